@@ -1,0 +1,63 @@
+# Two commands matter: `make up` runs Rota, `make test` proves it. `make` alone lists the rest.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up test check fmt lint types arch unit conformance bench docs pins clean
+
+help: ## list these commands
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## create the environment and install everything, pinned with hashes
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Rota needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(STAMP)
+
+up: setup ## run the most complete thing there is: a live board of the next occurrences
+	$(BIN)/rota up
+
+test: setup lint types arch ## everything: lint, types, architecture, all tests (what CI runs)
+	$(PYTEST) -n auto tests
+
+check: setup lint types arch unit ## the quick one, under two minutes
+
+fmt: setup ## format and mend what can be mended
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: setup
+	$(BIN)/mypy
+
+arch: setup ## imports, sizes, names, exports
+	$(BIN)/lint-imports
+	$(PYTEST) -q tests/architecture
+
+unit: setup ## the fast tests, module by module
+	$(PYTEST) -q -n auto tests/unit
+
+conformance: setup ## clause by clause: which tests prove it, and whether they pass
+	$(BIN)/python -m tests.conformance
+
+bench: setup ## the benchmarks, side by side with the alternatives
+	$(BIN)/python bench/triggers.py
+
+docs: setup ## build the documentation site into site/
+	$(BIN)/mkdocs build --strict
+
+pins: ## resolve the pinned requirement files anew (needs uv)
+	uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --no-annotate pyproject.toml requirements/dev.in -o requirements/dev.txt
+	uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --no-annotate pyproject.toml -o requirements/runtime.txt
+
+clean: ## remove the environment and everything built
+	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

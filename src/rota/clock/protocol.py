@@ -1,0 +1,24 @@
+"""What a clock is. Every wait and every reading of time in Rota goes through one."""
+
+from datetime import datetime, timedelta
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Tells the time and waits for it. Instants are aware UTC datetimes."""
+
+    def now(self) -> datetime:
+        """The present instant, in UTC. It may go backwards when the host's clock is set."""
+        ...
+
+    async def sleep(self, duration: timedelta) -> None:
+        """Wait at least this long. Zero or less yields once to other tasks and returns."""
+        ...
+
+    async def sleep_until(self, instant: datetime) -> None:
+        """Wait until ``now()`` shows ``instant`` or later; never return while it shows less.
+
+        A clock that is set forward, or a host that wakes from sleep, is noticed within seconds.
+        An instant that is not in the future yields once to other tasks and returns.
+        """
+        ...

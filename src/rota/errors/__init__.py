@@ -1,0 +1,50 @@
+"""Every error of Rota, grouped by who must act.
+
+RotaError
+  InvalidInputError   the caller must change the request
+    InvalidTriggerError
+      InvalidCronExpressionError
+      InvalidRecurrenceRuleError
+    FieldParseError
+    InvalidZoneError
+  NotFoundError       nothing has that name
+  ConflictError       the world moved on; read again
+  RefusedError        a limit or a gate said no
+  StoreError          the store is at fault
+  CronCalculationError
+  NoOccurrenceError
+"""
+
+from rota.errors.groups import (
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    RefusedError,
+    RotaError,
+    StoreError,
+)
+from rota.errors.triggers import (
+    CronCalculationError,
+    FieldParseError,
+    InvalidCronExpressionError,
+    InvalidRecurrenceRuleError,
+    InvalidTriggerError,
+    InvalidZoneError,
+    NoOccurrenceError,
+)
+
+__all__ = [
+    "ConflictError",
+    "CronCalculationError",
+    "FieldParseError",
+    "InvalidCronExpressionError",
+    "InvalidInputError",
+    "InvalidRecurrenceRuleError",
+    "InvalidTriggerError",
+    "InvalidZoneError",
+    "NoOccurrenceError",
+    "NotFoundError",
+    "RefusedError",
+    "RotaError",
+    "StoreError",
+]
