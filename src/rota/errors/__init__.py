@@ -6,11 +6,17 @@ RotaError
       InvalidCronExpressionError
       InvalidRecurrenceRuleError
     FieldParseError
+    InvalidStoreUrlError
     InvalidZoneError
   NotFoundError       nothing has that name
   ConflictError       the world moved on; read again
+    StaleVersionError
   RefusedError        a limit or a gate said no
   StoreError          the store is at fault
+    SchemaOutdatedError
+    StoreClosedError
+    StoreDamagedError
+    StoreUnavailableError
   CronCalculationError
   NoOccurrenceError
 """
@@ -22,6 +28,14 @@ from rota.errors.groups import (
     RefusedError,
     RotaError,
     StoreError,
+)
+from rota.errors.stores import (
+    InvalidStoreUrlError,
+    SchemaOutdatedError,
+    StaleVersionError,
+    StoreClosedError,
+    StoreDamagedError,
+    StoreUnavailableError,
 )
 from rota.errors.triggers import (
     CronCalculationError,
@@ -40,11 +54,17 @@ __all__ = [
     "InvalidCronExpressionError",
     "InvalidInputError",
     "InvalidRecurrenceRuleError",
+    "InvalidStoreUrlError",
     "InvalidTriggerError",
     "InvalidZoneError",
     "NoOccurrenceError",
     "NotFoundError",
     "RefusedError",
     "RotaError",
+    "SchemaOutdatedError",
+    "StaleVersionError",
+    "StoreClosedError",
+    "StoreDamagedError",
     "StoreError",
+    "StoreUnavailableError",
 ]

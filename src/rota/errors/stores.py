@@ -1,0 +1,44 @@
+"""What can go wrong between Rota and what remembers for it."""
+
+from rota.errors.groups import ConflictError, InvalidInputError, StoreError
+
+
+class StaleVersionError(ConflictError):
+    """A document moved on between reading and writing; nothing was written."""
+
+    def __init__(self, collection: str, key: str, expected: int | None) -> None:
+        super().__init__(
+            f'Document "{key}" in "{collection}" is no longer at version {expected}',
+            {"collection": collection, "key": key, "expected": expected},
+        )
+        self.collection = collection
+        self.key = key
+        self.expected = expected
+
+
+class StoreUnavailableError(StoreError):
+    """The store cannot be reached, or refuses to work, for now."""
+
+
+class StoreClosedError(StoreError):
+    """The store was closed; open it again."""
+
+    def __init__(self) -> None:
+        super().__init__("The store is closed")
+
+
+class SchemaOutdatedError(StoreError):
+    """The store's schema and this program do not fit together."""
+
+
+class StoreDamagedError(StoreError):
+    """The store's file is damaged; nothing was changed in it."""
+
+
+class InvalidStoreUrlError(InvalidInputError):
+    """The address names no store that Rota can open."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f'Invalid store address "{url}": {reason}', {"url": url, "reason": reason})
+        self.url = url
+        self.reason = reason

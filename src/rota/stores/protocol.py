@@ -1,0 +1,76 @@
+"""The store seam: versioned documents, and what every backend must guarantee about them.
+
+A document is opaque bytes under a key in a collection, with a version that only grows. The version
+is what makes a claim safe: a write names the version it was decided on, and is refused when the
+document has moved on since.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+
+class Reach(Enum):
+    """Who else may hold the same store open; decides how a dead peer is told from a living one."""
+
+    PROCESS = "process"
+    HOST = "host"
+    NETWORK = "network"
+
+
+class Document(NamedTuple):
+    """What is remembered under one key."""
+
+    key: str
+    version: int
+    body: bytes
+
+
+class DocumentWrite(NamedTuple):
+    """A write that holds only while the document is still at ``expected``.
+
+    ``expected=None`` means there must be no such document yet; ``body=None`` removes it. A document
+    that is removed and made anew starts again at version 1.
+    """
+
+    collection: str
+    key: str
+    expected: int | None
+    body: bytes | None
+
+
+class DocumentStore(Protocol):
+    """Remembers versioned documents. Every write that returned is durable."""
+
+    reach: Reach
+
+    def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
+        """All documents of a collection in key order, page by page.
+
+        Each page is consistent in itself; between pages others may write.
+        """
+        ...
+
+    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+        """The documents that exist among ``keys``, as of one moment."""
+        ...
+
+    async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
+        """Apply each write that is still current, in one durable step.
+
+        Returns, write by write, the new version (0 for a removal), or None where it was stale and
+        nothing was written. On an error none of them has been applied.
+        """
+        ...
+
+    async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
+        """Apply all writes or none; StaleVersionError names the first that was not current.
+
+        ``writes`` may be a long stream: it is consumed as it is written, never held as a whole,
+        and possibly by another thread.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release the store. Calls under way are completed first; later ones are refused."""
+        ...
