@@ -68,7 +68,7 @@ class InvalidZoneError(InvalidInputError):
 
 
 class CronCalculationError(RotaError):
-    """A valid expression has no occurrence on that side of the instant, as far as the calendar goes."""
+    """A valid expression has no occurrence on that side of the instant within the calendar."""
 
     def __init__(self, expression: str, current_time: datetime, cause: Exception) -> None:
         super().__init__(
