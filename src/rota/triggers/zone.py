@@ -1,0 +1,172 @@
+"""Wall time and instants.
+
+An instant is an aware UTC datetime; a wall time is what a clock in some zone shows, a naive
+datetime. A *gap* is a stretch of wall time that never happens, a *fold* one that happens twice.
+This module alone turns one into the other, and its callers name a rule for both. There is no
+default: the specifications disagree.
+
+Any tzinfo that keeps to PEP 495 will do, as ``zoneinfo`` and ``datetime.timezone`` do: only its
+public methods are asked, and nothing is remembered between calls.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from rota.errors import InvalidInputError, InvalidZoneError
+
+Gap = Literal["skip", "shift"]
+"""What becomes of a wall time that never happens: nothing, or it moves on by the gap's length."""
+
+Fold = Literal["first", "both"]
+"""Which showing of a wall time that happens twice counts."""
+
+LONGEST_SHIFT = timedelta(hours=48)
+"""No transition moves a clock further: offsets lie strictly between -24 and +24 hours.
+
+It is also the step of the search for transitions. No two transitions in the IANA database are
+closer than three days, so none is stepped over.
+"""
+
+_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A change of a zone's offset; ``at`` is the first instant with the new one."""
+
+    at: datetime
+    before: timedelta
+    after: timedelta
+
+    @property
+    def is_gap(self) -> bool:
+        return self.after > self.before
+
+    @property
+    def is_fold(self) -> bool:
+        return self.after < self.before
+
+    @property
+    def length(self) -> timedelta:
+        """How much wall time is skipped or shown twice."""
+        return abs(self.after - self.before)
+
+    @property
+    def wall_from(self) -> datetime:
+        """The first wall time that is skipped or shown twice."""
+        return self.at.replace(tzinfo=None) + min(self.before, self.after)
+
+    @property
+    def wall_to(self) -> datetime:
+        """The first wall time after those that are skipped or shown twice."""
+        return self.at.replace(tzinfo=None) + max(self.before, self.after)
+
+
+def load_zone(name: str) -> ZoneInfo:
+    """The IANA zone of that name; whatever else the name may be is an ``InvalidZoneError``."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, TypeError, OSError) as error:
+        raise InvalidZoneError(name) from error
+
+
+def to_utc(instant: datetime, field: str = "instant") -> datetime:
+    """The same instant in UTC; a naive datetime is refused in the name of ``field``."""
+    if instant.tzinfo is UTC:
+        return instant
+    if instant.utcoffset() is None:
+        raise InvalidInputError(
+            f"{field} must be an aware datetime, got the naive {instant.isoformat()}",
+            {"field": field, "value": instant.isoformat()},
+        )
+    return instant.astimezone(UTC)
+
+
+def wall_time(instant: datetime, zone: tzinfo) -> datetime:
+    """What a clock in ``zone`` shows at ``instant``; ``fold`` is 1 in a second showing."""
+    return to_utc(instant).astimezone(zone).replace(tzinfo=None)
+
+
+def instants_of(wall: datetime, zone: tzinfo, *, gap: Gap, fold: Fold) -> tuple[datetime, ...]:
+    """The instants at which a clock in ``zone`` shows ``wall``, ascending: none, one or two.
+
+    In a gap there is none; with ``gap="shift"`` it is the instant that the offset before the gap
+    gives, so the wall time moves on by the gap's length. In a fold it is the first showing or
+    both. ``wall.fold`` is not looked at. An instant beyond the calendar is none.
+    """
+    if wall.tzinfo is not None:
+        raise InvalidInputError(
+            f"wall must be a naive datetime, got {wall.isoformat()}",
+            {"field": "wall", "value": wall.isoformat()},
+        )
+    try:
+        first, second = showings(wall, zone)
+    except OverflowError:
+        return ()
+    if first == second:
+        return (first,)
+    if first > second:
+        return (first,) if gap == "shift" else ()
+    return (first,) if fold == "first" else (first, second)
+
+
+def showings(wall: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
+    """``wall`` as an instant by the offset before, and by the offset after, a transition near it.
+
+    Equal: it happens once. Ascending: it is in a fold, and these are its showings. Descending: it
+    is in a gap. Raises OverflowError where one of them is beyond the calendar.
+    """
+    shown = wall.replace(tzinfo=zone, fold=0)
+    return shown.astimezone(UTC), shown.replace(fold=1).astimezone(UTC)
+
+
+def transition_around(wall: datetime, zone: tzinfo) -> Transition | None:
+    """The transition in whose gap or fold ``wall`` lies; None where it happens exactly once."""
+    first, second = showings(wall, zone)
+    if first == second:
+        return None
+    if first < second:
+        return _first_transition(first, second, zone)
+    return _first_transition(second, first, zone)
+
+
+def transitions_between(start: datetime, end: datetime, zone: tzinfo) -> Iterator[Transition]:
+    """The changes of offset in ``[start, end)``, ascending, exact to the second.
+
+    A change of name or of the "daylight saving" mark alone is none. A zone that changes its
+    offset and changes it back within ``LONGEST_SHIFT`` may go unnoticed; no IANA zone does.
+    """
+    low = _last_second_before(to_utc(start, "start"))
+    last = _last_second_before(to_utc(end, "end"))
+    while low < last:
+        high = min(low + LONGEST_SHIFT, last)
+        while _offset(low, zone) != _offset(high, zone):
+            transition = _first_transition(low, high, zone)
+            yield transition
+            low = transition.at
+        low = high
+
+
+def _first_transition(low: datetime, high: datetime, zone: tzinfo) -> Transition:
+    """The transition in ``(low, high]``, which must differ in offset, by bisection."""
+    before = _offset(low, zone)
+    while high - low > _SECOND:
+        middle = (low + (high - low) / 2).replace(microsecond=0)
+        if _offset(middle, zone) == before:
+            low = middle
+        else:
+            high = middle
+    return Transition(high, before, _offset(high, zone))
+
+
+def _last_second_before(instant: datetime) -> datetime:
+    """The last whole second strictly before ``instant``."""
+    return (instant - timedelta(microseconds=1)).replace(microsecond=0)
+
+
+def _offset(instant: datetime, zone: tzinfo) -> timedelta:
+    shown = instant.astimezone(zone)
+    return shown.replace(tzinfo=None) - instant.replace(tzinfo=None)
