@@ -7,7 +7,7 @@ document has moved on since.
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 
 class Reach(Enum):
@@ -73,4 +73,16 @@ class DocumentStore(Protocol):
 
     async def close(self) -> None:
         """Release the store. Calls under way are completed first; later ones are refused."""
+        ...
+
+
+class OpenStore(DocumentStore, Protocol):
+    """A store as ``open_store`` gives it: left with ``async with``, it is closed."""
+
+    async def __aenter__(self) -> Self:
+        """The store itself, already open."""
+        ...
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the store."""
         ...

@@ -1,0 +1,114 @@
+"""Documents in dictionaries: gone when the process ends, and the executable specification.
+
+What the other stores promise is written here as plainly as it can be said; the contract suite and a
+model-based test hold them to it.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import islice
+from typing import Self
+
+from rota.errors import StaleVersionError, StoreClosedError
+from rota.stores.naming import check_name
+from rota.stores.protocol import Document, DocumentWrite, Reach
+
+PAGE_LENGTH = 1000
+
+Collections = dict[str, dict[str, Document]]
+
+
+class MemoryStore:
+    """Remembers documents for as long as the process lives. Never suspends its caller."""
+
+    reach = Reach.PROCESS
+
+    def __init__(self) -> None:
+        self._collections: Collections = {}
+        self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
+        """All documents in key order, without those first made after the scan began."""
+        self._refuse_when_closed()
+        check_name("collection", collection)
+        keys = iter(sorted(self._collections.get(collection, ())))
+        while page_keys := list(islice(keys, PAGE_LENGTH)):
+            self._refuse_when_closed()
+            documents = self._collections.get(collection, {})
+            page = [documents[key] for key in page_keys if key in documents]
+            if page:
+                yield page
+
+    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+        """The documents that exist among ``keys``, as of one moment."""
+        self._refuse_when_closed()
+        check_name("collection", collection)
+        for key in keys:
+            check_name("key", key)
+        documents = self._collections.get(collection, {})
+        return {key: documents[key] for key in keys if key in documents}
+
+    async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
+        """Apply each write that is still current; see the protocol."""
+        self._refuse_when_closed()
+        for write in writes:
+            _check(write)
+        return [self._apply(write) for write in writes]
+
+    async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
+        """Apply all writes or none; see the protocol."""
+        self._refuse_when_closed()
+        undo: list[tuple[str, str, Document | None]] = []
+        try:
+            for write in writes:
+                _check(write)
+                undo.append((write.collection, write.key, self._find(write)))
+                self._apply_or_raise(write)
+        except BaseException:
+            # Whatever stopped it, the caller's iterator included: put everything back.
+            for collection, key, before in reversed(undo):
+                self._put(collection, key, before)
+            raise
+
+    async def close(self) -> None:
+        """Refuse all later calls; closing twice is no error."""
+        self._is_closed = True
+
+    def _refuse_when_closed(self) -> None:
+        if self._is_closed:
+            raise StoreClosedError
+
+    def _find(self, write: DocumentWrite) -> Document | None:
+        return self._collections.get(write.collection, {}).get(write.key)
+
+    def _apply_or_raise(self, write: DocumentWrite) -> None:
+        if self._apply(write) is None:
+            raise StaleVersionError(write.collection, write.key, write.expected)
+
+    def _apply(self, write: DocumentWrite) -> int | None:
+        current = self._find(write)
+        if (current.version if current else None) != write.expected:
+            return None
+        if write.body is None:
+            self._put(write.collection, write.key, None)
+            return 0
+        version = (write.expected or 0) + 1
+        self._put(write.collection, write.key, Document(write.key, version, write.body))
+        return version
+
+    def _put(self, collection: str, key: str, document: Document | None) -> None:
+        documents = self._collections.setdefault(collection, {})
+        if document is None:
+            documents.pop(key, None)
+        else:
+            documents[key] = document
+
+
+def _check(write: DocumentWrite) -> None:
+    check_name("collection", write.collection)
+    check_name("key", write.key)
