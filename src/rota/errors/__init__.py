@@ -5,22 +5,43 @@ RotaError
     InvalidTriggerError
       InvalidCronExpressionError
       InvalidRecurrenceRuleError
+    ClockUseError
     FieldParseError
     InvalidStoreUrlError
     InvalidZoneError
+    RegistrationsNotArrayError
+    RegistrationShapeError
+    InvalidRegistrationError
+    ScheduleDuplicateTaskError
+    CronExpressionInvalidError
+    NegativeRetryDelayError
   NotFoundError       nothing has that name
+    TaskNotRegisteredError
   ConflictError       the world moved on; read again
+    SchedulerAlreadyActiveError
     StaleVersionError
+    TaskListMismatchError
   RefusedError        a limit or a gate said no
   StoreError          the store is at fault
     SchemaOutdatedError
     StoreClosedError
     StoreDamagedError
     StoreUnavailableError
+  BusyLoopError
   CronCalculationError
+  DeadlockError
   NoOccurrenceError
+  ScheduleTaskError
+  SchedulerInitializationError
+  StopSchedulerError
+  TaskTryDeserializeError
+    TaskInvalidStructureError
+    TaskInvalidTypeError
+    TaskInvalidValueError
+    TaskMissingFieldError
 """
 
+from rota.errors.clock import BusyLoopError, ClockUseError, DeadlockError
 from rota.errors.groups import (
     ConflictError,
     InvalidInputError,
@@ -28,6 +49,25 @@ from rota.errors.groups import (
     RefusedError,
     RotaError,
     StoreError,
+)
+from rota.errors.scheduler import (
+    CronExpressionInvalidError,
+    InvalidRegistrationError,
+    NegativeRetryDelayError,
+    RegistrationShapeError,
+    RegistrationsNotArrayError,
+    ScheduleDuplicateTaskError,
+    ScheduleTaskError,
+    SchedulerAlreadyActiveError,
+    SchedulerInitializationError,
+    StopSchedulerError,
+    TaskInvalidStructureError,
+    TaskInvalidTypeError,
+    TaskInvalidValueError,
+    TaskListMismatchError,
+    TaskMissingFieldError,
+    TaskNotRegisteredError,
+    TaskTryDeserializeError,
 )
 from rota.errors.stores import (
     InvalidStoreUrlError,
@@ -48,23 +88,43 @@ from rota.errors.triggers import (
 )
 
 __all__ = [
+    "BusyLoopError",
+    "ClockUseError",
     "ConflictError",
     "CronCalculationError",
+    "CronExpressionInvalidError",
+    "DeadlockError",
     "FieldParseError",
     "InvalidCronExpressionError",
     "InvalidInputError",
     "InvalidRecurrenceRuleError",
+    "InvalidRegistrationError",
     "InvalidStoreUrlError",
     "InvalidTriggerError",
     "InvalidZoneError",
+    "NegativeRetryDelayError",
     "NoOccurrenceError",
     "NotFoundError",
     "RefusedError",
+    "RegistrationShapeError",
+    "RegistrationsNotArrayError",
     "RotaError",
+    "ScheduleDuplicateTaskError",
+    "ScheduleTaskError",
+    "SchedulerAlreadyActiveError",
+    "SchedulerInitializationError",
     "SchemaOutdatedError",
     "StaleVersionError",
+    "StopSchedulerError",
     "StoreClosedError",
     "StoreDamagedError",
     "StoreError",
     "StoreUnavailableError",
+    "TaskInvalidStructureError",
+    "TaskInvalidTypeError",
+    "TaskInvalidValueError",
+    "TaskListMismatchError",
+    "TaskMissingFieldError",
+    "TaskNotRegisteredError",
+    "TaskTryDeserializeError",
 ]

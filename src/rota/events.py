@@ -1,0 +1,211 @@
+"""What happened, as records: one vocabulary for logs, metrics and traces.
+
+The names and the fields of the records are a contract (specification 2, "Stable log events"): other
+programs rely on them. Attributes are spelled as Python spells them, ``fields()`` as the contract
+does. Times are instants in UTC; durations are milliseconds.
+"""
+
+from datetime import datetime
+from typing import Any, ClassVar
+
+import msgspec
+
+DEBUG, INFO, WARNING = 10, 20, 30
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One thing that happened."""
+
+    level: ClassVar[int] = DEBUG
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def fields(self) -> dict[str, Any]:
+        """The contract's fields as plain values; instants are ISO 8601 text."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+
+class SchedulerInitializationStarted(Event):
+    total_registrations: int
+
+
+class SchedulerInitializationCompleted(Event):
+    total_registrations: int
+    scheduled_count: int
+    skipped_count: int
+
+
+class SchedulerInitializationFailed(Event):
+    level = WARNING
+    error: str
+
+
+class SchedulerReinitializationStarted(Event):
+    total_registrations: int
+
+
+class SchedulerStopRequested(Event):
+    level = INFO
+
+
+class SchedulerStopped(Event):
+    level = INFO
+
+
+class TaskRunStarted(Event):
+    """``scheduled_time`` is the occurrence, or the retry's instant, that this run answers."""
+
+    level = INFO
+    task_name: str
+    scheduled_time: datetime
+    actual_time: datetime
+    is_retry: bool = False
+
+
+class TaskRunCompleted(Event, omit_defaults=False):
+    level = INFO
+    task_name: str
+    duration: float
+    success: bool = True
+
+
+class TaskRunFailed(Event, omit_defaults=False):
+    level = WARNING
+    task_name: str
+    duration: float
+    error: str
+    next_retry_at: datetime
+    success: bool = False
+
+
+class TaskRetryStarted(Event):
+    level = INFO
+    task_name: str
+    retry_count: int
+
+
+class TaskRetryPreempted(Event):
+    level = INFO
+    task_name: str
+    reason: str
+
+
+class PollStarted(Event):
+    poll_time: datetime
+    scheduled_task_count: int
+
+
+class PollCompleted(Event):
+    poll_time: datetime
+    tasks_evaluated: int
+    tasks_executed: int
+    duration: float
+
+
+class PollingStarted(Event):
+    pass
+
+
+class PollingStopped(Event):
+    pass
+
+
+class PollingStopRequested(Event):
+    pass
+
+
+class TaskAdded(Event):
+    level = INFO
+    task_name: str
+    cron_expression: str
+    retry_delay_ms: int
+
+
+class TaskPreserved(Event):
+    task_name: str
+
+
+class TaskOverridden(Event):
+    """``change_type`` lists the changed fields, comma-separated."""
+
+    level = INFO
+    task_name: str
+    change_type: str
+    old_state: dict[str, Any]
+    new_state: dict[str, Any]
+
+
+class TasksOverridden(Event):
+    """The whole override at a glance, when anything was added, removed or changed."""
+
+    level = INFO
+    removed_tasks: list[str]
+    added_tasks: list[str]
+    modified_tasks: list[dict[str, Any]]
+    total_changes: int
+
+
+class TaskOrphaned(Event, omit_defaults=False):
+    level = WARNING
+    task_name: str
+    last_execution_time: datetime | None
+    scheduler_identifier: str | None
+
+
+class TaskScheduled(Event):
+    task_name: str
+    cron_expression: str
+    retry_delay_ms: int
+
+
+class TaskSkipped(Event):
+    task_name: str
+    reason: str
+
+
+class TaskRecordSetAside(Event):
+    """A stored record could not be read; its bytes are kept under ``kept_as``."""
+
+    level = WARNING
+    task_name: str
+    error: str
+    kept_as: str
+
+
+class TaskRunDiscarded(Event):
+    """A run ended, but the task had passed to another instance in the meantime."""
+
+    level = WARNING
+    task_name: str
+    reason: str
+
+
+class TaskBlockedLoop(Event):
+    """A callback kept the event loop from turning, and everything else on it from running."""
+
+    level = WARNING
+    task_name: str
+    duration: float
+    location: str
+
+
+class ClockMoved(Event):
+    """The host's clock was set, or the host was asleep. ``by`` is negative for a step back."""
+
+    level = WARNING
+    by: float
+    now: datetime
+
+
+class StoreFailed(Event):
+    """The store stopped answering; said once per outage, it is tried again until it recovers."""
+
+    level = WARNING
+    error: str
+
+
+class StoreRecovered(Event):
+    level = INFO
