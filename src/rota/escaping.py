@@ -1,0 +1,30 @@
+"""Text from outside, made safe to show on a terminal or to put on one line of a log."""
+
+import re
+
+_UNSAFE = re.compile(
+    "["
+    "\x00-\x1f\x7f-\x9f"  # control characters: they move the cursor, ring, or end the line
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidi controls: they reorder what follows
+    "\u2028\u2029"  # line and paragraph separators
+    "\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb"  # invisible: what is shown is not all
+    "\ud800-\udfff"  # half a character: it cannot be encoded, so printing it would fail
+    "\U000e0000-\U000e007f"  # tags: a whole invisible alphabet
+    "]"
+)
+
+
+def escape(text: str) -> str:
+    r"""``text`` with every control, bidi, invisible and line-separating character written out.
+
+    They become ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``; everything else, a backslash too, stays as
+    it is. The result is one line that shows all that is in it; it is for reading, not for parsing.
+    """
+    return _UNSAFE.sub(_written_out, text)
+
+
+def _written_out(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
