@@ -5,14 +5,21 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time and waits for it. Instants are aware UTC datetimes."""
+    """Tells the time and waits for it. Instants are aware; a clock gives them in UTC.
+
+    Every wait can be cancelled, and a cancelled wait leaves nothing behind. A naive datetime, or
+    a duration that is no ``timedelta``, is refused with ``InvalidInputError`` before any waiting.
+    """
 
     def now(self) -> datetime:
         """The present instant, in UTC. It may go backwards when the host's clock is set."""
         ...
 
     async def sleep(self, duration: timedelta) -> None:
-        """Wait at least this long. Zero or less yields once to other tasks and returns."""
+        """Wait at least this long. Zero or less yields once to other tasks and returns.
+
+        A duration is elapsed time: setting the host's clock back does not make the wait longer.
+        """
         ...
 
     async def sleep_until(self, instant: datetime) -> None:

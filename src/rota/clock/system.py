@@ -1,0 +1,64 @@
+"""The machine's time. No other module reads it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from rota.clock.instants import as_duration, as_utc
+
+LONGEST_WAIT_SECONDS = 2.0
+"""How long a wait may go on before the clock is read again."""
+
+
+def monotonic() -> float:
+    """Seconds from an arbitrary start that no setting of the clock changes; for measuring."""
+    return time.monotonic()
+
+
+if hasattr(time, "CLOCK_BOOTTIME"):
+
+    def elapsed() -> float:
+        """As ``monotonic``, and a suspended host's sleep counts where the platform can tell."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+else:  # pragma: no cover - not Linux
+    elapsed = monotonic
+
+
+class SystemClock:
+    """The clock of the host, as every production part uses it."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    async def sleep(self, duration: timedelta) -> None:
+        """Wait for elapsed time, whatever the wall clock does meanwhile.
+
+        The time a suspended host slept counts where the platform can tell (Linux can).
+        """
+        ends = elapsed() + as_duration(duration).total_seconds()
+        await _wait_while(lambda: ends - elapsed())
+
+    async def sleep_until(self, instant: datetime) -> None:
+        """Wait until ``now()`` shows the instant; at most about a millisecond longer.
+
+        The wall clock is read again every two seconds, so one that was set, or a host that was
+        suspended, is noticed within that time.
+        """
+        target = as_utc(instant)
+
+        def seconds_left() -> float:
+            return (target - self.now()).total_seconds()
+
+        await _wait_while(seconds_left)
+
+
+async def _wait_while(seconds_left: Callable[[], float]) -> None:
+    """Wait until none are left. A timer of the loop may be early by its resolution: ask again."""
+    left = seconds_left()
+    if left <= 0:
+        await asyncio.sleep(0)
+    while left > 0:
+        await asyncio.sleep(min(left, LONGEST_WAIT_SECONDS))
+        left = seconds_left()

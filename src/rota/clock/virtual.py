@@ -1,0 +1,251 @@
+"""Time that moves when told to, or by itself as soon as every task is waiting.
+
+Between two instants nothing is skipped: time stands still until whatever the last one woke has run
+as far as it can, work outside the loop included. So a program that takes all its time from one
+clock does the same thing, in the same order, every time it is run.
+"""
+
+import asyncio
+from asyncio import AbstractEventLoop
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary, ref
+
+from rota.clock.idle import IdleProbe, turn
+from rota.clock.in_flight import all_landed, in_flight_count, when_landed
+from rota.clock.instants import as_duration, as_utc, later
+from rota.clock.stuck import describe_tasks
+from rota.clock.timers import Timers
+from rota.errors import BusyLoopError, ClockUseError, DeadlockError, InvalidInputError
+
+T = TypeVar("T")
+
+TURN_LIMIT = 1_000_000
+"""After so many turns at one instant a loop that will not rest is an error, not a longer wait."""
+
+_clocks: "WeakKeyDictionary[AbstractEventLoop, ref[VirtualClock]]" = WeakKeyDictionary()
+
+
+class VirtualClock:
+    """A ``Clock`` whose time is driven by a test.
+
+    Time starts at ``start`` and moves only in ``advance``, ``advance_to``, ``jump_to`` and
+    ``run``. With ``auto_jump`` it also flows by itself, from timer to timer, whenever every task
+    is waiting. One event loop has one such clock, and one task at a time drives it; anything else
+    raises ``ClockUseError``. ``now()`` may be read from anywhere.
+    """
+
+    def __init__(self, start: datetime, *, auto_jump: bool = False) -> None:
+        self._now = as_utc(start, "start")
+        self._auto_jump = auto_jump
+        self._timers = Timers()
+        self._loop: AbstractEventLoop | None = None
+        self._is_current = False
+        self._driver: asyncio.Task[Any] | None = None
+        self._flow: IdleProbe | None = None
+
+    def __repr__(self) -> str:
+        return f"<VirtualClock {self._now.isoformat()}, {len(self._timers)} waiting>"
+
+    def now(self) -> datetime:
+        return self._now
+
+    @property
+    def next_timer_at(self) -> datetime | None:
+        """The next instant at which somebody will wake, or None when nobody waits."""
+        return self._timers.next_at()
+
+    @property
+    def sleeper_count(self) -> int:
+        """How many waits are pending; for asserting that none was left behind."""
+        return len(self._timers)
+
+    async def sleep(self, duration: timedelta) -> None:
+        """Wait until so much time has passed.
+
+        Time a host was asleep for (a jump forward) has passed; a clock that is set back (a jump
+        backward) leaves as much to wait for as there was before.
+        """
+        await self._wait(later(self._now, as_duration(duration)), elapsed=True)
+
+    async def sleep_until(self, instant: datetime) -> None:
+        """Wait until ``now()`` shows the instant or later, over any jump back."""
+        await self._wait(as_utc(instant), elapsed=False)
+
+    async def advance(self, duration: timedelta) -> None:
+        """Let so much time flow by, as ``advance_to``."""
+        if as_duration(duration) < timedelta(0):
+            raise InvalidInputError(
+                f"duration must not be negative: {duration}; jump_to() sets a clock back",
+                {"field": "duration"},
+            )
+        await self.advance_to(later(self._now, duration))
+
+    async def advance_to(self, instant: datetime) -> None:
+        """Let time flow to the instant.
+
+        Every timer on the way fires at its own instant, those of one instant in the order they
+        were set, and what they wake runs until it waits again before time moves on; timers set
+        meanwhile fire too. On return, all that was due has happened.
+        """
+        target = as_utc(instant)
+        if target < self._now:
+            raise InvalidInputError(
+                f"instant must not be in the past: {target.isoformat()} is before "
+                f"{self._now.isoformat()}; jump_to() sets a clock back",
+                {"field": "instant"},
+            )
+        with self._driving("advance") as loop:
+            await self._settle(loop)
+            while (due := self._timers.next_at()) is not None and due <= target:
+                self._move_to(due)
+                await self._settle(loop)
+            self._now = target
+
+    async def jump_to(self, instant: datetime) -> None:
+        """Show another time from one moment to the next, as a host that slept or was set right.
+
+        Forward, all that is overdue fires afterwards, at the new time, in order of deadline.
+        Backward, who sleeps until an instant waits for it to be shown again, and who sleeps for a
+        duration waits as long as before.
+        """
+        target = as_utc(instant)
+        with self._driving("jump_to") as loop:
+            await self._settle(loop)
+            if target < self._now:
+                self._timers.set_back(self._now - target)
+            self._move_to(target)
+            await self._settle(loop)
+
+    async def run(self, awaitable: Awaitable[T]) -> T:
+        """Wait for the awaitable, letting time flow from timer to timer whenever all wait.
+
+        Returns what it returns and raises what it raises. When nothing can move any more, raises
+        ``DeadlockError`` with the line each task is stuck at, and cancels the awaitable.
+        """
+        task = asyncio.ensure_future(awaitable)
+        try:
+            with self._driving("run") as loop:
+                await self._run_to_the_end(task, loop)
+        finally:
+            task.cancel()
+        return task.result()
+
+    async def _run_to_the_end(self, task: "asyncio.Future[T]", loop: AbstractEventLoop) -> None:
+        try:
+            await self._flow_until(task, loop)
+        except BaseException:
+            task.cancel()
+            with suppress(DeadlockError):
+                await self._flow_until(task, loop)
+                _ = task.cancelled() or task.exception()  # the first error is the one to tell
+            raise
+
+    async def _flow_until(self, task: "asyncio.Future[T]", loop: AbstractEventLoop) -> None:
+        await self._settle(loop)
+        while not task.done():
+            due = self._timers.next_at()
+            if due is None:
+                raise DeadlockError(self._now, describe_tasks(loop))
+            self._move_to(due)
+            await self._settle(loop)
+
+    async def _wait(self, deadline: datetime, *, elapsed: bool) -> None:
+        loop = self._enter_loop()
+        if deadline <= self._now:
+            await turn()
+            return
+        wake_up = self._timers.add(loop, deadline, elapsed=elapsed)
+        self._start_flow(loop)
+        try:
+            await wake_up
+        except asyncio.CancelledError:
+            if wake_up.cancelled():  # otherwise it had fired before its task was cancelled
+                self._timers.forget()
+            raise
+
+    def _move_to(self, instant: datetime) -> None:
+        self._now = instant
+        self._timers.wake(instant)
+
+    async def _settle(self, loop: AbstractEventLoop) -> None:
+        """Let everything run that can run now, and wait for what is in flight."""
+        probe = IdleProbe(loop)
+        turn_count = 0
+        while turn_count < TURN_LIMIT:
+            await turn()
+            if in_flight_count(loop):
+                await all_landed(loop)
+                turn_count = 0
+            elif probe.is_idle():
+                return
+            turn_count += 1
+        raise BusyLoopError(self._now, turn_count, describe_tasks(loop))
+
+    @contextmanager
+    def _driving(self, verb: str) -> Iterator[AbstractEventLoop]:
+        """One driver at a time: two would each wait for the other to rest."""
+        loop = self._enter_loop()
+        if self._driver is not None:
+            raise ClockUseError(
+                f"{verb}() was called while {self._driver.get_name()} is moving the time: "
+                "a clock has one driver; everyone else sleeps"
+            )
+        self._driver = asyncio.current_task()
+        try:
+            yield loop
+        finally:
+            self._driver = None
+            self._start_flow(loop)
+
+    def _start_flow(self, loop: AbstractEventLoop) -> None:
+        """In auto-jump mode, see to it that somebody moves the time."""
+        if self._auto_jump and self._flow is None and self._timers:
+            self._flow = IdleProbe(loop)
+            loop.call_soon(self._flow_on, loop, self._flow)
+
+    def _flow_on(self, loop: AbstractEventLoop, probe: IdleProbe) -> None:
+        """One turn of the flow.
+
+        It is made of callbacks, not a task, which whoever looks for tasks left behind would find.
+        """
+        due = self._timers.next_at()
+        if due is None or self._driver is not None:
+            self._flow = None
+        elif in_flight_count(loop):
+            when_landed(loop, lambda: self._flow_on(loop, probe))
+        else:
+            if probe.is_idle():
+                self._move_to(due)
+            loop.call_soon(self._flow_on, loop, probe)
+
+    def _enter_loop(self) -> AbstractEventLoop:
+        """The running loop, if it is this clock's."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop or not self._is_current:
+            self._bind(loop)
+        return loop
+
+    def _bind(self, loop: AbstractEventLoop) -> None:
+        if self._loop is not None and loop is not self._loop:
+            raise ClockUseError(
+                "this VirtualClock belongs to another event loop, the one it was first used in: "
+                "make one clock for each loop"
+            )
+        known = _clocks.get(loop)
+        other = known() if known is not None else None
+        if other is not None and other is not self:
+            other._give_way()  # noqa: SLF001 - the same class
+        self._loop, self._is_current = loop, True
+        _clocks[loop] = ref(self)
+
+    def _give_way(self) -> None:
+        """Let another clock have the loop, unless somebody still waits for this one."""
+        if self._driver is not None or self._timers:
+            raise ClockUseError(
+                f"this event loop already has a VirtualClock in use, {self!r}: "
+                "two clocks cannot both wait for the same loop to rest"
+            )
+        self._is_current = False
