@@ -47,7 +47,7 @@ unit: setup ## the fast tests, module by module
 	$(PYTEST) -q -n auto tests/unit
 
 conformance: setup ## clause by clause: which tests prove it, and whether they pass
-	$(BIN)/python -m tests.conformance
+	$(BIN)/python -m tests.conformance $(ARGS)
 
 bench: setup ## the benchmarks, side by side with the alternatives
 	$(BIN)/python bench/triggers.py

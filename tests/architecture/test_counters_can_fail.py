@@ -42,11 +42,7 @@ def test_a_nested_function_counts_for_itself_and_for_the_one_around_it() -> None
         ("if a:\n        pass\n    else:\n        for b in c:\n            pass", 2),
         ("try:\n        pass\n    except E:\n        if a:\n            pass", 2),
         ("match a:\n        case 1:\n            while b:\n                pass", 2),
-        (
-            "with a:\n        for b in c:\n            if d:\n                while e:\n"
-            "                    pass",
-            4,
-        ),
+        ("with a:\n     for b in c:\n      if d:\n       while e:\n        pass", 4),
     ],
 )
 def test_nesting_is_counted_by_blocks(body: str, depth: int) -> None:

@@ -1,0 +1,79 @@
+"""Console blocks: commands after ``$``, and what they print."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.docs.surroundings import ROOT, check_output
+
+_TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
+
+
+def run_console(text: str, folder: Path, where: str) -> None:
+    """Run the commands of one block in ``folder``; compare what they print where it is shown."""
+    status = 0
+    for command, shown in _commands(text):
+        if command == "echo $?":
+            check_output(shown, f"{status}\n", where)
+            status = 0
+            continue
+        if status:
+            raise AssertionError(f"{where}: exit status {status} is not shown, before $ {command}")
+        status = _run(command, shown, folder, where)
+    if status:
+        raise AssertionError(f"{where}: the last command ends with status {status}, not shown")
+
+
+def make_targets() -> set[str]:
+    return set(_TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
+
+
+def _commands(text: str) -> Iterator[tuple[str, str]]:
+    parts = re.split(r"^\$ ", text.replace("\\\n", " "), flags=re.MULTILINE)
+    if parts[0].strip():
+        raise ValueError(f"a console block begins with a command, not with {parts[0]!r}")
+    for part in parts[1:]:
+        command, _, shown = part.partition("\n")
+        yield " ".join(command.split()) if command.startswith("echo") else command.strip(), shown
+
+
+def _run(command: str, shown: str, folder: Path, where: str) -> int:
+    program, *arguments = shlex.split(command)
+    if program == "rota":
+        return _start([_installed("rota"), *arguments], shown, folder, where)
+    if program == "python" and arguments[0].startswith("examples/"):
+        return _start([sys.executable, *arguments], shown, ROOT, where)
+    if program == "make":
+        _check_targets(arguments, where)
+    elif program != "pip":
+        raise ValueError(f"{where}: {program} is no command that can be checked")
+    return 0
+
+
+def _start(words: list[str], shown: str, folder: Path, where: str) -> int:
+    done = subprocess.run(
+        words,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    if shown.strip():
+        check_output(shown, done.stdout, where)
+    return done.returncode
+
+
+def _check_targets(arguments: list[str], where: str) -> None:
+    unknown = {word for word in arguments if "=" not in word} - make_targets()
+    if unknown:
+        raise AssertionError(f"{where}: make has no target {', '.join(sorted(unknown))}")
+
+
+def _installed(program: str) -> str:
+    return str(Path(sys.executable).with_name(program))

@@ -1,0 +1,41 @@
+"""Every example is run, and prints what its docstring says."""
+
+import ast
+import contextlib
+import io
+import runpy
+import textwrap
+from pathlib import Path
+
+import pytest
+from tests.docs.surroundings import ROOT, check_output, pinned_surroundings
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+INTRODUCTION = "It prints:\n"
+
+
+def promised_output(path: Path) -> str:
+    """The indented text after "It prints:" in the docstring of an example."""
+    promise = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    _, found, shown = promise.partition(INTRODUCTION)
+    if not found or not shown.strip():
+        raise ValueError(f"{path.name} does not say what it prints")
+    return textwrap.dedent(shown)
+
+
+def run_example(path: Path, folder: Path) -> str:
+    with pinned_surroundings(folder), contextlib.redirect_stdout(io.StringIO()) as printed:
+        runpy.run_path(str(path), run_name="__main__")
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_prints_what_it_promises(path: Path, tmp_path: Path) -> None:
+    check_output(promised_output(path), run_example(path, tmp_path), path.name)
+
+
+def test_an_example_that_promises_nothing_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "silent.py"
+    path.write_text('"""Says nothing."""\n', encoding="utf-8")
+    with pytest.raises(ValueError, match="does not say what it prints"):
+        promised_output(path)
