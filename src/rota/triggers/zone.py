@@ -31,6 +31,9 @@ closer than three days, so none is stepped over.
 """
 
 _SECOND = timedelta(seconds=1)
+# Nearer to the ends of the calendar a wall time may lie outside it.
+_EARLIEST = datetime.min.replace(tzinfo=UTC) + LONGEST_SHIFT
+_LATEST = datetime.max.replace(tzinfo=UTC) - LONGEST_SHIFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +132,8 @@ def transition_around(wall: datetime, zone: tzinfo) -> Transition | None:
     if first == second:
         return None
     if first < second:
-        return _first_transition(first, second, zone)
-    return _first_transition(second, first, zone)
+        return first_transition(first, second, zone)
+    return first_transition(second, first, zone)
 
 
 def transitions_between(start: datetime, end: datetime, zone: tzinfo) -> Iterator[Transition]:
@@ -139,20 +142,21 @@ def transitions_between(start: datetime, end: datetime, zone: tzinfo) -> Iterato
     A change of name or of the "daylight saving" mark alone is none. A zone that changes its
     offset and changes it back within ``LONGEST_SHIFT`` may go unnoticed; no IANA zone does.
     """
-    low = _last_second_before(to_utc(start, "start"))
-    last = _last_second_before(to_utc(end, "end"))
+    low = _last_second_before(max(to_utc(start, "start"), _EARLIEST))
+    last = _last_second_before(min(to_utc(end, "end"), _LATEST))
     while low < last:
         high = min(low + LONGEST_SHIFT, last)
         while _offset(low, zone) != _offset(high, zone):
-            transition = _first_transition(low, high, zone)
+            transition = first_transition(low, high, zone)
             yield transition
             low = transition.at
         low = high
 
 
-def _first_transition(low: datetime, high: datetime, zone: tzinfo) -> Transition:
-    """The transition in ``(low, high]``, which must differ in offset, by bisection."""
+def first_transition(low: datetime, high: datetime, zone: tzinfo) -> Transition:
+    """The first transition in ``(low, high]``, which must differ in offset, by bisection."""
     before = _offset(low, zone)
+    low, high = low.replace(microsecond=0), high.replace(microsecond=0)
     while high - low > _SECOND:
         middle = (low + (high - low) / 2).replace(microsecond=0)
         if _offset(middle, zone) == before:

@@ -1,0 +1,159 @@
+"""A cron schedule: what can be asked of it, and the one that is made of fields."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, tzinfo
+from itertools import islice
+from typing import Protocol
+
+from rota.errors import CronCalculationError, InvalidInputError, NoOccurrenceError
+from rota.triggers.cron.fields import CronFields
+from rota.triggers.cron.timeline import Rules, next_instant, previous_instant
+from rota.triggers.cron.words import describe_fields
+from rota.triggers.zone import Fold, Gap, to_utc
+
+
+class Cron(Protocol):
+    """A parsed cron expression. Immutable; equal to another that means the same.
+
+    Instants go in as aware datetimes and come out in UTC. ``gap`` and ``fold`` say what becomes
+    of times that the zone's clock never shows, or shows twice.
+    """
+
+    @property
+    def text(self) -> str:
+        """The expression as it was written."""
+        ...
+
+    def next_after(
+        self, instant: datetime, zone: tzinfo, *, gap: Gap = "skip", fold: Fold = "both"
+    ) -> datetime:
+        """The first occurrence strictly after ``instant``; CronCalculationError if none is left."""
+        ...
+
+    def previous_at(
+        self, instant: datetime, zone: tzinfo, *, gap: Gap = "skip", fold: Fold = "both"
+    ) -> datetime:
+        """The last occurrence at or before ``instant``; CronCalculationError if there was none."""
+        ...
+
+    def matches(
+        self, instant: datetime, zone: tzinfo, *, gap: Gap = "skip", fold: Fold = "both"
+    ) -> bool:
+        """Whether an occurrence began within the minute up to ``instant``.
+
+        With a seconds field it is the second instead of the minute.
+        """
+        ...
+
+    def between(
+        self,
+        start: datetime,
+        end: datetime,
+        zone: tzinfo,
+        *,
+        limit: int | None = None,
+        gap: Gap = "skip",
+        fold: Fold = "both",
+    ) -> Iterator[datetime]:
+        """The occurrences after ``start`` up to and including ``end``, at most ``limit``."""
+        ...
+
+    def describe(self) -> str:
+        """The schedule in English words."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FieldCron:
+    """A schedule made of fields: it knows which wall times it wants, and asks a zone when."""
+
+    fields: CronFields
+    unit: timedelta
+    text: str = field(compare=False)
+
+    def next_after(
+        self, instant: datetime, zone: tzinfo, *, gap: Gap = "skip", fold: Fold = "both"
+    ) -> datetime:
+        start = to_utc(instant)
+        try:
+            found = next_instant(self.fields, start, Rules(zone, gap, fold))
+        except OverflowError:
+            found = None
+        if found is None:
+            raise self._no_occurrence(start, "after")
+        return found
+
+    def previous_at(
+        self, instant: datetime, zone: tzinfo, *, gap: Gap = "skip", fold: Fold = "both"
+    ) -> datetime:
+        start = to_utc(instant)
+        try:
+            found = previous_instant(self.fields, start, Rules(zone, gap, fold))
+        except OverflowError:
+            found = None
+        if found is None:
+            raise self._no_occurrence(start, "at or before")
+        return found
+
+    def matches(
+        self, instant: datetime, zone: tzinfo, *, gap: Gap = "skip", fold: Fold = "both"
+    ) -> bool:
+        try:
+            latest = self.previous_at(instant, zone, gap=gap, fold=fold)
+        except CronCalculationError:
+            return False
+        return instant - latest < self.unit
+
+    def between(
+        self,
+        start: datetime,
+        end: datetime,
+        zone: tzinfo,
+        *,
+        limit: int | None = None,
+        gap: Gap = "skip",
+        fold: Fold = "both",
+    ) -> Iterator[datetime]:
+        if limit is not None and limit < 0:
+            raise InvalidInputError(
+                f"limit must not be negative, got {limit}", {"field": "limit", "value": limit}
+            )
+        rules = Rules(zone, gap, fold)
+        found = self._walk(to_utc(start, "start"), to_utc(end, "end"), rules)
+        return islice(found, limit)
+
+    def describe(self) -> str:
+        return describe_fields(self.fields)
+
+    def _walk(self, start: datetime, end: datetime, rules: Rules) -> Iterator[datetime]:
+        """Occurrence after occurrence up to ``end``, or to the end of the calendar."""
+        try:
+            found = next_instant(self.fields, start, rules)
+            while found is not None and found <= end:
+                yield found
+                found = next_instant(self.fields, found, rules)
+        except OverflowError:
+            return
+
+    def _no_occurrence(self, instant: datetime, side: str) -> CronCalculationError:
+        cause = NoOccurrenceError(f"no occurrence {side} {instant.isoformat()} in the calendar")
+        error = CronCalculationError(self.text, instant, cause)
+        error.__cause__ = cause
+        return error
+
+
+@dataclass(frozen=True, slots=True)
+class CronTrigger:
+    """A cron schedule bound to its zone and rules: a ``Trigger``."""
+
+    cron: Cron
+    zone: tzinfo
+    gap: Gap = "skip"
+    fold: Fold = "both"
+
+    def next_after(self, instant: datetime, /) -> datetime | None:
+        try:
+            return self.cron.next_after(instant, self.zone, gap=self.gap, fold=self.fold)
+        except CronCalculationError:
+            return None
