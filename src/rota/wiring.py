@@ -1,5 +1,7 @@
 """From an address to a store. The only module that names a backend."""
 
+from pathlib import Path
+
 from rota.errors import InvalidStoreUrlError
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import OpenStore
@@ -18,6 +20,8 @@ async def open_store(url: str) -> OpenStore:
         raise InvalidStoreUrlError(url, "it does not start with a scheme, such as sqlite:///")
     if scheme == "memory":
         return _open_memory(url, rest)
+    if scheme == "sqlite":
+        return await _open_sqlite(url, rest)
     if scheme in _NOT_YET:
         raise InvalidStoreUrlError(url, f"{scheme} is not available in this version")
     raise InvalidStoreUrlError(url, "known schemes are memory and sqlite")
@@ -27,3 +31,25 @@ def _open_memory(url: str, rest: str) -> OpenStore:
     if rest:
         raise InvalidStoreUrlError(url, "a store in memory has no name: write memory://")
     return MemoryStore()
+
+
+async def _open_sqlite(url: str, rest: str) -> OpenStore:
+    from rota.stores.sqlite.connection import SqliteSettings  # noqa: PLC0415 - loads the driver
+    from rota.stores.sqlite.store import SqliteStore  # noqa: PLC0415 - loads the driver
+
+    return await SqliteStore.open(SqliteSettings(_sqlite_path(url, rest)))
+
+
+def _sqlite_path(url: str, rest: str) -> Path:
+    host, slash, name = rest.partition("/")
+    if host or not slash:
+        raise InvalidStoreUrlError(
+            url, "write sqlite:///relative.db or sqlite:////absolute/path.db"
+        )
+    if name == ":memory:":
+        raise InvalidStoreUrlError(url, "for a store that is not kept, write memory://")
+    if not name or name.endswith("/"):
+        raise InvalidStoreUrlError(url, "it names no file")
+    if "\0" in name or "?" in name or "#" in name:
+        raise InvalidStoreUrlError(url, "the file's name must not hold ?, # or NUL")
+    return Path(name).absolute()

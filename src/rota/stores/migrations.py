@@ -1,0 +1,85 @@
+"""Numbered changes to a schema, each applied once and in order; what each backend has in common.
+
+A migration is a file ``0001_name.sql`` whose first line is ``-- compatible: yes`` or ``no``:
+whether a program that knows only the migrations before it can go on working once it is applied.
+Files are never edited after a release; a checksum remembers what was applied.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from typing import NamedTuple
+
+from rota.errors import SchemaOutdatedError
+
+_FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
+_FIRST_LINE = re.compile(r"-- compatible: (yes|no)\n")
+
+
+class AppliedMigration(NamedTuple):
+    """What a store remembers of a migration it has been through."""
+
+    number: int
+    name: str
+    is_compatible: bool
+    checksum: str
+
+
+class Migration(NamedTuple):
+    """A migration this program knows."""
+
+    mark: AppliedMigration
+    script: str
+
+
+def load_migrations(package: str) -> tuple[Migration, ...]:
+    """The migrations in a package's folder ``migrations``, in order."""
+    folder = files(package).joinpath("migrations")
+    texts = {entry.name: entry.read_text(encoding="utf-8") for entry in folder.iterdir()}
+    return tuple(read_migration(name, texts[name]) for name in sorted(texts))
+
+
+def read_migration(file_name: str, text: str) -> Migration:
+    """One file as a migration; ValueError when its name or first line is not as it must be."""
+    named = _FILE_NAME.fullmatch(file_name)
+    if named is None:
+        raise ValueError(f"{file_name} is not called like 0001_name.sql")
+    marked = _FIRST_LINE.match(text)
+    if marked is None:
+        raise ValueError(f"{file_name} does not begin with '-- compatible: yes' or 'no'")
+    checksum = hashlib.sha256(text.encode()).hexdigest()
+    mark = AppliedMigration(int(named[1]), named[2], marked[1] == "yes", checksum)
+    return Migration(mark, text)
+
+
+def pending_migrations(
+    known: Sequence[Migration], applied: Iterable[AppliedMigration]
+) -> tuple[Migration, ...]:
+    """Those still to be applied, in order.
+
+    Raises SchemaOutdatedError when the store has been through something this program cannot work
+    with: a later migration that is not compatible, or a known one with other content.
+    """
+    marks = {mark.number: mark for mark in applied}
+    known_numbers = {migration.mark.number for migration in known}
+    for mark in marks.values():
+        if mark.number not in known_numbers and not mark.is_compatible:
+            raise SchemaOutdatedError(
+                f"The store was changed by a newer version of Rota (migration {mark.number:04d}_"
+                f"{mark.name}), which this version cannot work with: upgrade Rota",
+                {"migration": mark.number, "name": mark.name},
+            )
+    return tuple(migration for migration in known if _is_pending(migration, marks))
+
+
+def _is_pending(migration: Migration, marks: dict[int, AppliedMigration]) -> bool:
+    known = migration.mark
+    applied = marks.get(known.number)
+    if applied is not None and applied.checksum != known.checksum:
+        raise SchemaOutdatedError(
+            f"The store has been through another migration {applied.number:04d}_{applied.name} "
+            f"than the {known.number:04d}_{known.name} of this version of Rota",
+            {"migration": known.number, "name": applied.name},
+        )
+    return applied is None

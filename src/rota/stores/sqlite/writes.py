@@ -1,0 +1,72 @@
+"""Writes, applied inside a transaction that someone else has begun."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+
+import apsw
+
+from rota.errors import StaleVersionError
+from rota.stores.naming import check_name
+from rota.stores.protocol import DocumentWrite
+from rota.stores.sqlite.queries import QUERIES
+
+Note = Callable[[DocumentWrite, bool], None]
+"""Told, after each write in turn, whether it was current and has been applied."""
+
+
+def apply_each(connection: apsw.Connection, writes: Iterable[DocumentWrite]) -> list[int | None]:
+    """Apply those that are current; the new version of each, 0 for a removal, None for a stale."""
+    versions: list[int | None] = []
+
+    def note(write: DocumentWrite, is_current: bool) -> None:  # noqa: FBT001 - the shape of a Note
+        versions.append(_next_version(write) if is_current else None)
+
+    _apply(connection, writes, note)
+    return versions
+
+
+def apply_all(connection: apsw.Connection, writes: Iterable[DocumentWrite]) -> None:
+    """Apply them as they come from the stream; StaleVersionError at the first that is stale."""
+
+    def note(write: DocumentWrite, is_current: bool) -> None:  # noqa: FBT001 - the shape of a Note
+        if not is_current:
+            raise StaleVersionError(write.collection, write.key, write.expected)
+
+    _apply(connection, writes, note)
+
+
+def checked(writes: Iterable[DocumentWrite]) -> Iterator[DocumentWrite]:
+    """The same writes, refused at the first whose names no store could keep."""
+    for write in writes:
+        check_name("collection", write.collection)
+        check_name("key", write.key)
+        yield write
+
+
+def _apply(connection: apsw.Connection, writes: Iterable[DocumentWrite], note: Note) -> None:
+    # Writes of one kind that follow each other go to SQLite as one stream, in their order.
+    for statement, run in groupby(writes, key=_statement_for):
+        if statement is QUERIES.is_taken:
+            for write in run:
+                note(write, connection.execute(statement, write).fetchone() is None)
+        else:
+            connection.executemany(statement, _noting(connection, run, note))
+
+
+def _noting(
+    connection: apsw.Connection, run: Iterator[DocumentWrite], note: Note
+) -> Iterator[DocumentWrite]:
+    """The run, asked by SQLite for the next write when it is done with the one before."""
+    for write in run:
+        yield write
+        note(write, connection.changes() == 1)
+
+
+def _statement_for(write: DocumentWrite) -> str:
+    if write.expected is None:
+        return QUERIES.is_taken if write.body is None else QUERIES.insert
+    return QUERIES.remove if write.body is None else QUERIES.update
+
+
+def _next_version(write: DocumentWrite) -> int:
+    return 0 if write.body is None else (write.expected or 0) + 1
