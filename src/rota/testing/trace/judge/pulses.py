@@ -1,0 +1,51 @@
+"""When an expression is due, asked lazily: no pulse of an idle year is ever enumerated."""
+
+from datetime import datetime, timedelta, tzinfo
+
+from rota.errors import CronCalculationError
+from rota.testing.trace.editions import Dialect
+from rota.triggers.cron import Cron
+from rota.triggers.parse import parse_cron
+from rota.triggers.zone import Fold, wall_time
+
+_INSTANT_BEFORE = timedelta(microseconds=1)
+
+
+class Pulses:
+    """The due instants of every expression of a trace, in one zone and under one fold rule."""
+
+    def __init__(self, zone: tzinfo, fold: Fold, dialect: Dialect) -> None:
+        self._zone = zone
+        self._fold: Fold = fold
+        self._dialect: Dialect = dialect
+        self._parsed: dict[str, Cron] = {}
+        self._found: dict[tuple[str, datetime], datetime | None] = {}
+
+    def first_after(self, expression: str, instant: datetime) -> datetime | None:
+        """The first due instant strictly after; None when the calendar has no more."""
+        key = (expression, instant)
+        if key not in self._found:
+            self._found[key] = self._search(expression, instant)
+        return self._found[key]
+
+    def is_due_within(self, expression: str, after: datetime, until: datetime) -> bool:
+        """Whether a due instant lies in ``(after, until]``."""
+        if until <= after:
+            return False
+        due_at = self.first_after(expression, after)
+        return due_at is not None and due_at <= until
+
+    def before_minute(self, instant: datetime) -> datetime:
+        """The last moment before the civil minute that holds ``instant``."""
+        wall = wall_time(instant, self._zone)
+        into_minute = timedelta(seconds=wall.second, microseconds=wall.microsecond)
+        return instant - into_minute - _INSTANT_BEFORE
+
+    def _search(self, expression: str, instant: datetime) -> datetime | None:
+        cron = self._parsed.get(expression)
+        if cron is None:
+            cron = self._parsed[expression] = parse_cron(expression, self._dialect)
+        try:
+            return cron.next_after(instant, self._zone, fold=self._fold)
+        except CronCalculationError:
+            return None
