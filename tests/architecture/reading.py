@@ -21,8 +21,12 @@ EMPTY_VARIABLE_NAMES = frozenset({"data", "info"})
 FORBIDDEN_MODULES = frozenset({"dill", "marshal", "pickle", "shelve"})
 """They turn bytes from outside into running code; what Rota reads is JSON."""
 
-FORBIDDEN_CALLS = frozenset({"__import__", "compile", "eval", "exec", "os.popen", "os.system"})
-FORBIDDEN_ATTRIBUTES = frozenset({"yaml.load", "yaml.unsafe_load"})
+FORBIDDEN_CALLS = frozenset(
+    {
+        *("__import__", "compile", "eval", "exec", "yaml.load", "yaml.unsafe_load"),
+        *("asyncio.create_subprocess_shell", "os.popen", "os.system"),
+    }
+)
 
 _WORDS = re.compile(r"[A-Z][a-z0-9]*|[A-Z]+(?![a-z])")
 
@@ -91,15 +95,15 @@ def _forbidden_call(node: ast.AST) -> Iterator[str]:
     if not isinstance(node, ast.Call):
         return
     called = _dotted(node.func)
-    if called in FORBIDDEN_CALLS | FORBIDDEN_ATTRIBUTES:
+    if called in FORBIDDEN_CALLS:
         yield f"call of {called}"
     for keyword in node.keywords:
-        if keyword.arg == "shell" and not _is_false(keyword.value):
+        if keyword.arg == "shell" and _is(keyword.value, value=True):
             yield f"{called} with a shell"
 
 
-def _is_false(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is False
+def _is(node: ast.expr, *, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
 
 
 def _dotted(node: ast.expr) -> str:

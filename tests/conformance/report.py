@@ -18,9 +18,9 @@ _STYLES = {"failed": "bold red", "passed": "green", "skipped": "yellow", "open":
 _INTRODUCTION = """\
 # Conformance
 
-Rota is built to five specifications. Each requirement is a numbered clause; each clause is proved by
-the tests that carry its number. `make conformance` runs them and prints this table with results; a
-clause without a test is listed as open. This page is written by `make conformance ARGS=--write`,
+Rota is built to five specifications. Each requirement is a numbered clause; each clause is proved
+by the tests that carry its number. `make conformance` runs them and prints this table with results;
+a clause without a test is listed as open. This page is written by `make conformance ARGS=--write`,
 and the test suite fails when it is out of date.
 """
 

@@ -1,0 +1,84 @@
+"""What may be relied on: the reference lists exactly the names that the packages export."""
+
+import importlib
+import re
+from types import ModuleType
+
+import pytest
+from tests.architecture.source_tree import ROOT
+
+INDEX = (ROOT / "docs/reference/index.md").read_text(encoding="utf-8")
+DETAILS = {
+    path.name: path.read_text(encoding="utf-8")
+    for path in sorted((ROOT / "docs/reference").glob("*.md"))
+    if path.name != "index.md"
+}
+ERRORS = (ROOT / "docs/reference/errors.md").read_text(encoding="utf-8")
+
+
+def listed_names(page: str) -> dict[str, set[str]]:
+    """Package to names, as the tables under its headings list them in their first column."""
+    sections = re.split(r"^## `([\w.]+)`$", page, flags=re.MULTILINE)
+    return {
+        package: set(re.findall(r"^\| `(\w+)", text, re.MULTILINE))
+        for package, text in zip(sections[1::2], sections[2::2], strict=True)
+    }
+
+
+def exported(package: str) -> set[str]:
+    module: ModuleType = importlib.import_module(package)
+    return {name for name in module.__all__ if not name.startswith("__")}
+
+
+def test_the_reference_lists_the_packages_users_import() -> None:
+    assert {"rota", "rota.testing"} <= listed_names(INDEX).keys()
+
+
+@pytest.mark.parametrize("package", sorted(listed_names(INDEX)))
+def test_the_reference_lists_what_a_package_exports(package: str) -> None:
+    assert listed_names(INDEX)[package] == exported(package)
+
+
+def test_every_exported_name_exists() -> None:
+    missing = [
+        f"{package}.{name}"
+        for package in listed_names(INDEX)
+        for name in exported(package)
+        if not hasattr(importlib.import_module(package), name)
+    ]
+    assert missing == []
+
+
+def test_every_public_name_is_described_on_a_page_of_the_reference() -> None:
+    text = "\n".join(DETAILS.values())
+    undescribed = [
+        f"{package}.{name}"
+        for package, names in listed_names(INDEX).items()
+        for name in names
+        if not re.search(rf"\b{name}\b", text)
+    ]
+    assert sorted(undescribed) == []
+
+
+def test_the_reference_describes_every_error() -> None:
+    described = set(re.findall(r"^\| `(\w+)`", ERRORS, re.MULTILINE))
+    assert described == exported("rota.errors")
+
+
+def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
+    errors = importlib.import_module("rota.errors")
+    drawn = re.findall(r"^( *)(\w+Error)\b", errors.__doc__ or "", re.MULTILINE)
+    parents: list[str] = []
+    for indent, name in drawn:
+        depth = len(indent) // 2
+        parents[depth:] = [name]
+        parent = parents[depth - 1] if depth else "Exception"
+        assert getattr(errors, name).__base__.__name__ == parent, (
+            f"{name} is drawn in a wrong place"
+        )
+    assert {name for _, name in drawn} == exported("rota.errors")
+
+
+def test_names_are_read_from_the_first_column() -> None:
+    page = "## `a`\n| name | x |\n|---|---|\n| `b` | `c` |\n| `d(e)` | f |\n\n## `g.h`\n"
+    assert listed_names(page) == {"a": {"b", "d"}, "g.h": set()}

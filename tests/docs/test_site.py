@@ -1,0 +1,60 @@
+"""The documentation can be built, asks no other host for anything, and keeps its own rules."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.docs.surroundings import ROOT
+
+DECISIONS = sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
+CHANGES = sorted((ROOT / "changelog.d").iterdir())
+_LOADED = re.compile(
+    r"<(?:script|img|link|iframe|source)\b[^>]*(?:src|href)=\"?(?:https?:)?//[^>]*>"
+)
+
+
+def foreign_assets(html: str) -> list[str]:
+    """Whatever a page would load from another host; plain links are no such thing."""
+    return [tag for tag in _LOADED.findall(html) if 'rel="canonical"' not in tag]
+
+
+def test_the_site_builds_without_a_warning_and_stands_alone(tmp_path: Path) -> None:
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    pages = list(tmp_path.rglob("*.html"))
+    assert len(pages) > 10
+    assert [found for page in pages for found in foreign_assets(page.read_text("utf-8"))] == []
+
+
+def test_foreign_assets_are_found() -> None:
+    html = '<script src="https://example.com/x.js"></script><a href="https://example.com">b</a>'
+    assert len(foreign_assets(html)) == 1
+
+
+@pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)
+def test_a_decision_is_short_and_says_what_it_costs(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 40
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Choice", "Price"]
+    assert text.startswith(f"# {path.stem[:4]} ")
+
+
+def test_decisions_are_numbered_without_gaps_and_listed() -> None:
+    numbers = [int(path.stem[:4]) for path in DECISIONS]
+    listed = (ROOT / "docs/decisions/index.md").read_text(encoding="utf-8")
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert [path.name for path in DECISIONS if f"]({path.name})" not in listed] == []
+
+
+@pytest.mark.parametrize("path", CHANGES, ids=lambda path: path.stem)
+def test_a_change_is_one_sentence(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert re.fullmatch(r"[`A-Z](?:[^.\n]|\.(?=\S))*\.\n", text)
