@@ -1,0 +1,14 @@
+"""The SQLite store, put through the contract of all stores."""
+
+from pathlib import Path
+
+import pytest
+
+from rota.testing.store_contract import LastingStoreContract, StoreContract, StoreFactory
+from rota.wiring import open_store
+
+
+class TestSqliteStore(StoreContract, LastingStoreContract):
+    @pytest.fixture
+    def store_factory(self, tmp_path: Path) -> StoreFactory:
+        return lambda: open_store(f"sqlite:///{tmp_path}/rota.db")
