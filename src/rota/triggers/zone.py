@@ -122,8 +122,14 @@ def showings(wall: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
     Equal: it happens once. Ascending: it is in a fold, and these are its showings. Descending: it
     is in a gap. Raises OverflowError where one of them is beyond the calendar.
     """
-    shown = wall.replace(tzinfo=zone, fold=0)
-    return shown.astimezone(UTC), shown.replace(fold=1).astimezone(UTC)
+    date = (wall.year, wall.month, wall.day)
+    time = (wall.hour, wall.minute, wall.second, wall.microsecond)
+    before = datetime(*date, *time, tzinfo=zone)
+    after = datetime(*date, *time, tzinfo=zone, fold=1)
+    first = before.astimezone(UTC)
+    if zone.utcoffset(before) == zone.utcoffset(after):
+        return first, first
+    return first, after.astimezone(UTC)
 
 
 def transition_around(wall: datetime, zone: tzinfo) -> Transition | None:

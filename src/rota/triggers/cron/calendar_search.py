@@ -1,6 +1,9 @@
-"""The wall times that satisfy an expression, in the order of a calendar without zones."""
+"""The wall times that satisfy an expression, in the order of a calendar without zones.
 
-from datetime import MAXYEAR, MINYEAR, date, datetime
+A wall time may carry a tzinfo: it is handed on to the answer and never asked.
+"""
+
+from datetime import MAXYEAR, MINYEAR, date, datetime, tzinfo
 
 from rota.triggers.cron.fields import CronFields
 
@@ -15,11 +18,12 @@ def first_after(fields: CronFields, wall: datetime) -> datetime | None:
         if days >> day & 1:
             time = _time_after(fields, wall.hour, wall.minute, wall.second)
             if time is not None:
-                return datetime(year, month, day, *time)  # noqa: DTZ001 - wall time
+                return datetime(year, month, day, *time, tzinfo=wall.tzinfo)
         later = days >> day + 1
         if later:
-            return _at_first_time(fields, year, month, day + _lowest(later) + 1)
-    return _first_in_later_month(fields, year, month)
+            time = _first_time(fields)
+            return datetime(year, month, day + _lowest(later) + 1, *time, tzinfo=wall.tzinfo)
+    return _first_in_later_month(fields, year, month, wall.tzinfo)
 
 
 def last_at(fields: CronFields, wall: datetime) -> datetime | None:
@@ -30,14 +34,17 @@ def last_at(fields: CronFields, wall: datetime) -> datetime | None:
         if days >> day & 1:
             time = _time_at_or_before(fields, wall.hour, wall.minute, wall.second)
             if time is not None:
-                return datetime(year, month, day, *time)  # noqa: DTZ001 - wall time
+                return datetime(year, month, day, *time, tzinfo=wall.tzinfo)
         earlier = days & (1 << day) - 1
         if earlier:
-            return _at_last_time(fields, year, month, _highest(earlier))
-    return _last_in_earlier_month(fields, year, month)
+            time = _last_time(fields)
+            return datetime(year, month, _highest(earlier), *time, tzinfo=wall.tzinfo)
+    return _last_in_earlier_month(fields, year, month, wall.tzinfo)
 
 
-def _first_in_later_month(fields: CronFields, year: int, month: int) -> datetime | None:
+def _first_in_later_month(
+    fields: CronFields, year: int, month: int, zone: tzinfo | None
+) -> datetime | None:
     while True:
         later = fields.months >> month + 1
         if later:
@@ -49,10 +56,12 @@ def _first_in_later_month(fields: CronFields, year: int, month: int) -> datetime
             return None
         days = fields.days_in(year, month, date(year, month, 1).isoweekday() % 7)
         if days:
-            return _at_first_time(fields, year, month, _lowest(days))
+            return datetime(year, month, _lowest(days), *_first_time(fields), tzinfo=zone)
 
 
-def _last_in_earlier_month(fields: CronFields, year: int, month: int) -> datetime | None:
+def _last_in_earlier_month(
+    fields: CronFields, year: int, month: int, zone: tzinfo | None
+) -> datetime | None:
     while True:
         earlier = fields.months & (1 << month) - 1
         if earlier:
@@ -64,7 +73,7 @@ def _last_in_earlier_month(fields: CronFields, year: int, month: int) -> datetim
             return None
         days = fields.days_in(year, month, date(year, month, 1).isoweekday() % 7)
         if days:
-            return _at_last_time(fields, year, month, _highest(days))
+            return datetime(year, month, _highest(days), *_last_time(fields), tzinfo=zone)
 
 
 def _time_after(fields: CronFields, hour: int, minute: int, second: int) -> _TimeOfDay | None:
@@ -101,14 +110,12 @@ def _time_at_or_before(
     return None
 
 
-def _at_first_time(fields: CronFields, year: int, month: int, day: int) -> datetime:
-    hour, minute, second = map(_lowest, (fields.hours, fields.minutes, fields.seconds))
-    return datetime(year, month, day, hour, minute, second)  # noqa: DTZ001 - wall time
+def _first_time(fields: CronFields) -> _TimeOfDay:
+    return _lowest(fields.hours), _lowest(fields.minutes), _lowest(fields.seconds)
 
 
-def _at_last_time(fields: CronFields, year: int, month: int, day: int) -> datetime:
-    hour, minute, second = map(_highest, (fields.hours, fields.minutes, fields.seconds))
-    return datetime(year, month, day, hour, minute, second)  # noqa: DTZ001 - wall time
+def _last_time(fields: CronFields) -> _TimeOfDay:
+    return _highest(fields.hours), _highest(fields.minutes), _highest(fields.seconds)
 
 
 def _lowest(bits: int) -> int:

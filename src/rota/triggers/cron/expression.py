@@ -29,16 +29,18 @@ def read_fields(
     expression: str, texts: Sequence[str], ranges: Sequence[FieldRange], read: ReadField
 ) -> list[int]:
     """The sets of all fields; the leftmost bad one is refused, with where it stands."""
-    field = ranges[0]
     sets: list[int] = []
-    try:
-        for text, field in zip(texts, ranges, strict=True):
-            sets.append(read(text, field))
-    except FieldParseError as error:
-        position = _span_of_field(expression, texts, len(sets))
-        raise InvalidCronExpressionError(
-            expression, field.name, error.reason, position=position
-        ) from error
+    for text, field in zip(texts, ranges, strict=True):
+        bits = field.known.get(text)
+        if bits is None:
+            try:
+                bits = read(text, field)
+            except FieldParseError as error:
+                span = _span_of_field(expression, texts, len(sets))
+                raise InvalidCronExpressionError(
+                    expression, field.name, error.reason, position=span
+                ) from error
+        sets.append(bits)
     return sets
 
 

@@ -5,23 +5,9 @@ shift and a mask instead of a walk.
 """
 
 from calendar import isleap
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from rota.errors import FieldParseError
-
-
-@dataclass(frozen=True, slots=True)
-class FieldRange:
-    """One field of an expression: its name in errors, and its lowest and highest number."""
-
-    name: str
-    low: int
-    high: int
-
-    @property
-    def all_bits(self) -> int:
-        return bits_between(self.low, self.high)
 
 
 def bits_between(low: int, high: int, step: int = 1) -> int:
@@ -29,6 +15,22 @@ def bits_between(low: int, high: int, step: int = 1) -> int:
     if step == 1:
         return (2 << high) - (1 << low)
     return sum(1 << number for number in range(low, high + 1, step))
+
+
+class FieldRange:
+    """One field of an expression: its name in errors, and its lowest and highest number.
+
+    ``known`` has the sets of the texts most fields consist of: the star and single numbers.
+    """
+
+    def __init__(self, name: str, low: int, high: int) -> None:
+        self.name = name
+        self.low = low
+        self.high = high
+        self.all_bits = bits_between(low, high)
+        self.known = {"*": self.all_bits}
+        for number in range(low, high + 1):
+            self.known[f"{number}"] = self.known[f"{number:02}"] = 1 << number
 
 
 def numbers_in(bits: int) -> list[int]:
@@ -48,6 +50,9 @@ ALL_DAYS = DAY.all_bits
 ALL_WEEKDAYS = WEEKDAY.all_bits
 
 _MONTH_LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_FEBRUARY = 1 << 2
+_MONTHS_OF_31_DAYS = sum(1 << month for month in (1, 3, 5, 7, 8, 10, 12))
+_IN_EVERY_MONTH = bits_between(1, 29)
 _SIX_WEEKS = sum(1 << 7 * week for week in range(6))
 
 
@@ -76,12 +81,12 @@ class CronFields(NamedTuple):
         return days & (2 << length) - 2
 
     def ever_happens(self) -> bool:
-        """Whether any date satisfies the day fields; each month is taken at its longest."""
-        return self.either or any(self._has_day_in(month) for month in numbers_in(self.months))
-
-    def _has_day_in(self, month: int) -> bool:
-        longest = 29 if month == 2 else _MONTH_LENGTHS[month]
-        return self.days & (2 << longest) - 2 != 0
+        """Whether any date satisfies the day fields; February is taken at its longest."""
+        if self.either or self.days & _IN_EVERY_MONTH:
+            return True
+        if self.days & 1 << 30 and self.months & ~_FEBRUARY:
+            return True
+        return self.months & _MONTHS_OF_31_DAYS != 0
 
 
 def read_digits(text: str) -> int | None:

@@ -61,16 +61,18 @@ def parse_posix(expression: object, blanks: str = BLANKS) -> CronFields:
 
 
 def _read_field(text: str, field: FieldRange) -> int:
-    if text == "*":
-        return field.all_bits
     bits = 0
     for element in text.split(","):
-        number = read_digits(element)
-        if number is None:
-            bits |= _read_range(element, text, field)
-        else:
-            bits |= 1 << _check_range(number, text, field)
+        known = None if element == "*" else field.known.get(element)
+        bits |= _read_element(element, text, field) if known is None else known
     return bits
+
+
+def _read_element(element: str, text: str, field: FieldRange) -> int:
+    number = read_digits(element)
+    if number is not None:
+        return 1 << _check_range(number, text, field)
+    return _read_range(element, text, field)
 
 
 def _read_range(element: str, text: str, field: FieldRange) -> int:

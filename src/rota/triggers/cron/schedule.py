@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rota.errors import CronCalculationError, InvalidInputError, NoOccurrenceError
 from rota.triggers.cron.fields import CronFields
-from rota.triggers.cron.timeline import Rules, next_instant, previous_instant
+from rota.triggers.cron.timeline import next_instant, previous_instant
 from rota.triggers.cron.words import describe_fields
 from rota.triggers.zone import Fold, Gap, to_utc
 
@@ -77,7 +77,7 @@ class FieldCron:
     ) -> datetime:
         start = to_utc(instant)
         try:
-            found = next_instant(self.fields, start, Rules(zone, gap, fold))
+            found = next_instant(self.fields, start, zone, gap, fold)
         except OverflowError:
             found = None
         if found is None:
@@ -89,7 +89,7 @@ class FieldCron:
     ) -> datetime:
         start = to_utc(instant)
         try:
-            found = previous_instant(self.fields, start, Rules(zone, gap, fold))
+            found = previous_instant(self.fields, start, zone, gap, fold)
         except OverflowError:
             found = None
         if found is None:
@@ -119,20 +119,21 @@ class FieldCron:
             raise InvalidInputError(
                 f"limit must not be negative, got {limit}", {"field": "limit", "value": limit}
             )
-        rules = Rules(zone, gap, fold)
-        found = self._walk(to_utc(start, "start"), to_utc(end, "end"), rules)
+        found = self._walk(to_utc(start, "start"), to_utc(end, "end"), zone, gap, fold)
         return islice(found, limit)
 
     def describe(self) -> str:
         return describe_fields(self.fields)
 
-    def _walk(self, start: datetime, end: datetime, rules: Rules) -> Iterator[datetime]:
+    def _walk(
+        self, start: datetime, end: datetime, zone: tzinfo, gap: Gap, fold: Fold
+    ) -> Iterator[datetime]:
         """Occurrence after occurrence up to ``end``, or to the end of the calendar."""
         try:
-            found = next_instant(self.fields, start, rules)
+            found = next_instant(self.fields, start, zone, gap, fold)
             while found is not None and found <= end:
                 yield found
-                found = next_instant(self.fields, found, rules)
+                found = next_instant(self.fields, found, zone, gap, fold)
         except OverflowError:
             return
 

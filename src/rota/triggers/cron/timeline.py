@@ -35,9 +35,41 @@ class Rules(NamedTuple):
     fold: Fold
 
 
-def next_instant(fields: CronFields, after: datetime, rules: Rules) -> datetime | None:
-    """The first occurrence strictly after the UTC instant ``after``."""
-    wall = after.astimezone(rules.zone).replace(tzinfo=None)
+def next_instant(
+    fields: CronFields, after: datetime, zone: tzinfo, gap: Gap, fold: Fold
+) -> datetime | None:
+    """The first occurrence strictly after the UTC instant ``after``.
+
+    Most answers are near, with no transition on the way: then wall time and real time have passed
+    alike, and reading the clock at the answer proves it. Only otherwise are strands compared.
+    """
+    shown = after.astimezone(zone)
+    wanted = first_after(fields, shown)
+    if gap == "skip" and wanted is not None and (wait := wanted - shown) < LONGEST_SHIFT:
+        found = after + wait
+        reached = found.astimezone(zone)
+        if reached == wanted and (fold == "both" or not reached.fold):
+            return found
+    return _first_of_strands(fields, after, shown.replace(tzinfo=None), Rules(zone, gap, fold))
+
+
+def previous_instant(
+    fields: CronFields, at: datetime, zone: tzinfo, gap: Gap, fold: Fold
+) -> datetime | None:
+    """The last occurrence at or before the UTC instant ``at``."""
+    shown = at.astimezone(zone)
+    wanted = last_at(fields, shown)
+    if gap == "skip" and wanted is not None and (past := shown - wanted) < LONGEST_SHIFT:
+        found = at - past
+        reached = found.astimezone(zone)
+        if reached == wanted and (fold == "both" or not reached.fold):
+            return found
+    return _last_of_strands(fields, at, shown.replace(tzinfo=None), Rules(zone, gap, fold))
+
+
+def _first_of_strands(
+    fields: CronFields, after: datetime, wall: datetime, rules: Rules
+) -> datetime | None:
     found: list[datetime] = []
     fold = transition_around(wall, rules.zone)
     if fold is not None:
@@ -52,9 +84,9 @@ def next_instant(fields: CronFields, after: datetime, rules: Rules) -> datetime 
     return min(found, default=None)
 
 
-def previous_instant(fields: CronFields, at: datetime, rules: Rules) -> datetime | None:
-    """The last occurrence at or before the UTC instant ``at``."""
-    wall = at.astimezone(rules.zone).replace(tzinfo=None)
+def _last_of_strands(
+    fields: CronFields, at: datetime, wall: datetime, rules: Rules
+) -> datetime | None:
     found: list[datetime] = []
     fold = transition_around(wall, rules.zone)
     if fold is not None and at >= fold.at:
