@@ -1,0 +1,39 @@
+"""What ``--help`` says about rota and its groups of commands, kept apart from them.
+
+So the list of commands is shown without loading any. The first line of each text stands in that
+list. A command that stands alone says its own in its docstring.
+"""
+
+ROTA = """Know when things are due, in any time zone and whatever its clocks do.
+
+Try:
+
+    rota cron next "0 9 * * 1-5" --zone Europe/London
+    rota cron explain "*/10 8-18 * * mon-fri" --dialect extended
+    rota cron check /etc/crontab --dialect extended
+    rota rrule next "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO" --start 2027-01-04T18:00
+
+Exit status: 0 done, 1 what was checked has problems, 2 bad input,
+3 not found, 4 conflict, 5 refused, 6 the store is at fault,
+70 a fault in rota itself.
+"""
+
+CRON = """Cron expressions: when they are due, and what they mean.
+
+An expression is five fields: minute, hour, day of month, month, weekday. Try:
+
+    rota cron next "30 1 * * *" --zone Europe/London --from 2027-03-26 -n 5
+    rota cron explain "0 9 13 * 5"
+    rota cron check crontab.txt
+
+Strict POSIX is the default; --dialect extended adds steps (*/10), names
+(mon-fri), macros (@daily, @every 90m) and an optional first field of seconds.
+"""
+
+RRULE = """Recurrence rules of RFC 5545: when they are due, what they mean.
+
+A rule is written as in a calendar file, and repeats from --start on. Try:
+
+    rota rrule next "FREQ=MONTHLY;BYDAY=-1FR" --start 2027-01-29T17:00 -n 6
+    rota rrule explain "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,TH"
+"""

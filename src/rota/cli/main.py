@@ -1,0 +1,140 @@
+"""``rota``: finds the command, runs it, and turns what became of it into an exit status.
+
+Commands are loaded when they are asked for, so that help is quick. A command returns False when
+what it checked has problems, and raises when it could not do its work.
+"""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+from rich.console import Console
+
+from rota import __version__
+from rota.cli import help_texts
+from rota.cli.rendering.failures import print_failure, print_message, print_usage_failure
+from rota.cli.rendering.terminal import PipeConsole, Terminal
+from rota.clock.protocol import Clock
+from rota.clock.system import SystemClock
+from rota.errors import (
+    ConflictError,
+    CronCalculationError,
+    InvalidInputError,
+    NoOccurrenceError,
+    NotFoundError,
+    RefusedError,
+    RotaError,
+    StoreError,
+)
+
+OK = 0
+PROBLEMS = 1
+BAD_INPUT = 2
+INTERNAL = 70
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+
+EXIT_STATUSES: dict[type[RotaError], int] = {
+    InvalidInputError: BAD_INPUT,
+    NotFoundError: 3,
+    CronCalculationError: 3,
+    NoOccurrenceError: 3,
+    ConflictError: 4,
+    RefusedError: 5,
+    StoreError: 6,
+}
+
+app = App(name="rota", version=__version__, help=help_texts.ROTA, help_format="plaintext")
+app.command("rota.cli.cron:app", name="cron", help=help_texts.CRON)
+
+
+@app.command(name="completion")
+def print_completion(
+    shell: Literal["bash", "zsh", "fish"],
+    *,
+    terminal: Annotated[Terminal, Parameter(parse=False)],
+) -> None:
+    """Print a script that completes rota's commands for a shell.
+
+    Put its output where the shell finds it:
+
+        rota completion bash > ~/.local/share/bash-completion/completions/rota
+        rota completion zsh > ~/.zfunc/_rota
+        rota completion fish > ~/.config/fish/completions/rota.fish
+    """
+    terminal.print_text(app.generate_completion(shell=shell).rstrip("\n"))
+
+
+def run(
+    argv: Sequence[str] | None = None,
+    *,
+    clock: Clock | None = None,
+    out: Console | None = None,
+    err: Console | None = None,
+) -> int:
+    """Run one command line, by default that of this process, and return its exit status."""
+    tokens = list(sys.argv[1:] if argv is None else argv)
+    terminal = Terminal(
+        clock if clock is not None else SystemClock(),
+        out if out is not None else PipeConsole(highlight=False, markup=False),
+        err if err is not None else PipeConsole(highlight=False, markup=False, stderr=True),
+    )
+    try:
+        status = _run_guarded(tokens, terminal)
+        terminal.out.file.flush()
+    except BrokenPipeError:
+        _forget_output()
+        return PIPE_CLOSED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def _run_guarded(tokens: list[str], terminal: Terminal) -> int:
+    """Run the command; what goes wrong is printed, never raised, except for an interruption."""
+    as_json = "--json" in tokens
+    try:
+        return OK if _dispatch(tokens, terminal) else PROBLEMS
+    except CycloptsError as error:
+        print_usage_failure(terminal.err, str(error), as_json=as_json)
+        return BAD_INPUT
+    except RotaError as error:
+        print_failure(terminal.err, error, as_json=as_json)
+        return _exit_status(error)
+    except (BrokenPipeError, KeyboardInterrupt):
+        raise
+    except Exception as error:  # noqa: BLE001 - the outermost frame: the status must tell a fault in rota from problems found by it
+        terminal.err.file.write(traceback.format_exc())
+        print_message(terminal.err, f"this is a fault in rota: {error}")
+        return INTERNAL
+
+
+def _dispatch(tokens: list[str], terminal: Terminal) -> bool:
+    """Parse and call; whether all is well with what the command looked at."""
+    command, bound, wanted = app.parse_args(
+        tokens,
+        console=terminal.out,
+        error_console=terminal.err,
+        print_error=False,
+        exit_on_error=False,
+    )
+    offered = {"terminal": terminal, "console": terminal.out}
+    result = command(*bound.args, **bound.kwargs, **{name: offered[name] for name in wanted})
+    return result is not False
+
+
+def _exit_status(error: RotaError) -> int:
+    for group, status in EXIT_STATUSES.items():
+        if isinstance(error, group):
+            return status
+    return INTERNAL
+
+
+def _forget_output() -> None:
+    """Nobody reads any more: what is still buffered must not fail again when Python exits."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -1,0 +1,1 @@
+"""What people type: options, instants, zones and crontab files, read into values."""

@@ -1,0 +1,1 @@
+"""What people see: tables, carets, errors and JSON documents."""

@@ -1,0 +1,53 @@
+"""An error as a person or a program wants it."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from rota.cli.rendering.carets import underline
+from rota.cli.rendering.terminal import print_json
+from rota.errors import InvalidTriggerError, RotaError
+from rota.escaping import escape
+
+
+def print_failure(console: Console, error: RotaError, *, as_json: bool) -> None:
+    """Print what is wrong; a bad trigger is shown with carets under the bad part."""
+    if as_json:
+        print_json(console, {"error": _error_document(error)})
+        return
+    print_message(console, error.message)
+    if isinstance(error, InvalidTriggerError):
+        console.print(underline(error.text, error.position), soft_wrap=True)
+    for remark in getattr(error, "__notes__", ()):
+        console.print(Text(escape(remark)), soft_wrap=True)
+
+
+def print_usage_failure(console: Console, message: str, *, as_json: bool) -> None:
+    """Print what is wrong with the command line itself."""
+    if as_json:
+        document = {"type": "UsageError", "group": "usage", "message": message, "details": {}}
+        print_json(console, {"error": document})
+        return
+    print_message(console, message)
+    console.print(Text("Ask --help for what is possible.", "dim"), soft_wrap=True)
+
+
+def print_message(console: Console, message: str) -> None:
+    console.print(Text.assemble(("error: ", "bold red"), escape(message)), soft_wrap=True)
+
+
+def _error_document(error: RotaError) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "type": type(error).__name__,
+        "group": error.group,
+        "message": error.message,
+        "details": {name: _plain(value) for name, value in error.details.items()},
+    }
+    if isinstance(error, InvalidTriggerError):
+        document["position"] = list(error.position)
+    return document
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,33 @@
+import io
+
+from rich.console import Console
+
+from rota.cli.rendering.tables import print_table
+
+ROWS = [(("1", "first", "a note that goes on and on"), ""), (("10", "[bold]", ""), "dim")]
+
+
+def printed(width: int, *, is_terminal: bool) -> str:
+    file = io.StringIO()
+    console = Console(
+        file=file, width=width, force_terminal=is_terminal, color_system=None, legacy_windows=False
+    )
+    print_table(console, ("#", "Name", "Note"), ROWS)
+    return file.getvalue()
+
+
+def test_a_row_is_one_line_where_nobody_watches() -> None:
+    assert printed(20, is_terminal=False) == (
+        "#   Name    Note\n1   first   a note that goes on and on\n10  [bold]\n"
+    )
+
+
+def test_on_a_terminal_only_the_last_column_is_wrapped() -> None:
+    assert printed(28, is_terminal=True) == (
+        "#   Name    Note\n1   first   a note that goes\n            on and on\n10  [bold]\n"
+    )
+
+
+def test_no_line_ends_in_spaces() -> None:
+    lines = printed(40, is_terminal=True).splitlines()
+    assert lines == [line.rstrip() for line in lines]
