@@ -5,7 +5,7 @@ the host sleeps and never goes back. Whether something is due is a matter of wha
 whether something is late is a matter of flow.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -49,17 +49,17 @@ class Timeline:
         return None
 
     def deadline(self, owed_from: Flow, allowance: timedelta) -> Flow:
-        """Until when something owed since ``owed_from`` is not late, excuses included."""
-        latest = owed_from + allowance
-        first = bisect_right(
-            self._excuses, owed_from - self._longest_excuse, key=lambda excuse: excuse[0]
-        )
-        for start, end in self._excuses[max(0, first - 1) :]:
-            if start > latest:
+        """Until when what is owed since ``owed_from`` is not late; excused time is not counted."""
+        counted_to, left = owed_from, allowance
+        earliest = owed_from - self._longest_excuse
+        first = bisect_left(self._excuses, earliest, key=lambda excuse: excuse[0])
+        for start, end in self._excuses[first:]:
+            if start > counted_to + left:
                 break
-            if end > owed_from:
-                latest = max(latest, end + allowance)
-        return latest
+            if end > counted_to:
+                left -= max(_NONE, start - counted_to)
+                counted_to = end
+        return counted_to + left
 
     def position_at(self, flow: Flow) -> int:
         """The last position whose flow is not beyond this one."""
