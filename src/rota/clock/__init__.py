@@ -1,8 +1,20 @@
 """Time: read, waited for and, in tests, made. Nothing else in Rota asks the machine for it."""
 
 from rota.clock.in_flight import in_flight
+from rota.clock.loop_watch import LoopWatch, Stall
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
+from rota.clock.timeout import Timeout, timeout_after, timeout_at
 from rota.clock.virtual import VirtualClock
 
-__all__ = ["Clock", "SystemClock", "VirtualClock", "in_flight"]
+__all__ = [
+    "Clock",
+    "LoopWatch",
+    "Stall",
+    "SystemClock",
+    "Timeout",
+    "VirtualClock",
+    "in_flight",
+    "timeout_after",
+    "timeout_at",
+]

@@ -1,0 +1,153 @@
+"""Names whoever holds up an event loop, while it does.
+
+A callback that computes or blocks instead of awaiting stops every other task of its loop, and the
+loop itself cannot say so. A thread beside it can.
+"""
+
+import asyncio
+import selectors
+import sys
+from asyncio import AbstractEventLoop, base_events
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from threading import Event, Lock, Thread, get_ident
+from types import FrameType
+from typing import Self
+
+from rota.clock.instants import as_duration
+from rota.clock.stuck import describe_stack
+from rota.clock.system import monotonic
+from rota.errors import ClockUseError, InvalidInputError
+
+_LOOKS_PER_LIMIT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """An event loop that does not turn, or (``is_over``) did not for a while.
+
+    ``task_name`` is None when no task but a bare callback held the loop. ``where`` is the line it
+    was seen at. ``blocked_for`` may be short of the truth by a quarter of the limit.
+    """
+
+    task_name: str | None
+    where: str
+    blocked_for: timedelta
+    is_over: bool = False
+
+
+class LoopWatch:
+    """Reports each stall of the running loop twice: when it passes the limit, and when it ends.
+
+    Watches while at least one ``with`` block (or ``start``) is open, and for a moment longer. Then
+    one thread looks at the loop four times in ``limit``, and disturbs it only when it is at work;
+    a loop at rest is left alone. ``on_stall`` is called from that thread and must not raise.
+    """
+
+    def __init__(
+        self, on_stall: Callable[[Stall], None], *, limit: timedelta = timedelta(seconds=1)
+    ) -> None:
+        if as_duration(limit, "limit") <= timedelta(0):
+            raise InvalidInputError(f"limit must be positive, not {limit}", {"field": "limit"})
+        self._on_stall = on_stall
+        self._limit = limit
+        self._lock = Lock()
+        self._user_count = 0
+        self._lookout: _Lookout | None = None
+
+    def start(self) -> None:
+        """Watch the running loop until ``stop`` has been called as often as this."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            is_watched = self._lookout is not None and self._lookout.loop is loop
+            if self._user_count and not is_watched:
+                raise ClockUseError("this LoopWatch is watching another event loop")
+            self._user_count += 1
+            if not is_watched:
+                self._lookout = _Lookout(loop, self._limit, self._on_stall, self._is_wanted)
+                Thread(target=self._lookout.watch, name="rota-loop-watch", daemon=True).start()
+
+    def stop(self) -> None:
+        """Take back one ``start``."""
+        with self._lock:
+            if not self._user_count:
+                raise ClockUseError("stop() was called more often than start()")
+            self._user_count -= 1
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _is_wanted(self, lookout: "_Lookout") -> bool:
+        """Asked by the thread, which ends when not; until then a new start finds it still there."""
+        with self._lock:
+            if self._lookout is lookout and not self._user_count:
+                self._lookout = None
+            return self._lookout is lookout
+
+
+class _Lookout:
+    """What the thread does."""
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        limit: timedelta,
+        on_stall: Callable[[Stall], None],
+        is_wanted: Callable[["_Lookout"], bool],
+    ) -> None:
+        self.loop = loop
+        self._loop_thread = get_ident()
+        self._limit = limit.total_seconds()
+        self._interval = self._limit / _LOOKS_PER_LIMIT
+        self._on_stall = on_stall
+        self._is_wanted = is_wanted
+
+    def watch(self) -> None:
+        pause = Event()
+        while self._is_wanted(self):
+            pause.wait(self._interval)
+            if not _is_at_rest(self._frame()) and not self._time_one_turn():
+                return
+
+    def _time_one_turn(self) -> bool:
+        """Ask the loop to turn once and report if it is too slow. False when it was closed."""
+        asked_at, turned = monotonic(), Event()
+        try:
+            self.loop.call_soon_threadsafe(turned.set)
+        except RuntimeError:  # closed
+            return False
+        if not turned.wait(self._limit) and self._is_wanted(self):
+            self._follow(asked_at, turned)
+        return True
+
+    def _follow(self, since: float, turned: Event) -> None:
+        """Report the stall now and again when it is over."""
+        task, frame = asyncio.current_task(self.loop), self._frame()
+        stall = Stall(
+            task_name=task.get_name() if task is not None else None,
+            where=describe_stack(frame),
+            blocked_for=timedelta(seconds=monotonic() - since),
+        )
+        self._on_stall(stall)
+        while not turned.wait(self._interval) and self._is_wanted(self):
+            pass
+        self._on_stall(
+            replace(stall, blocked_for=timedelta(seconds=monotonic() - since), is_over=True)
+        )
+
+    def _frame(self) -> FrameType | None:
+        """Where the loop's thread is. There is no public way to see another thread's stack."""
+        return sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - see above
+
+
+def _is_at_rest(frame: FrameType | None) -> bool:
+    """Whether a loop of the standard library waits for events; of other loops it is not known."""
+    if frame is None or frame.f_back is None:
+        return False
+    is_select = frame.f_code.co_filename == selectors.__file__
+    return is_select and frame.f_back.f_code.co_filename == base_events.__file__

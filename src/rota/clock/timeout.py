@@ -1,0 +1,119 @@
+"""``asyncio.timeout``, by any clock instead of the event loop's own."""
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import datetime, timedelta
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from rota.clock.instants import as_duration, as_utc, later
+from rota.clock.protocol import Clock
+from rota.errors import ClockUseError
+
+
+class Timeout:
+    """``async with`` this, and what takes too long is cancelled and ends in ``TimeoutError``.
+
+    The block is cancelled from inside: whatever it awaits is cancelled, and the cancellation
+    becomes ``TimeoutError`` where the block ends. A cancellation that came from elsewhere stays a
+    cancellation. Blocks nest. A block and its deadline that are due at one instant happen in the
+    order their timers were set. Made by ``timeout_at`` and ``timeout_after``.
+    """
+
+    def __init__(self, clock: Clock, when: datetime | None, duration: timedelta | None) -> None:
+        self._clock = clock
+        self._when = when
+        self._duration = duration
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelling_before = 0
+        self._alarm: asyncio.Task[None] | asyncio.Handle | None = None
+        self._error: BaseException | None = None
+        self._has_expired = False
+        self._is_over = False
+
+    def when(self) -> datetime | None:
+        """The instant of the deadline, or None when there is none."""
+        return self._when
+
+    def expired(self) -> bool:
+        """Whether the deadline came before the end of the block."""
+        return self._has_expired
+
+    def reschedule(self, when: datetime | None) -> None:
+        """Set another deadline, or none; only within the block and before it has expired."""
+        if self._task is None or self._is_over or self._has_expired:
+            raise ClockUseError("a timeout can only be rescheduled while its block runs")
+        self._when = None if when is None else as_utc(when, "when")
+        self._duration = None
+        self._disarm()
+        self._arm(self._task)
+
+    async def __aenter__(self) -> Self:
+        if self._task is not None:
+            raise ClockUseError("a timeout can only be entered once")
+        task = asyncio.current_task()
+        if task is None:
+            raise ClockUseError("a timeout needs a task to cancel; there is none here")
+        self._task = task
+        self._cancelling_before = task.cancelling()
+        self._arm(task)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_over = True
+        self._disarm()
+        if not self._has_expired or self._task is None:
+            return
+        others_cancel = self._task.uncancel() > self._cancelling_before
+        if isinstance(error, asyncio.CancelledError) and not others_cancel:
+            raise (self._error or TimeoutError()) from error
+
+    def _arm(self, task: "asyncio.Task[Any]") -> None:
+        loop = asyncio.get_running_loop()
+        if self._when is None:
+            return
+        if self._when <= self._clock.now():
+            self._alarm = loop.call_soon(self._expire, task)
+            return
+        alarm = loop.create_task(self._wait(self._when))
+        alarm.add_done_callback(partial(self._on_alarm, task))
+        self._alarm = alarm
+
+    def _wait(self, when: datetime) -> Coroutine[Any, Any, None]:
+        """A duration is waited for as elapsed time: setting the clock must not change it."""
+        if self._duration is None:
+            return self._clock.sleep_until(when)
+        return self._clock.sleep(self._duration)
+
+    def _disarm(self) -> None:
+        alarm, self._alarm = self._alarm, None
+        if alarm is not None:
+            alarm.cancel()
+
+    def _on_alarm(self, task: "asyncio.Task[Any]", alarm: "asyncio.Task[None]") -> None:
+        if alarm is self._alarm and not alarm.cancelled():
+            self._error = alarm.exception()  # a clock that fails must not leave the block endless
+            self._expire(task)
+
+    def _expire(self, task: "asyncio.Task[Any]") -> None:
+        self._alarm = None
+        self._has_expired = True
+        task.cancel()
+
+
+def timeout_at(clock: Clock, instant: datetime | None) -> Timeout:
+    """A deadline at an instant of the wall clock, or none; it can be moved later."""
+    return Timeout(clock, None if instant is None else as_utc(instant), None)
+
+
+def timeout_after(clock: Clock, duration: timedelta | None) -> Timeout:
+    """A deadline after so much elapsed time, or none; the time counts from here."""
+    if duration is None:
+        return Timeout(clock, None, None)
+    return Timeout(clock, later(clock.now(), as_duration(duration)), duration)
