@@ -1,3 +1,23 @@
-"""Rota: one scheduling rail for Python platforms."""
+"""Rota: one scheduling rail for Python platforms.
+
+Everything that may be relied on is named here; ``rota.testing`` holds what tests need.
+"""
+
+from rota import errors, events
+from rota.scheduler import DECLARATIVE, POLLING, Scheduler, SchedulerPolicy, SchedulerSettings
+from rota.triggers.parse import parse_cron
+from rota.wiring import open_store
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "DECLARATIVE",
+    "POLLING",
+    "Scheduler",
+    "SchedulerPolicy",
+    "SchedulerSettings",
+    "errors",
+    "events",
+    "open_store",
+    "parse_cron",
+]

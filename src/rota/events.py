@@ -192,8 +192,16 @@ class TaskBlockedLoop(Event):
     location: str
 
 
-class ClockMoved(Event):
-    """The host's clock was set, or the host was asleep. ``by`` is negative for a step back."""
+class ClockMovedBack(Event):
+    """The host's clock was set back, by so many milliseconds; nothing is run twice for it."""
+
+    level = WARNING
+    by: float
+    now: datetime
+
+
+class PollDelayed(Event):
+    """A poll came late: the host was asleep, its clock was set, or the event loop was blocked."""
 
     level = WARNING
     by: float

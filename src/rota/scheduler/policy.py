@@ -44,8 +44,9 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What an operator may tune. The defaults limit nothing.
 
     ``max_concurrent_runs`` and ``run_timeout`` are off unless given. ``stall_warning_after``: a
-    callback that keeps the event loop busy for longer is named in a warning. ``peers_checked_every``
-    and ``peer_silent_for``: how soon the tasks of a crashed instance are taken over.
+    callback that keeps the event loop busy for longer is named in a warning.
+    ``peers_checked_every`` and ``peer_silent_for``: how soon the tasks of a crashed instance are
+    taken over. ``claim_batch``: how many due tasks are claimed in one write.
     """
 
     max_concurrent_runs: int | None = None

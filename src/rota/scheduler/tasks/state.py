@@ -8,6 +8,8 @@ import msgspec
 
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 _INSTANT_BEFORE = timedelta(microseconds=1)
+SHORTEST_PAUSE = timedelta(seconds=1)
+"""Between a failure and a retry whose delay is zero."""
 
 
 class TaskPhase(Enum):
@@ -66,6 +68,14 @@ class TaskState(
         if self.registered_at is not None:
             return self.registered_at.replace(second=0, microsecond=0) - _INSTANT_BEFORE
         return None
+
+    @property
+    def retry_due_at(self) -> datetime | None:
+        """When a pending retry may start: at its instant, but a delay of zero is no busy loop."""
+        retry_at = self.pending_retry_until
+        if retry_at is not None and retry_at == self.last_failure_at:
+            return retry_at + SHORTEST_PAUSE
+        return retry_at
 
     @property
     def retry_delay(self) -> timedelta:

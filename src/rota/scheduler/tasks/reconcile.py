@@ -12,8 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from rota.scheduler.policy import SchedulerPolicy
-from rota.scheduler.registration import AcceptedTask
-from rota.scheduler.task_state import TaskState, reconfigure
+from rota.scheduler.tasks.registration import AcceptedTask
+from rota.scheduler.tasks.state import TaskState, reconfigure
 
 
 class Standing(Enum):
@@ -59,7 +59,7 @@ def reconcile_task(
     is_interrupted = stored.running and not is_running
     changes = list_changes(stored, accepted)
     if not changes:
-        state = _share_text(stored, accepted)
+        state = _carry_on(stored, accepted, moment)
         return Reconciled(Standing.KEPT, state, (), is_interrupted)
     if policy.override == "reset" and not is_running:
         state = _new_task(accepted, moment)
@@ -93,8 +93,17 @@ def _new_task(accepted: AcceptedTask, moment: Moment) -> TaskState:
     )
 
 
-def _share_text(stored: TaskState, accepted: AcceptedTask) -> TaskState:
-    """The same state on the registration's own strings: a million tasks need not hold them twice."""
+def _carry_on(stored: TaskState, accepted: AcceptedTask, moment: Moment) -> TaskState:
+    """The same state on the registration's own strings: a million tasks need not hold them twice.
+
+    A record that tells neither of a run nor of its registration counts as registered now.
+    """
+    registered_at = stored.registered_at
+    if registered_at is None and stored.last_attempt_at is None:
+        registered_at = moment.now
     return msgspec.structs.replace(
-        stored, name=accepted.name, cron_expression=accepted.cron.text
+        stored,
+        name=accepted.name,
+        cron_expression=accepted.cron.text,
+        registered_at=registered_at,
     )

@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
 
-from rota.scheduler.task_state import TaskState
+from rota.scheduler.tasks.state import TaskState
 
 
 class StartReason(Enum):
@@ -38,7 +38,7 @@ def decide_start(
     if state.running:
         return None
     occurrence_at = _open_occurrence(state, last_due_at)
-    retry_at = state.pending_retry_until
+    retry_at = state.retry_due_at
     if occurrence_at is not None and not _is_retry_answer(state, occurrence_at, now):
         return Start(_occurrence_reason(occurrence_at, now), occurrence_at, preempts=retry_at)
     if retry_at is not None and retry_at <= now:
@@ -56,8 +56,8 @@ def _open_occurrence(state: TaskState, last_due_at: datetime | None) -> datetime
 def _is_retry_answer(state: TaskState, occurrence_at: datetime, now: datetime) -> bool:
     """A due retry also answers an occurrence that was reached before the failure."""
     return (
-        state.pending_retry_until is not None
-        and state.pending_retry_until <= now
+        state.retry_due_at is not None
+        and state.retry_due_at <= now
         and state.last_failure_at is not None
         and occurrence_at <= state.last_failure_at
     )

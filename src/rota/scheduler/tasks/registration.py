@@ -91,12 +91,12 @@ def _parse(expression: str, dialect: Dialect) -> Cron:
 
 
 def _whole_milliseconds(delay: timedelta) -> int:
-    """A delay is kept in whole milliseconds; a fraction is rounded up, so a retry is never early."""
+    """A delay is kept in whole milliseconds, rounded up, so that a retry is never early."""
     if delay < timedelta():
         raise NegativeRetryDelayError(delay / _MILLISECOND)
     return -(-delay // _MILLISECOND)
 
 
-def describe_registrations(registrations: object) -> int:
+def count_registrations(registrations: object) -> int:
     """How many there claim to be, for the log line that precedes their validation."""
     return len(registrations) if isinstance(registrations, Sequence) else 0

@@ -17,7 +17,7 @@ from rota.errors import (
     TaskInvalidValueError,
     TaskMissingFieldError,
 )
-from rota.scheduler.task_state import TaskState
+from rota.scheduler.tasks.state import TaskState
 
 encode_task = msgspec.json.Encoder().encode
 _decode_own = msgspec.json.Decoder(TaskState).decode

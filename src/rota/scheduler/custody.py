@@ -1,0 +1,129 @@
+"""What this instance believes about its tasks, held against what the store says.
+
+Belief and store part when another instance writes first, when a write fails without telling whether
+it took effect, or when an instance dies. Then the store is read again, and it decides.
+"""
+
+from collections.abc import Iterable
+
+from rota.events import TaskRunDiscarded, TaskSkipped
+from rota.scheduler.agenda import Agenda, Task
+from rota.scheduler.journal import Journal
+from rota.scheduler.ledger import BrokenRecord, StoredTask, TaskLedger
+from rota.scheduler.presence import Presence
+from rota.scheduler.tasks.state import TaskState, reconfigure
+
+
+class Custody:
+    """The tasks of one instance: which are in doubt, and which end is yet to be written."""
+
+    def __init__(
+        self, presence: Presence, agenda: Agenda, ledger: TaskLedger, journal: Journal
+    ) -> None:
+        self.unsaved: dict[str, Task] = {}
+        self._presence = presence
+        self._agenda = agenda
+        self._ledger = ledger
+        self._journal = journal
+        self._doubtful: dict[str, Task] = {}
+        self._living: frozenset[str] = frozenset()
+        self._is_census_due = False
+
+    def doubt(self, tasks: Iterable[Task]) -> None:
+        """Do not trust what is remembered of these; read them before deciding anything."""
+        self._doubtful.update((task.state.name, task) for task in tasks)
+
+    def see_living(self, living: frozenset[str]) -> None:
+        """Take note of who is alive; when somebody came or went, everything is looked at anew."""
+        if living != self._living:
+            self._is_census_due = bool(self._living)
+            self._living = living
+
+    async def catch_up(self) -> None:
+        """Read what is in doubt and believe the store."""
+        if self._is_census_due:
+            await self._take_census()
+        if self._doubtful:
+            tasks = list(self._doubtful.values())
+            found = await self._ledger.find(tasks)
+            if any(self._is_run_by_a_stranger(it) for it in found.values()):
+                self._living = await self._presence.find_living()
+            self._doubtful.clear()
+            for task in tasks:
+                self._adopt(task, found.get(task.state.name))
+
+    async def _take_census(self) -> None:
+        """Somebody came or went: their tasks may need a new runner, or have a new configuration."""
+        self._living = await self._presence.find_living()
+        missing = dict(self._agenda.tasks)
+        async for found in self._ledger.scan({}):
+            task = missing.pop(found.name, None)
+            if task is not None and (found.version != task.version or task.state.running):
+                self._adopt(task, found)
+        for task in missing.values():
+            self._adopt(task, None)
+        self._is_census_due = False
+
+    def _adopt(self, task: Task, found: StoredTask | BrokenRecord | None) -> None:
+        if not isinstance(found, StoredTask):
+            self._let_go(task, found)
+            return
+        is_ours = found.state.running and self._is_me(found.state.scheduler_identifier)
+        is_superseded = self._is_superseded(task, found.state)
+        if task.is_held or task.state.name in self.unsaved:
+            self._keep_result(task, found, is_ours=is_ours)
+        else:
+            task.state = found.state
+            task.is_interrupted = self._is_interrupted(found.state)
+        task.version = found.version
+        if is_superseded:
+            self._drop(task, "another instance registered it differently")
+        elif self._agenda.tasks.get(task.state.name) is task:
+            self._agenda.reconsider(task)
+
+    def _keep_result(self, task: Task, found: StoredTask, *, is_ours: bool) -> None:
+        """A run of ours goes on or has ended: it counts only while the claim is still ours."""
+        if is_ours:
+            stored = found.state
+            task.state = reconfigure(task.state, stored.cron_expression, stored.retry_delay_ms)
+        elif task.state.name in self.unsaved:
+            del self.unsaved[task.state.name]
+            if found.state != task.state:
+                self._discard(task, "another instance has taken the task over")
+                task.state = found.state
+                task.is_interrupted = self._is_interrupted(found.state)
+
+    def _is_interrupted(self, state: TaskState) -> bool:
+        """Claimed by an instance that is dead, or by this one in a write whose reply was lost."""
+        runner = state.scheduler_identifier
+        return state.running and (self._is_me(runner) or runner not in self._living)
+
+    def _is_run_by_a_stranger(self, found: StoredTask | BrokenRecord) -> bool:
+        """An instance that is not known to be alive may be dead, or new."""
+        return isinstance(found, StoredTask) and self._is_interrupted(found.state)
+
+    def _is_me(self, identifier: str | None) -> bool:
+        return identifier == self._presence.identifier
+
+    def _is_superseded(self, task: Task, stored: TaskState) -> bool:
+        return (
+            stored.cron_expression != task.schedule.cron.text
+            or stored.retry_delay_ms != task.state.retry_delay_ms
+        )
+
+    def _let_go(self, task: Task, found: BrokenRecord | None) -> None:
+        name = task.state.name
+        if self.unsaved.pop(name, None) is not None:
+            self._discard(task, "the task is no longer stored")
+        if found is None:
+            self._drop(task, "another instance removed it")
+        else:
+            self._drop(task, f"its stored record cannot be read: {found.error}")
+
+    def _drop(self, task: Task, reason: str) -> None:
+        if self._agenda.tasks.get(task.state.name) is task:
+            self._agenda.remove(task.state.name)
+            self._journal.tell(TaskSkipped(task_name=task.state.name, reason=reason))
+
+    def _discard(self, task: Task, reason: str) -> None:
+        self._journal.tell(TaskRunDiscarded(task_name=task.state.name, reason=reason))

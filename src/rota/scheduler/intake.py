@@ -1,0 +1,118 @@
+"""What initialize() does to the store: read, decide, and bring it in line in one step."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from rota.errors import RotaError, ScheduleTaskError, StaleVersionError, TaskListMismatchError
+from rota.scheduler.ledger import (
+    BrokenRecord,
+    StoredTask,
+    TaskLedger,
+    keep_aside,
+    remove_task,
+    write_task,
+)
+from rota.scheduler.policy import SchedulerPolicy
+from rota.scheduler.tasks.reconcile import Moment, Reconciled, Standing, reconcile_task
+from rota.scheduler.tasks.registration import AcceptedTask
+from rota.scheduler.tasks.state import TaskState
+from rota.stores.protocol import DocumentWrite
+
+ATTEMPTS = 5
+"""How often the decision is taken anew when other instances write in between."""
+
+
+class Decided(NamedTuple):
+    """One registered task: what is to become of it, and what was stored about it before."""
+
+    accepted: AcceptedTask
+    reconciled: Reconciled
+    version: int | None = None
+    before: TaskState | None = None
+
+    @property
+    def needs_write(self) -> bool:
+        if self.before is None or self.reconciled.standing is not Standing.KEPT:
+            return True
+        return self.before.registered_at != self.reconciled.state.registered_at
+
+    @property
+    def version_after(self) -> int:
+        return (self.version or 0) + int(self.needs_write)
+
+
+class Intake(NamedTuple):
+    """The whole decision."""
+
+    tasks: dict[str, Decided]
+    removed: list[StoredTask]
+    broken: list[BrokenRecord]
+
+
+async def decide_intake(
+    ledger: TaskLedger,
+    accepted: Mapping[str, AcceptedTask],
+    policy: SchedulerPolicy,
+    moment: Moment,
+) -> Intake:
+    """Compare every registration with what is stored. Writes nothing."""
+    decided: dict[str, Decided] = {}
+    removed: list[StoredTask] = []
+    broken: dict[str, BrokenRecord] = {}
+    async for found in ledger.scan(accepted):
+        registration = accepted.get(found.name)
+        if isinstance(found, BrokenRecord):
+            broken[found.name] = found
+        elif registration is None:
+            removed.append(found)
+        else:
+            reconciled = reconcile_task(registration, found.state, policy, moment)
+            decided[found.name] = Decided(registration, reconciled, found.version, found.state)
+    for name, registration in accepted.items():
+        if name not in decided:
+            reconciled = reconcile_task(registration, None, policy, moment)
+            version = broken[name].version if name in broken else None
+            decided[name] = Decided(registration, reconciled, version)
+    return Intake(decided, removed, list(broken.values()))
+
+
+async def carry_out(
+    ledger: TaskLedger,
+    accepted: Mapping[str, AcceptedTask],
+    policy: SchedulerPolicy,
+    moment: Moment,
+) -> Intake:
+    """Decide and write, all or nothing; decide anew when another instance wrote in between."""
+    for _ in range(ATTEMPTS):
+        intake = await decide_intake(ledger, accepted, policy, moment)
+        try:
+            await ledger.replace(list_writes(intake, moment.identifier))
+        except StaleVersionError as error:
+            latest = error
+        except RotaError as error:
+            raise _name_the_task(intake, error) from error
+        else:
+            return intake
+    raise TaskListMismatchError(sorted(accepted), [latest.key]) from latest
+
+
+def list_writes(intake: Intake, identifier: str) -> Iterator[DocumentWrite]:
+    """The writes, as a stream. A broken record's bytes are kept aside before it is replaced."""
+    for record in intake.broken:
+        yield keep_aside(record, identifier)
+        if record.name not in intake.tasks:
+            yield remove_task(record.name, record.version)
+    for stored in intake.removed:
+        yield remove_task(stored.name, stored.version)
+    for decided in intake.tasks.values():
+        if decided.needs_write:
+            yield write_task(decided.reconciled.state, decided.version)
+
+
+def _name_the_task(intake: Intake, cause: RotaError) -> ScheduleTaskError:
+    name, expression = "", ""
+    for decided in intake.tasks.values():
+        if decided.needs_write:
+            name, expression = decided.accepted.name, decided.accepted.cron.text
+            break
+    return ScheduleTaskError(name, expression, cause)

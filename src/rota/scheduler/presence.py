@@ -1,0 +1,144 @@
+"""Which scheduler instances are alive: what tells an interrupted task from one that is running.
+
+Within a process the instances know each other. On one host the operating system tells whether a
+process still exists. Across hosts an instance says so itself, again and again, and is taken for
+dead when it has been silent for too long.
+"""
+
+import os
+import socket
+from asyncio import Task
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from rota.clock.protocol import Clock
+from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
+
+INSTANCES = "scheduler.instances"
+
+_alive_here: dict[str, Task[Any]] = {}
+"""The instances of this process, each with the task that is its life: done means dead."""
+
+
+class Announcement(msgspec.Struct, frozen=True, rename="camel"):
+    """Who an instance is and when it was last heard of."""
+
+    host: str
+    process_id: int
+    process_started: str
+    seen_at: Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class Presence:
+    """Announces one instance and tells which others are alive."""
+
+    def __init__(
+        self, store: DocumentStore, clock: Clock, identifier: str, silent_for: timedelta
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self.identifier = identifier
+        self._silent_for = silent_for
+        self._version: int | None = None
+
+    @property
+    def has_peers_elsewhere(self) -> bool:
+        """Whether instances outside this process may use the same store."""
+        return self._store.reach is not Reach.PROCESS
+
+    def live_as(self, life: Task[Any]) -> None:
+        """From now on the instance is alive for as long as this task is not done."""
+        _alive_here[self.identifier] = life
+
+    async def announce(self) -> None:
+        """Say that this instance is alive, for those who cannot see its process."""
+        if not self.has_peers_elsewhere:
+            return
+        body = msgspec.json.encode(
+            Announcement(_HOST, os.getpid(), _process_started(os.getpid()), self._clock.now())
+        )
+        write = DocumentWrite(INSTANCES, self.identifier, self._version, body)
+        (version,) = await self._store.write_each([write])
+        if version is None:  # others took this instance for dead while the host was asleep
+            self._version = None
+            await self.announce()
+        else:
+            self._version = version
+
+    async def withdraw(self) -> None:
+        """Say goodbye, so that others take over at once."""
+        _alive_here.pop(self.identifier, None)
+        if self._version is not None:
+            write = DocumentWrite(INSTANCES, self.identifier, self._version, None)
+            self._version = None
+            await self._store.write_each([write])
+
+    async def find_living(self) -> frozenset[str]:
+        """The identifiers of all living instances. Only reads."""
+        _forget_the_dead()
+        living = set(_alive_here)
+        if self.has_peers_elsewhere:
+            async for page in self._store.scan(INSTANCES):
+                living.update(document.key for document in page if self._is_alive(document))
+        return frozenset(living)
+
+    async def bury_the_dead(self) -> None:
+        """Clear away what dead instances announced."""
+        dead = [
+            DocumentWrite(INSTANCES, document.key, document.version, None)
+            async for page in self._store.scan(INSTANCES)
+            for document in page
+            if not self._is_alive(document)
+        ]
+        if dead:
+            await self._store.write_each(dead)
+
+    def _is_alive(self, document: Document) -> bool:
+        try:
+            told = msgspec.json.decode(document.body, type=Announcement)
+        except msgspec.DecodeError:
+            return False
+        if told.host == _HOST:
+            if told.process_id == os.getpid():
+                life = _alive_here.get(document.key)
+                return life is not None and not life.done()
+            return told.process_started == _process_started(told.process_id)
+        return self._clock.now() - told.seen_at < self._silent_for
+
+
+def _name_host() -> str:
+    """This host, and on it the namespace in which process ids mean anything."""
+    namespace = Path("/proc/self/ns/pid")
+    return f"{socket.gethostname()} {namespace.readlink() if namespace.is_symlink() else ''}"
+
+
+_HOST = _name_host()
+
+
+def _process_started(process_id: int) -> str:
+    """A mark that differs when a process id is used again; "gone" when there is no such process."""
+    try:
+        status = Path(f"/proc/{process_id}/stat").read_bytes()
+    except OSError:
+        return "running" if not Path("/proc/self/stat").exists() and _exists(process_id) else "gone"
+    state, *fields = status.rpartition(b") ")[2].split()
+    return "gone" if state in b"ZX" else fields[18].decode()
+
+
+def _exists(process_id: int) -> bool:
+    """For hosts without /proc: whether a signal could be sent."""
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _forget_the_dead() -> None:
+    for name in [name for name, life in _alive_here.items() if life.done()]:
+        del _alive_here[name]

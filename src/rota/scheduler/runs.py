@@ -1,0 +1,101 @@
+"""Callbacks at work: each in an asyncio task of its own, none in another's way."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import msgspec
+
+from rota.clock.timeout import timeout_after
+from rota.events import TaskRetryPreempted, TaskRetryStarted, TaskRunStarted
+from rota.scheduler.agenda import Task
+from rota.scheduler.surroundings import Surroundings
+from rota.scheduler.tasks.evaluate import Start, StartReason
+
+RUN_PREFIX = "rota task "
+
+
+class Run(NamedTuple):
+    """A run that ended; ``error`` is whatever the callback raised."""
+
+    task: Task
+    started_at: datetime
+    error: BaseException | None
+
+
+class Runs:
+    """Starts callbacks and reports how each ended to ``on_end``."""
+
+    def __init__(self, surroundings: Surroundings, on_end: Callable[[Run], None]) -> None:
+        self._clock = surroundings.clock
+        self._journal = surroundings.journal
+        self._timeout: timedelta | None = surroundings.settings.run_timeout
+        self._on_end = on_end
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    def contains(self, task: asyncio.Task[object] | None) -> bool:
+        """Whether this asyncio task is one of the runs."""
+        return task in self._under_way
+
+    def begin(self, task: Task, start: Start) -> None:
+        """Invoke the callback soon; the task is held until it has ended."""
+        task.is_held = True
+        run = asyncio.create_task(self._run(task, start), name=RUN_PREFIX + task.state.name)
+        self._under_way.add(run)
+        run.add_done_callback(self._under_way.discard)
+
+    async def _run(self, task: Task, start: Start) -> None:
+        started_at = self._clock.now()
+        # The claim was dated before it was written; what counts is when the callback is invoked.
+        task.state = msgspec.structs.replace(task.state, last_attempt_at=started_at)
+        self._announce(task, start, started_at)
+        error = await self._call(task)
+        task.is_held = False
+        self._on_end(Run(task, started_at, error))
+
+    async def _call(self, task: Task) -> BaseException | None:
+        """The one place where an exception of a callback becomes an outcome."""
+        try:
+            if self._timeout is None:
+                await _invoke(task)
+            else:
+                async with timeout_after(self._clock, self._timeout):
+                    await _invoke(task)
+        except asyncio.CancelledError as error:
+            current = asyncio.current_task()
+            if current is not None and current.cancelling():
+                raise  # the host shuts down: the run is interrupted, not failed
+            return error
+        except (GeneratorExit, KeyboardInterrupt):
+            raise  # these speak to the interpreter, not of the task
+        except BaseException as error:  # noqa: BLE001 - whatever a callback raises is a failure
+            return error
+        return None
+
+    def _announce(self, task: Task, start: Start, started_at: datetime) -> None:
+        tell, name = self._journal.tell, task.state.name
+        is_retry = start.reason is StartReason.RETRY
+        if start.preempts is not None:
+            reason = f"superseded by the occurrence at {start.scheduled_at.isoformat()}"
+            tell(TaskRetryPreempted(task_name=name, reason=reason))
+        if is_retry:
+            tell(TaskRetryStarted(task_name=name, retry_count=task.state.retry_count))
+        tell(
+            TaskRunStarted(
+                task_name=name,
+                scheduled_time=start.scheduled_at,
+                actual_time=started_at,
+                is_retry=is_retry,
+            )
+        )
+
+
+async def _invoke(task: Task) -> None:
+    outcome = task.callback()
+    if inspect.isawaitable(outcome):
+        await outcome

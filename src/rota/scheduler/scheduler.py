@@ -1,0 +1,244 @@
+"""Declare tasks, and they run: initialize(registrations), stop(), and two questions.
+
+The specifications give a scheduler exactly two methods that do something. ``plan`` and ``why`` only
+look.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from datetime import datetime, tzinfo
+from enum import Enum
+
+from tzlocal import get_localzone
+
+from rota.clock.protocol import Clock
+from rota.clock.system import SystemClock
+from rota.errors import InvalidInputError, SchedulerAlreadyActiveError, StopSchedulerError
+from rota.events import (
+    PollingStarted,
+    PollingStopped,
+    PollingStopRequested,
+    SchedulerInitializationCompleted,
+    SchedulerInitializationFailed,
+    SchedulerInitializationStarted,
+    SchedulerReinitializationStarted,
+    SchedulerStopped,
+    SchedulerStopRequested,
+)
+from rota.scheduler.journal import Journal
+from rota.scheduler.loop import describe_error
+from rota.scheduler.plan import Plan, make_plan
+from rota.scheduler.policy import DECLARATIVE, SchedulerPolicy, SchedulerSettings
+from rota.scheduler.report import report_intake
+from rota.scheduler.session import Session
+from rota.scheduler.surroundings import Surroundings
+from rota.scheduler.tasks.registration import (
+    AcceptedTask,
+    Registration,
+    accept_registrations,
+    count_registrations,
+)
+from rota.scheduler.why import Explanation, explain_task
+from rota.stores.protocol import DocumentStore
+
+
+class SchedulerState(Enum):
+    """A scheduler is in exactly one of these. A stopped one may be initialized again."""
+
+    UNINITIALIZED = "uninitialized"
+    INITIALIZING = "initializing"
+    RUNNING = "running"
+    REINITIALIZING = "reinitializing"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+
+
+class PollingState(Enum):
+    """Whether due tasks are being looked for."""
+
+    INACTIVE = "inactive"
+    ACTIVE = "active"
+    STOPPING = "stopping"
+
+
+class Scheduler:
+    """Runs registered tasks when their cron expressions say so, and remembers in a store.
+
+    Several schedulers, in one process or many, may share a store: each occurrence runs once.
+    ``zone`` is the time zone of the expressions, by default the host's.
+    """
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        *,
+        clock: Clock | None = None,
+        zone: tzinfo | None = None,
+        policy: SchedulerPolicy = DECLARATIVE,
+        settings: SchedulerSettings | None = None,
+    ) -> None:
+        self.events = Journal()
+        self._surroundings = Surroundings(
+            store=store,
+            clock=clock if clock is not None else SystemClock(),
+            zone=zone if zone is not None else get_localzone(),
+            policy=policy,
+            settings=settings if settings is not None else SchedulerSettings(),
+            journal=self.events,
+        )
+        self._state = SchedulerState.UNINITIALIZED
+        self._session: Session | None = None
+        self._initializing: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> SchedulerState:
+        return self._state
+
+    @property
+    def polling_state(self) -> PollingState:
+        if self._session is None or not self._session.agenda.tasks:
+            return PollingState.INACTIVE
+        if self._state in {SchedulerState.RUNNING, SchedulerState.REINITIALIZING}:
+            return PollingState.ACTIVE
+        return PollingState.STOPPING
+
+    def initialize(self, registrations: Sequence[Registration]) -> Awaitable[None]:
+        """Bring the store in line with the registrations and run them from now on.
+
+        Bad input raises at the call itself, before anything is awaited or written. Awaiting the
+        result waits until the tasks are stored and scheduled; on failure what was stored before
+        still stands and nothing runs.
+        """
+        self._refuse_when_active()
+        is_again = self._state is SchedulerState.RUNNING
+        accepted = self._accept(registrations, is_again=is_again)
+        if is_again:
+            self._state = SchedulerState.REINITIALIZING
+            work = self._reinitialize(accepted)
+        else:
+            self._state = SchedulerState.INITIALIZING
+            work = self._initialize(accepted)
+        self._initializing = asyncio.create_task(work, name="rota initialize")
+        return self._initializing
+
+    async def stop(self) -> None:
+        """Start nothing more, and return when every running callback has ended.
+
+        Waits for an ``initialize()`` in progress. Stopping a scheduler that does not run is fine.
+        """
+        self._refuse_from_inside()
+        if self._stopping is None:
+            if self._state in {SchedulerState.UNINITIALIZED, SchedulerState.STOPPED}:
+                return
+            self._stopping = asyncio.create_task(self._stop(), name="rota stop")
+        await asyncio.shield(self._stopping)
+
+    async def plan(self, registrations: Sequence[Registration]) -> Plan:
+        """What ``initialize`` would do now, without doing it."""
+        accepted = accept_registrations(registrations, self._surroundings.policy.dialect)
+        return await make_plan(self._surroundings, accepted)
+
+    async def why(self, name: str, at: datetime | None = None) -> Explanation:
+        """Why the task ran, did not run, or will run at that instant; by default: now and next."""
+        return await explain_task(self._surroundings, name, at)
+
+    def _refuse_when_active(self) -> None:
+        if self._state in {SchedulerState.INITIALIZING, SchedulerState.REINITIALIZING}:
+            raise SchedulerAlreadyActiveError("initializing")
+        is_refused = self._surroundings.policy.reinitialize == "refuse"
+        if self._state is SchedulerState.STOPPING or (
+            self._state is SchedulerState.RUNNING and is_refused
+        ):
+            raise SchedulerAlreadyActiveError("running")
+
+    def _accept(self, registrations: object, *, is_again: bool) -> list[AcceptedTask]:
+        total = count_registrations(registrations)
+        if is_again:
+            self.events.tell(SchedulerReinitializationStarted(total_registrations=total))
+        else:
+            self.events.tell(SchedulerInitializationStarted(total_registrations=total))
+        try:
+            return accept_registrations(registrations, self._surroundings.policy.dialect)
+        except InvalidInputError as error:
+            self.events.tell(SchedulerInitializationFailed(error=describe_error(error)))
+            raise
+
+    async def _initialize(self, accepted: list[AcceptedTask]) -> None:
+        session = Session(self._surroundings)
+        try:
+            intake = await session.take_in(accepted)
+        except BaseException as error:
+            self._state = SchedulerState.UNINITIALIZED
+            self.events.tell(SchedulerInitializationFailed(error=describe_error(error)))
+            await session.vanish()
+            raise
+        self._session = session
+        report_intake(self._surroundings, intake, session.identifier)
+        scheduled_count = 0
+        if self._stopping is None:
+            self._state = SchedulerState.RUNNING
+            session.start()
+            scheduled_count = len(accepted)
+        self._complete(len(accepted), scheduled_count)
+        if scheduled_count:
+            self.events.tell(PollingStarted())
+
+    async def _reinitialize(self, accepted: list[AcceptedTask]) -> None:
+        session = self._session
+        if session is None:  # the state says that there is one
+            raise AssertionError("a running scheduler has a session")
+        was_polling = bool(session.agenda.tasks)
+        try:
+            intake = await session.take_in(accepted)
+        except BaseException as error:
+            self.events.tell(SchedulerInitializationFailed(error=describe_error(error)))
+            self._stopping = self._stopping or asyncio.create_task(self._stop(), name="rota stop")
+            raise
+        report_intake(self._surroundings, intake, session.identifier)
+        if self._stopping is None:
+            self._state = SchedulerState.RUNNING
+        self._complete(len(accepted), len(accepted))
+        if was_polling != bool(accepted):
+            self.events.tell(PollingStopped() if was_polling else PollingStarted())
+
+    def _complete(self, total: int, scheduled_count: int) -> None:
+        self.events.tell(
+            SchedulerInitializationCompleted(
+                total_registrations=total,
+                scheduled_count=scheduled_count,
+                skipped_count=total - scheduled_count,
+            )
+        )
+
+    def _refuse_from_inside(self) -> None:
+        current = asyncio.current_task()
+        if self._session is not None and self._session.loop.runs.contains(current):
+            name = current.get_name() if current is not None else ""
+            raise StopSchedulerError(
+                RuntimeError(f"it was called from inside {name!r}, for which it would wait")
+            )
+
+    async def _stop(self) -> None:
+        self.events.tell(SchedulerStopRequested())
+        try:
+            if self._initializing is not None:
+                await asyncio.wait({self._initializing})
+            if self._session is not None:
+                await self._end(self._session)
+        finally:
+            self._session = None
+            self._stopping = None
+            self._state = SchedulerState.STOPPED
+            self.events.tell(SchedulerStopped())
+
+    async def _end(self, session: Session) -> None:
+        self._state = SchedulerState.STOPPING
+        was_polling = bool(session.agenda.tasks)
+        if was_polling:
+            self.events.tell(PollingStopRequested())
+        try:
+            await session.finish()
+        finally:
+            if was_polling:
+                self.events.tell(PollingStopped())

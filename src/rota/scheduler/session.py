@@ -1,0 +1,176 @@
+"""One life of a scheduler, from a successful initialize() to the end of stop()."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from uuid import uuid4
+
+from rota.clock.loop_watch import LoopWatch, Stall
+from rota.clock.system import SystemClock
+from rota.errors import (
+    RotaError,
+    SchedulerInitializationError,
+    ScheduleTaskError,
+    StoreError,
+    TaskListMismatchError,
+)
+from rota.events import TaskBlockedLoop
+from rota.scheduler.agenda import Agenda, Task
+from rota.scheduler.custody import Custody
+from rota.scheduler.intake import Decided, Intake, carry_out
+from rota.scheduler.ledger import TaskLedger
+from rota.scheduler.loop import MILLISECOND, TaskLoop
+from rota.scheduler.presence import Presence
+from rota.scheduler.runs import RUN_PREFIX
+from rota.scheduler.surroundings import Surroundings
+from rota.scheduler.tasks.reconcile import Moment
+from rota.scheduler.tasks.registration import AcceptedTask
+from rota.scheduler.tasks.state import reconfigure
+
+
+class Session:
+    """Takes tasks in, keeps them running, and ends."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
+        self._ledger = TaskLedger(surroundings.store)
+        self.agenda = Agenda(surroundings.zone, surroundings.policy.repeated_hour)
+        self.identifier = uuid4().hex
+        self._presence = Presence(
+            surroundings.store,
+            surroundings.clock,
+            self.identifier,
+            surroundings.settings.peer_silent_for,
+        )
+        self._custody = Custody(self._presence, self.agenda, self._ledger, surroundings.journal)
+        self.loop = TaskLoop(surroundings, self.identifier, self.agenda, self._custody)
+        self._life: asyncio.Task[None] | None = None
+        self._roll_call: asyncio.Task[None] | None = None
+        self._watch = _make_watch(surroundings)
+
+    async def take_in(self, accepted: Sequence[AcceptedTask]) -> Intake:
+        """Bring store and agenda in line with the registrations; on failure neither has changed."""
+        async with self.loop.turn:
+            try:
+                if self._life is None:
+                    await self._appear()
+                intake = await self._carry_out(accepted)
+            except (ScheduleTaskError, TaskListMismatchError):
+                raise
+            except RotaError as error:
+                raise SchedulerInitializationError(error) from error
+            self._populate(intake, self._surroundings.clock.now())
+        self.loop.wake()
+        return intake
+
+    def start(self) -> None:
+        """Begin to look for due tasks."""
+        self._life = asyncio.create_task(self.loop.run(), name="rota scheduler")
+        self._presence.live_as(self._life)
+        if self._presence.has_peers_elsewhere:
+            self._roll_call = asyncio.create_task(self._call_the_roll(), name="rota roll call")
+        if self._watch is not None:
+            self._watch.start()
+
+    async def finish(self) -> None:
+        """Start nothing more, wait for what runs, write it down, say goodbye."""
+        try:
+            if self._life is not None:
+                self.loop.request_stop()
+                await self._life
+        finally:
+            if self._watch is not None and self._life is not None:
+                self._watch.stop()
+            await self.vanish()
+
+    async def vanish(self) -> None:
+        """Leave no trace of this instance; a store that fails now will find out by itself."""
+        if self._roll_call is not None:
+            self._roll_call.cancel()
+        with suppress(StoreError):
+            await self._presence.withdraw()
+
+    async def _appear(self) -> None:
+        life = asyncio.current_task()
+        if life is not None:
+            self._presence.live_as(life)
+        await self._presence.announce()
+
+    async def _carry_out(self, accepted: Sequence[AcceptedTask]) -> Intake:
+        if self._life is not None:
+            await self._custody.catch_up()
+        living = await self._presence.find_living()
+        self._custody.see_living(living)
+        moment = Moment(self._surroundings.clock.now(), self.identifier, living)
+        by_name = {task.name: task for task in accepted}
+        return await carry_out(self._ledger, by_name, self._surroundings.policy, moment)
+
+    def _populate(self, intake: Intake, now: datetime) -> None:
+        for name in [name for name in self.agenda.tasks if name not in intake.tasks]:
+            self.agenda.remove(name)
+        for decided in intake.tasks.values():
+            task = self.agenda.tasks.get(decided.accepted.name)
+            if task is None:
+                self.agenda.add(self._make_task(decided, now))
+            else:
+                self._update(task, decided, now)
+
+    def _make_task(self, decided: Decided, now: datetime) -> Task:
+        schedule = self.agenda.schedule_for(decided.accepted.cron, now)
+        task = Task(
+            decided.reconciled.state, decided.version_after, decided.accepted.callback, schedule
+        )
+        task.is_interrupted = decided.reconciled.is_interrupted
+        return task
+
+    def _update(self, task: Task, decided: Decided, now: datetime) -> None:
+        """A task that is known already: what it is doing goes on, on its new terms."""
+        accepted = decided.accepted
+        task.callback = accepted.callback
+        task.version = decided.version_after
+        if task.is_held or accepted.name in self._custody.unsaved:
+            task.state = reconfigure(task.state, accepted.cron.text, accepted.retry_delay_ms)
+        else:
+            task.state = decided.reconciled.state
+        if task.schedule.cron.text != accepted.cron.text:
+            self.agenda.move(task, self.agenda.schedule_for(accepted.cron, now))
+        self.agenda.reconsider(task)
+
+    async def _call_the_roll(self) -> None:
+        """Again and again: say that this instance is alive, and see who else is."""
+        clock, settings = self._surroundings.clock, self._surroundings.settings
+        while True:
+            await clock.sleep(settings.peers_checked_every)
+            with suppress(StoreError):  # the loop meets the same store and reports it
+                await self._presence.announce()
+                self._custody.see_living(await self._presence.find_living())
+                await self._presence.bury_the_dead()
+                self._heed(await self._ledger.take_requests())
+                self.loop.wake()
+
+    def _heed(self, requested: Sequence[str]) -> None:
+        for name in requested:
+            task = self.agenda.tasks.get(name)
+            if task is not None:
+                task.is_requested = True
+                self.agenda.reconsider(task)
+
+
+def _make_watch(surroundings: Surroundings) -> LoopWatch | None:
+    """Only real time can be held up; under a virtual clock there is nothing to watch."""
+    limit = surroundings.settings.stall_warning_after
+    if limit is None or not isinstance(surroundings.clock, SystemClock):
+        return None
+
+    def report(stall: Stall) -> None:
+        if stall.task_name is not None and stall.task_name.startswith(RUN_PREFIX):
+            surroundings.journal.tell(
+                TaskBlockedLoop(
+                    task_name=stall.task_name.removeprefix(RUN_PREFIX),
+                    duration=stall.blocked_for / MILLISECOND,
+                    location=stall.where,
+                )
+            )
+
+    return LoopWatch(report, limit=limit)
