@@ -36,7 +36,7 @@ def read_fields(
             try:
                 bits = read(text, field)
             except FieldParseError as error:
-                span = _span_of_field(expression, texts, len(sets))
+                span = span_of_field(expression, texts, len(sets))
                 raise InvalidCronExpressionError(
                     expression, field.name, error.reason, position=span
                 ) from error
@@ -51,7 +51,8 @@ def check_happens(expression: str, fields: CronFields) -> None:
         raise InvalidCronExpressionError(expression, "expression", reason)
 
 
-def _span_of_field(expression: str, texts: Sequence[str], index: int) -> tuple[int, int]:
+def span_of_field(expression: str, texts: Sequence[str], index: int) -> tuple[int, int]:
+    """Where in ``expression`` the field of that index stands, as a half-open span."""
     start = 0
     for text in texts[:index]:
         start = expression.index(text, start) + len(text)

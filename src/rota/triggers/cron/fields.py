@@ -45,6 +45,32 @@ DAY = FieldRange("day", 1, 31)
 MONTH = FieldRange("month", 1, 12)
 WEEKDAY = FieldRange("weekday", 0, 6)
 
+WEEKDAY_NAMES = (
+    "Sunday",
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+)
+MONTH_NAMES = (
+    "",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+"""Not those of the ``calendar`` module, which follow the locale; month 0 has none."""
+
 AT_SECOND_ZERO = 1
 ALL_DAYS = DAY.all_bits
 ALL_WEEKDAYS = WEEKDAY.all_bits

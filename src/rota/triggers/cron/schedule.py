@@ -64,12 +64,19 @@ class Cron(Protocol):
         ...
 
 
+def check_limit(limit: int | None) -> None:
+    if limit is not None and limit < 0:
+        raise InvalidInputError(
+            f"limit must not be negative, got {limit}", {"field": "limit", "value": limit}
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class FieldCron:
     """A schedule made of fields: it knows which wall times it wants, and asks a zone when."""
 
-    fields: CronFields
-    unit: timedelta
+    fields: CronFields = field(repr=False)
+    unit: timedelta = field(repr=False)
     text: str = field(compare=False)
 
     def next_after(
@@ -115,10 +122,7 @@ class FieldCron:
         gap: Gap = "skip",
         fold: Fold = "both",
     ) -> Iterator[datetime]:
-        if limit is not None and limit < 0:
-            raise InvalidInputError(
-                f"limit must not be negative, got {limit}", {"field": "limit", "value": limit}
-            )
+        check_limit(limit)
         found = self._walk(to_utc(start, "start"), to_utc(end, "end"), zone, gap, fold)
         return islice(found, limit)
 
