@@ -9,64 +9,71 @@ import asyncio
 from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import Callable
 
-# Keyed by loop, and only while work is in flight: each loop's thread touches its own key alone, so
-# no lock is needed, and a loop that is done is not kept alive.
-_counts: dict[AbstractEventLoop, int] = {}
-_waiters: dict[AbstractEventLoop, list[Callable[[], object]]] = {}
 
+class Flights:
+    """The work one loop waits for: a counter that is entered and left, and who waits for zero.
 
-class in_flight:  # noqa: N801 - used as a statement, ``with in_flight():``, like a function
-    """Mark an ``await`` on a thread, a process or a socket: time stands still until it is over.
-
-    Enter and leave it in a task of the loop, around the ``await``. Do not wrap a wait that may
-    never end, such as listening for the next message: virtual time would wait with it.
+    Only the loop's own thread touches it, so it needs no lock.
     """
 
-    __slots__ = ("_loop",)
+    __slots__ = ("_loop", "_waiters", "count")
 
-    def __init__(self) -> None:
-        self._loop = get_running_loop()
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiters: list[Callable[[], object]] = []
+        self.count = 0
 
     def __enter__(self) -> None:
-        loop = self._loop
-        _counts[loop] = _counts.get(loop, 0) + 1
+        self.count += 1
 
-    def __exit__(self, *_: object) -> None:
-        loop = self._loop
-        left = _counts[loop] - 1
-        if left:
-            _counts[loop] = left
-        else:
-            del _counts[loop]
-            if loop in _waiters:
-                _notify(loop)
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.count -= 1
+        if not self.count and self._waiters:
+            self._notify()
+
+    def when_landed(self, callback: Callable[[], object]) -> None:
+        """Call back, once, in a turn of the loop after the count has next come down to zero."""
+        self._waiters.append(callback)
+
+    async def landed(self) -> None:
+        """Wait, in real time, until nothing is in flight; at once when nothing is.
+
+        New work may have started by the time the caller runs again: look at the count once more.
+        """
+        if self.count:
+            landed = asyncio.Event()
+            self.when_landed(landed.set)
+            await landed.wait()
+
+    def _notify(self) -> None:
+        callbacks, self._waiters = self._waiters, []
+        if self._loop.is_closed():  # a coroutine closed by the garbage collector, after its loop
+            return
+        for callback in callbacks:
+            self._loop.call_soon(callback)
 
 
-def in_flight_count(loop: AbstractEventLoop) -> int:
-    """How many pieces of work the tasks of this loop wait for outside it."""
-    return _counts.get(loop, 0)
+_flights: dict[AbstractEventLoop, Flights] = {}
 
 
-def when_landed(loop: AbstractEventLoop, callback: Callable[[], object]) -> None:
-    """Call back, once, in a turn of the loop after its count has next come down to zero."""
-    _waiters.setdefault(loop, []).append(callback)
+def in_flight() -> Flights:
+    """Mark an ``await`` on a thread, a process or a socket: ``with in_flight(): await ...``.
 
-
-async def all_landed(loop: AbstractEventLoop) -> None:
-    """Wait, in real time, until nothing is in flight; at once when nothing is.
-
-    New work may have started by the time the caller runs again: look at the count once more.
+    Virtual time stands still until it is over. Enter and leave it in a task of the loop. Do not
+    wrap a wait that may never end, such as listening for the next message: time would wait too.
     """
-    if not in_flight_count(loop):
-        return
-    landed = asyncio.Event()
-    when_landed(loop, landed.set)
-    await landed.wait()
+    loop = get_running_loop()
+    try:
+        return _flights[loop]
+    except KeyError:
+        return flights_of(loop)
 
 
-def _notify(loop: AbstractEventLoop) -> None:
-    callbacks = _waiters.pop(loop)
-    if loop.is_closed():  # a coroutine closed by the garbage collector, long after its loop
-        return
-    for callback in callbacks:
-        loop.call_soon(callback)
+def flights_of(loop: AbstractEventLoop) -> Flights:
+    """What is in flight for this loop. Closed loops are forgotten whenever a new one is seen."""
+    if loop not in _flights:
+        for known in list(_flights):
+            if known.is_closed():
+                _flights.pop(known, None)
+        _flights[loop] = Flights(loop)
+    return _flights[loop]

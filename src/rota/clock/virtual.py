@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 from rota.clock.idle import IdleProbe, turn
-from rota.clock.in_flight import all_landed, in_flight_count, when_landed
+from rota.clock.in_flight import flights_of
 from rota.clock.instants import as_duration, as_utc, later
 from rota.clock.stuck import describe_tasks
 from rota.clock.timers import Timers
@@ -172,12 +172,12 @@ class VirtualClock:
 
     async def _settle(self, loop: AbstractEventLoop) -> None:
         """Let everything run that can run now, and wait for what is in flight."""
-        probe = IdleProbe(loop)
+        probe, flights = IdleProbe(loop), flights_of(loop)
         turn_count = 0
         while turn_count < TURN_LIMIT:
             await turn()
-            if in_flight_count(loop):
-                await all_landed(loop)
+            if flights.count:
+                await flights.landed()
                 turn_count = 0
             elif probe.is_idle():
                 return
@@ -214,8 +214,8 @@ class VirtualClock:
         due = self._timers.next_at()
         if due is None or self._driver is not None:
             self._flow = None
-        elif in_flight_count(loop):
-            when_landed(loop, lambda: self._flow_on(loop, probe))
+        elif (flights := flights_of(loop)).count:
+            flights.when_landed(lambda: self._flow_on(loop, probe))
         else:
             if probe.is_idle():
                 self._move_to(due)

@@ -6,27 +6,28 @@ import pytest
 
 from rota.clock import in_flight as exported
 from rota.clock.idle import turn
-from rota.clock.in_flight import _counts, _waiters, all_landed, in_flight, in_flight_count
+from rota.clock.in_flight import _flights, flights_of, in_flight
 
 
 async def test_work_is_counted_while_it_lasts() -> None:
     loop = asyncio.get_running_loop()
     with in_flight():
         with in_flight():
-            assert in_flight_count(loop) == 2
-        assert in_flight_count(loop) == 1
-    assert in_flight_count(loop) == 0
+            assert flights_of(loop).count == 2
+        assert flights_of(loop).count == 1
+    assert flights_of(loop).count == 0
 
 
 async def test_work_that_fails_is_over_too() -> None:
     with pytest.raises(ZeroDivisionError), exported():
         raise ZeroDivisionError
-    assert in_flight_count(asyncio.get_running_loop()) == 0
+    assert flights_of(asyncio.get_running_loop()).count == 0
 
 
 async def test_waiting_returns_at_once_when_nothing_is_in_flight() -> None:
-    await all_landed(asyncio.get_running_loop())
-    assert asyncio.get_running_loop() not in _waiters
+    flights = flights_of(asyncio.get_running_loop())
+    await flights.landed()
+    assert flights._waiters == []
 
 
 async def test_who_waits_is_told_when_the_last_has_landed() -> None:
@@ -38,7 +39,7 @@ async def test_who_waits_is_told_when_the_last_has_landed() -> None:
 
     works = [asyncio.create_task(work(landing)) for landing in landings]
     await turn()
-    waits = [asyncio.create_task(all_landed(loop)) for _ in range(2)]
+    waits = [asyncio.create_task(flights_of(loop).landed()) for _ in range(2)]
     await turn()
     landings[0].set()
     for _ in range(10):
@@ -46,8 +47,7 @@ async def test_who_waits_is_told_when_the_last_has_landed() -> None:
     assert not any(wait.done() for wait in waits)
     landings[1].set()
     await asyncio.gather(*works, *waits)
-    assert loop not in _counts
-    assert loop not in _waiters
+    assert (flights_of(loop).count, flights_of(loop)._waiters) == (0, [])
 
 
 async def test_loops_in_other_threads_are_counted_apart() -> None:
@@ -57,15 +57,15 @@ async def test_loops_in_other_threads_are_counted_apart() -> None:
         with in_flight():
             inside.set()
             done.wait(10)
-            return in_flight_count(asyncio.get_running_loop())
+            return flights_of(asyncio.get_running_loop()).count
 
     thread = asyncio.create_task(asyncio.to_thread(lambda: asyncio.run(elsewhere())))
     await asyncio.to_thread(inside.wait, 10)
-    assert in_flight_count(asyncio.get_running_loop()) == 0
+    assert flights_of(asyncio.get_running_loop()).count == 0
     with in_flight():
         done.set()
         assert await thread == 1
-        assert in_flight_count(asyncio.get_running_loop()) == 1
+        assert flights_of(asyncio.get_running_loop()).count == 1
 
 
 def test_a_coroutine_closed_after_its_loop_leaves_nothing_behind() -> None:
@@ -74,20 +74,32 @@ def test_a_coroutine_closed_after_its_loop_leaves_nothing_behind() -> None:
             await asyncio.get_running_loop().create_future()
 
     async def waiting() -> None:
-        await all_landed(asyncio.get_running_loop())
+        await flights_of(asyncio.get_running_loop()).landed()
 
     loop = asyncio.new_event_loop()
     coroutine = unfinished()
     tasks = [loop.create_task(coroutine), loop.create_task(waiting())]
     loop.call_soon(loop.stop)
     loop.run_forever()
-    assert in_flight_count(loop) == 1
+    flights = flights_of(loop)
+    assert flights.count == 1
     loop.close()
     coroutine.close()
-    assert loop not in _counts
-    assert loop not in _waiters
+    assert (flights.count, flights._waiters) == (0, [])
     for task in tasks:
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # left on purpose
+
+
+def test_a_loop_that_is_done_is_not_kept() -> None:
+    async def work() -> asyncio.AbstractEventLoop:
+        with in_flight():
+            return asyncio.get_running_loop()
+
+    first = asyncio.run(work())
+    assert first in _flights
+    second = asyncio.run(work())
+    assert first not in _flights
+    assert second in _flights
 
 
 def test_it_needs_a_running_loop() -> None:
