@@ -28,6 +28,12 @@ def test_on_a_terminal_only_the_last_column_is_wrapped() -> None:
     )
 
 
+def test_a_terminal_too_narrow_to_read_is_left_to_wrap_by_itself() -> None:
+    assert printed(5, is_terminal=True) == (
+        "#   Name    Note\n1   first   a note that goes\n            on and on\n10  [bold]\n"
+    )
+
+
 def test_no_line_ends_in_spaces() -> None:
     lines = printed(40, is_terminal=True).splitlines()
     assert lines == [line.rstrip() for line in lines]

@@ -1,7 +1,7 @@
 """A crontab, line by line: what each line says, and what is wrong with it.
 
 Blank lines, comments and ``NAME=value`` settings are understood; ``CRON_TZ`` must name a zone.
-Every other line is five fields, or in the extended dialect a macro, and then a command.
+Every other line is five fields, or a macro of the extended dialect, and then a command.
 """
 
 import re
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from rota.cli.rendering.failures import reason_of
 from rota.errors import InvalidCronExpressionError, InvalidZoneError
 from rota.triggers.parse import Dialect, parse_cron
 from rota.triggers.zone import load_zone
@@ -84,11 +85,6 @@ def check_lines(lines: Iterable[str], form: CrontabForm) -> Findings:
     return Findings(number, schedule_count, tuple(problems))
 
 
-def reason_of(error: InvalidCronExpressionError) -> str:
-    """The reason without the expression, for where that is shown anyway."""
-    return f"{error.field}{'' if error.field == 'expression' else ' field'} {error.reason}"
-
-
 def is_extended(expression: str) -> bool:
     """Whether the extended dialect understands this."""
     try:
@@ -117,7 +113,7 @@ def _check_setting(number: int, line: str, setting: re.Match[str]) -> Iterator[P
 
 
 def _check_entry(number: int, line: str, form: CrontabForm) -> Iterator[Problem]:
-    start, end = _schedule_span(line, form) if form.has_commands else (0, len(line))
+    start, end = _schedule_span(line) if form.has_commands else (0, len(line))
     expression = line[start:end]
     try:
         parse_cron(expression, form.dialect)
@@ -132,11 +128,11 @@ def _check_entry(number: int, line: str, form: CrontabForm) -> Iterator[Problem]
             yield Problem(number, len(line), len(line), "no command after the schedule", line)
 
 
-def _schedule_span(line: str, form: CrontabForm) -> tuple[int, int]:
+def _schedule_span(line: str) -> tuple[int, int]:
     """Where the expression stands in a line that goes on with a command."""
     words = [match.span() for match in islice(_WORD.finditer(line), 5)]
-    first = line[slice(*words[0])].lower()
+    first = line[slice(*words[0])]
     word_count = 5
-    if form.dialect == "extended" and first.startswith("@"):
+    if first.startswith("@"):
         word_count = 2 if first == "@every" else 1
     return words[0][0], words[:word_count][-1][1]

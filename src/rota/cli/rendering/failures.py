@@ -7,7 +7,12 @@ from rich.text import Text
 
 from rota.cli.rendering.carets import underline
 from rota.cli.rendering.terminal import print_json
-from rota.errors import InvalidTriggerError, RotaError
+from rota.errors import (
+    InvalidCronExpressionError,
+    InvalidRecurrenceRuleError,
+    InvalidTriggerError,
+    RotaError,
+)
 from rota.escaping import escape
 
 
@@ -16,11 +21,26 @@ def print_failure(console: Console, error: RotaError, *, as_json: bool) -> None:
     if as_json:
         print_json(console, {"error": _error_document(error)})
         return
-    print_message(console, error.message)
+    print_message(console, summarise(error))
     if isinstance(error, InvalidTriggerError):
         console.print(underline(error.text, error.position), soft_wrap=True)
     for remark in getattr(error, "__notes__", ()):
         console.print(Text(escape(remark)), soft_wrap=True)
+
+
+def summarise(error: RotaError) -> str:
+    """The message; that of a bad trigger without its text, which is shown below it."""
+    match error:
+        case InvalidCronExpressionError():
+            return f"invalid cron expression: {reason_of(error)}"
+        case InvalidRecurrenceRuleError():
+            return f"invalid recurrence rule: {error.part} {error.reason}"
+    return error.message
+
+
+def reason_of(error: InvalidCronExpressionError) -> str:
+    """Why an expression was refused, and because of which field, if it is one alone."""
+    return error.reason if error.field == "expression" else f"{error.field} field {error.reason}"
 
 
 def print_usage_failure(console: Console, message: str, *, as_json: bool) -> None:

@@ -9,14 +9,14 @@ from zoneinfo import ZoneInfo
 from rich.console import Console
 
 from rota.cli.rendering.durations import format_duration
-from rota.cli.rendering.tables import print_table
+from rota.cli.rendering.tables import Row, print_table
 from rota.cli.rendering.terminal import Terminal
 from rota.triggers.dst_notes import DstNotes, Skipped, describe_change
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 _COLUMNS = ("Local", "UTC", "In", "Note")
-_Row = tuple[Sequence[str], str]
+_WIDE = 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def print_listing(console: Console, listing: Listing) -> None:
 
     Where there is nothing to note, there is no column for notes.
     """
-    rows = list(_rows(listing))
+    rows = list(_rows(listing, in_two_lines=console.is_terminal and console.width < _WIDE))
     header = (f"{'#':>{listing.number_width}}", *_COLUMNS)
     used = slice(None if any(cells[-1] for cells, _ in rows) else -1)
     print_table(console, header[used], ((cells[used], style) for cells, style in rows))
@@ -72,15 +72,17 @@ def format_instant(instant: datetime) -> str:
     return instant.replace(tzinfo=None).isoformat() + "Z"
 
 
-def _rows(listing: Listing) -> Iterator[_Row]:
+def _rows(listing: Listing, *, in_two_lines: bool) -> Iterator[Row]:
     skipped = list(listing.dst.skipped)
     for number, occurrence in enumerate(listing.occurrences, start=1):
         while skipped and skipped[0].transition.at <= occurrence:
             yield _skipped_row(listing, skipped.pop(0))
-        yield _occurrence_row(listing, number, occurrence)
+        cells, style = _occurrence_row(listing, number, occurrence)
+        note = cells[-1].replace(": ", ":\n") if in_two_lines else cells[-1]
+        yield (*cells[:-1], note), style
 
 
-def _occurrence_row(listing: Listing, number: int, occurrence: datetime) -> _Row:
+def _occurrence_row(listing: Listing, number: int, occurrence: datetime) -> Row:
     note = listing.dst.notes.get(occurrence)
     clock = "%Y-%m-%d %H:%M:%S" if listing.shows_seconds else "%Y-%m-%d %H:%M"
     local = occurrence.astimezone(listing.zone)
@@ -94,7 +96,7 @@ def _occurrence_row(listing: Listing, number: int, occurrence: datetime) -> _Row
     return cells, "yellow" if note else ""
 
 
-def _skipped_row(listing: Listing, skipped: Skipped) -> _Row:
+def _skipped_row(listing: Listing, skipped: Skipped) -> Row:
     first, times = skipped.walls[0], len(skipped.walls)
     local = f"{WEEKDAYS[first.weekday()][:3]} {skipped.subject.partition(' (')[0]}"
     absence = "does not exist" if times == 1 else f"{times} do not exist"
