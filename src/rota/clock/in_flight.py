@@ -57,7 +57,7 @@ _flights: dict[AbstractEventLoop, Flights] = {}
 
 
 def in_flight() -> Flights:
-    """Mark an ``await`` on a thread, a process or a socket: ``with in_flight(): await ...``.
+    """Mark an ``await`` on a thread, a process or a socket, with a ``with`` around it.
 
     Virtual time stands still until it is over. Enter and leave it in a task of the loop. Do not
     wrap a wait that may never end, such as listening for the next message: time would wait too.
