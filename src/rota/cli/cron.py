@@ -1,7 +1,6 @@
 """``rota cron``: when an expression is due and what it means."""
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -27,11 +26,11 @@ from rota.cli.rendering.occurrences import (
     print_listing,
 )
 from rota.errors import InvalidCronExpressionError
+from rota.triggers.asked_times import asked_by_cron
 from rota.triggers.cron.schedule import Cron, FieldCron
-from rota.triggers.dst_notes import AskedFor, annotate
+from rota.triggers.dst_notes import annotate
 from rota.triggers.parse import Dialect, parse_cron
 
-_TICK = timedelta.resolution
 _END_OF_CALENDAR = datetime.max.replace(tzinfo=UTC)
 _EXPLAINED_COUNT = 3
 
@@ -135,21 +134,8 @@ def _list(cron: Cron, question: Question, count: int) -> Listing:
     first = cron.next_after(after, zone, gap=gap, fold=fold)
     rest = cron.between(first, _END_OF_CALENDAR, zone, limit=count - 1, gap=gap, fold=fold)
     occurrences = [first, *rest]
-    notes = annotate(occurrences, zone, _asked_for(cron), after=after, gap=gap, fold=fold)
+    notes = annotate(occurrences, zone, asked_by_cron(cron), after=after, gap=gap, fold=fold)
     return Listing(occurrences, notes, zone, after)
-
-
-def _asked_for(cron: Cron) -> AskedFor | None:
-    """The wall times an expression asks for; None where it counts real time instead."""
-    if not isinstance(cron, FieldCron):
-        return None
-
-    def wall_times(start: datetime, end: datetime) -> Iterator[datetime]:
-        # In UTC every wall time happens, once.
-        first, last = start.replace(tzinfo=UTC) - _TICK, end.replace(tzinfo=UTC) - _TICK
-        return (instant.replace(tzinfo=None) for instant in cron.between(first, last, UTC))
-
-    return wall_times
 
 
 def _document(cron: Cron, dialect: Dialect, question: Question) -> dict[str, Any]:

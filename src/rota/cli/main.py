@@ -49,6 +49,7 @@ EXIT_STATUSES: dict[type[RotaError], int] = {
 
 app = App(name="rota", version=__version__, help=help_texts.ROTA, help_format="plaintext")
 app.command("rota.cli.cron:app", name="cron", help=help_texts.CRON)
+app.command("rota.cli.rrule:app", name="rrule", help=help_texts.RRULE)
 
 
 @app.command(name="completion")
