@@ -1,0 +1,240 @@
+"""The days a rule's date parts allow, as one bit for each day of a year.
+
+There are only 28 kinds of year: by the weekday it begins with, its length, and the lengths of its
+neighbours, which decide the number of the weeks it shares with them. So the days of a kind are
+worked out once, and a year without any is passed over at the price of a look.
+"""
+
+from collections.abc import Iterator
+from datetime import date
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from rota.triggers.rrule.frame import LAST_YEAR
+from rota.triggers.rrule.parts import Frequency, NthWeekday, Parts
+
+_CALENDAR_CYCLE = 400
+"""After so many years the Gregorian calendar repeats, weekdays included."""
+
+_KEPT_YEARS = 64
+_WEEKLY = sum(1 << day for day in range(0, 371, 7))
+_MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+class YearKind(NamedTuple):
+    previous_length: int
+    length: int
+    next_length: int
+    first_weekday: int
+
+
+class MatchingDays:
+    """The days that satisfy every date part and lie in a period that INTERVAL does not pass over.
+
+    Days are ordinals, as of ``datetime.date``. What was worked out is kept for the next question;
+    the answers do not depend on it.
+    """
+
+    def __init__(self, parts: Parts, start: date) -> None:
+        self._parts = parts
+        self._start = start
+        self._interval = 1 if parts.frequency.is_sub_daily else parts.interval
+        self._kinds: dict[YearKind, int] = {}
+        self._years: dict[int, tuple[int, int]] = {}
+
+    def first_from(self, day: int) -> int | None:
+        """The first matching day, ``day`` itself included; None when the calendar has no more."""
+        year = date.fromordinal(day).year
+        if year > LAST_YEAR:
+            return None
+        first, mask = self.of_year(year)
+        left = mask >> (day - first)
+        if left:
+            return day + _lowest(left)
+        # Without an interval, 400 years that have none are followed by 400 that have none either.
+        last = LAST_YEAR if self._interval > 1 else min(LAST_YEAR, year + _CALENDAR_CYCLE)
+        for later in range(year + 1, last + 1):
+            first, mask = self.of_year(later)
+            if mask:
+                return first + _lowest(mask)
+        return None
+
+    def within(self, start: int, end: int) -> list[int]:
+        """The matching days in ``[start, end)``."""
+        found: list[int] = []
+        for year in range(date.fromordinal(start).year, date.fromordinal(end - 1).year + 1):
+            first, mask = self.of_year(year)
+            found += [first + day for day in bits_of(mask & _span(start - first, end - first))]
+        return found
+
+    def of_year(self, year: int) -> tuple[int, int]:
+        """The ordinal of the first of January, and the matching days as bits counted from there."""
+        known = self._years.get(year)
+        if known is None:
+            if len(self._years) >= _KEPT_YEARS:
+                self._years.clear()
+            known = self._years[year] = self._work_out(year)
+        return known
+
+    def _work_out(self, year: int) -> tuple[int, int]:
+        first = date(year, 1, 1).toordinal()
+        kind = _kind_of(year, first)
+        mask = self._kinds.get(kind)
+        if mask is None:
+            mask = self._kinds[kind] = days_of_kind(self._parts, kind)
+        if self._interval > 1:
+            mask &= self._interval_mask(year, first)
+        return first, mask
+
+    def _interval_mask(self, year: int, first: int) -> int:
+        frequency, interval, start = self._parts.frequency, self._interval, self._start
+        if frequency is Frequency.YEARLY:
+            return 0 if (year - start.year) % interval else -1
+        if frequency is Frequency.MONTHLY:
+            skipped = (year - start.year) * 12 + 1 - start.month
+            starts = _month_starts(_length_of(year))
+            return sum(
+                _span(starts[month], starts[month + 1])
+                for month in range(12)
+                if (skipped + month) % interval == 0
+            )
+        if frequency is Frequency.DAILY:
+            return _comb(first - start.toordinal(), interval, 1)
+        week = start.toordinal() - (start.weekday() - self._parts.week_start) % 7
+        return _comb(first - week, 7 * interval, 7)
+
+
+def bits_of(mask: int) -> Iterator[int]:
+    """The numbers of the bits that are set, ascending."""
+    while mask:
+        yield _lowest(mask)
+        mask &= mask - 1
+
+
+def days_of_kind(parts: Parts, kind: YearKind) -> int:
+    """The days of such a year that every date part allows."""
+    mask = _span(0, kind.length)
+    if parts.months:
+        starts = _month_starts(kind.length)
+        mask &= sum(_span(starts[month - 1], starts[month]) for month in parts.months)
+    if parts.month_days:
+        mask &= _month_day_mask(parts.month_days, kind.length)
+    if parts.year_days:
+        mask &= _year_day_mask(parts.year_days, kind.length)
+    if parts.weekdays:
+        mask &= _weekday_mask(parts, kind)
+    if parts.week_numbers:
+        mask &= _week_number_mask(parts, kind)
+    return mask
+
+
+def _lowest(mask: int) -> int:
+    return (mask & -mask).bit_length() - 1
+
+
+def _span(start: int, end: int) -> int:
+    """The bits of the days in ``[start, end)``, as far as they are in the year."""
+    start = max(start, 0)
+    return ((1 << (end - start)) - 1) << start if end > start else 0
+
+
+def _length_of(year: int) -> int:
+    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return 366 if is_leap else 365
+
+
+def _kind_of(year: int, first: int) -> YearKind:
+    return YearKind(_length_of(year - 1), _length_of(year), _length_of(year + 1), (first + 6) % 7)
+
+
+@cache
+def _month_starts(length: int) -> tuple[int, ...]:
+    """The first days of the twelve months, and of the next January."""
+    starts = [0]
+    for month, days in enumerate(_MONTH_LENGTHS):
+        starts.append(starts[-1] + days + (length - 365 if month == 1 else 0))
+    return tuple(starts)
+
+
+def _comb(passed: int, period: int, run: int) -> int:
+    """Runs of ``run`` days, one at each start of a period, seen ``passed`` days after a start."""
+    into = passed % period
+    mask = _span(0, run - into)
+    for start in range(period - into, 366, period):
+        mask |= _span(start, start + run)
+    return mask
+
+
+def _month_day_mask(days: tuple[int, ...], length: int) -> int:
+    starts = _month_starts(length)
+    mask = 0
+    for first, end in pairwise(starts):
+        for day in days:
+            at = first + day - 1 if day > 0 else end + day
+            mask |= 1 << at if first <= at < end else 0
+    return mask
+
+
+def _year_day_mask(days: tuple[int, ...], length: int) -> int:
+    places = (day - 1 if day > 0 else length + day for day in days)
+    return sum(1 << place for place in places if 0 <= place < length)
+
+
+def _weekday_mask(parts: Parts, kind: YearKind) -> int:
+    """Plain days of the week and those with an ordinal, put together."""
+    mask = 0
+    for day in parts.weekdays:
+        if day.ordinal:
+            for start, end in _ordinal_ranges(parts, kind.length):
+                mask |= _nth_weekday(day, start, end, kind.first_weekday)
+        else:
+            mask |= _WEEKLY << (day.weekday - kind.first_weekday) % 7
+    return mask
+
+
+def _ordinal_ranges(parts: Parts, length: int) -> Iterator[tuple[int, int]]:
+    """What an ordinal counts in: the year, or each month where months are what is meant."""
+    if parts.frequency is Frequency.YEARLY and not parts.months:
+        yield 0, length
+        return
+    starts = _month_starts(length)
+    for month in parts.months or range(1, 13):
+        yield starts[month - 1], starts[month]
+
+
+def _nth_weekday(day: NthWeekday, start: int, end: int, first_weekday: int) -> int:
+    if day.ordinal > 0:
+        at = start + (day.weekday - first_weekday - start) % 7 + 7 * (day.ordinal - 1)
+    else:
+        at = end - 1 - (first_weekday + end - 1 - day.weekday) % 7 + 7 * (day.ordinal + 1)
+    return 1 << at if start <= at < end else 0
+
+
+def _week_number_mask(parts: Parts, kind: YearKind) -> int:
+    """The days whose week, by the numbering of its own year, is one of those wanted."""
+    first = _first_week(kind.first_weekday, parts.week_start)
+    next_weekday = (kind.first_weekday + kind.length) % 7
+    end = kind.length + _first_week(next_weekday, parts.week_start)
+    mask = 0
+    for number in _named_weeks(parts.week_numbers, (end - first) // 7):
+        mask |= _span(first + 7 * (number - 1), first + 7 * number)
+    before = _first_week((kind.first_weekday - kind.previous_length) % 7, parts.week_start)
+    last_before = (first + kind.previous_length - before) // 7
+    if last_before in _named_weeks(parts.week_numbers, last_before):
+        mask |= _span(0, first)
+    after = _first_week((next_weekday + kind.next_length) % 7, parts.week_start)
+    if 1 in _named_weeks(parts.week_numbers, (kind.length + kind.next_length + after - end) // 7):
+        mask |= _span(end, kind.length)
+    return mask
+
+
+def _first_week(first_weekday: int, week_start: int) -> int:
+    """The day week 1 begins with: it is the first week with four days in the year."""
+    into = (week_start - first_weekday) % 7
+    return into - 7 if into >= 4 else into
+
+
+def _named_weeks(numbers: tuple[int, ...], count: int) -> set[int]:
+    wanted = {number if number > 0 else count + 1 + number for number in numbers}
+    return {number for number in wanted if 1 <= number <= count}
