@@ -23,18 +23,17 @@ ATTEMPTS = 5
 
 
 class Decided(NamedTuple):
-    """One registered task: what is to become of it, and what was stored about it before."""
+    """One registered task: what is to become of it.
+
+    ``version`` is the stored one, if any. ``before`` is kept only where something is told of it: a
+    million unchanged tasks are not held twice.
+    """
 
     accepted: AcceptedTask
     reconciled: Reconciled
-    version: int | None = None
+    version: int | None
+    needs_write: bool
     before: TaskState | None = None
-
-    @property
-    def needs_write(self) -> bool:
-        if self.before is None or self.reconciled.standing is not Standing.KEPT:
-            return True
-        return self.before.registered_at != self.reconciled.state.registered_at
 
     @property
     def version_after(self) -> int:
@@ -67,13 +66,22 @@ async def decide_intake(
             removed.append(found)
         else:
             reconciled = reconcile_task(registration, found.state, policy, moment)
-            decided[found.name] = Decided(registration, reconciled, found.version, found.state)
+            decided[registration.name] = _decide_stored(registration, reconciled, found)
     for name, registration in accepted.items():
         if name not in decided:
             reconciled = reconcile_task(registration, None, policy, moment)
             version = broken[name].version if name in broken else None
-            decided[name] = Decided(registration, reconciled, version)
+            decided[name] = Decided(registration, reconciled, version, needs_write=True)
     return Intake(decided, removed, list(broken.values()))
+
+
+def _decide_stored(
+    registration: AcceptedTask, reconciled: Reconciled, found: StoredTask
+) -> Decided:
+    is_kept = reconciled.standing is Standing.KEPT
+    needs_write = not is_kept or reconciled.state.registered_at != found.state.registered_at
+    before = None if is_kept and not reconciled.is_interrupted else found.state
+    return Decided(registration, reconciled, found.version, needs_write, before)
 
 
 async def carry_out(

@@ -1,13 +1,13 @@
 """What initialize() would do, without doing it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 
 import msgspec
 
 from rota.errors import InvalidCronExpressionError
-from rota.scheduler.intake import Intake, decide_intake
+from rota.scheduler.intake import Decided, Intake, decide_intake
 from rota.scheduler.ledger import TaskLedger
 from rota.scheduler.presence import Presence
 from rota.scheduler.surroundings import Surroundings
@@ -95,9 +95,7 @@ def _list_tasks(surroundings: Surroundings, intake: Intake, now: datetime) -> li
             standing=decided.reconciled.standing.value,
             is_interrupted=decided.reconciled.is_interrupted,
             changes=decided.reconciled.changes,
-            occurrences_before=()
-            if decided.reconciled.standing is Standing.NEW or decided.before is None
-            else upcoming(decided.before.cron_expression),
+            occurrences_before=_before(decided, upcoming),
             occurrences_after=upcoming(decided.accepted.cron.text),
         )
         for name, decided in intake.tasks.items()
@@ -111,6 +109,15 @@ def _list_tasks(surroundings: Surroundings, intake: Intake, now: datetime) -> li
         for stored in intake.removed
     )
     return tasks
+
+
+def _before(
+    decided: Decided, upcoming: Callable[[str], tuple[datetime, ...]]
+) -> tuple[datetime, ...]:
+    if decided.reconciled.standing is Standing.NEW:
+        return ()
+    before = decided.before or decided.reconciled.state
+    return upcoming(before.cron_expression)
 
 
 def list_occurrences(
