@@ -37,12 +37,7 @@ _EXPLAINED_COUNT = 3
 app = App(name="cron")
 app.command(check, name="check")
 
-Expression = Annotated[
-    str,
-    Parameter(
-        allow_leading_hyphen=True, help='A cron expression in quotes, such as "0 9 * * 1-5".'
-    ),
-]
+Expression = Annotated[str, Parameter(help='A cron expression in quotes, such as "0 9 * * 1-5".')]
 
 
 @app.command(name="next")

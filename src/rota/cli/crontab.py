@@ -26,7 +26,9 @@ LINES_PER_STEP = 1000
 
 
 def check(
-    file: Annotated[str, Parameter(help="The crontab, or - for standard input.")],
+    file: Annotated[
+        str, Parameter(allow_leading_hyphen=True, help="The crontab, or - for standard input.")
+    ],
     /,
     *,
     dialect: DialectOption = "posix",

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 from rich.console import Console
 
 from rota import __version__
@@ -100,7 +100,7 @@ def _run_guarded(tokens: list[str], terminal: Terminal) -> int:
     try:
         return OK if _dispatch(tokens, terminal) else PROBLEMS
     except CycloptsError as error:
-        print_usage_failure(terminal.err, str(error), as_json=as_json)
+        print_usage_failure(terminal.err, _explain_usage(error), as_json=as_json)
         return BAD_INPUT
     except RotaError as error:
         print_failure(terminal.err, error, as_json=as_json)
@@ -125,6 +125,13 @@ def _dispatch(tokens: list[str], terminal: Terminal) -> bool:
     offered = {"terminal": terminal, "console": terminal.out}
     result = command(*bound.args, **bound.kwargs, **{name: offered[name] for name in wanted})
     return result is not False
+
+
+def _explain_usage(error: CycloptsError) -> str:
+    if isinstance(error, UnusedCliTokensError):
+        unused = " ".join(error.unused_tokens or ())
+        return f"Unexpected: {unused}. Are quotes missing, or is an option misspelt?"
+    return str(error)
 
 
 def _exit_status(error: RotaError) -> int:

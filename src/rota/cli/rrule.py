@@ -42,7 +42,6 @@ app = App(name="rrule")
 RuleText = Annotated[
     str,
     Parameter(
-        allow_leading_hyphen=True,
         help='A rule in quotes, such as "FREQ=WEEKLY;BYDAY=MO"; or lines of RRULE, DTSTART, '
         "RDATE and EXDATE.",
     ),

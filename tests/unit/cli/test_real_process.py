@@ -1,0 +1,116 @@
+"""What only a process of its own can show: pipes, signals, terminals and what is loaded."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.process
+
+ROTA = str(Path(sys.executable).with_name("rota"))
+LISTING = ("cron", "next", "0 9 * * 1-5", "--zone", "Europe/London", "--from", "2027-03-26")
+
+
+def start(*argv: str, **options: str) -> subprocess.CompletedProcess[bytes]:
+    environment = {**os.environ, "TZ": "Europe/London", **options}
+    return subprocess.run(
+        [ROTA, *argv], capture_output=True, check=False, timeout=60, env=environment
+    )
+
+
+def on_a_terminal(*argv: str, **options: str) -> str:
+    """What the command writes to a terminal."""
+    ours, theirs = pty.openpty()
+    environment = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", **options}
+    with subprocess.Popen([ROTA, *argv], stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        written = b""
+        try:
+            while chunk := os.read(ours, 65536):
+                written += chunk
+        except OSError:  # how Linux says that the other end was closed
+            pass
+        process.wait(timeout=60)
+    os.close(ours)
+    return written.decode()
+
+
+def test_a_pipe_gets_plain_text() -> None:
+    done = start(*LISTING)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\x1b" not in done.stdout
+    assert b"1  Fri 2027-03-26 09:00 +00:00  2027-03-26 09:00Z  9h\n" in done.stdout
+
+
+def test_the_hosts_zone_is_found() -> None:
+    assert b"\nEurope/London, after " in start("cron", "next", "* * * * *").stdout
+
+
+def test_standard_input_is_checked() -> None:
+    done = subprocess.run(
+        [ROTA, "cron", "check", "-"],
+        input=b"0 9 * * 1 x\n\xff * * * * y\r\n",
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert b"-:2:1: minute field " in done.stdout
+    assert b"\n  \\udcff * * * * y\n  ^^^^^^\n" in done.stdout
+    assert done.stdout.endswith(b"\n-: 2 lines, 2 schedules, 1 problem\n")
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    with subprocess.Popen(
+        [ROTA, "cron", "next", "* * * * *", "--count", "10000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 141
+
+
+def test_an_interruption_is_no_traceback() -> None:
+    with subprocess.Popen(
+        [ROTA, "cron", "check", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        # Once a pipe's worth of lines is accepted, the command must be reading.
+        process.stdin.write(b"0 9 * * 1 x\n" * 20_000)
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 130
+
+
+def test_a_terminal_gets_colours_unless_told_not_to() -> None:
+    problem = ("cron", "next", "61 * * * *")
+    assert "\x1b[1;31merror: " in on_a_terminal(*problem)
+    assert "\x1b[1;31m" not in on_a_terminal(*problem, NO_COLOR="1")
+    assert "error: " in on_a_terminal(*problem, NO_COLOR="1")
+
+
+def test_nothing_is_cut_at_80_columns() -> None:
+    shown = on_a_terminal(*LISTING, COLUMNS="80", NO_COLOR="1", TERM="dumb")
+    assert "2  Mon 2027-03-29 09:00 +01:00  2027-03-29 08:00Z  3d 8h" in shown
+
+
+@pytest.mark.parametrize("argv", [("--help",), ("--version",)])
+def test_help_loads_no_command(argv: tuple[str, ...]) -> None:
+    program = (
+        "import sys; from rota.cli.main import run; run(sys.argv[1:]); "
+        "print(sorted({'rota.cli.cron', 'rota.cli.rrule'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *argv], capture_output=True, check=True, timeout=60
+    )
+    assert done.stdout.endswith(b"\n[]\n")
