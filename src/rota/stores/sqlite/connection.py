@@ -42,10 +42,12 @@ def open_writer(settings: SqliteSettings) -> apsw.Connection:
     with translated(settings.path):
         connection = apsw.Connection(str(settings.path), flags=apsw.SQLITE_OPEN_READWRITE)
         with _closed_on_error(connection):
+            if connection.readonly("main"):  # SQLite settles for reading when it may not write
+                raise apsw.ReadOnlyError("the file may not be written")
             _be_patient(connection, settings)
             check_file(connection, settings.path)
             _use_write_ahead_log(connection, settings)
-            connection.execute(QUERIES.configure_writer)
+            _run_script(connection, QUERIES.configure_writer)
             migrate(connection, MIGRATIONS)
             check_edges(connection)
         return connection
@@ -57,7 +59,7 @@ def open_reader(settings: SqliteSettings) -> apsw.Connection:
         connection = apsw.Connection(str(settings.path), flags=apsw.SQLITE_OPEN_READONLY)
         with _closed_on_error(connection):
             _be_patient(connection, settings)
-            connection.execute(QUERIES.configure_reader)
+            _run_script(connection, QUERIES.configure_reader)
         return connection
 
 
@@ -87,13 +89,18 @@ def migrate(connection: apsw.Connection, known: tuple[Migration, ...]) -> None:
 def _apply(connection: apsw.Connection, migration: Migration) -> None:
     mark = migration.mark
     try:
-        connection.execute(migration.script)
+        _run_script(connection, migration.script)
     except apsw.SQLError as error:
         raise SchemaOutdatedError(
             f"Migration {mark.number:04d}_{mark.name} does not fit this file: {error}",
             {"migration": mark.number, "name": mark.name},
         ) from error
     connection.execute(QUERIES.record_migration, mark)
+
+
+def _run_script(connection: apsw.Connection, script: str) -> None:
+    """Run every statement of a script; apsw pauses at each row that one of them gives."""
+    connection.execute(script).fetchall()
 
 
 @contextmanager

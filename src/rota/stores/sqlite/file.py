@@ -41,11 +41,8 @@ def prepare_file(path: Path) -> None:
             f'Create it first: mkdir -m 700 "{path.parent}"',
             {"path": str(path), "reason": "the directory does not exist"},
         )
-    log = path.with_name(f"{path.name}-wal")
-    if log.exists() and log.stat().st_size and path.exists() and not path.stat().st_size:
-        # SQLite would take the file for a new one, and delete the log with all that is in it.
-        raise damaged(path, "the file is empty while its write-ahead log is not")
     try:
+        _refuse_a_lost_file(path)
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         return
@@ -54,6 +51,13 @@ def prepare_file(path: Path) -> None:
             f"The store {path} is not available: the file cannot be created ({error.strerror})",
             {"path": str(path), "reason": "the file cannot be created"},
         ) from error
+
+
+def _refuse_a_lost_file(path: Path) -> None:
+    """SQLite takes an empty file for a new one, and deletes the log with all that is in it."""
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size and path.exists() and not path.stat().st_size:
+        raise damaged(path, "the file is empty while its write-ahead log is not")
 
 
 def check_file(connection: apsw.Connection, path: Path) -> None:

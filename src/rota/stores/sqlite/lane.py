@@ -4,6 +4,7 @@ import asyncio
 from asyncio import Future
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TypeVar
 
 from rota.clock.in_flight import in_flight
@@ -23,10 +24,10 @@ class Lane:
 
     def start(self, work: Callable[[], Result]) -> "Future[Result]":
         """Hand over ``work``. Virtual time stands still until it is done."""
-        outside = in_flight()
+        outside = ExitStack()
+        outside.enter_context(in_flight())
         future = asyncio.get_running_loop().run_in_executor(self._executor, work)
-        outside.__enter__()
-        future.add_done_callback(lambda _: outside.__exit__())
+        future.add_done_callback(lambda _: outside.close())
         return future
 
     def end(self) -> None:

@@ -27,6 +27,9 @@ class Queries:
     update: str
     remove: str
     is_taken: str
+    rescue_forwards: str
+    rescue_backwards: str
+    restore: str
 
 
 QUERIES = Queries(**load_statements("rota.stores.sqlite", "queries.sql"))

@@ -96,3 +96,16 @@ WHERE collection = ?1 AND key = ?2 AND version = ?3 AND ?4 IS NULL;
 -- For a write that only demands that there be no such document.
 SELECT 1 FROM documents
 WHERE collection = ?1 AND key = ?2 AND ?3 IS NULL AND ?4 IS NULL;
+
+-- name: rescue_forwards
+-- All documents of a damaged file from its first, until one cannot be read.
+SELECT collection, key, version, body FROM documents ORDER BY collection, key;
+
+-- name: rescue_backwards
+-- The same from its last.
+SELECT collection, key, version, body FROM documents ORDER BY collection DESC, key DESC;
+
+-- name: restore
+-- ?1 collection, ?2 key, ?3 version, ?4 body; one that was saved before is left as it is.
+INSERT INTO documents (collection, key, version, body) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT DO NOTHING;

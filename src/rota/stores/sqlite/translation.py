@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 
 import apsw
 
@@ -42,7 +43,8 @@ def translate(error: apsw.Error, path: Path) -> StoreError:
 def damaged(path: Path, finding: str) -> StoreDamagedError:
     """The error for a file that is not, or no longer, a sound database."""
     rescued = path.with_name(f"{path.stem}-rescued{path.suffix}")
-    command = f'sqlite3 "{path}" .recover | sqlite3 "{rescued}"'
+    names = f"{quote(str(path))} {quote(str(rescued))}"
+    command = f"python -m rota.stores.sqlite.rescue {names}"
     return StoreDamagedError(
         f"The store {path} is damaged ({finding}). Nothing was changed in it. Keep a copy, stop "
         f"every program that uses it, and save what can be read with: {command}",

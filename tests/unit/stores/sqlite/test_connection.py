@@ -1,0 +1,190 @@
+"""Locks held by others, the journal mode, and the schema."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import apsw
+import pytest
+
+from rota.errors import SchemaOutdatedError, StoreUnavailableError
+from rota.stores.migrations import read_migration
+from rota.stores.protocol import DocumentWrite
+from rota.stores.sqlite.connection import MIGRATIONS, SqliteSettings, migrate, transaction
+from rota.stores.sqlite.queries import QUERIES
+from rota.stores.sqlite.store import SqliteStore
+
+LATER = read_migration("0002_later.sql", "-- compatible: yes\nCREATE TABLE later (a);\n")
+BREAKING = read_migration("0003_breaking.sql", "-- compatible: no\nDROP TABLE documents;\n")
+
+
+@pytest.fixture
+def ordinary_user() -> Iterator[Path]:
+    """A directory that belongs to whoever runs the test, who is not root: root may do anything."""
+    with tempfile.TemporaryDirectory() as folder:
+        if os.geteuid():
+            yield Path(folder)
+            return
+        nobody = 65534
+        os.chown(folder, nobody, nobody)
+        os.seteuid(nobody)
+        try:
+            yield Path(folder)
+        finally:
+            os.seteuid(0)
+
+
+@pytest.mark.parametrize(
+    ("busy_for", "try_count"), [(timedelta(seconds=10), 10_000), (timedelta(0), 1)]
+)
+def test_a_lock_is_asked_for_every_millisecond(busy_for: timedelta, try_count: int) -> None:
+    assert SqliteSettings(Path("rota.db"), busy_for).try_count == try_count
+
+
+async def test_a_file_locked_for_too_long_is_unavailable_until_it_is_free(
+    store: SqliteStore,
+    new: Callable[..., DocumentWrite],
+    held_lock: Callable[[], apsw.Connection],
+) -> None:
+    other = held_lock()
+    for call in (store.write_each([new("a")]), store.write_all([new("a")])):
+        with pytest.raises(StoreUnavailableError, match="kept it locked for too long") as caught:
+            await call
+        assert isinstance(caught.value.__cause__, apsw.BusyError)
+    assert await store.read("tasks", ["a"]) == {}
+    other.close()
+    assert await store.write_each([new("a")]) == [1]
+
+
+async def test_all_that_wait_for_a_locked_file_fail_together(
+    store: SqliteStore,
+    new: Callable[..., DocumentWrite],
+    held_lock: Callable[[], apsw.Connection],
+) -> None:
+    other = held_lock()
+    calls = (store.write_each([new(f"{number}")]) for number in range(5))
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {StoreUnavailableError}
+    assert len(set(map(id, outcomes))) == 5  # each its own, or their tracebacks would mix
+    other.close()
+
+
+async def test_a_file_that_is_locked_while_it_is_opened_is_unavailable(
+    path: Path, sqlite_settings: SqliteSettings
+) -> None:
+    other = apsw.Connection(str(path))
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreUnavailableError, match="locked"):
+        await SqliteStore.open(sqlite_settings)
+    other.close()
+    await (await SqliteStore.open(sqlite_settings)).close()
+
+
+async def test_a_reader_elsewhere_delays_the_change_of_mode_and_no_more(
+    path: Path, sqlite_settings: SqliteSettings
+) -> None:
+    other = apsw.Connection(str(path))
+    other.execute("CREATE TABLE theirs (a); INSERT INTO theirs VALUES (1), (2)")
+    rows = other.execute("SELECT * FROM theirs")
+    next(rows)
+    with pytest.raises(StoreUnavailableError, match="journal mode"):
+        await SqliteStore.open(sqlite_settings)
+    other.close(force=True)
+    await (await SqliteStore.open(sqlite_settings)).close()
+
+
+async def test_a_file_system_without_a_write_ahead_log_is_refused(
+    sqlite_settings: SqliteSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = replace(QUERIES, use_write_ahead_log="PRAGMA journal_mode = DELETE")
+    monkeypatch.setattr("rota.stores.sqlite.connection.QUERIES", without)
+    with pytest.raises(StoreUnavailableError, match="stays in mode delete"):
+        await SqliteStore.open(sqlite_settings)
+
+
+async def test_writes_are_on_the_disk_before_they_are_acknowledged(store: SqliteStore) -> None:
+    pragmas = ("journal_mode", "synchronous", "fullfsync", "checkpoint_fullfsync")
+    values = [store._writer._connection.pragma(name) for name in pragmas]
+    assert values == ["wal", 2, 1, 1]
+
+
+async def test_a_read_only_file_is_unavailable(ordinary_user: Path) -> None:
+    settings = SqliteSettings(ordinary_user / "rota.db")
+    await (await SqliteStore.open(settings)).close()
+    settings.path.chmod(0o400)
+    with pytest.raises(StoreUnavailableError, match="read-only"):
+        await SqliteStore.open(settings)
+    settings.path.chmod(0o600)
+    await (await SqliteStore.open(settings)).close()
+
+
+async def test_a_directory_that_may_not_be_written_is_unavailable(ordinary_user: Path) -> None:
+    closed = SqliteSettings(ordinary_user / "rota.db")
+    closed.path.parent.chmod(0o500)
+    with pytest.raises(StoreUnavailableError, match="Permission denied"):
+        await SqliteStore.open(closed)
+    closed.path.parent.chmod(0o700)
+
+
+async def test_a_reader_that_cannot_be_opened_leaves_nothing_open(
+    sqlite_settings: SqliteSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = replace(QUERIES, configure_reader="PRAGMA page_count; nonsense")
+    monkeypatch.setattr("rota.stores.sqlite.connection.QUERIES", failing)
+    with pytest.raises(StoreUnavailableError, match="nonsense"):
+        await SqliteStore.open(sqlite_settings)
+    assert [each.name for each in sqlite_settings.path.parent.iterdir()] == ["rota.db"]
+
+
+def test_what_fails_half_way_is_undone() -> None:
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE TABLE one (a)")
+    with pytest.raises(apsw.SQLError, match="nonsense"), transaction(connection):
+        connection.execute("INSERT INTO one VALUES (1); nonsense")
+    assert connection.execute("SELECT * FROM one").fetchall() == []
+    assert not connection.in_transaction
+
+
+def test_what_sqlite_has_undone_already_is_not_undone_again() -> None:
+    connection = apsw.Connection(":memory:")
+    with pytest.raises(apsw.SQLError, match="nonsense"), transaction(connection):
+        connection.execute("ROLLBACK; nonsense")
+
+
+def test_the_schema_is_brought_up_to_date_once() -> None:
+    connection = apsw.Connection(":memory:")
+    migrate(connection, MIGRATIONS)
+    migrate(connection, (*MIGRATIONS, LATER))
+    migrate(connection, (*MIGRATIONS, LATER))
+    rows = connection.execute("SELECT number, name FROM rota_migrations").fetchall()
+    assert rows == [(1, "documents"), (2, "later")]
+
+
+def test_an_older_program_goes_on_with_a_compatible_schema() -> None:
+    connection = apsw.Connection(":memory:")
+    migrate(connection, (*MIGRATIONS, LATER))
+    migrate(connection, MIGRATIONS)
+    assert connection.execute("SELECT count(*) FROM documents").fetchall() == [(0,)]
+
+
+def test_an_older_program_is_refused_by_an_incompatible_schema() -> None:
+    connection = apsw.Connection(":memory:")
+    migrate(connection, (*MIGRATIONS, LATER, BREAKING))
+    with pytest.raises(SchemaOutdatedError, match="upgrade Rota"):
+        migrate(connection, MIGRATIONS)
+
+
+async def test_a_file_with_a_table_of_that_name_is_refused_and_left_alone(
+    path: Path, sqlite_settings: SqliteSettings
+) -> None:
+    other = apsw.Connection(str(path))
+    other.execute("CREATE TABLE documents (theirs)")
+    with pytest.raises(SchemaOutdatedError, match=r"0001_documents.*already exists"):
+        await SqliteStore.open(sqlite_settings)
+    names = other.execute("SELECT name FROM sqlite_schema").fetchall()
+    assert names == [("documents",)]
+    other.close()

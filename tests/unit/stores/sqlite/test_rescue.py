@@ -1,0 +1,113 @@
+"""Saving what can be read of a damaged file."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rota.errors import StoreDamagedError, StoreUnavailableError
+from rota.stores.protocol import Document, DocumentWrite
+from rota.stores.sqlite.connection import SqliteSettings
+from rota.stores.sqlite.rescue import RescueReport, main, rescue
+from rota.stores.sqlite.store import SqliteStore
+
+DOCUMENT_COUNT = 5_000
+
+
+@pytest.fixture
+async def filled(sqlite_settings: SqliteSettings) -> Path:
+    async with await SqliteStore.open(sqlite_settings) as store:
+        await store.write_all(
+            DocumentWrite("tasks", f"task-{number:05}", None, b"body" * 40)
+            for number in range(DOCUMENT_COUNT)
+        )
+        await store.write_each([DocumentWrite("tasks", "task-00000", 1, b"changed")])
+    return sqlite_settings.path
+
+
+@pytest.fixture
+def rescued(path: Path) -> Path:
+    return path.with_name("rota-rescued.db")
+
+
+def damage(path: Path, *, page: int | None = None) -> None:
+    content = bytearray(path.read_bytes())
+    start = 4096 * (len(content) // 4096 // 2 if page is None else page)
+    content[start : start + 4096] = bytes(4096)
+    path.write_bytes(content)
+
+
+async def read_all(path: Path) -> list[Document]:
+    async with await SqliteStore.open(SqliteSettings(path)) as store:
+        return [document async for page in store.scan("tasks") for document in page]
+
+
+async def test_a_sound_file_is_copied_whole_with_its_versions(filled: Path, rescued: Path) -> None:
+    assert rescue(filled, rescued) == RescueReport(DOCUMENT_COUNT, is_complete=True)
+    assert await read_all(rescued) == await read_all(filled)
+
+
+async def test_what_lies_before_and_behind_the_damage_is_saved(filled: Path, rescued: Path) -> None:
+    before = await read_all(filled)
+    damage(filled)
+    report = rescue(filled, rescued)
+    assert not report.is_complete
+    assert DOCUMENT_COUNT - 100 < report.saved_count < DOCUMENT_COUNT
+    saved = await read_all(rescued)
+    assert len(saved) == report.saved_count
+    assert set(saved) <= set(before)
+    assert (saved[0], saved[-1]) == (before[0], before[-1])
+
+
+def test_a_file_without_its_first_page_cannot_be_read(filled: Path, rescued: Path) -> None:
+    damage(filled, page=0)
+    with pytest.raises(StoreDamagedError):
+        rescue(filled, rescued)
+    assert not rescued.exists()
+
+
+def test_an_existing_file_is_never_written_to(filled: Path, rescued: Path) -> None:
+    rescued.write_bytes(b"precious")
+    with pytest.raises(StoreUnavailableError, match="exists already"):
+        rescue(filled, rescued)
+    assert rescued.read_bytes() == b"precious"
+
+
+async def test_the_command_named_by_the_error_works(filled: Path, rescued: Path) -> None:
+    damage(filled)
+    with pytest.raises(StoreDamagedError) as caught:
+        await SqliteStore.open(SqliteSettings(filled))
+    command = shlex.split(caught.value.details["recovery"])
+    assert command[0] == "python"
+    assert run([sys.executable, *command[1:]]) == 3
+    assert len(await read_all(rescued)) > DOCUMENT_COUNT - 100
+
+
+def run(command: list[str]) -> int:
+    return subprocess.run(command, check=False).returncode
+
+
+def test_the_program_says_what_it_saved(
+    filled: Path, rescued: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(filled), str(rescued)]) == 0
+    assert (
+        capsys.readouterr().out == f"Saved 5000 documents to {rescued}; that is all there were.\n"
+    )
+    assert main([str(filled), str(rescued)]) == 1
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_the_program_says_when_something_was_lost(
+    filled: Path, rescued: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(filled)
+    assert main([str(filled), str(rescued)]) == 3
+    assert "others could not be read" in capsys.readouterr().out
+
+
+def test_the_program_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "DAMAGED RESCUED" in capsys.readouterr().err

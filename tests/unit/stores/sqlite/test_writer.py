@@ -1,0 +1,160 @@
+"""Group commit, full disks, and callers that go away."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import apsw
+import pytest
+
+from rota.errors import StoreUnavailableError
+from rota.stores.protocol import DocumentWrite
+from rota.stores.sqlite import writer
+from rota.stores.sqlite.store import SqliteStore
+
+New = Callable[..., DocumentWrite]
+
+
+def count_commits(store: SqliteStore) -> list[None]:
+    """A list that grows by one with each commit from now on."""
+    commits: list[None] = []
+
+    def note() -> bool:
+        commits.append(None)
+        return False
+
+    store._writer._connection.set_commit_hook(note)
+    return commits
+
+
+async def start(*calls: Any) -> list["asyncio.Task[Any]"]:
+    """Hand all calls over without waiting for any."""
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    await asyncio.wait(tasks, timeout=0)
+    return tasks
+
+
+async def test_calls_that_wait_together_are_committed_together(
+    store: SqliteStore, new: New, gate: Any
+) -> None:
+    commits = count_commits(store)
+    (busy,) = await start(store.write_all(gate))
+    waiting = await start(*(store.write_each([new(f"{number}")]) for number in range(50)))
+    gate.opened.set()
+    await busy
+    assert await asyncio.gather(*waiting) == [[1]] * 50
+    assert len(commits) == 2  # one for the gate, one for all the others
+
+
+async def test_a_call_at_a_quiet_moment_goes_at_once(store: SqliteStore, new: New) -> None:
+    commits = count_commits(store)
+    for number in range(3):
+        assert await store.write_each([new(f"{number}")]) == [1]
+    assert len(commits) == 3
+
+
+async def test_a_shared_transaction_stays_short(
+    store: SqliteStore, new: New, gate: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "MOST_WRITES_TOGETHER", 10)
+    commits = count_commits(store)
+    (busy,) = await start(store.write_all(gate))
+    waiting = await start(
+        *(store.write_each([new(f"{n}-{i}") for i in range(5)]) for n in range(7))
+    )
+    gate.opened.set()
+    await asyncio.gather(busy, *waiting)
+    assert len(commits) == 5  # one for the gate, then 10 + 10 + 10 + 5 writes
+
+
+@pytest.mark.parametrize(
+    ("unfit", "error"), [("text", StoreUnavailableError), (object(), TypeError)]
+)
+async def test_a_call_that_fails_takes_no_other_down(
+    store: SqliteStore, new: New, gate: Any, unfit: Any, error: type[Exception]
+) -> None:
+    (busy,) = await start(store.write_all(gate))
+    waiting = await start(
+        store.write_each([new("a")]),
+        store.write_each([new("b"), new("c", unfit)]),
+        store.write_each([new("d")]),
+    )
+    gate.opened.set()
+    await busy
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert outcomes[0] == outcomes[2] == [1]
+    assert type(outcomes[1]) is error
+    assert sorted(await store.read("tasks", ["a", "b", "c", "d"])) == ["a", "d"]
+
+
+async def test_a_full_disk_is_told_and_leaves_nothing_half_written(
+    store: SqliteStore, new: New
+) -> None:
+    connection = store._writer._connection
+    connection.pragma("max_page_count", connection.pragma("page_count") + 8)
+    large = [new(f"{number:03}", bytes(4_096)) for number in range(100)]
+    for call in (store.write_each(large), store.write_all(large)):
+        with pytest.raises(StoreUnavailableError, match="disk is full") as caught:
+            await call
+        assert isinstance(caught.value.__cause__, apsw.FullError)
+    assert [page async for page in store.scan("tasks")] == []
+    assert await store.write_each([new("small")]) == [1]
+    connection.pragma("max_page_count", 1_000_000)
+    assert await store.write_each(large) == [1] * 100
+
+
+async def test_on_a_full_disk_small_calls_succeed_beside_large_ones(
+    store: SqliteStore, new: New, gate: Any
+) -> None:
+    connection = store._writer._connection
+    connection.pragma("max_page_count", connection.pragma("page_count") + 8)
+    (busy,) = await start(store.write_all(gate))
+    waiting = await start(
+        store.write_each([new(f"{number:03}", bytes(4_096)) for number in range(100)]),
+        store.write_each([new("small")]),
+    )
+    gate.opened.set()
+    await busy
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert isinstance(outcomes[0], StoreUnavailableError)
+    assert outcomes[1] == [1]
+
+
+async def test_a_file_that_turns_read_only_is_told_and_works_again_afterwards(
+    store: SqliteStore, new: New
+) -> None:
+    store._writer._connection.pragma("query_only", value=True)
+    with pytest.raises(StoreUnavailableError, match="read-only"):
+        await store.write_each([new("a")])
+    store._writer._connection.pragma("query_only", value=False)
+    assert await store.write_each([new("a")]) == [1]
+
+
+async def test_a_write_is_carried_out_though_its_caller_was_cancelled(
+    store: SqliteStore, new: New, gate: Any
+) -> None:
+    (busy,) = await start(store.write_all(gate))
+    cancelled, other = await start(store.write_each([new("a")]), store.write_each([new("b")]))
+    cancelled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+    gate.opened.set()
+    await busy
+    assert await other == [1]
+    assert sorted(await store.read("tasks", ["a", "b"])) == ["a", "b"]
+
+
+def test_an_answer_for_a_loop_that_was_closed_is_dropped() -> None:
+    loop = asyncio.new_event_loop()
+    answer: asyncio.Future[list[int | None]] = loop.create_future()
+    loop.close()
+    writer._answer([writer._Call((), answer, loop)], [[]])
+    assert not answer.done()
+
+
+async def test_the_caller_may_reuse_its_list_at_once(store: SqliteStore, new: New) -> None:
+    writes = [new("a")]
+    (call,) = await start(store.write_each(writes))
+    writes[:] = [new("b"), new("c")]
+    assert await call == [1]
+    assert sorted(await store.read("tasks", ["a", "b", "c"])) == ["a"]

@@ -1,0 +1,69 @@
+"""Which store an address opens."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rota.errors import InvalidStoreUrlError
+from rota.stores.memory import MemoryStore
+from rota.stores.sqlite.store import SqliteStore
+from rota.wiring import open_store
+
+
+async def test_memory_is_opened_by_its_bare_scheme() -> None:
+    assert isinstance(await open_store("memory://"), MemoryStore)
+
+
+async def test_a_relative_file_is_found_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with await open_store("sqlite:///rota.db") as store:
+        assert isinstance(store, SqliteStore)
+        monkeypatch.chdir("/")
+        assert await store.read("tasks", ["a"]) == {}
+    assert (tmp_path / "rota.db").is_file()
+
+
+async def test_an_absolute_file_takes_four_slashes(tmp_path: Path) -> None:
+    async with await open_store(f"sqlite:///{tmp_path}/with space.db"):
+        assert (tmp_path / "with space.db").is_file()
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("", "does not start with a scheme"),
+        ("rota.db", "does not start with a scheme"),
+        ("mysql://host/rota", "known schemes are memory and sqlite"),
+        ("postgresql://host/rota", "postgresql is not available in this version"),
+        ("mongodb://host/rota", "mongodb is not available in this version"),
+        ("redis://host/0", "redis is not available in this version"),
+        ("memory://name", "a store in memory has no name: write memory://"),
+        ("sqlite://rota.db", "write sqlite:///relative.db or sqlite:////absolute/path.db"),
+        ("sqlite://host/rota.db", "write sqlite:///relative.db"),
+        ("sqlite:///", "it names no file"),
+        ("sqlite:///folder/", "it names no file"),
+        ("sqlite:///:memory:", "for a store that is not kept, write memory://"),
+        ("sqlite:///rota.db?mode=ro", "must not hold"),
+        ("sqlite:///rota.db#part", "must not hold"),
+        ("sqlite:///ro\0ta.db", "must not hold"),
+    ],
+)
+async def test_an_address_that_names_no_store_is_refused_with_a_hint(
+    url: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidStoreUrlError) as caught:
+        await open_store(url)
+    assert reason in caught.value.message
+    assert caught.value.url == url
+    assert not any(os.scandir(tmp_path))
+
+
+def test_a_driver_is_not_loaded_before_its_store_is_opened() -> None:
+    code = "import rota.wiring, sys; sys.exit('apsw' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
