@@ -127,8 +127,8 @@ async def test_what_a_dead_instance_still_does_is_not_recorded() -> None:
 async def test_jumps_and_faults_are_recorded() -> None:
     clock = VirtualClock(NOON)
     recorder = TraceRecorder(clock)
+    recorder.jump(NOON + DELAY)
     await clock.jump_to(NOON + DELAY)
-    recorder.jump(NOON)
     recorder.fault("write_each", lasted=DELAY)
     recorder.fault("read", failed=False)
     assert recorder.trace[:3] == (

@@ -50,6 +50,8 @@ class Tolerance:
     """How long a scheduler may take to go on after its store failed."""
     after_crash: timedelta = timedelta()
     """How long the other instances may take to find out that one is dead."""
+    after_failure: timedelta = timedelta(seconds=1)
+    """How long a retry without any delay may be held back, lest a failing task spin."""
     settle_lag: timedelta = timedelta()
     """A run that ended this shortly before a crash may not have been recorded, and run again."""
     claim_lag: timedelta = timedelta()

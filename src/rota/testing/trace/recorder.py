@@ -99,10 +99,9 @@ class TraceRecorder:
         if names:
             self._add(self._life, LeftRunning(tuple(names), **self._stamp()))
 
-    def jump(self, before: datetime) -> None:
-        """The clock has just jumped from ``before`` to what it shows now."""
-        stamp = {**self._stamp(), "at": before}
-        self._add(self._life, ClockJumped(self._clock.now(), **stamp))
+    def jump(self, to: datetime) -> None:
+        """The clock is at rest, and about to jump from what it shows to ``to``."""
+        self._add(self._life, ClockJumped(to, **self._stamp()))
 
     def fault(
         self, operation: str, *, failed: bool = True, lasted: timedelta = timedelta()

@@ -29,7 +29,8 @@ def judge_end(case: Case, position: int, entry: RunSucceeded | RunFailed) -> Non
         _object_to_end(case, position, entry, task)
         return
     if isinstance(entry, RunFailed):
-        task.worlds = frozenset(fail(world, entry.at) for world in task.worlds)
+        pause = case.tolerance.after_failure
+        task.worlds = frozenset(fail(world, entry.at, pause) for world in task.worlds)
     else:
         _succeed(case, position, entry, task)
     task.run = None

@@ -26,7 +26,7 @@ class World(msgspec.Struct, frozen=True):
     """One account of a task.
 
     Occurrences after ``mark`` are unanswered. ``retry_at`` belongs to the latest failure, unless a
-    start came after it. ``latched_at`` is what the clock showed, before it was set back, while
+    start came after it; until ``retry_owed_at`` nobody insists on it. ``latched_at`` is what the clock showed, before it was set back, while
     something was owed. ``is_renewed`` says that the task was due since its last success.
     """
 
@@ -35,6 +35,7 @@ class World(msgspec.Struct, frozen=True):
     delay: timedelta = timedelta()
     mark: datetime = ALWAYS
     retry_at: datetime | None = None
+    retry_owed_at: datetime | None = None
     latched_at: datetime | None = None
     is_orphan: bool = False
     has_succeeded: bool = False
@@ -54,7 +55,7 @@ def owed_from(world: World, pulses: Pulses) -> datetime | None:
     if world.is_orphan:
         return ALWAYS
     due_at = pulses.first_after(world.expression, world.mark)
-    candidates = [instant for instant in (due_at, world.retry_at) if instant is not None]
+    candidates = [instant for instant in (due_at, world.retry_owed_at) if instant is not None]
     return min(candidates, default=None)
 
 
@@ -83,6 +84,7 @@ def start(world: World, now: datetime, pulses: Pulses, claim_lag: timedelta) -> 
         world,
         mark=now,
         retry_at=None,
+        retry_owed_at=None,
         latched_at=None,
         is_orphan=False,
         is_renewed=world.is_renewed or was_due or world.latched_at is not None,
@@ -107,10 +109,14 @@ def succeed(world: World) -> World:
     return msgspec.structs.replace(world, has_succeeded=world.is_known, is_renewed=False)
 
 
-def fail(world: World, now: datetime) -> World:
-    if not world.counts_run:
+def fail(world: World, now: datetime, shortest_pause: timedelta) -> World:
+    if not world.counts_run or not world.is_known:
         return msgspec.structs.replace(world, counts_run=True)
-    return msgspec.structs.replace(world, retry_at=now + world.delay if world.is_known else None)
+    return msgspec.structs.replace(
+        world,
+        retry_at=now + world.delay,
+        retry_owed_at=now + (world.delay or shortest_pause),
+    )
 
 
 def interrupt(world: World) -> Iterator[World]:
@@ -125,7 +131,9 @@ def leave_running(world: World) -> Iterator[World]:
     """Nothing was cut off, but the store may hold the task as running."""
     yield world
     if world.is_known:
-        yield msgspec.structs.replace(world, is_orphan=True, retry_at=None, is_renewed=True)
+        yield msgspec.structs.replace(
+            world, is_orphan=True, retry_at=None, retry_owed_at=None, is_renewed=True
+        )
 
 
 def set_back(world: World, shown_before: datetime, pulses: Pulses) -> World:

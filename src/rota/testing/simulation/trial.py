@@ -1,0 +1,55 @@
+"""One seed: drawn, played and judged."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zoneinfo import ZoneInfo
+
+from rota.stores.memory import MemoryStore
+from rota.testing.simulation.generator import draw_story
+from rota.testing.simulation.stage import MakeScheduler, make_scheduler, play_story
+from rota.testing.simulation.story import Story
+from rota.testing.trace.actions import Entry
+from rota.testing.trace.checker import check_trace
+from rota.testing.trace.editions import DECLARATIVE_EDITION, POLLING_EDITION, Tolerance
+from rota.testing.trace.report import Verdict
+from rota.wiring import open_store
+
+TOLERANCE = Tolerance(after_jump=timedelta(), after_fault=timedelta(seconds=31))
+"""Under virtual time nothing is late, except by the scheduler's pause after a failing store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A story and what the judge says of it."""
+
+    story: Story
+    verdict: Verdict
+
+
+def try_seed(seed: int, make: MakeScheduler = make_scheduler) -> Trial:
+    """Draw, play and judge the story of a seed."""
+    return try_story(draw_story(seed), make)
+
+
+def try_story(story: Story, make: MakeScheduler = make_scheduler) -> Trial:
+    """Play a story in an event loop of its own, and judge it."""
+    trace = asyncio.run(_play(story, make))
+    verdict = check_trace(
+        trace,
+        zone=ZoneInfo(story.zone),
+        edition=POLLING_EDITION if story.edition == "polling" else DECLARATIVE_EDITION,
+        allowance=timedelta(),
+        tolerance=TOLERANCE,
+    )
+    return Trial(story, verdict)
+
+
+async def _play(story: Story, make: MakeScheduler) -> tuple[Entry, ...]:
+    if story.store == "memory":
+        return await play_story(story, MemoryStore(), make)
+    with TemporaryDirectory(prefix="rota-") as folder:
+        async with await open_store(f"sqlite:///{Path(folder) / 'story.db'}") as store:
+            return await play_story(story, store, make)
