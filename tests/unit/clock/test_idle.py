@@ -47,6 +47,33 @@ def test_a_loop_that_hides_it_is_asked_by_its_tasks(
     hiding_loop.run_until_complete(main())
 
 
+def test_short_silences_do_not_add_up_to_rest(hiding_loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        probe = IdleProbe(asyncio.get_running_loop())
+        task = asyncio.create_task(wait_for_callbacks(QUIET_TURNS // 2, times=5))
+        while not probe.is_idle():
+            await turn()
+        assert task.done()
+
+    hiding_loop.run_until_complete(main())
+
+
+async def wait_for_callbacks(chain_length: int, *, times: int) -> None:
+    """Wait for chains of bare callbacks, which a loop that hides them does not show."""
+    loop = asyncio.get_running_loop()
+
+    def pass_on(left: int, end: asyncio.Event) -> None:
+        if left:
+            loop.call_soon(pass_on, left - 1, end)
+        else:
+            end.set()
+
+    for _ in range(times):
+        end = asyncio.Event()
+        pass_on(chain_length, end)
+        await end.wait()
+
+
 async def busy_for(turn_count: int) -> None:
     for _ in range(turn_count):
         await turn()

@@ -74,7 +74,8 @@ async def test_a_deadline_that_has_passed_expires_at_the_first_wait(
     async def work() -> None:
         async with timeout_after(clock, late):
             steps.append("before")
-            await asyncio.Event().wait()
+            await turn()
+            steps.append("after")
 
     with pytest.raises(TimeoutError):
         await work()
@@ -191,6 +192,19 @@ async def test_a_deadline_can_be_taken_away_and_given_back(clock: VirtualClock) 
     with pytest.raises(TimeoutError):
         await clock.run(work())
     assert clock.now() == START + 6 * HOUR
+
+
+async def test_a_deadline_moved_at_its_very_instant_has_been_moved(clock: VirtualClock) -> None:
+    async def work() -> bool:
+        async with timeout_after(clock, 2 * HOUR) as timeout:
+            await clock.sleep(HOUR)
+            await clock.sleep(HOUR)  # set after the deadline's own timer, so it wakes after it
+            timeout.reschedule(START + 9 * HOUR)
+            await clock.sleep(HOUR)
+        return timeout.expired()
+
+    assert not await clock.run(work())
+    assert clock.now() == START + 3 * HOUR
 
 
 async def test_a_duration_is_not_changed_by_a_clock_that_is_set_back(clock: VirtualClock) -> None:

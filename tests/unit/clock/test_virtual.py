@@ -364,6 +364,18 @@ async def test_a_clock_nobody_waits_for_makes_room_for_the_next(clock: VirtualCl
     assert (clock.now(), following.now()) == (START + 2 * HOUR, START + 2 * HOUR)
 
 
+async def test_a_clock_that_gave_way_is_refused_while_the_next_is_in_use(
+    clock: VirtualClock,
+) -> None:
+    await clock.advance(HOUR)
+    following = VirtualClock(START)
+    task = sleeper(following, [], "waiting", 1)
+    await turn()
+    with pytest.raises(ClockUseError, match="already has a VirtualClock in use"):
+        await clock.sleep(HOUR)
+    task.cancel()
+
+
 async def test_a_clock_that_is_gone_makes_room_too() -> None:
     await VirtualClock(START).advance(HOUR)
     following = VirtualClock(START)
