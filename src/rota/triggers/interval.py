@@ -44,13 +44,15 @@ class Interval:
 
 
 def describe_duration(duration: timedelta) -> str:
-    """A length of time after the word "every": "minute", "5 minutes", "1 hour 30 minutes"."""
-    seconds = duration.seconds % 60 + duration.microseconds / 1_000_000
+    """A length of time after the word "every": "minute", "5 minutes", "1 hour 30 minutes".
+
+    Hours are the longest unit: the days of a calendar are not all equally long.
+    """
+    minutes, rest = divmod(duration, timedelta(minutes=1))
     counts = (
-        (duration.days, "day"),
-        (duration.seconds // 3600, "hour"),
-        (duration.seconds // 60 % 60, "minute"),
-        (seconds, "second"),
+        (minutes // 60, "hour"),
+        (minutes % 60, "minute"),
+        (rest.total_seconds(), "second"),
     )
     parts = [f"{count:g} {unit}" + "s" * (count != 1) for count, unit in counts if count]
     return parts[0].removeprefix("1 ") if len(parts) == 1 else " ".join(parts)

@@ -12,7 +12,7 @@ public methods are asked, and nothing is remembered between calls.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Literal
+from typing import Literal, cast
 from zoneinfo import ZoneInfo
 
 from rota.errors import InvalidInputError, InvalidZoneError
@@ -150,13 +150,15 @@ def transitions_between(start: datetime, end: datetime, zone: tzinfo) -> Iterato
     """
     low = _last_second_before(max(to_utc(start, "start"), _EARLIEST))
     last = _last_second_before(min(to_utc(end, "end"), _LATEST))
+    before = _offset(low, zone)
     while low < last:
         high = min(low + LONGEST_SHIFT, last)
-        while _offset(low, zone) != _offset(high, zone):
+        if _offset(high, zone) == before:
+            low = high
+        else:
             transition = first_transition(low, high, zone)
             yield transition
-            low = transition.at
-        low = high
+            low, before = transition.at, transition.after
 
 
 def first_transition(low: datetime, high: datetime, zone: tzinfo) -> Transition:
@@ -178,5 +180,5 @@ def _last_second_before(instant: datetime) -> datetime:
 
 
 def _offset(instant: datetime, zone: tzinfo) -> timedelta:
-    shown = instant.astimezone(zone)
-    return shown.replace(tzinfo=None) - instant.replace(tzinfo=None)
+    # astimezone refuses a zone without an offset, so there always is one.
+    return cast("timedelta", instant.astimezone(zone).utcoffset())

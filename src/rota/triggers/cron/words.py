@@ -122,7 +122,7 @@ def _every(step: int, unit: str) -> str:
 
 
 def _ordinal(number: int) -> str:
-    """ "5th " for 5, and nothing for 1: every minute."""
+    """What stands between "every" and a unit in the singular; nothing for 1."""
     return {1: "", 2: "2nd ", 3: "3rd "}.get(number, f"{number}th ")
 
 
