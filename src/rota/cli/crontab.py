@@ -1,6 +1,7 @@
 """``rota cron check``: every line of a crontab, for people and for CI."""
 
 import io
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,7 +50,9 @@ def check(
         rota cron check expressions.txt --no-command --json
     """
     form = CrontabForm(dialect, has_commands=command)
-    findings = check_lines(_with_progress(_read_lines(file), _size_of(file), terminal.err), form)
+    with _open(file) as source:
+        lines = _with_progress(_read_lines(source, file), _size_of(source), terminal.err)
+        findings = check_lines(lines, form)
     if as_json:
         terminal.print_document({"file": file, "dialect": dialect, **findings.to_document()})
     else:
@@ -57,36 +60,41 @@ def check(
     return not findings.problems
 
 
-def _read_lines(file: str) -> Iterator[str]:
-    """The lines of the file; bytes that are no UTF-8 are kept, to be shown as such."""
-    try:
-        with _open(file) as source:
-            yield from source
-    except OSError as error:
-        reason = error.strerror or str(error)
-        details = {"file": file, "reason": reason}
-        raise InvalidInputError(f'Cannot read "{file}": {reason}', details) from error
-
-
 @contextmanager
 def _open(file: str) -> Iterator[TextIO]:
-    if file != "-":
-        with Path(file).open(encoding="utf-8", errors="surrogateescape", newline="\n") as source:
+    """The file, or standard input; bytes that are no UTF-8 are kept, to be shown as such."""
+    if file == "-":
+        source = io.TextIOWrapper(sys.stdin.buffer, "utf-8", "surrogateescape", newline="\n")
+        try:
             yield source
+        finally:
+            source.detach()
         return
-    standard_input = io.TextIOWrapper(
-        sys.stdin.buffer, encoding="utf-8", errors="surrogateescape", newline="\n"
-    )
     try:
-        yield standard_input
-    finally:
-        standard_input.detach()
+        source = Path(file).open(encoding="utf-8", errors="surrogateescape", newline="\n")  # noqa: SIM115 - closed below; only a failure to open is translated
+    except OSError as error:
+        raise _unreadable(file, error) from error
+    with source:
+        yield source
 
 
-def _size_of(file: str) -> int:
-    """How many bytes there are to read; 0 where nobody can know, or it cannot be read anyway."""
+def _read_lines(source: TextIO, file: str) -> Iterator[str]:
     try:
-        return 0 if file == "-" else Path(file).stat().st_size
+        for line in source:  # noqa: UP028 - "yield from" would close the source along with this
+            yield line
+    except OSError as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: str, error: OSError) -> InvalidInputError:
+    reason = error.strerror or str(error)
+    return InvalidInputError(f'Cannot read "{file}": {reason}', {"file": file, "reason": reason})
+
+
+def _size_of(source: TextIO) -> int:
+    """How many bytes there are to read; 0 where nobody can know."""
+    try:
+        return os.fstat(source.fileno()).st_size
     except OSError:
         return 0
 

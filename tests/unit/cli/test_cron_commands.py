@@ -1,4 +1,8 @@
+import errno
+import gc
+import io
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from tests.unit.cli.conftest import RunRota
@@ -249,3 +253,60 @@ def test_a_long_file_on_a_terminal_shows_progress_and_then_nothing_of_it(
     assert outcome.out == f"{crontab}: 3 lines, 3 schedules, 0 problems\n"
     assert "Checking" in outcome.err
     assert rota("cron", "check", str(crontab)).err == ""
+
+
+class Breaking(io.RawIOBase):
+    """A disk that fails in the middle of a file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines = [b"0 9 * * 1 x\n"]
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override] # typeshed's Buffer is wider
+        if not self._lines:
+            raise OSError(errno.EIO, "Input/output error")
+        line = self._lines.pop()
+        buffer[: len(line)] = line
+        return len(line)
+
+
+def standard_input(raw: io.RawIOBase) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BufferedReader(raw))
+
+
+def test_check_reads_standard_input_and_leaves_it_open(
+    rota: RunRota, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(b"0 9 * * 1 x\r\n\xff * * * * y\n"))
+    monkeypatch.setattr("sys.stdin", stdin)
+    outcome = rota("cron", "check", "-")
+    assert outcome.status == 1
+    assert "  \\udcff * * * * y\n  ^^^^^^\n-: 2 lines, 2 schedules, 1 problem\n" in outcome.out
+    assert not stdin.buffer.closed
+
+
+def test_a_file_that_fails_halfway_is_bad_input(
+    rota: RunRota, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", standard_input(Breaking()))
+    outcome = rota("cron", "check", "-")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err == 'error: Cannot read "-": Input/output error\n'
+
+
+def test_an_interruption_leaves_standard_input_open(
+    rota: RunRota, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(b"0 9 * * 1 x\n"))
+    monkeypatch.setattr("sys.stdin", stdin)
+
+    def interrupt(*_arguments: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rota.cli.reading.crontab.parse_cron", interrupt)
+    assert rota("cron", "check", "-").status == 130
+    gc.collect()
+    assert not stdin.buffer.closed
