@@ -20,7 +20,7 @@ from rota.clock.stuck import describe_stack
 from rota.clock.system import monotonic
 from rota.errors import ClockUseError, InvalidInputError
 
-_LOOKS_PER_LIMIT = 4
+_LOOKS_PER_LIMIT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Stall:
     """An event loop that does not turn, or (``is_over``) did not for a while.
 
     ``task_name`` is None when no task but a bare callback held the loop. ``where`` is the line it
-    was seen at. ``blocked_for`` may be short of the truth by a quarter of the limit.
+    was seen at. ``blocked_for`` may be short of the truth by half the limit.
     """
 
     task_name: str | None
@@ -41,7 +41,7 @@ class LoopWatch:
     """Reports each stall of the running loop twice: when it passes the limit, and when it ends.
 
     Watches while at least one ``with`` block (or ``start``) is open, and for a moment longer. Then
-    one thread looks at the loop four times in ``limit``, and disturbs it only when it is at work;
+    one thread looks at the loop twice in ``limit``, and disturbs it only when it is at work;
     a loop at rest is left alone. ``on_stall`` is called from that thread and must not raise.
     """
 
