@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -45,20 +45,23 @@ class Runs:
     def begin(self, task: Task, start: Start) -> None:
         """Invoke the callback soon; the task is held until it has ended."""
         task.is_held = True
-        run = asyncio.create_task(self._run(task, start), name=RUN_PREFIX + task.state.name)
+        host = asyncio.current_task()
+        run = asyncio.create_task(self._run(task, start, host), name=RUN_PREFIX + task.state.name)
         self._under_way.add(run)
         run.add_done_callback(self._under_way.discard)
 
-    async def _run(self, task: Task, start: Start) -> None:
+    async def _run(self, task: Task, start: Start, host: asyncio.Task[Any] | None) -> None:
         started_at = self._clock.now()
         # The claim was dated before it was written; what counts is when the callback is invoked.
         task.state = msgspec.structs.replace(task.state, last_attempt_at=started_at)
         self._announce(task, start, started_at)
-        error = await self._call(task)
+        error = await self._call(task, host)
         task.is_held = False
+        # Whoever is told must not count this run any more, and callbacks of asyncio come later.
+        self._under_way.difference_update({asyncio.current_task()})
         self._on_end(Run(task, started_at, error))
 
-    async def _call(self, task: Task) -> BaseException | None:
+    async def _call(self, task: Task, host: asyncio.Task[Any] | None) -> BaseException | None:
         """The one place where an exception of a callback becomes an outcome."""
         try:
             if self._timeout is None:
@@ -67,9 +70,8 @@ class Runs:
                 async with timeout_after(self._clock, self._timeout):
                     await _invoke(task)
         except asyncio.CancelledError as error:
-            current = asyncio.current_task()
-            if current is not None and current.cancelling():
-                raise  # the host shuts down: the run is interrupted, not failed
+            if host is None or host.done() or host.cancelling():
+                raise  # the scheduler is being killed: the run is interrupted, not failed
             return error
         except (GeneratorExit, KeyboardInterrupt):
             raise  # these speak to the interpreter, not of the task
