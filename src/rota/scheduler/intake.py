@@ -79,8 +79,8 @@ def _decide_stored(
     registration: AcceptedTask, reconciled: Reconciled, found: StoredTask
 ) -> Decided:
     is_kept = reconciled.standing is Standing.KEPT
-    needs_write = not is_kept or reconciled.state.registered_at != found.state.registered_at
     before = None if is_kept and not reconciled.is_interrupted else found.state
+    needs_write = found.is_foreign or not is_kept
     return Decided(registration, reconciled, found.version, needs_write, before)
 
 

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from hashlib import blake2s
 from typing import Any, NamedTuple
 
-from rota.errors import TaskTryDeserializeError
+from rota.errors import TaskInvalidValueError, TaskTryDeserializeError
 from rota.scheduler.agenda import Task
-from rota.scheduler.tasks.record import decode_task, encode_task
+from rota.scheduler.tasks.record import decode_foreign_task, decode_own_task, encode_task
 from rota.scheduler.tasks.registration import AcceptedTask
 from rota.scheduler.tasks.state import TaskState
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
@@ -21,11 +21,12 @@ REQUESTS = "scheduler.requests"
 
 
 class StoredTask(NamedTuple):
-    """A task as it was found."""
+    """A task as it was found; ``is_foreign``: written by another program, perhaps incomplete."""
 
     name: str
     version: int
     state: TaskState
+    is_foreign: bool = False
 
 
 class BrokenRecord(NamedTuple):
@@ -57,12 +58,12 @@ class TaskLedger:
         """
         async for page in self._store.scan(TASKS):
             for document in page:
-                yield _interpret(document, _configuration(accepted.get(document.key)))
+                yield interpret(document, _configuration(accepted.get(document.key)))
 
     async def find(self, tasks: Sequence[Task]) -> dict[str, StoredTask | BrokenRecord]:
         """What is stored now about these tasks; those that are gone are left out."""
         documents = await self._store.read(TASKS, [task.state.name for task in tasks])
-        return {name: _interpret(document, {}) for name, document in documents.items()}
+        return {name: interpret(document, {}) for name, document in documents.items()}
 
     async def save(self, tasks: Sequence[Task], states: Sequence[TaskState]) -> list[bool]:
         """Write each state if nobody else wrote that task since; says which were written."""
@@ -103,12 +104,22 @@ def keep_aside(record: BrokenRecord, identifier: str) -> DocumentWrite:
     return DocumentWrite(SET_ASIDE, record.kept_as(identifier), None, record.body)
 
 
-def _interpret(document: Document, defaults: Mapping[str, Any]) -> StoredTask | BrokenRecord:
+def interpret(document: Document, defaults: Mapping[str, Any]) -> StoredTask | BrokenRecord:
     key, version, body = document
+    state = decode_own_task(body)
+    is_foreign = state is None
     try:
-        return StoredTask(key, version, decode_task(body, defaults))
+        if state is None:
+            state = decode_foreign_task(body, defaults)
+        _refuse_other_name(state, key)
     except TaskTryDeserializeError as error:
         return BrokenRecord(key, version, body, error)
+    return StoredTask(key, version, state, is_foreign)
+
+
+def _refuse_other_name(state: TaskState, key: str) -> None:
+    if state.name != key:
+        raise TaskInvalidValueError("name", state.name, f'the record is kept under "{key}"')
 
 
 def _configuration(accepted: AcceptedTask | None) -> Mapping[str, Any]:

@@ -11,11 +11,10 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from rota.errors import CronCalculationError, TaskNotRegisteredError
-from rota.scheduler.ledger import TASKS
+from rota.scheduler.ledger import TASKS, BrokenRecord, interpret
 from rota.scheduler.presence import Presence
 from rota.scheduler.surroundings import Surroundings
 from rota.scheduler.tasks.evaluate import decide_start
-from rota.scheduler.tasks.record import decode_task
 from rota.scheduler.tasks.state import TaskState
 from rota.triggers.cron import Cron
 from rota.triggers.parse import parse_cron
@@ -85,7 +84,10 @@ async def _ask(surroundings: Surroundings, name: str) -> Question:
     documents = await surroundings.store.read(TASKS, [name])
     if name not in documents:
         raise TaskNotRegisteredError(name)
-    state = decode_task(documents[name].body, {})
+    found = interpret(documents[name], {})
+    if isinstance(found, BrokenRecord):
+        raise found.error
+    state = found.state
     policy = surroundings.policy
     presence = Presence(
         surroundings.store, surroundings.clock, "", surroundings.settings.peer_silent_for

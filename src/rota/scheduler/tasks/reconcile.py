@@ -13,7 +13,7 @@ import msgspec
 
 from rota.scheduler.policy import SchedulerPolicy
 from rota.scheduler.tasks.registration import AcceptedTask
-from rota.scheduler.tasks.state import TaskState, reconfigure
+from rota.scheduler.tasks.state import TaskState
 
 
 class Standing(Enum):
@@ -58,14 +58,12 @@ def reconcile_task(
     is_running = stored.running and stored.scheduler_identifier in moment.living
     is_interrupted = stored.running and not is_running
     changes = list_changes(stored, accepted)
-    if not changes:
-        state = _carry_on(stored, accepted, moment)
-        return Reconciled(Standing.KEPT, state, (), is_interrupted)
-    if policy.override == "reset" and not is_running:
+    if changes and policy.override == "reset" and not is_running:
         state = _new_task(accepted, moment)
     else:
-        state = reconfigure(stored, accepted.cron.text, accepted.retry_delay_ms)
-    return Reconciled(Standing.CHANGED, state, changes, is_interrupted)
+        state = _carry_on(stored, accepted, moment)
+    standing = Standing.CHANGED if changes else Standing.KEPT
+    return Reconciled(standing, state, changes, is_interrupted)
 
 
 def list_changes(stored: TaskState, accepted: AcceptedTask) -> tuple[FieldChange, ...]:
@@ -89,12 +87,13 @@ def _new_task(accepted: AcceptedTask, moment: Moment) -> TaskState:
         cron_expression=accepted.cron.text,
         retry_delay_ms=accepted.retry_delay_ms,
         registered_at=moment.now,
+        running=False,
         scheduler_identifier=moment.identifier,
     )
 
 
 def _carry_on(stored: TaskState, accepted: AcceptedTask, moment: Moment) -> TaskState:
-    """The same state on the registration's own strings: a million tasks need not hold them twice.
+    """The same history on the registration's terms and, to save memory, its very strings.
 
     A record that tells neither of a run nor of its registration counts as registered now.
     """
@@ -105,5 +104,7 @@ def _carry_on(stored: TaskState, accepted: AcceptedTask, moment: Moment) -> Task
         stored,
         name=accepted.name,
         cron_expression=accepted.cron.text,
+        retry_delay_ms=accepted.retry_delay_ms,
         registered_at=registered_at,
+        scheduler_identifier=stored.scheduler_identifier or moment.identifier,
     )

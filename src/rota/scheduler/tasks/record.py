@@ -7,7 +7,7 @@ with the same specification, is read field by field, so that the error says what
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,17 +26,25 @@ _LEGACY_NAMES = {
     "lastSuccessAt": "lastSuccessTime",
     "lastFailureAt": "lastFailureTime",
 }
+_TYPE_NAMES: dict[type, str] = {str: "string", bool: "boolean", int: "number", float: "number"}
+
+Value = TypeVar("Value")
+Default = TypeVar("Default")
 
 
-def decode_task(body: bytes, defaults: Mapping[str, Any]) -> TaskState:
-    """Read stored bytes; ``defaults`` completes a record that lacks its configuration."""
-    if b"null" not in body:  # Rota omits what is absent; an explicit null deserves a proper error
-        try:
-            return _decode_own(body)
-        except msgspec.ValidationError:
-            pass
-        except msgspec.DecodeError as error:
-            raise TaskInvalidStructureError("Task record is not JSON", body) from error
+def decode_own_task(body: bytes) -> TaskState | None:
+    """Read what Rota wrote; None when it was another program, or when something is wrong."""
+    try:
+        state = _decode_own(body)
+    except msgspec.DecodeError:
+        return None
+    if b"null" in body and None in msgspec.json.decode(body).values():
+        return None  # Rota omits what is absent; an explicit null deserves a proper error
+    return state
+
+
+def decode_foreign_task(body: bytes, defaults: Mapping[str, Any]) -> TaskState:
+    """Read field by field; ``defaults`` completes a record that lacks its configuration."""
     try:
         record = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
@@ -74,9 +82,15 @@ def parse_task_record(record: object, registered_names: Collection[str] | None =
         last_success_at=success_at,
         last_failure_at=failure_at,
         pending_retry_until=retry_at,
-        retry_count=int(retry_at is not None),
-        running=retry_at is None and _is_unfinished(attempt_at, success_at, failure_at),
-        scheduler_identifier=_read_identifier(record),
+        retry_count=_read_optional(record, "retryCount", int, int(retry_at is not None)),
+        running=_read_optional(
+            record,
+            "running",
+            bool,
+            retry_at is None and _is_unfinished(attempt_at, success_at, failure_at),
+        ),
+        scheduler_identifier=_read_optional(record, "schedulerIdentifier", str, None),
+        last_reason=_read_optional(record, "lastReason", str, None),
     )
 
 
@@ -126,22 +140,29 @@ def _read_instant(record: Mapping[Any, Any], field: str) -> datetime | None:
             raise TaskInvalidValueError(field, value, "must be an ISO 8601 time") from error
     if not isinstance(value, datetime):
         raise TaskInvalidTypeError(field, value, "DateTime or undefined", _type_name(value))
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    try:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError as error:
+        raise TaskInvalidValueError(field, value, "must be a time of the calendar") from error
 
 
-def _read_identifier(record: Mapping[Any, Any]) -> str | None:
-    if "schedulerIdentifier" not in record:
-        return None
-    return _read_text(record, "schedulerIdentifier")
+def _read_optional(
+    record: Mapping[Any, Any], field: str, kind: type[Value], default: Default
+) -> Value | Default:
+    if field not in record:
+        return default
+    value = record[field]
+    if type(value) is not kind:
+        raise TaskInvalidTypeError(field, value, _TYPE_NAMES[kind], _type_name(value))
+    return value
 
 
 def _type_name(value: object) -> str:
     """The type in the words of JSON, which is what was stored."""
-    names: dict[type, str] = {str: "string", bool: "boolean", int: "number", float: "number"}
     if value is None:
         return "null"
     if isinstance(value, list | tuple):
         return "array"
     if isinstance(value, Mapping):
         return "object"
-    return names.get(type(value), type(value).__name__)
+    return _TYPE_NAMES.get(type(value), type(value).__name__)

@@ -31,8 +31,9 @@ class TaskState(
 ):
     """One task as it is stored, in specification 1's words.
 
-    ``running`` and ``scheduler_identifier`` together are the claim: who runs it now. An attempt is
-    dated by its start, always, so an occurrence reached during a run is never forgotten.
+    ``running`` and ``scheduler_identifier`` together are the claim: who runs it now. ``running`` is
+    always written; a record without it was made by another program. An attempt is dated by its
+    start, always, so an occurrence reached during a run is never forgotten.
     """
 
     name: str
@@ -44,7 +45,7 @@ class TaskState(
     last_failure_at: Instant | None = None
     pending_retry_until: Instant | None = None
     retry_count: int = 0
-    running: bool = False
+    running: bool
     scheduler_identifier: str | None = None
     last_reason: str | None = None
 
