@@ -1,4 +1,4 @@
-"""Every second Tuesday at nine in Berlin, begun ten years ago: what comes next?
+"""Every second Tuesday at nine in Berlin, begun ten years ago, and what comes next.
 
 The answer takes microseconds, not a walk over ten years, and follows the clocks of Berlin: nine
 o'clock there is eight o'clock UTC in winter and seven in summer.
@@ -25,8 +25,6 @@ review = parse_rrule(
 )
 
 if __name__ == "__main__":
-    year = review.between(
-        datetime(2027, 3, 10, tzinfo=UTC), datetime(2027, 12, 31, tzinfo=UTC)
-    )
+    year = review.between(datetime(2027, 3, 10, tzinfo=UTC), datetime(2027, 12, 31, tzinfo=UTC))
     for instant in islice(year, 3):
         print(f"{instant.astimezone(BERLIN):%a %d %B %Y, %H:%M %Z} = {instant:%H:%M} UTC")

@@ -2,7 +2,7 @@
 
 It prints:
 
-    At 01:30
+    At 01:30 every day
     the night that skips 01:30, gap="skip":  none
     the night that skips 01:30, gap="shift": 02:30 BST
     the night with 01:30 twice, fold="first": 01:30 BST
