@@ -59,8 +59,7 @@ class ScanContract(StoreFixture):
         self, store: DocumentStore
     ) -> None:
         await _fill(store)
-        async for _ in store.scan("tasks"):
-            break
+        await anext(aiter(store.scan("tasks")))
         expect(await store.write_each([change(_key(4_999), 1)]), [2])
         expect(len(await scan_all(store)), DOCUMENT_COUNT)
 

@@ -1,5 +1,6 @@
 """Saving what can be read of a damaged file."""
 
+import runpy
 import shlex
 import subprocess
 import sys
@@ -108,6 +109,11 @@ def test_the_program_says_when_something_was_lost(
     assert "others could not be read" in capsys.readouterr().out
 
 
-def test_the_program_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
+def test_the_program_says_how_it_is_used(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["rescue"])
+    with pytest.raises(SystemExit) as caught:
+        runpy.run_path(str(rescue.__code__.co_filename), run_name="__main__")
+    assert caught.value.code == 2
     assert "DAMAGED RESCUED" in capsys.readouterr().err
