@@ -29,8 +29,12 @@ class Document(NamedTuple):
 class DocumentWrite(NamedTuple):
     """A write that holds only while the document is still at ``expected``.
 
-    ``expected=None`` means there must be no such document yet; ``body=None`` removes it. A document
-    that is removed and made anew starts again at version 1.
+    ``expected=None`` means there must be no such document yet; ``body=None`` removes it. Both
+    together write nothing and hold only while there is no such document. A document that is removed
+    and made anew starts again at version 1.
+
+    Collections and keys are text of 1 to 255 characters without NUL, of which any two that differ
+    are different; a body is any bytes, of 1 MiB and more.
     """
 
     collection: str
@@ -40,14 +44,21 @@ class DocumentWrite(NamedTuple):
 
 
 class DocumentStore(Protocol):
-    """Remembers versioned documents. Every write that returned is durable."""
+    """Remembers versioned documents. Every write that returned is durable.
+
+    A call with a name that cannot be kept raises InvalidInputError, one the store cannot carry out
+    for now StoreUnavailableError; in both cases nothing has been written. A caller that is
+    cancelled while it waits does not know whether its write was carried out, but it was carried out
+    wholly or not at all.
+    """
 
     reach: Reach
 
     def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
         """All documents of a collection in key order, page by page.
 
-        Each page is consistent in itself; between pages others may write.
+        Keys are ordered by code point. Each page is consistent in itself and not empty; between
+        pages others may write. What is there from the first page to the last is seen exactly once.
         """
         ...
 
@@ -59,7 +70,8 @@ class DocumentStore(Protocol):
         """Apply each write that is still current, in one durable step.
 
         Returns, write by write, the new version (0 for a removal), or None where it was stale and
-        nothing was written. On an error none of them has been applied.
+        nothing was written. A write sees those before it in the same call. On an error none of them
+        has been applied.
         """
         ...
 
@@ -67,12 +79,15 @@ class DocumentStore(Protocol):
         """Apply all writes or none; StaleVersionError names the first that was not current.
 
         ``writes`` may be a long stream: it is consumed as it is written, never held as a whole,
-        and possibly by another thread.
+        and possibly by another thread. What it raises is passed on, and nothing is written.
         """
         ...
 
     async def close(self) -> None:
-        """Release the store. Calls under way are completed first; later ones are refused."""
+        """Release the store. Calls under way are completed first; later ones are refused.
+
+        Closing what is closed is no error.
+        """
         ...
 
 
