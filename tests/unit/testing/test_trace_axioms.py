@@ -122,6 +122,11 @@ def test_a_stop_that_does_not_wait_for_initialize_is_seen() -> None:
     call = trace.call_initialize(HOURLY)
     trace.stop().return_initialize(call)
     assert trace.judge().axioms == {"S3"}
+    failed = TraceWriter()
+    call = failed.call_initialize(a_task(""))
+    failed.stop().wait(seconds=1).fail_initialize(call)
+    assert failed.judge(allowance=timedelta(seconds=0.5)).axioms == {"L2", "S3"}
+    assert failed.judge(allowance=timedelta(seconds=1)).ok
 
 
 @pytest.mark.clause("D-56")

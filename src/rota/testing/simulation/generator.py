@@ -1,6 +1,6 @@
 """Draws stories: the same seed, the same story."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
@@ -105,24 +105,20 @@ class _Script:
         return Step(self.random.random() * self.span / 4, 0, deed)
 
     def _draw_deeds(self) -> tuple[Deed, ...]:
-        random = self.random
-        match random.choices(range(8), weights=(3, 2, 1, 2, 2, 2, 2, 1))[0]:
-            case 0:
-                return CallStop(), self._initialize()
-            case 1:
-                return (self._initialize(),)
-            case 2:
-                return self._initialize(), CallStop(), self._initialize()
-            case 3:
-                return Crash(), self._initialize()
-            case 4:
-                at_call = CrashAtCall(random.randint(1, 12), random.random() < 0.5)
-                return at_call, self._initialize(), self._initialize()
-            case 5:
-                return (Jump(self._draw_jump()),)
-            case 6:
-                return CallStop(), Release(), self._initialize()
-        return (Release(),)
+        plans: dict[Callable[[], tuple[Deed, ...]], int] = {
+            lambda: (CallStop(), self._initialize()): 3,
+            lambda: (self._initialize(),): 2,
+            lambda: (self._initialize(), CallStop(), self._initialize()): 1,
+            lambda: (Crash(), self._initialize()): 2,
+            lambda: (self._draw_crash(), self._initialize(), self._initialize()): 2,
+            lambda: (Jump(self._draw_jump()),): 2,
+            lambda: (CallStop(), Release(), self._initialize()): 2,
+            lambda: (Release(),): 1,
+        }
+        return self.random.choices(tuple(plans), tuple(plans.values()))[0]()
+
+    def _draw_crash(self) -> CrashAtCall:
+        return CrashAtCall(self.random.randint(1, 12), self.random.random() < 0.5)
 
     def _draw_jump(self) -> timedelta:
         length = self.random.choice(

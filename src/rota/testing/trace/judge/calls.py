@@ -12,7 +12,7 @@ from rota.testing.trace.actions import (
     StopReturned,
     TaskFacts,
 )
-from rota.testing.trace.judge.case import Case, Duty, Life, OpenInitialize, OpenStop
+from rota.testing.trace.judge.case import Case, Duty, Life, OpenInitialize, OpenStop, Task
 from rota.testing.trace.judge.timeline import Flow
 from rota.testing.trace.judge.worlds import TakeOver
 from rota.testing.trace.report import show
@@ -46,6 +46,9 @@ def judge_initialize_return(case: Case, position: int, entry: InitializeReturned
     if opened.flaw is not None:
         message = f"initialize succeeded with an invalid list: {opened.flaw}"
         case.object("S4", position, entry, message)
+    if opened.deserted_at is not None:
+        message = "initialize succeeded after a stop, called meanwhile, had already returned"
+        case.object("S3", position, entry, message)
     if _is_taken(case, life, opened):
         message = "initialize succeeded although an earlier list was neither stopped nor crashed"
         case.object("S6", position, entry, message)
@@ -101,7 +104,7 @@ def suppose_taken_over(case: Case, opened: OpenInitialize, ended_at: datetime) -
     marks = _marks(case, opened, ended_at)
     for name in case.tasks.keys() | opened.tasks.keys():
         task = case.task(name)
-        take_over = TakeOver(opened.tasks.get(name), marks, task.run is not None, case.edition)
+        take_over = _meet(case, task, opened, marks)
         task.worlds |= take_over.apply(task.worlds)
 
 
@@ -114,6 +117,9 @@ def deactivate(case: Case, life: Life, flow: Flow) -> None:
 def require_prompt_initialize(case: Case, opened: OpenInitialize, until: Flow) -> None:
     words = f"initialize call {opened.called.call} was under way"
     case.object_to_delay(Duty("L2", opened.flow, len(opened.tasks), words), until)
+    if opened.deserted_at is not None:
+        words = "initialize went on after the stop that should have waited for it,"
+        case.object_to_delay(Duty("S3", opened.deserted_at, len(opened.tasks), words), until)
 
 
 def require_prompt_stop(case: Case, life: Life, stop: OpenStop, until: Flow) -> None:
@@ -157,7 +163,7 @@ def _activate(
     life.is_active, life.tasks = False, {}
     for name in case.tasks.keys() | opened.tasks.keys():
         task = case.task(name)
-        take_over = TakeOver(opened.tasks.get(name), marks, task.run is not None, case.edition)
+        take_over = _meet(case, task, opened, marks)
         before, task.worlds = task.worlds, take_over.apply(task.worlds)
         if task.worlds != before or not case.holders(name):
             task.free_from = flow
@@ -165,6 +171,12 @@ def _activate(
     is_stopped = any(stop.position > opened.position for stop in life.stops.values())
     life.is_active, life.is_occupied, life.is_failing = not is_stopped, True, False
     life.ended_by = "stop" if is_stopped else None
+
+
+def _meet(case: Case, task: Task, opened: OpenInitialize, marks: frozenset[datetime]) -> TakeOver:
+    """The list takes effect somewhere between call and return, perhaps while the task ran."""
+    was_running = task.was_running_since(opened.position)
+    return TakeOver(opened.tasks.get(task.name), marks, was_running, case.edition)
 
 
 def _marks(case: Case, opened: OpenInitialize, ended_at: datetime) -> frozenset[datetime]:
@@ -180,9 +192,8 @@ def _require_rest(
     if running:
         message = f"stop returned while {_list(running)} had not ended"
         case.object("S3", position, entry, message, running[0])
-    if stop.awaited_calls & life.initializes.keys():
-        message = "stop returned before the initialize that was in progress when it was called"
-        case.object("S3", position, entry, message)
+    for call in stop.awaited_calls & life.initializes.keys():
+        life.initializes[call].deserted_at = case.timeline.flows[position]
 
 
 def _began_before(case: Case, name: str, stop: OpenStop) -> bool:

@@ -24,6 +24,8 @@ class OpenInitialize:
     is_refusable: bool
     """Something else was being initialized, active or stopping while this call was open."""
     tasks: dict[str, TaskFacts]
+    deserted_at: Flow | None = None
+    """When a stop returned that should have waited for it."""
 
 
 @dataclass(slots=True)
@@ -71,8 +73,13 @@ class Task:
     started_by: str = ""
     ended_at: Flow | None = None
     ended_by: str = ""
+    end_position: int = -1
     cut_in: str | None = None
     """The instance whose crash cut its last run off."""
+
+    def was_running_since(self, position: int) -> bool:
+        """Whether it runs, or a run of it ended after this position."""
+        return self.run is not None or self.end_position > position
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ def judge_end(case: Case, position: int, entry: RunSucceeded | RunFailed) -> Non
     task.run = None
     life.running.discard(entry.name)
     task.free_from = task.ended_at = case.timeline.flows[position]
-    task.ended_by = entry.instance
+    task.ended_by, task.end_position = entry.instance, position
     settle_quiet_stops(life, task.free_from)
 
 
