@@ -4,10 +4,12 @@ So the list of commands is shown without loading any. The first line of each tex
 list. A command that stands alone says its own in its docstring.
 """
 
-ROTA = """Know when things are due, in any time zone and whatever its clocks do.
+ROTA = """Run things when they are due, in any time zone and whatever its clocks do.
 
 Try:
 
+    rota up
+    rota tasks why heartbeat
     rota cron next "0 9 * * 1-5" --zone Europe/London
     rota cron explain "*/10 8-18 * * mon-fri" --dialect extended
     rota cron check /etc/crontab --dialect extended
@@ -36,4 +38,17 @@ A rule is written as in a calendar file, and repeats from --start on. Try:
 
     rota rrule next "FREQ=MONTHLY;BYDAY=-1FR" --start 2027-01-29T17:00 -n 6
     rota rrule explain "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,TH"
+"""
+
+TASKS = """Declarative tasks: what is on a store, what would change, and why.
+
+Start a scheduler with rota up, or in a program of your own. Try:
+
+    rota tasks list
+    rota tasks plan myapp.tasks:registrations
+    rota tasks why heartbeat
+    rota tasks run-now heartbeat
+
+The store is sqlite:///rota.db in the working directory, unless --store or
+the environment variable ROTA_STORE names another.
 """

@@ -4,6 +4,7 @@ Commands are loaded when they are asked for, so that help is quick. A command re
 what it checked has problems, and raises when it could not do its work.
 """
 
+import io
 import os
 import sys
 import traceback
@@ -34,6 +35,7 @@ OK = 0
 PROBLEMS = 1
 BAD_INPUT = 2
 INTERNAL = 70
+OUTPUT_FAILED = 74
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 
@@ -50,6 +52,8 @@ EXIT_STATUSES: dict[type[RotaError], int] = {
 app = App(name="rota", version=__version__, help=help_texts.ROTA, help_format="plaintext")
 app.command("rota.cli.cron:app", name="cron", help=help_texts.CRON)
 app.command("rota.cli.rrule:app", name="rrule", help=help_texts.RRULE)
+app.command("rota.cli.tasks:app", name="tasks", help=help_texts.TASKS)
+app.command("rota.cli.up:up", name="up")
 
 
 @app.command(name="completion")
@@ -80,7 +84,7 @@ def run(
     tokens = list(sys.argv[1:] if argv is None else argv)
     terminal = Terminal(
         clock if clock is not None else SystemClock(),
-        out if out is not None else PipeConsole(highlight=False, markup=False),
+        out if out is not None else _standard_output(),
         err if err is not None else PipeConsole(highlight=False, markup=False, stderr=True),
     )
     try:
@@ -89,13 +93,17 @@ def run(
     except BrokenPipeError:
         _forget_output()
         return PIPE_CLOSED
+    except OSError as error:
+        _forget_output()
+        print_message(terminal.err, f"the output cannot be written: {error.strerror}")
+        return OUTPUT_FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     return status
 
 
 def _run_guarded(tokens: list[str], terminal: Terminal) -> int:
-    """Run the command; what goes wrong is printed, never raised, except for an interruption."""
+    """Run the command; what goes wrong is printed, unless it is the printing."""
     as_json = "--json" in tokens
     try:
         return OK if _dispatch(tokens, terminal) else PROBLEMS
@@ -105,7 +113,7 @@ def _run_guarded(tokens: list[str], terminal: Terminal) -> int:
     except RotaError as error:
         print_failure(terminal.err, error, as_json=as_json)
         return _exit_status(error)
-    except (BrokenPipeError, KeyboardInterrupt):
+    except OSError:
         raise
     except Exception as error:  # noqa: BLE001 - the outermost frame: the status must tell a fault in rota from problems found by it
         terminal.err.file.write(traceback.format_exc())
@@ -139,6 +147,13 @@ def _exit_status(error: RotaError) -> int:
         if isinstance(error, group):
             return status
     return INTERNAL
+
+
+def _standard_output() -> Console:
+    """Standard output; what its encoding cannot write is written out as on standard error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    return PipeConsole(highlight=False, markup=False)
 
 
 def _forget_output() -> None:

@@ -46,6 +46,14 @@ def test_a_pipe_gets_plain_text() -> None:
     assert b"1  Fri 2027-03-26 09:00 +00:00  2027-03-26 09:00Z  9h\n" in done.stdout
 
 
+def test_what_an_encoding_cannot_write_is_written_out() -> None:
+    gap = ("cron", "next", "30 1 * * *", "--zone", "Europe/London", "--from", "2027-03-28")
+    done = start(*gap, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"clocks go forward 01:00 \\u2192 02:00\n" in done.stdout
+    assert start("--help", PYTHONIOENCODING="ascii").stdout.isascii()
+
+
 def test_the_hosts_zone_is_found() -> None:
     assert b"\nEurope/London, after " in start("cron", "next", "* * * * *").stdout
 
@@ -76,6 +84,21 @@ def test_a_closed_pipe_is_no_traceback() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) == 141
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
+@pytest.mark.parametrize("count", ["1", "5000"])
+def test_output_that_cannot_be_written_is_no_traceback(count: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [ROTA, "cron", "next", "* * * * *", "-n", count],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 74
+    assert done.stderr == b"error: the output cannot be written: No space left on device\n"
 
 
 def test_an_interruption_is_no_traceback() -> None:

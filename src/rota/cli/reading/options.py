@@ -12,6 +12,7 @@ from rota.triggers.parse import Dialect
 from rota.triggers.zone import Fold, Gap
 
 MOST_OCCURRENCES = 10_000
+DEFAULT_STORE = "sqlite:///rota.db"
 
 
 def _zone_names(_context: object) -> Sequence[str]:
@@ -73,6 +74,14 @@ JsonOption = Annotated[
         negative="",
         show_default=False,
         help="Print one JSON document for programs, errors too.",
+    ),
+]
+StoreOption = Annotated[
+    str,
+    Parameter(
+        metavar="URL",
+        env_var="ROTA_STORE",
+        help="Where things are remembered, such as sqlite:///rota.db.",
     ),
 ]
 GivenTerminal = Annotated[Terminal, Parameter(parse=False)]
