@@ -164,14 +164,16 @@ def transitions_between(start: datetime, end: datetime, zone: tzinfo) -> Iterato
 def first_transition(low: datetime, high: datetime, zone: tzinfo) -> Transition:
     """The first transition in ``(low, high]``, which must differ in offset, by bisection."""
     before = _offset(low, zone)
-    low, high = low.replace(microsecond=0), high.replace(microsecond=0)
-    while high - low > _SECOND:
-        middle = (low + (high - low) / 2).replace(microsecond=0)
-        if _offset(middle, zone) == before:
-            low = middle
+    low = low.replace(microsecond=0)
+    unchanged, changed = 0, (high - low) // _SECOND
+    while changed - unchanged > 1:
+        middle = (unchanged + changed) // 2
+        if _offset(low + timedelta(0, middle), zone) == before:
+            unchanged = middle
         else:
-            high = middle
-    return Transition(high, before, _offset(high, zone))
+            changed = middle
+    at = low + timedelta(0, changed)
+    return Transition(at, before, _offset(at, zone))
 
 
 def _last_second_before(instant: datetime) -> datetime:

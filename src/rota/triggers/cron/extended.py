@@ -40,7 +40,7 @@ split_extended = compile_splitter(" \t\n\v\f\r")
 
 _RANGES = (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY)
 _NAMES = {
-    MONTH.name: {name[:3].lower(): number for number, name in enumerate(MONTH_NAMES)},
+    MONTH.name: {name[:3].lower(): number for number, name in enumerate(MONTH_NAMES) if name},
     WEEKDAY.name: {name[:3].lower(): number for number, name in enumerate(WEEKDAY_NAMES)},
 }
 _STARS = ("*", "?")

@@ -6,7 +6,7 @@ sets built by plain loops, and what a gap skips is found by walking the wall clo
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from random import Random
 from typing import NamedTuple
 
@@ -163,3 +163,10 @@ def extended_expression(random: Random) -> str:
     fields[3] = random.choice((fields[3], "jan-dec", "*/2", "Mar,oct,NOV"))
     fields[4] = random.choice((fields[4], "?", "mon-fri", "*/3", "sun", "6"))
     return " ".join(fields)
+
+
+WRITERS: dict[str, Callable[[Random], str]] = {
+    "posix": posix_expression,
+    "posix-multiline": posix_expression,
+    "extended": extended_expression,
+}

@@ -1,19 +1,19 @@
 """Every answer around changes of the clocks, against brute force."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import product
 from random import Random
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
+from tests.unit.triggers.cron import brute_force
+from tests.unit.triggers.cron.brute_force import MINUTE, Stretch
 
 from rota.errors import InvalidCronExpressionError
 from rota.triggers.cron import Cron
 from rota.triggers.parse import Dialect, parse_cron
 from rota.triggers.zone import Fold, Gap, transitions_between
-from tests.unit.triggers.cron import brute_force
-from tests.unit.triggers.cron.brute_force import MINUTE, Stretch
 
 SECOND = timedelta(seconds=1)
 TICK = timedelta.resolution
@@ -65,18 +65,25 @@ PLACES = [
 ]
 
 
+class Case(NamedTuple):
+    """One schedule under one pair of rules, with what brute force found up to ``end``."""
+
+    cron: Cron
+    zone: tzinfo
+    gap: Gap
+    fold: Fold
+    end: datetime
+    expected: list[datetime]
+
+
 def parse_random(random: Random, dialect: Dialect) -> Cron:
     """A random expression that some date satisfies."""
+    write = brute_force.WRITERS[dialect]
     while True:
-        write = (
-            brute_force.extended_expression
-            if dialect == "extended"
-            else brute_force.posix_expression
-        )
         try:
             return parse_cron(write(random), dialect)
-        except InvalidCronExpressionError as refusal:
-            assert refusal.reason.startswith("no valid execution times: ")
+        except InvalidCronExpressionError:
+            continue
 
 
 def check(cron: Cron, stretch: Stretch, random: Random, unit: timedelta = MINUTE) -> int:
@@ -89,30 +96,24 @@ def check(cron: Cron, stretch: Stretch, random: Random, unit: timedelta = MINUTE
         found = cron.between(inner_start - TICK, stretch.end, stretch.zone, gap=gap, fold=fold)
         assert list(found) == inner, (cron, gap, fold)
         count += len(inner)
+        case = Case(cron, stretch.zone, gap, fold, stretch.end, expected)
         instants = [inner_start + (stretch.end - inner_start) * random.random() for _ in range(12)]
         instants += [at + step for at in random.sample(inner, min(6, len(inner))) for step in STEPS]
         for instant in instants:
-            check_instant(cron, expected, stretch, instant, gap, fold, unit)
+            check_instant(case, instant, unit)
     return count
 
 
-def check_instant(
-    cron: Cron,
-    expected: list[datetime],
-    stretch: Stretch,
-    instant: datetime,
-    gap: Gap,
-    fold: Fold,
-    unit: timedelta,
-) -> None:
+def check_instant(case: Case, instant: datetime, unit: timedelta) -> None:
+    cron, zone, gap, fold, end, expected = case
     later = brute_force.first_after(expected, instant)
     earlier = brute_force.last_at(expected, instant)
     within = brute_force.is_within_unit(expected, instant, unit)
-    zone, context = stretch.zone, (cron, instant, gap, fold)
+    context = (cron, instant, gap, fold)
     if later is not None:
         assert cron.next_after(instant, zone, gap=gap, fold=fold) == later, context
-    elif instant < stretch.end:
-        assert cron.next_after(instant, zone, gap=gap, fold=fold) > stretch.end, context
+    elif instant < end:
+        assert cron.next_after(instant, zone, gap=gap, fold=fold) > end, context
     if earlier is not None:
         assert cron.previous_at(instant, zone, gap=gap, fold=fold) == earlier, context
     assert cron.matches(instant, zone, gap=gap, fold=fold) == within, context
@@ -127,17 +128,17 @@ def test_all_answers_around_a_change_are_those_of_brute_force(place: Place) -> N
     around = max(place.around, change.length + timedelta(hours=8))
     stretch = Stretch(place.at - around, place.at + around, zone, place.tick)
     crons = [parse_cron(text) for text in ("* * * * *", "30 1 * * *", "0,30 0-3 * * *")]
-    crons += [parse_random(random, "posix") for _ in range(5)]
-    crons += [parse_random(random, "extended") for _ in range(3)]
+    crons += [parse_random(random, "posix") for _ in range(3)]
+    crons += [parse_random(random, "extended") for _ in range(2)]
     assert sum(check(cron, stretch, random) for cron in crons) > 0
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_all_answers_around_random_changes_are_those_of_brute_force(seed: int) -> None:
     random = Random(seed)
     names = sorted(available_timezones())
     checked = 0
-    while checked < 4:
+    while checked < 3:
         zone = ZoneInfo(random.choice(names))
         start = datetime(random.randint(1970, 2036), 1, 1, tzinfo=UTC)
         for change in transitions_between(start, start + timedelta(days=366), zone):
@@ -145,7 +146,7 @@ def test_all_answers_around_random_changes_are_those_of_brute_force(seed: int) -
                 continue
             around = change.length + timedelta(hours=9)
             stretch = Stretch(change.at - around, change.at + around, zone, MINUTE)
-            for _ in range(4):
+            for _ in range(3):
                 check(parse_random(random, "posix"), stretch, random)
             checked += 1
 
