@@ -16,7 +16,7 @@ from rich.text import Text
 from rota.cli.reading.crontab import CrontabForm, Findings, Problem, check_lines
 from rota.cli.reading.options import DialectOption, GivenTerminal, JsonOption
 from rota.cli.rendering.carets import underline
-from rota.cli.rendering.terminal import Terminal
+from rota.cli.rendering.terminal import Terminal, print_verbatim
 from rota.errors import InvalidInputError
 from rota.escaping import escape
 
@@ -130,7 +130,7 @@ def _print_findings(terminal: Terminal, file: str, findings: Findings) -> None:
 def _print_problem(terminal: Terminal, file: str, problem: Problem) -> None:
     place = f"{escape(file)}:{problem.line}:{problem.column}:"
     terminal.print_text(Text.assemble((place, "bold"), f" {escape(problem.reason)}"))
-    terminal.print_text(underline(problem.text, (problem.start, problem.end)))
+    print_verbatim(terminal.out, underline(problem.text, (problem.start, problem.end)))
 
 
 def _count(number: int, noun: str) -> str:

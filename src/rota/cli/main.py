@@ -13,11 +13,12 @@ from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 from rich.console import Console
+from rich.text import Text
 
 from rota import __version__
 from rota.cli import help_texts
 from rota.cli.rendering.failures import print_failure, print_message, print_usage_failure
-from rota.cli.rendering.terminal import PipeConsole, Terminal
+from rota.cli.rendering.terminal import PipeConsole, Terminal, print_verbatim
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import (
@@ -70,7 +71,7 @@ def print_completion(
         rota completion zsh > ~/.zfunc/_rota
         rota completion fish > ~/.config/fish/completions/rota.fish
     """
-    terminal.print_text(app.generate_completion(shell=shell).rstrip("\n"))
+    print_verbatim(terminal.out, Text(app.generate_completion(shell=shell).rstrip("\n")))
 
 
 def run(

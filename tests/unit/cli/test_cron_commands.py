@@ -247,12 +247,28 @@ def test_a_long_file_on_a_terminal_shows_progress_and_then_nothing_of_it(
     rota: RunRota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rota.cli.crontab.WORTH_A_PROGRESS_BAR", 1)
-    crontab = tmp_path / "crontab"
-    crontab.write_text("0 9 * * 1 x\n" * 3, encoding="utf-8")
-    outcome = rota("cron", "check", str(crontab), width=80)
-    assert outcome.out == f"{crontab}: 3 lines, 3 schedules, 0 problems\n"
+    monkeypatch.chdir(tmp_path)
+    Path("tab").write_text("0 9 * * 1 x\n" * 3, encoding="utf-8")
+    outcome = rota("cron", "check", "tab", width=80)
+    assert outcome.out == "tab: 3 lines, 3 schedules, 0 problems\n"
     assert "Checking" in outcome.err
-    assert rota("cron", "check", str(crontab)).err == ""
+    assert rota("cron", "check", "tab").err == ""
+
+
+def test_on_a_terminal_words_are_wrapped_and_source_lines_are_not(
+    rota: RunRota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = "x" * 60
+    Path("tab").write_text(f"0 9 31 2 * {command}\n", encoding="utf-8")
+    lines = rota("cron", "check", "tab", width=40).out.splitlines()
+    assert [line.rstrip() for line in lines] == [
+        "tab:1:1: no valid execution times: none",
+        "of the months has any of the days",
+        f"  0 9 31 2 * {command}",
+        "  ^^^^^^^^^^",
+        "tab: 1 line, 1 schedule, 1 problem",
+    ]
 
 
 class Breaking(io.RawIOBase):

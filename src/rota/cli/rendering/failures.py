@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rota.cli.rendering.carets import underline
-from rota.cli.rendering.terminal import print_json
+from rota.cli.rendering.terminal import print_json, print_prose, print_verbatim
 from rota.errors import (
     InvalidCronExpressionError,
     InvalidRecurrenceRuleError,
@@ -23,9 +23,9 @@ def print_failure(console: Console, error: RotaError, *, as_json: bool) -> None:
         return
     print_message(console, summarise(error))
     if isinstance(error, InvalidTriggerError):
-        console.print(underline(error.text, error.position), soft_wrap=True)
+        print_verbatim(console, underline(error.text, error.position))
     for remark in getattr(error, "__notes__", ()):
-        console.print(Text(escape(remark)), soft_wrap=True)
+        print_prose(console, Text(escape(remark)))
 
 
 def summarise(error: RotaError) -> str:
@@ -50,11 +50,11 @@ def print_usage_failure(console: Console, message: str, *, as_json: bool) -> Non
         print_json(console, {"error": document})
         return
     print_message(console, message)
-    console.print(Text("Ask --help for what is possible.", "dim"), soft_wrap=True)
+    print_prose(console, Text("Ask --help for what is possible.", "dim"))
 
 
 def print_message(console: Console, message: str) -> None:
-    console.print(Text.assemble(("error: ", "bold red"), escape(message)), soft_wrap=True)
+    print_prose(console, Text.assemble(("error: ", "bold red"), escape(message)))
 
 
 def _error_document(error: RotaError) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rota.cli.rendering.terminal import print_verbatim
+
 UNLIMITED_WIDTH = 10_000
 NARROWEST = 18
 GUTTER = 2
@@ -32,7 +34,7 @@ def print_table(console: Console, header: Sequence[str], rows: Iterable[Row]) ->
     for line in console.render_lines(table, options, pad=False):
         text = Text.assemble(*((part.text, part.style or "") for part in line))
         text.rstrip()
-        console.print(text, soft_wrap=True)
+        print_verbatim(console, text)
 
 
 def _width(console: Console, header: Sequence[str], rows: Sequence[Row]) -> int:

@@ -28,22 +28,32 @@ class Terminal:
     err: Console
 
     def print_text(self, text: Text | str = "", style: str = "") -> None:
-        """Print one line of a result as it is: nothing in it is markup, and it is not wrapped.
+        """Print a piece of the result; nothing in it is markup.
 
         Text from outside must have gone through ``rota.escaping.escape``.
         """
-        self.out.print(Text(text, style) if isinstance(text, str) else text, soft_wrap=True)
+        print_prose(self.out, Text(text, style) if isinstance(text, str) else text)
 
     def print_remark(self, text: str) -> None:
         """Print one line that is not part of the result."""
-        self.err.print(Text(text, "dim"), soft_wrap=True)
+        print_prose(self.err, Text(text, "dim"))
 
     def print_document(self, document: Mapping[str, Any]) -> None:
         """Print a result for programs: one JSON document, in ASCII."""
         print_json(self.out, document)
 
 
+def print_prose(console: Console, text: Text) -> None:
+    """Print words: on a terminal they are wrapped between words, elsewhere a line stays a line."""
+    console.print(text, soft_wrap=not console.is_terminal)
+
+
+def print_verbatim(console: Console, text: Text) -> None:
+    """Print lines that lose their meaning when they are wrapped."""
+    console.print(text, soft_wrap=True)
+
+
 def print_json(console: Console, document: Mapping[str, Any]) -> None:
     """Print a JSON document that any terminal can show: every control character is escaped."""
     text = json.dumps(document, indent=2).replace("\x7f", "\\u007f")
-    console.print(Text(text), soft_wrap=True)
+    print_verbatim(console, Text(text))
