@@ -9,7 +9,13 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from rota.cli.reading.instants import choose_zone
-from rota.cli.reading.options import DEFAULT_STORE, GivenTerminal, JsonOption, StoreOption, ZoneOption
+from rota.cli.reading.options import (
+    DEFAULT_STORE,
+    GivenTerminal,
+    JsonOption,
+    StoreOption,
+    ZoneOption,
+)
 from rota.cli.reading.registrations import read_registrations
 from rota.cli.rendering.tables import print_table
 from rota.cli.rendering.tasks import (
@@ -80,7 +86,7 @@ def list_tasks(
             {
                 "schedulers_alive": len(overview.living),
                 "unreadable": list(overview.unreadable),
-                "tasks": [task_document(it, overview.living, now) for it in chosen[:limit]],
+                "tasks": [task_document(it, overview.living, now, local) for it in chosen[:limit]],
                 "total": len(chosen),
             }
         )
@@ -160,7 +166,12 @@ def explain(
 
 @app.command(name="run-now")
 def run_now(
-    name: str, /, *, store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, terminal: GivenTerminal
+    name: str,
+    /,
+    *,
+    store: StoreOption = DEFAULT_STORE,
+    as_json: JsonOption = False,
+    terminal: GivenTerminal,
 ) -> None:
     """Ask the scheduler on a store to run a task once, now.
 
@@ -211,5 +222,7 @@ def _print_footer(terminal: GivenTerminal, overview: Overview, *, shown: int, to
         terminal.print_text(f"{escape(name)}: its record cannot be read", "red")
     noun = "task" if total == 1 else "tasks"
     alive = len(overview.living)
-    schedulers = "no scheduler is" if not alive else f"{alive} scheduler{'s are' if alive > 1 else ' is'}"
+    schedulers = (
+        "no scheduler is" if not alive else f"{alive} scheduler{'s are' if alive > 1 else ' is'}"
+    )
     terminal.print_text(f"{total} {noun}; {schedulers} alive", "bold")

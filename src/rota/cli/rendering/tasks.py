@@ -29,7 +29,9 @@ def task_row(task: TaskState, living: frozenset[str], now: datetime, zone: ZoneI
     return cells, _STYLES.get(state, "")
 
 
-def task_document(task: TaskState, living: frozenset[str], now: datetime) -> dict[str, Any]:
+def task_document(
+    task: TaskState, living: frozenset[str], now: datetime, zone: ZoneInfo
+) -> dict[str, Any]:
     return {
         "name": task.name,
         "state": state_word(task, living),
@@ -42,13 +44,14 @@ def task_document(task: TaskState, living: frozenset[str], now: datetime) -> dic
         "last_failure_at": _instant(task.last_failure_at),
         "pending_retry_until": _instant(task.pending_retry_until),
         "last_reason": task.last_reason,
+        "next_at": _instant(next_occurrence(task.cron_expression, now, zone)),
     }
 
 
 def plan_rows(plan: Plan, zone: ZoneInfo) -> list[TaskRow]:
     """What would change, one row a task; kept tasks are not worth a row."""
     styles = {"new": "green", "changed": "yellow", "removed": "red"}
-    rows = []
+    rows: list[TaskRow] = []
     for task in plan.tasks:
         if task.standing != "kept" or task.is_interrupted:
             cells = (escape(task.name), task.standing, *_before_and_after(task, zone))
