@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from rota.errors import RotaError, ScheduleTaskError, StaleVersionError, TaskListMismatchError
+from rota.errors import ScheduleTaskError, StaleVersionError, TaskListMismatchError
 from rota.scheduler.ledger import (
     BrokenRecord,
     StoredTask,
@@ -97,7 +97,7 @@ async def carry_out(
             await ledger.replace(list_writes(intake, moment.identifier))
         except StaleVersionError as error:
             latest = error
-        except RotaError as error:
+        except Exception as error:
             raise _name_the_task(intake, error) from error
         else:
             return intake
@@ -117,7 +117,7 @@ def list_writes(intake: Intake, identifier: str) -> Iterator[DocumentWrite]:
             yield write_task(decided.reconciled.state, decided.version)
 
 
-def _name_the_task(intake: Intake, cause: RotaError) -> ScheduleTaskError:
+def _name_the_task(intake: Intake, cause: Exception) -> ScheduleTaskError:
     name, expression = "", ""
     for decided in intake.tasks.values():
         if decided.needs_write:

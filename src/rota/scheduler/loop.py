@@ -222,7 +222,7 @@ class TaskLoop:
                     while self._custody.unsaved:
                         await self._custody.catch_up()
                         await self._write(())
-            except StoreError as error:
+            except Exception as error:
                 if not tries_left:
                     raise StopSchedulerError(error) from error
             else:

@@ -97,7 +97,7 @@ class Scheduler:
 
     @property
     def polling_state(self) -> PollingState:
-        if self._session is None or not self._session.agenda.tasks:
+        if self._session is None or not self._session.is_polling:
             return PollingState.INACTIVE
         if self._state in {SchedulerState.RUNNING, SchedulerState.REINITIALIZING}:
             return PollingState.ACTIVE
@@ -113,13 +113,14 @@ class Scheduler:
         self._refuse_when_active()
         is_again = self._state is SchedulerState.RUNNING
         accepted = self._accept(registrations, is_again=is_again)
+        loop = asyncio.get_running_loop()
         if is_again:
             self._state = SchedulerState.REINITIALIZING
             work = self._reinitialize(accepted)
         else:
             self._state = SchedulerState.INITIALIZING
             work = self._initialize(accepted)
-        self._initializing = asyncio.create_task(work, name="rota initialize")
+        self._initializing = loop.create_task(work, name="rota initialize")
         return self._initializing
 
     async def stop(self) -> None:
@@ -188,7 +189,7 @@ class Scheduler:
         session = self._session
         if session is None:  # the state says that there is one
             raise AssertionError("a running scheduler has a session")
-        was_polling = bool(session.agenda.tasks)
+        was_polling = session.is_polling
         try:
             intake = await session.take_in(accepted)
         except BaseException as error:
@@ -234,7 +235,7 @@ class Scheduler:
 
     async def _end(self, session: Session) -> None:
         self._state = SchedulerState.STOPPING
-        was_polling = bool(session.agenda.tasks)
+        was_polling = session.is_polling
         if was_polling:
             self.events.tell(PollingStopRequested())
         try:

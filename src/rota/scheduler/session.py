@@ -9,7 +9,6 @@ from uuid import uuid4
 from rota.clock.loop_watch import LoopWatch, Stall
 from rota.clock.system import SystemClock
 from rota.errors import (
-    RotaError,
     SchedulerInitializationError,
     ScheduleTaskError,
     StoreError,
@@ -58,11 +57,15 @@ class Session:
                 intake = await self._carry_out(accepted)
             except (ScheduleTaskError, TaskListMismatchError):
                 raise
-            except RotaError as error:
+            except Exception as error:
                 raise SchedulerInitializationError(error) from error
             self._populate(intake, self._surroundings.clock.now())
         self.loop.wake()
         return intake
+
+    @property
+    def is_polling(self) -> bool:
+        return self._life is not None and bool(self.agenda.tasks)
 
     def start(self) -> None:
         """Begin to look for due tasks."""
@@ -88,7 +91,8 @@ class Session:
         """Leave no trace of this instance; a store that fails now will find out by itself."""
         if self._roll_call is not None:
             self._roll_call.cancel()
-        with suppress(StoreError):
+            await asyncio.wait({self._roll_call})  # its last announcement must not come afterwards
+        with suppress(Exception):
             await self._presence.withdraw()
 
     async def _appear(self) -> None:

@@ -94,7 +94,8 @@ def _whole_milliseconds(delay: timedelta) -> int:
     """A delay is kept in whole milliseconds, rounded up, so that a retry is never early."""
     if delay < timedelta():
         raise NegativeRetryDelayError(delay / _MILLISECOND)
-    return -(-delay // _MILLISECOND)
+    whole, rest = divmod(delay, _MILLISECOND)
+    return whole + bool(rest)
 
 
 def count_registrations(registrations: object) -> int:

@@ -1,6 +1,6 @@
 """What is remembered of a task, and the moves between its three phases. All of it is pure."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Annotated
 
@@ -10,6 +10,8 @@ Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 _INSTANT_BEFORE = timedelta(microseconds=1)
 SHORTEST_PAUSE = timedelta(seconds=1)
 """Between a failure and a retry whose delay is zero."""
+END_OF_TIME = datetime(9999, 12, 30, tzinfo=UTC)
+"""The last day that every zone's calendar still has: a retry so far off is never."""
 
 
 class TaskPhase(Enum):
@@ -78,9 +80,12 @@ class TaskState(
             return retry_at + SHORTEST_PAUSE
         return retry_at
 
-    @property
-    def retry_delay(self) -> timedelta:
-        return timedelta(milliseconds=self.retry_delay_ms)
+    def retry_at(self, failed_at: datetime) -> datetime:
+        """When a run that failed then is to be tried again."""
+        try:
+            return failed_at + timedelta(milliseconds=self.retry_delay_ms)
+        except OverflowError:
+            return END_OF_TIME
 
 
 def begin_attempt(state: TaskState, at: datetime, identifier: str, reason: str) -> TaskState:
@@ -105,7 +110,7 @@ def record_failure(state: TaskState, at: datetime) -> TaskState:
     return msgspec.structs.replace(
         state,
         last_failure_at=at,
-        pending_retry_until=at + state.retry_delay,
+        pending_retry_until=state.retry_at(at),
         running=False,
         retry_count=state.retry_count + 1,
     )
