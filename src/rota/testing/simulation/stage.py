@@ -31,7 +31,7 @@ from rota.testing.simulation.story import (
     Step,
     Story,
 )
-from rota.testing.trace.actions import Entry, RunFailed, RunStarted, RunSucceeded
+from rota.testing.trace.actions import Entry
 from rota.testing.trace.recorder import Initializable, TraceRecorder
 
 MakeScheduler = Callable[[DocumentStore, VirtualClock, Story], Initializable]
@@ -76,12 +76,11 @@ class Stage:
         self._make = make
         self._random = Random(story.seed + 1)  # noqa: S311 - must be repeatable, not secret
         self._clock = VirtualClock(story.start)
-        self._recorder = TraceRecorder(self._clock, sink=self._follow)
+        self._recorder = TraceRecorder(self._clock)
         self._callbacks = Callbacks(story, self._clock)
         self._plain_store = store
         self._faulty_store = FaultyStore(store, self._clock, self._draw_fault)
         self._director = asyncio.current_task()
-        self._running: set[str] = set()
         self._mortal: MortalStore | None = None
         self._scheduler: Initializable | None = None
         self._is_doubtful = False
@@ -131,7 +130,7 @@ class Stage:
                 self._callbacks.release()
 
     async def _call_initialize(self, deed: CallInitialize) -> None:
-        if self._is_doubtful:
+        if self._is_doubtful and not self._is_engaged():
             await self._tell_left_running()
         if self._scheduler is None or (deed.on_new_scheduler and not self._is_engaged()):
             self._mortal = MortalStore(
@@ -161,9 +160,10 @@ class Stage:
 
     def _is_engaged(self) -> bool:
         """Whether the scheduler is at work, or about to be: a second one would be its replica."""
-        if any(not call.done() for call in self._calls):
-            return True
-        return getattr(self._scheduler, "state", None) not in _AT_REST
+        if self._scheduler is None:
+            return False
+        is_called = any(not call.done() for call in self._calls)
+        return is_called or getattr(self._scheduler, "state", None) not in _AT_REST
 
     def _crash(self) -> None:
         """Nothing is written any more, nothing recorded, and nothing goes on."""
@@ -183,19 +183,13 @@ class Stage:
         await self._clock.jump_to(target)
 
     async def _tell_left_running(self) -> None:
-        """What the store holds as running though nothing was cut off, before anyone reads it."""
+        """What the store holds as running although nothing runs, before anyone reads it."""
         held: list[str] = []
         async for page in self._plain_store.scan(TASKS):
             states = [msgspec.json.decode(document.body) for document in page]
             held.extend(state["name"] for state in states if state.get("running"))
-        self._recorder.leave_running([name for name in held if name not in self._running])
-
-    def _follow(self, entry: Entry) -> None:
-        """Keep in mind what runs."""
-        if isinstance(entry, RunStarted):
-            self._running.add(entry.name)
-        elif isinstance(entry, RunSucceeded | RunFailed):
-            self._running.discard(entry.name)
+        self._recorder.leave_running(held)
+        self._is_doubtful = False
 
     def _draw_fault(self, call: StoreCall) -> Fault | None:
         nature, random = self._story.store_nature, self._random

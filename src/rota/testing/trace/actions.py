@@ -108,10 +108,10 @@ class StorageFault(Record, frozen=True, tag="storage fault"):
 
 
 class LeftRunning(Record, frozen=True, tag="left running"):
-    """A mark: where an instance ended, the store held these tasks as running, yet no run was cut.
+    """A mark: where an instance ended, the store held these tasks as running.
 
-    The result of their last run, or the claim of their next, was on its way. The next instance
-    cannot tell this from an interrupted run, so it may start them again.
+    If no run of theirs was cut off, the result of their last run, or the claim of their next, was
+    on its way. The next instance cannot tell the difference, so it may start them again.
     """
 
     names: tuple[str, ...]

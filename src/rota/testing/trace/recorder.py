@@ -88,7 +88,7 @@ class TraceRecorder:
     def crash(self, left_running: Sequence[str] = ()) -> None:
         """The instance died: whatever it still does is not recorded.
 
-        ``left_running`` names the tasks that the store holds as running though no run was cut off.
+        ``left_running`` names the tasks that the store holds as running.
         """
         self._add(self._life, Crashed(**self._stamp()))
         self._life += 1

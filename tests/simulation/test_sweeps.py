@@ -1,0 +1,155 @@
+"""Calls that meet at every turn of the event loop, and deaths at every call of the store.
+
+What seeds find by chance is tried here one by one: at each possible moment, once.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rota.testing.simulation import Story, try_story
+from rota.testing.simulation.story import (
+    CallInitialize,
+    CallStop,
+    Crash,
+    CrashAtCall,
+    Deed,
+    EditionName,
+    Release,
+    Step,
+    StoreNature,
+    TaskNature,
+)
+from rota.testing.trace import RunStarted, TaskFacts
+
+NOON = datetime(2024, 3, 4, 12, 0, 30, tzinfo=UTC)
+NO_TIME = timedelta()
+MINUTE = timedelta(minutes=1)
+A = TaskFacts("a", "* * * * *", MINUTE)
+B = TaskFacts("b", "0,1,2 * * * *", timedelta(milliseconds=5))
+CHANGED = (TaskFacts("a", "* * * * *", 2 * MINUTE), TaskFacts("c", "* * * * *", MINUTE))
+BOTH = CallInitialize((A, B))
+TURNS = 26
+"""More than any call needs from its beginning to its end at one instant."""
+
+editions = pytest.mark.parametrize("edition", ["declarative", "polling"])
+lengths = pytest.mark.parametrize("length", [NO_TIME, timedelta(seconds=45), 90 * MINUTE])
+
+
+def tell(edition: EditionName, length: timedelta, *steps: Step) -> None:
+    """Play a story in which every task runs this long, on stores of differing speed."""
+    for turns in (0, 1, 3):
+        story = Story(
+            seed=turns,
+            edition=edition,
+            zone="UTC",
+            start=NOON,
+            store="memory",
+            natures={name: TaskNature((length,), failure_share=0.5) for name in "abc"},
+            store_nature=StoreNature(turns),
+            steps=(*steps, Step(3 * MINUTE, 0, Release())),
+        )
+        try_story(story).verdict.assert_ok()
+
+
+def at_once(turns: int, deed: Deed) -> Step:
+    return Step(NO_TIME, turns, deed)
+
+
+def later(deed: Deed) -> Step:
+    return Step(timedelta(seconds=90), 0, deed)
+
+
+@editions
+@lengths
+@pytest.mark.clause("D-56")
+def test_stop_at_any_moment_after_initialize(edition: EditionName, length: timedelta) -> None:
+    for turns in range(TURNS):
+        tell(edition, length, at_once(0, BOTH), at_once(turns, CallStop()), later(BOTH))
+
+
+@editions
+@lengths
+@pytest.mark.clause("D-23", "D-57")
+def test_initialize_at_any_moment_after_stop(edition: EditionName, length: timedelta) -> None:
+    for turns in range(TURNS):
+        tell(
+            edition,
+            length,
+            at_once(0, BOTH),
+            later(CallStop()),
+            at_once(turns, CallInitialize(CHANGED)),
+            later(BOTH),
+        )
+
+
+@editions
+@lengths
+@pytest.mark.clause("D-21", "D-22", "P-20")
+def test_initialize_at_any_moment_after_initialize(edition: EditionName, length: timedelta) -> None:
+    for turns in range(TURNS):
+        tell(edition, length, at_once(0, BOTH), at_once(turns, CallInitialize(CHANGED)))
+
+
+@editions
+@lengths
+@pytest.mark.clause("D-51", "D-64")
+def test_a_crash_at_any_moment_after_initialize(edition: EditionName, length: timedelta) -> None:
+    for turns in range(TURNS):
+        tell(edition, length, at_once(0, BOTH), at_once(turns, Crash()), later(BOTH))
+
+
+@editions
+@lengths
+@pytest.mark.parametrize("is_served", [True, False])
+@pytest.mark.clause("D-60")
+def test_a_crash_in_any_call_of_the_store(
+    edition: EditionName, length: timedelta, is_served: bool
+) -> None:
+    for calls_ahead in range(1, 16):
+        tell(
+            edition,
+            length,
+            at_once(0, BOTH),
+            at_once(1, CrashAtCall(calls_ahead, is_served)),
+            later(CallInitialize(CHANGED)),
+            later(CallStop()),
+            later(BOTH),
+            later(BOTH),
+        )
+
+
+@lengths
+@pytest.mark.clause("P-4", "P-17")
+def test_a_task_removed_and_registered_again_at_any_moment(length: timedelta) -> None:
+    for turns in range(TURNS):
+        tell(
+            "polling",
+            length,
+            at_once(0, BOTH),
+            later(CallInitialize((B,))),
+            at_once(turns, CallInitialize((A, B))),
+        )
+
+
+def test_the_sweeps_are_about_tasks_that_run() -> None:
+    story = Story(
+        seed=0,
+        edition="declarative",
+        zone="UTC",
+        start=NOON,
+        store="memory",
+        natures={},
+        store_nature=StoreNature(),
+        steps=(at_once(0, BOTH), later(CallStop())),
+    )
+    trace = try_story(story).verdict.trace
+    starts = [entry for entry in trace if isinstance(entry, RunStarted)]
+    assert [(start.name, start.at.minute) for start in starts] == [
+        ("a", 0),
+        ("b", 0),
+        ("a", 1),
+        ("b", 1),
+        ("a", 2),
+        ("b", 2),
+    ]
