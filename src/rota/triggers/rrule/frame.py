@@ -70,9 +70,8 @@ class Frame:
         """The offset, where no transition is so near that it could reorder wall times."""
         shown = as_instant(at).astimezone(self.zone)
         offset = shown.utcoffset()
-        if (shown - zones.LONGEST_SHIFT).utcoffset() == offset == (shown + zones.LONGEST_SHIFT).utcoffset():
-            return _whole_seconds(offset)
-        return None
+        before, after = shown - zones.LONGEST_SHIFT, shown + zones.LONGEST_SHIFT
+        return _whole_seconds(offset) if before.utcoffset() == offset == after.utcoffset() else None
 
     def stretch_at(self, at: int) -> tuple[int, int]:
         """The offset, and an instant up to which it certainly stays the same."""

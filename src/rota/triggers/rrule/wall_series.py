@@ -12,12 +12,11 @@ from rota.triggers.rrule.frame import DAY
 from rota.triggers.rrule.parts import Frequency, Parts
 from rota.triggers.rrule.year_days import MatchingDays, bits_of
 
-_PERIODS_PER_CYCLE = {
-    Frequency.YEARLY: 400,
-    Frequency.MONTHLY: 4_800,
-    Frequency.WEEKLY: 20_871,
-}
-"""The periods in 400 years, after which the calendar repeats: a bound on any fruitless search."""
+_MOST_FRUITLESS_PERIODS = 20_871
+"""No 400 years have more weeks, months or years. Then the calendar repeats: nothing will come."""
+
+_FRUITLESS_PERIODS_BEFORE_DOUBT = 20
+"""After these it is worth asking whether the positions of BYSETPOS can be filled at all."""
 
 
 class WallSeries(Protocol):
@@ -129,12 +128,18 @@ class PositionSeries:
         """The chosen wall times of each period with a matching day; ends when no more can come."""
         fruitless = 0
         day = self._days.first_from(self._period_of(wall // DAY)[0])
-        while day is not None and fruitless <= _PERIODS_PER_CYCLE[self._parts.frequency]:
+        while day is not None and fruitless <= _MOST_FRUITLESS_PERIODS:
+            if fruitless == _FRUITLESS_PERIODS_BEFORE_DOUBT and not self._can_be_filled():
+                return
             start, end = self._period_of(day)
             chosen = self._chosen_within(start, end)
             fruitless = 0 if chosen else fruitless + 1
             yield chosen
             day = self._days.first_from(end)
+
+    def _can_be_filled(self) -> bool:
+        most = self._days.most_in_a_period() * len(self._times)
+        return min(map(abs, self._parts.positions)) <= most
 
     def _period_of(self, day: int) -> tuple[int, int]:
         on = date.fromordinal(day)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import date
 from functools import cache
 from itertools import pairwise
+from math import gcd
 from typing import NamedTuple
 
 from rota.triggers.rrule.frame import LAST_YEAR
@@ -17,6 +18,12 @@ from rota.triggers.rrule.parts import Frequency, NthWeekday, Parts
 _CALENDAR_CYCLE = 400
 """After so many years the Gregorian calendar repeats, weekdays included."""
 
+_PERIODS_PER_CYCLE = {
+    Frequency.YEARLY: 400,
+    Frequency.MONTHLY: 4_800,
+    Frequency.WEEKLY: 20_871,
+    Frequency.DAILY: 146_097,
+}
 _KEPT_YEARS = 64
 _WEEKLY = sum(1 << day for day in range(0, 371, 7))
 _MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
@@ -40,6 +47,8 @@ class MatchingDays:
         self._parts = parts
         self._start = start
         self._interval = 1 if parts.frequency.is_sub_daily else parts.interval
+        self._cycle = _years_until_repeated(parts.frequency, self._interval)
+        self._comb = _Comb(parts, start) if self._interval > 1 else None
         self._kinds: dict[YearKind, int] = {}
         self._years: dict[int, tuple[int, int]] = {}
 
@@ -52,9 +61,8 @@ class MatchingDays:
         left = mask >> (day - first)
         if left:
             return day + _lowest(left)
-        # Without an interval, 400 years that have none are followed by 400 that have none either.
-        last = LAST_YEAR if self._interval > 1 else min(LAST_YEAR, year + _CALENDAR_CYCLE)
-        for later in range(year + 1, last + 1):
+        # A whole cycle that has none is followed by others that have none either.
+        for later in range(year + 1, min(LAST_YEAR, year + self._cycle) + 1):
             first, mask = self.of_year(later)
             if mask:
                 return first + _lowest(mask)
@@ -83,26 +91,46 @@ class MatchingDays:
         mask = self._kinds.get(kind)
         if mask is None:
             mask = self._kinds[kind] = days_of_kind(self._parts, kind)
-        if self._interval > 1:
-            mask &= self._interval_mask(year, first)
+        if self._comb is not None:
+            mask &= self._comb.of_year(year, first)
         return first, mask
 
-    def _interval_mask(self, year: int, first: int) -> int:
-        frequency, interval, start = self._parts.frequency, self._interval, self._start
+    def most_in_a_period(self) -> int:
+        """No year, month or week, as the frequency has it, has more days that match."""
+        frequency = self._parts.frequency
+        if frequency is Frequency.WEEKLY:
+            return len(self._parts.weekdays)
+        masks = [days_of_kind(self._parts, kind) for kind in _all_kinds()]
         if frequency is Frequency.YEARLY:
-            return 0 if (year - start.year) % interval else -1
-        if frequency is Frequency.MONTHLY:
-            skipped = (year - start.year) * 12 + 1 - start.month
-            starts = _month_starts(_length_of(year))
-            return sum(
-                _span(starts[month], starts[month + 1])
-                for month in range(12)
-                if (skipped + month) % interval == 0
-            )
-        if frequency is Frequency.DAILY:
-            return _comb(first - start.toordinal(), interval, 1)
-        week = start.toordinal() - (start.weekday() - self._parts.week_start) % 7
-        return _comb(first - week, 7 * interval, 7)
+            return max(mask.bit_count() for mask in masks)
+        return max((mask & month).bit_count() for mask in masks for month in _month_masks(366))
+
+
+class _Comb:
+    """The days of the periods that INTERVAL does not pass over, whatever the date parts say."""
+
+    def __init__(self, parts: Parts, start: date) -> None:
+        self._frequency = parts.frequency
+        self._interval = parts.interval
+        self._start = start
+        self._run = 7 if parts.frequency is Frequency.WEEKLY else 1
+        into = (start.weekday() - parts.week_start) % 7
+        self._first = start.toordinal() - (into if parts.frequency is Frequency.WEEKLY else 0)
+        self._period = self._run * parts.interval
+        self._teeth = sum(_span(at, at + self._run) for at in range(0, 366, self._period))
+
+    def of_year(self, year: int, first: int) -> int:
+        if self._frequency is Frequency.YEARLY:
+            return 0 if (year - self._start.year) % self._interval else -1
+        if self._frequency is Frequency.MONTHLY:
+            passed = (year - self._start.year) * 12 + 1 - self._start.month
+            masks = _month_masks(_length_of(year))
+            # The first month to use is as many months on as there are left of the interval.
+            return sum(masks[-passed % self._interval :: self._interval])
+        into = (first - self._first) % self._period
+        begun = _span(0, self._run - into)
+        ahead = self._period - into
+        return begun | self._teeth << ahead if ahead < 366 else begun
 
 
 def bits_of(mask: int) -> Iterator[int]:
@@ -116,8 +144,8 @@ def days_of_kind(parts: Parts, kind: YearKind) -> int:
     """The days of such a year that every date part allows."""
     mask = _span(0, kind.length)
     if parts.months:
-        starts = _month_starts(kind.length)
-        mask &= sum(_span(starts[month - 1], starts[month]) for month in parts.months)
+        masks = _month_masks(kind.length)
+        mask &= sum(masks[month - 1] for month in parts.months)
     if parts.month_days:
         mask &= _month_day_mask(parts.month_days, kind.length)
     if parts.year_days:
@@ -157,13 +185,20 @@ def _month_starts(length: int) -> tuple[int, ...]:
     return tuple(starts)
 
 
-def _comb(passed: int, period: int, run: int) -> int:
-    """Runs of ``run`` days, one at each start of a period, seen ``passed`` days after a start."""
-    into = passed % period
-    mask = _span(0, run - into)
-    for start in range(period - into, 366, period):
-        mask |= _span(start, start + run)
-    return mask
+@cache
+def _month_masks(length: int) -> tuple[int, ...]:
+    return tuple(_span(first, end) for first, end in pairwise(_month_starts(length)))
+
+
+@cache
+def _all_kinds() -> frozenset[YearKind]:
+    years = range(2000, 2000 + _CALENDAR_CYCLE)
+    return frozenset(_kind_of(year, date(year, 1, 1).toordinal()) for year in years)
+
+
+def _years_until_repeated(frequency: Frequency, interval: int) -> int:
+    """After so many years both the calendar and the periods that are used have come round."""
+    return _CALENDAR_CYCLE * interval // gcd(interval, _PERIODS_PER_CYCLE.get(frequency, 1))
 
 
 def _month_day_mask(days: tuple[int, ...], length: int) -> int:
@@ -177,7 +212,7 @@ def _month_day_mask(days: tuple[int, ...], length: int) -> int:
 
 
 def _year_day_mask(days: tuple[int, ...], length: int) -> int:
-    places = (day - 1 if day > 0 else length + day for day in days)
+    places = {day - 1 if day > 0 else length + day for day in days}
     return sum(1 << place for place in places if 0 <= place < length)
 
 
