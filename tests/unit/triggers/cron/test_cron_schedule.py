@@ -56,7 +56,9 @@ def test_between_ends_with_the_calendar() -> None:
     start = datetime(9999, 12, 30, 12, tzinfo=UTC)
     assert len(list(DAILY.between(start, datetime.max.replace(tzinfo=UTC), UTC))) == 1
     east = timezone(timedelta(hours=14))
-    assert len(list(DAILY.between(start, datetime.max.replace(tzinfo=UTC), east))) == 1
+    last = datetime.max.replace(tzinfo=UTC)
+    assert len(list(DAILY.between(start, last, east))) == 1
+    assert list(DAILY.between(start + timedelta(days=1), last, east)) == []
 
 
 @pytest.mark.clause("D-46")
