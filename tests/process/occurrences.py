@@ -1,0 +1,116 @@
+"""Counts, from what several instances did, how often each occurrence was started.
+
+The judge of ``rota.testing`` knows the whole theory. This count knows only its plainest sentence,
+and shares no code with it: each occurrence that some instance lived to see is started once, and
+again only when the run was cut off by the death of its instance.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from rota import parse_cron
+from rota.testing.trace import (
+    Crashed,
+    Entry,
+    InitializeReturned,
+    RunFailed,
+    RunStarted,
+    RunSucceeded,
+    StopCalled,
+)
+
+MINUTE = timedelta(minutes=1)
+END = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class Run:
+    """One run as it was seen. ``cut_at``: when its instance died before the end was stored."""
+
+    instance: str
+    started_at: datetime
+    ended_at: datetime | None = None
+    cut_at: datetime | None = None
+
+
+def merge_traces(traces: Iterable[Sequence[Entry]]) -> list[Entry]:
+    return sorted((entry for trace in traces for entry in trace), key=lambda entry: entry.at)
+
+
+def list_runs(trace: Iterable[Entry], unstored_for: timedelta) -> dict[str, list[Run]]:
+    """The runs of each task in order.
+
+    A run that ended no longer than ``unstored_for`` before its instance died may be unstored.
+    """
+    runs: dict[str, list[Run]] = {}
+    for entry in trace:
+        match entry:
+            case RunStarted(name=name):
+                runs.setdefault(name, []).append(Run(entry.instance, entry.at))
+            case RunSucceeded(name=name) | RunFailed(name=name):
+                _last_of(runs[name], entry.instance).ended_at = entry.at
+            case Crashed():
+                for of_task in runs.values():
+                    _cut_off(of_task, entry, unstored_for)
+    return runs
+
+
+def _last_of(runs: Sequence[Run], instance: str) -> Run:
+    return next(run for run in reversed(runs) if run.instance == instance)
+
+
+def _cut_off(runs: Iterable[Run], crash: Crashed, unstored_for: timedelta) -> None:
+    for run in runs:
+        is_open = run.ended_at is None or run.ended_at >= crash.at - unstored_for
+        if run.instance == crash.instance and is_open:
+            run.cut_at = crash.at
+
+
+def list_lives(trace: Iterable[Entry]) -> dict[str, tuple[datetime, datetime]]:
+    """From when to when each instance was at work."""
+    lives: dict[str, tuple[datetime, datetime]] = {}
+    for entry in trace:
+        match entry:
+            case InitializeReturned():
+                lives[entry.instance] = (entry.at, END)
+            case Crashed() | StopCalled() if entry.instance in lives:
+                begun_at, ended_at = lives[entry.instance]
+                lives[entry.instance] = (begun_at, min(ended_at, entry.at))
+    return lives
+
+
+def is_survived(minute: datetime, lives: Mapping[str, tuple[datetime, datetime]]) -> bool:
+    """Whether some instance was at work through the whole of this minute."""
+    return any(begun <= minute and minute + MINUTE <= ended for begun, ended in lives.values())
+
+
+def find_miscounts(
+    trace: Sequence[Entry],
+    expressions: Mapping[str, str],
+    window: tuple[datetime, datetime],
+    unstored_for: timedelta = timedelta(),
+) -> Iterator[str]:
+    """Every occurrence within the window that was survived but not started exactly once."""
+    runs, lives = list_runs(trace, unstored_for), list_lives(trace)
+    for name, expression in expressions.items():
+        occurrences = list(parse_cron(expression).between(*window, UTC))
+        for due_at, next_at in pairwise(occurrences):
+            if is_survived(due_at, lives):
+                starts = _list_starts(runs.get(name, []), due_at, next_at)
+                first_count = sum(1 for _, is_repeated in starts if not is_repeated)
+                if not starts or first_count > 1:
+                    shown = ", ".join(f"{run.started_at} by {run.instance}" for run, _ in starts)
+                    yield f"{name!r}, due {due_at}: started {shown or 'by nobody'}"
+
+
+def _list_starts(
+    runs: Sequence[Run], due_at: datetime, next_at: datetime
+) -> list[tuple[Run, bool]]:
+    """The starts that answer one occurrence, each with whether it repeats a run cut off before."""
+    return [
+        (run, number > 0 and runs[number - 1].cut_at is not None)
+        for number, run in enumerate(runs)
+        if due_at <= run.started_at < next_at
+    ]
