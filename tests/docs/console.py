@@ -1,5 +1,7 @@
 """Console blocks: commands after ``$``, and what they print."""
 
+import contextlib
+import io
 import re
 import shlex
 import subprocess
@@ -8,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.docs.surroundings import ROOT, check_output
+
+from rota.cli.main import run
 
 _TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
 
@@ -43,14 +47,24 @@ def _commands(text: str) -> Iterator[tuple[str, str]]:
 def _run(command: str, shown: str, folder: Path, where: str) -> int:
     program, *arguments = shlex.split(command)
     if program == "rota":
-        return _start([_installed("rota"), *arguments], shown, folder, where)
+        return _run_rota(arguments, shown, where)
     if program == "python" and arguments[0].startswith("examples/"):
-        return _start([sys.executable, *arguments], shown, ROOT, where)
+        return _start([sys.executable, str(ROOT / arguments[0])], shown, folder, where)
     if program == "make":
         _check_targets(arguments, where)
     elif program != "pip":
         raise ValueError(f"{where}: {program} is no command that can be checked")
     return 0
+
+
+def _run_rota(arguments: list[str], shown: str, where: str) -> int:
+    """In this process: a page has many commands, and real processes are tested elsewhere."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        status = run(arguments)
+    if shown.strip():
+        check_output(shown, printed.getvalue(), where)
+    return status
 
 
 def _start(words: list[str], shown: str, folder: Path, where: str) -> int:
@@ -73,7 +87,3 @@ def _check_targets(arguments: list[str], where: str) -> None:
     unknown = {word for word in arguments if "=" not in word} - make_targets()
     if unknown:
         raise AssertionError(f"{where}: make has no target {', '.join(sorted(unknown))}")
-
-
-def _installed(program: str) -> str:
-    return str(Path(sys.executable).with_name(program))

@@ -83,6 +83,11 @@ def test_a_block_without_an_end_is_refused() -> None:
         ("$ rm a", ValueError),
         ("no command", ValueError),
         ("$ rota no-such-command", AssertionError),
+        ("$ rota no-such-command\n...\n$ echo $?\n2", None),
+        ("$ rota no-such-command\n...\n$ echo $?\n0", AssertionError),
+        ("$ rota no-such-command\n...\n$ rota --version", AssertionError),
+        ("$ rota --version\n...", None),
+        ("$ rota --version\nno such version", AssertionError),
     ],
 )
 def test_commands_are_checked(commands: str, error: type[Exception] | None, tmp_path: Path) -> None:
