@@ -1,10 +1,9 @@
 """Tells what happened: to the log, as structured records, and to anyone who subscribed."""
 
+import json
 import logging
 from collections.abc import Callable
 from typing import TypeAlias
-
-import msgspec
 
 from rota.escaping import escape
 from rota.events import Event
@@ -62,4 +61,4 @@ def describe(name: str, fields: dict[str, object]) -> str:
 
 
 def _one_line(value: object) -> str:
-    return escape(msgspec.json.encode(value).decode())
+    return escape(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))

@@ -157,7 +157,10 @@ class TaskLoop:
         now = self._clock.now()
         settled = list(self._custody.unsaved.values())
         states = [
-            begin_attempt(task.state, now, self._identifier, start.reason.value)
+            # A clock that is set back meanwhile must not make the occurrence unanswered again.
+            begin_attempt(
+                task.state, max(now, start.scheduled_at), self._identifier, start.reason.value
+            )
             for task, start in claims
         ]
         tasks = [claim.task for claim in claims] + settled
@@ -290,5 +293,8 @@ def _decide(task: Task, now: datetime) -> Start | None:
 
 
 def describe_error(error: BaseException) -> str:
-    text = str(error)
+    try:
+        text = str(error)
+    except Exception as failure:  # noqa: BLE001 - the code of a callback's error may itself fail
+        text = f"(no text: {type(failure).__name__})"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

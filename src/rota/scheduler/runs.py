@@ -53,7 +53,8 @@ class Runs:
     async def _run(self, task: Task, start: Start, host: asyncio.Task[Any] | None) -> None:
         started_at = self._clock.now()
         # The claim was dated before it was written; what counts is when the callback is invoked.
-        task.state = msgspec.structs.replace(task.state, last_attempt_at=started_at)
+        attempt_at = max(started_at, start.scheduled_at)
+        task.state = msgspec.structs.replace(task.state, last_attempt_at=attempt_at)
         self._announce(task, start, started_at)
         error = await self._call(task, host)
         task.is_held = False
