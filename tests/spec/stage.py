@@ -19,6 +19,9 @@ from rota.testing import VirtualClock
 MONDAY = datetime(2027, 1, 4, 10, 0, tzinfo=UTC)
 """Ten o'clock on a Monday in January."""
 
+SELDOM = SchedulerSettings(peers_checked_every=timedelta(days=1), peer_silent_for=timedelta(days=3))
+"""Settings for stories without peers: hours pass quickly when nobody calls the roll."""
+
 Kind = TypeVar("Kind", bound=Event)
 
 
@@ -68,7 +71,7 @@ class Stage:
             clock=self.clock,
             zone=zone,
             policy=policy,
-            settings=settings,
+            settings=settings if settings is not None else SELDOM,
         )
         made.events.subscribe(self.events.append)
         self.schedulers.append(made)
