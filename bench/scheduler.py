@@ -22,7 +22,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -233,59 +233,62 @@ def report_bursts(console: Console, rows: list[tuple[str, Measured]]) -> None:
     console.print(table)
 
 
-def run_all(tasks: int, due: int, idle_seconds: float) -> None:
+class Sizes(NamedTuple):
+    """How many tasks each measurement takes."""
+
+    few: int
+    many: int
+    due: int
+    peer: int
+    idle_seconds: float
+
+    @property
+    def peer_due(self) -> int:
+        return self.peer // 10
+
+
+def run_all(sizes: Sizes) -> None:
     console = Console()
     console.print(
         f"CPython {platform.python_version()}, {os.cpu_count()} cores,"
         f" rota {version('rota')}, apsw {version('apsw')}, APScheduler {version('apscheduler')}"
     )
-    peer_jobs = min(tasks, 100_000)
-    small = max(tasks // 100, 1)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
-
-        def measured(label: str, part: str, size: int, extra: float) -> Measured:
-            bar = progress.add_task(label, total=None)
-            result = measure(part, size, extra)
-            progress.update(bar, total=1, completed=1)
-            return result
-
-        few = measured(f"rota, {small:,} tasks", "intake", small, 1)
-        many = measured(
-            f"rota, {tasks:,} tasks, {idle_seconds:.0f} s idle", "intake", tasks, idle_seconds
-        )
-        burst = measured(f"rota, {due:,} of {tasks:,} due at once", "burst", tasks, due)
-        even = measured(
-            f"rota, {peer_jobs // 10:,} of {peer_jobs:,} due at once",
-            "burst",
-            peer_jobs,
-            peer_jobs // 10,
-        )
-        peer = measured(
-            f"APScheduler, {peer_jobs:,} jobs", "apscheduler", peer_jobs, peer_jobs // 10
-        )
-    report(
-        console,
-        [
-            (f"rota, {small:,} tasks", few),
-            (f"rota, {tasks:,} tasks", many),
-            (f"APScheduler 3, {peer_jobs:,} jobs", peer),
-        ],
-    )
-    report_bursts(
-        console,
-        [
-            (f"rota, {due:,} of {tasks:,} due", burst),
-            (f"rota, {peer_jobs // 10:,} of {peer_jobs:,} due", even),
-            (f"APScheduler 3, {peer_jobs // 10:,} of {peer_jobs:,} due", peer),
-        ],
-    )
+    measured = measure_all(console, sizes)
+    few, many, peer = measured["few"], measured["many"], measured["peer"]
+    peer_name = f"APScheduler 3, {sizes.peer:,} jobs"
+    rota_names = f"rota, {sizes.few:,} tasks", f"rota, {sizes.many:,} tasks"
+    report(console, [(rota_names[0], few), (rota_names[1], many), (peer_name, peer)])
+    rows = [
+        (f"rota, {sizes.due:,} of {sizes.many:,} due", measured["burst"]),
+        (f"rota, {sizes.peer_due:,} of {sizes.peer:,} due", measured["even"]),
+        (f"APScheduler 3, {sizes.peer_due:,} of {sizes.peer:,} due", peer),
+    ]
+    report_bursts(console, rows)
     console.print(
         f"taking a task in durably: {peer['first_us'] / many['first_us']:.1f}x faster than"
         f" APScheduler adds a job to memory;"
         f" {many['resident_bytes'] / KIBIBYTE:.2f} KiB a task, its registration included;"
-        f" cost a task from {small:,} to {tasks:,}: {many['first_us'] / few['first_us']:.2f}x"
+        f" cost a task from {sizes.few:,} to {sizes.many:,}:"
+        f" {many['first_us'] / few['first_us']:.2f}x"
     )
+
+
+def measure_all(console: Console, sizes: Sizes) -> dict[str, Measured]:
+    parts = {
+        "few": ("intake", sizes.few, 1.0),
+        "many": ("intake", sizes.many, sizes.idle_seconds),
+        "burst": ("burst", sizes.many, sizes.due),
+        "even": ("burst", sizes.peer, sizes.peer_due),
+        "peer": ("apscheduler", sizes.peer, sizes.peer_due),
+    }
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    measured: dict[str, Measured] = {}
+    with Progress(*columns, console=console) as progress:
+        for name, (part, tasks, extra) in parts.items():
+            bar = progress.add_task(f"{part}, {tasks:,} tasks", total=None)
+            measured[name] = measure(part, tasks, extra)
+            progress.update(bar, total=1, completed=1)
+    return measured
 
 
 def main() -> None:
@@ -298,7 +301,8 @@ def main() -> None:
     parser.add_argument("--path", default="", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.part is None:
-        run_all(given.tasks, given.due, given.idle_seconds)
+        few, peer = max(given.tasks // 100, 1), min(given.tasks, 100_000)
+        run_all(Sizes(few, given.tasks, given.due, peer, given.idle_seconds))
         return
     part = PARTS[given.part]
     extra = given.extra if given.part == "intake" else int(given.extra)
