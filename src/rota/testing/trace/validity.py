@@ -3,6 +3,7 @@
 import unicodedata
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import lru_cache
 
 from rota.errors import InvalidCronExpressionError
 from rota.testing.trace.actions import Misshapen, Registrations, TaskFacts
@@ -59,6 +60,7 @@ def _find_flaw_in(element: TaskFacts | Misshapen, dialect: Dialect) -> str | Non
     return _find_flaw_in_expression(element.expression, dialect)
 
 
+@lru_cache(maxsize=4096)
 def _find_flaw_in_expression(expression: str, dialect: Dialect) -> str | None:
     try:
         parse_cron(expression, dialect)

@@ -1,13 +1,14 @@
 """When an expression is due, asked lazily: no pulse of an idle year is ever enumerated."""
 
 from datetime import datetime, timedelta, tzinfo
+from functools import lru_cache
 
 from rota.errors import CronCalculationError
 from rota.testing.trace.editions import Dialect
-from rota.triggers.cron import Cron
 from rota.triggers.parse import parse_cron
 from rota.triggers.zone import Fold, wall_time
 
+_parse = lru_cache(maxsize=4096)(parse_cron)
 _INSTANT_BEFORE = timedelta(microseconds=1)
 
 
@@ -18,7 +19,6 @@ class Pulses:
         self._zone = zone
         self._fold: Fold = fold
         self._dialect: Dialect = dialect
-        self._parsed: dict[str, Cron] = {}
         self._found: dict[tuple[str, datetime], datetime | None] = {}
 
     def first_after(self, expression: str, instant: datetime) -> datetime | None:
@@ -42,9 +42,7 @@ class Pulses:
         return instant - into_minute - _INSTANT_BEFORE
 
     def _search(self, expression: str, instant: datetime) -> datetime | None:
-        cron = self._parsed.get(expression)
-        if cron is None:
-            cron = self._parsed[expression] = parse_cron(expression, self._dialect)
+        cron = _parse(expression, self._dialect)
         try:
             return cron.next_after(instant, self._zone, fold=self._fold)
         except CronCalculationError:
