@@ -122,10 +122,10 @@ def showings(wall: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
     Equal: it happens once. Ascending: it is in a fold, and these are its showings. Descending: it
     is in a gap. Raises OverflowError where one of them is beyond the calendar.
     """
-    date = (wall.year, wall.month, wall.day)
-    time = (wall.hour, wall.minute, wall.second, wall.microsecond)
-    before = datetime(*date, *time, tzinfo=zone)
-    after = datetime(*date, *time, tzinfo=zone, fold=1)
+    year, month, day, hour = wall.year, wall.month, wall.day, wall.hour
+    minute, second, microsecond = wall.minute, wall.second, wall.microsecond
+    before = datetime(year, month, day, hour, minute, second, microsecond, zone)
+    after = datetime(year, month, day, hour, minute, second, microsecond, zone, fold=1)
     first = before.astimezone(UTC)
     if zone.utcoffset(before) == zone.utcoffset(after):
         return first, first

@@ -31,7 +31,7 @@ def read_fields(
     """The sets of all fields; the leftmost bad one is refused, with where it stands."""
     sets: list[int] = []
     for text, field in zip(texts, ranges, strict=True):
-        bits = field.known.get(text)
+        bits = field.all_bits if text == "*" else field.singles.get(text)
         if bits is None:
             try:
                 bits = read(text, field)

@@ -72,8 +72,8 @@ def _is_starred(text: str) -> bool:
 def _read_field(text: str, field: FieldRange) -> int:
     bits = 0
     for element in text.split(","):
-        known = field.known.get(element)
-        bits |= _read_element(element, text, field) if known is None else known
+        single = field.singles.get(element)
+        bits |= _read_element(element, text, field) if single is None else single
     return bits
 
 

@@ -20,7 +20,7 @@ def bits_between(low: int, high: int, step: int = 1) -> int:
 class FieldRange:
     """One field of an expression: its name in errors, and its lowest and highest number.
 
-    ``known`` has the sets of the texts most fields consist of: the star and single numbers.
+    ``singles`` has the set of each number as it is usually written, with one digit or two.
     """
 
     def __init__(self, name: str, low: int, high: int) -> None:
@@ -28,9 +28,9 @@ class FieldRange:
         self.low = low
         self.high = high
         self.all_bits = bits_between(low, high)
-        self.known = {"*": self.all_bits}
+        self.singles: dict[str, int] = {}
         for number in range(low, high + 1):
-            self.known[f"{number}"] = self.known[f"{number:02}"] = 1 << number
+            self.singles[f"{number}"] = self.singles[f"{number:02}"] = 1 << number
 
 
 def numbers_in(bits: int) -> list[int]:

@@ -63,12 +63,20 @@ def parse_posix(expression: object, blanks: str = BLANKS) -> CronFields:
 def _read_field(text: str, field: FieldRange) -> int:
     bits = 0
     for element in text.split(","):
-        known = None if element == "*" else field.known.get(element)
-        bits |= _read_element(element, text, field) if known is None else known
+        single = field.singles.get(element)
+        bits |= _read_element(element, text, field) if single is None else single
     return bits
 
 
 def _read_element(element: str, text: str, field: FieldRange) -> int:
+    low, _, high = (field.singles.get(part) for part in element.partition("-"))
+    if low and high and low <= high:
+        return (high << 1) - low
+    return _read_unusual(element, text, field)
+
+
+def _read_unusual(element: str, text: str, field: FieldRange) -> int:
+    """An element written in no usual way: it may be right all the same, or say what is wrong."""
     number = read_digits(element)
     if number is not None:
         return 1 << _check_range(number, text, field)

@@ -40,31 +40,56 @@ def next_instant(
 ) -> datetime | None:
     """The first occurrence strictly after the UTC instant ``after``.
 
-    Most answers are near, with no transition on the way: then wall time and real time have passed
-    alike, and reading the clock at the answer proves it. Only otherwise are strands compared.
+    Strands are only compared where they may differ. If no transition lies on the way, wall time
+    and real time pass alike, and reading the clock at the answer proves it. On a longer way it is
+    enough that neither its start nor its end is shown twice, or never: whatever lies between
+    belongs to wall times that are not wanted.
     """
     shown = after.astimezone(zone)
     wanted = first_after(fields, shown)
-    if gap == "skip" and wanted is not None and (wait := wanted - shown) < LONGEST_SHIFT:
+    if gap == "shift" or wanted is None:
+        return _first_of_strands(fields, after, _naive(shown), Rules(zone, gap, fold))
+    wait = wanted - shown
+    if wait < LONGEST_SHIFT:
         found = after + wait
         reached = found.astimezone(zone)
         if reached == wanted and (fold == "both" or not reached.fold):
             return found
-    return _first_of_strands(fields, after, shown.replace(tzinfo=None), Rules(zone, gap, fold))
+    elif not _is_shown_twice(shown, zone):
+        found, other = showings(wanted, zone)
+        if found == other:
+            return found
+    return _first_of_strands(fields, after, _naive(shown), Rules(zone, gap, fold))
 
 
 def previous_instant(
     fields: CronFields, at: datetime, zone: tzinfo, gap: Gap, fold: Fold
 ) -> datetime | None:
-    """The last occurrence at or before the UTC instant ``at``."""
+    """The last occurrence at or before the UTC instant ``at``; as ``next_instant``."""
     shown = at.astimezone(zone)
     wanted = last_at(fields, shown)
-    if gap == "skip" and wanted is not None and (past := shown - wanted) < LONGEST_SHIFT:
+    if gap == "shift" or wanted is None:
+        return _last_of_strands(fields, at, _naive(shown), Rules(zone, gap, fold))
+    past = shown - wanted
+    if past < LONGEST_SHIFT:
         found = at - past
         reached = found.astimezone(zone)
         if reached == wanted and (fold == "both" or not reached.fold):
             return found
-    return _last_of_strands(fields, at, shown.replace(tzinfo=None), Rules(zone, gap, fold))
+    elif not _is_shown_twice(shown, zone):
+        found, other = showings(wanted, zone)
+        if found == other:
+            return found
+    return _last_of_strands(fields, at, _naive(shown), Rules(zone, gap, fold))
+
+
+def _naive(shown: datetime) -> datetime:
+    return shown.replace(tzinfo=None)
+
+
+def _is_shown_twice(shown: datetime, zone: tzinfo) -> bool:
+    first, second = showings(shown, zone)
+    return first != second
 
 
 def _first_of_strands(
