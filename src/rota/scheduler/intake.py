@@ -118,9 +118,10 @@ def list_writes(intake: Intake, identifier: str) -> Iterator[DocumentWrite]:
 
 
 def _name_the_task(intake: Intake, cause: Exception) -> ScheduleTaskError:
-    name, expression = "", ""
+    """The store cannot say which write failed; the first one stands for all."""
     for decided in intake.tasks.values():
         if decided.needs_write:
-            name, expression = decided.accepted.name, decided.accepted.cron.text
-            break
-    return ScheduleTaskError(name, expression, cause)
+            return ScheduleTaskError(decided.accepted.name, decided.accepted.cron.text, cause)
+    for stored in intake.removed:
+        return ScheduleTaskError(stored.name, stored.state.cron_expression, cause)
+    return ScheduleTaskError(intake.broken[0].name if intake.broken else "", "", cause)
