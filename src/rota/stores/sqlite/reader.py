@@ -7,9 +7,9 @@ from typing import Self
 
 import apsw
 
+from rota.stores.lane import Lane, open_lane
 from rota.stores.protocol import Document
 from rota.stores.sqlite.connection import SqliteSettings, open_reader
-from rota.stores.sqlite.lane import Lane, open_lane
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.translation import translated
 

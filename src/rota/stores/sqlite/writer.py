@@ -16,9 +16,9 @@ from typing import NamedTuple, Self
 
 import apsw
 
+from rota.stores.lane import Lane, open_lane
 from rota.stores.protocol import DocumentWrite
 from rota.stores.sqlite.connection import SqliteSettings, open_writer, transaction
-from rota.stores.sqlite.lane import Lane, open_lane
 from rota.stores.sqlite.translation import translate, translated
 from rota.stores.sqlite.writes import apply_all, apply_each, checked
 
