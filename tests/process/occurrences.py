@@ -82,8 +82,12 @@ def list_lives(trace: Iterable[Entry]) -> dict[str, tuple[datetime, datetime]]:
 
 
 def is_survived(minute: datetime, lives: Mapping[str, tuple[datetime, datetime]]) -> bool:
-    """Whether some instance was at work through the whole of this minute."""
-    return any(begun <= minute and minute + MINUTE <= ended for begun, ended in lives.values())
+    """Whether at every moment of this minute some instance was at work."""
+    covered_to = minute
+    for begun_at, ended_at in sorted(lives.values()):
+        if begun_at <= covered_to:
+            covered_to = max(covered_to, ended_at)
+    return covered_to >= minute + MINUTE
 
 
 def find_miscounts(
@@ -99,8 +103,7 @@ def find_miscounts(
         for due_at, next_at in pairwise(occurrences):
             if is_survived(due_at, lives):
                 starts = _list_starts(runs.get(name, []), due_at, next_at)
-                first_count = sum(1 for _, is_repeated in starts if not is_repeated)
-                if not starts or first_count > 1:
+                if not starts or not all(is_repeated for _, is_repeated in starts[1:]):
                     shown = ", ".join(f"{run.started_at} by {run.instance}" for run, _ in starts)
                     yield f"{name!r}, due {due_at}: started {shown or 'by nobody'}"
 

@@ -1,0 +1,73 @@
+"""Programs that are told to end while their scheduler is at work."""
+
+import signal
+from collections.abc import Iterator
+from datetime import UTC, timedelta
+from pathlib import Path
+
+import pytest
+from tests.process.fleet import PATIENCE, Fleet, Replica, gathered_fleet, wait_for
+from tests.process.programs.replica import TaskOrder
+
+from rota import open_store
+from rota.scheduler.ledger import StoredTask, TaskLedger
+from rota.testing.trace import RunStarted, RunSucceeded, StopReturned, check_replicas
+
+pytestmark = pytest.mark.process
+
+TASKS = (
+    TaskOrder("brief", "* * * * *", timedelta(seconds=1)),
+    TaskOrder("long", "* * * * *", timedelta(minutes=2)),
+)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    with gathered_fleet(tmp_path, TASKS) as fleet:
+        yield fleet
+
+
+def await_the_long_run(replica: Replica) -> None:
+    """Until only the long task is running."""
+    replica.await_work()
+    wait_for(lambda: replica.running == {"long"}, "the long run alone")
+
+
+async def list_running(fleet: Fleet) -> set[str]:
+    """The tasks that the store holds as running."""
+    async with await open_store(f"sqlite:///{fleet.store}") as store:
+        found = [it async for it in TaskLedger(store).scan({})]
+    return {it.name for it in found if isinstance(it, StoredTask) and it.state.running}
+
+
+@pytest.mark.clause("D-51", "D-64")
+async def test_what_ctrl_c_interrupted_is_restarted_by_the_next_instance(fleet: Fleet) -> None:
+    first = fleet.start()
+    await_the_long_run(first)
+    first.send(signal.SIGINT)
+    assert first.process.wait(PATIENCE) == -signal.SIGINT
+    assert first.errors.rstrip().endswith("KeyboardInterrupt")
+    assert "never" not in first.errors  # retrieved, awaited: nothing is left lying about
+    assert "destroyed" not in first.errors
+    assert "long" in await list_running(fleet)
+    second = fleet.start()
+    wait_for(lambda: "long" in second.running, "the restart of the long run")
+    second.stop()
+    assert await list_running(fleet) == set()
+
+
+async def test_a_program_that_stops_on_sigterm_leaves_nothing_to_restart(fleet: Fleet) -> None:
+    first = fleet.start()
+    await_the_long_run(first)
+    first.stop()
+    *_, end, stopped = (it for it in first.history if isinstance(it, RunSucceeded | StopReturned))
+    assert isinstance(end, RunSucceeded)
+    assert end.name == "long"
+    assert isinstance(stopped, StopReturned)
+    assert await list_running(fleet) == set()
+    second = fleet.start()
+    second.await_work()
+    wait_for(lambda: any(isinstance(it, RunStarted) for it in second.history), "the next run")
+    second.stop()
+    # What the second one started was due again by then, or the judge objects.
+    check_replicas(fleet.traces(), zone=UTC, allowance=timedelta(minutes=10)).assert_ok()
