@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from functools import partial
 
 import pytest
 
@@ -17,7 +18,7 @@ async def test_work_is_done_in_order_in_one_thread_that_is_not_the_loops() -> No
         done.append((number, threading.current_thread().name))
         return number
 
-    calls = (lane.run(lambda number=number: note(number)) for number in range(20))
+    calls = (lane.run(partial(note, number)) for number in range(20))
     assert await asyncio.gather(*calls) == list(range(20))
     assert done == [(number, "test_0") for number in range(20)]
     lane.end()
