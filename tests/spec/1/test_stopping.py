@@ -1,0 +1,232 @@
+"""stop(): nothing new starts, what runs is waited for, and one task never harms another."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from tests.spec.stage import SpyStore, Stage, at, minutes, seconds, state_of
+
+from rota import SchedulerPolicy
+from rota.errors import StopSchedulerError, StoreUnavailableError
+from rota.events import Event, StoreFailed, StoreRecovered, TaskRunFailed
+from rota.scheduler import SchedulerState
+from rota.testing import seed_tasks
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.clause("D-23", "D-57", "P-1", "P-24")
+async def test_stop_returns_when_the_last_run_has_ended(
+    stage: Stage, policy: SchedulerPolicy
+) -> None:
+    scheduler = stage.scheduler(policy)
+    await scheduler.initialize(
+        [
+            stage.task("a", takes=minutes(10)),
+            stage.task("b", takes=minutes(3), fails=[ValueError()]),
+        ]
+    )
+    await stage.clock.advance(minutes(1.5))
+    await stage.clock.run(scheduler.stop())
+    assert stage.clock.now() == at(10, 10)
+    assert stage.starts == [("a", at(10)), ("b", at(10))]
+    assert stage.ended("a") == [at(10, 10)]
+    assert (await stage.record("a"))["lastSuccessAt"] == "2027-01-04T10:10:00Z"
+    assert (await stage.record("b"))["pendingRetryUntil"] == "2027-01-04T10:08:00Z"
+    await stage.clock.advance(HOUR)
+    assert len(stage.starts) == 2
+
+
+@pytest.mark.clause("D-23", "D-24")
+async def test_calls_of_stop_wait_for_the_same_end(stage: Stage) -> None:
+    scheduler = stage.scheduler()
+    await scheduler.initialize([stage.task(takes=minutes(2))])
+    await stage.clock.advance(seconds(1))
+    ended = []
+
+    async def stop() -> None:
+        await scheduler.stop()
+        ended.append(stage.clock.now())
+
+    await stage.clock.run(asyncio.gather(stop(), stop(), stop()))
+    assert ended == [at(10, 2)] * 3
+    assert stage.names().count("SchedulerStopRequested") == 1
+    assert stage.names().count("SchedulerStopped") == 1
+
+
+@pytest.mark.clause("D-23", "D-57")
+async def test_a_stop_that_is_given_up_goes_on_by_itself(stage: Stage) -> None:
+    scheduler = stage.scheduler()
+    await scheduler.initialize([stage.task(takes=minutes(2))])
+    await stage.clock.advance(seconds(1))
+    impatient = asyncio.create_task(scheduler.stop())
+    await stage.clock.advance(seconds(1))
+    impatient.cancel()
+    await stage.clock.advance(minutes(3))
+    assert state_of(scheduler) is SchedulerState.STOPPED
+    assert stage.ended() == [at(10, 2)]
+
+
+@pytest.mark.clause("D-23", "D-60")
+async def test_a_claim_that_was_under_way_when_stop_came_is_handed_back(stage: Stage) -> None:
+    spy = SpyStore(stage.store, stage.clock)
+    registrations = [stage.task(cron="1 10 * * *")]
+    scheduler = stage.scheduler(store=spy)
+    await scheduler.initialize(registrations)
+    spy.delays["write_each scheduler.tasks"] = seconds(5)
+    await stage.clock.advance(seconds(62))
+    await stage.clock.run(scheduler.stop())
+    assert stage.starts == []
+    assert (await stage.record())["running"] is False
+    assert "lastAttemptAt" not in await stage.record()
+    await stage.scheduler().initialize(registrations)
+    await stage.clock.advance(HOUR)
+    assert len(stage.starts) == 1
+
+
+@pytest.mark.clause("D-56", "P-8")
+async def test_a_callback_that_stops_its_own_scheduler_is_told_instead_of_waiting_for_ever(
+    stage: Stage,
+) -> None:
+    scheduler = stage.scheduler()
+    raised: list[BaseException] = []
+
+    async def suicide() -> None:
+        try:
+            await scheduler.stop()
+        except StopSchedulerError as error:
+            raised.append(error)
+            raise
+
+    await scheduler.initialize([("the end", "* * * * *", suicide, HOUR)])
+    await stage.clock.advance(seconds(1))
+    (error,) = raised
+    assert str(error).startswith("Failed to stop scheduler: it was called from inside")
+    assert "the end" in str(error)
+    assert isinstance(error, StopSchedulerError)
+    assert error.details["cause"] is error.cause
+    assert len(stage.told(TaskRunFailed)) == 1
+    assert state_of(scheduler) is SchedulerState.RUNNING
+    await scheduler.stop()
+    assert state_of(scheduler) is SchedulerState.STOPPED
+
+
+@pytest.mark.clause("D-56")
+async def test_a_callback_may_ask_for_a_stop_without_waiting_for_it(stage: Stage) -> None:
+    scheduler = stage.scheduler()
+    asked: list[asyncio.Task[None]] = []
+
+    async def ask() -> None:
+        asked.append(asyncio.create_task(scheduler.stop()))
+
+    await scheduler.initialize([("a", "* * * * *", ask, HOUR)])
+    await stage.clock.advance(minutes(3))
+    assert len(asked) == 1
+    assert state_of(scheduler) is SchedulerState.STOPPED
+
+
+@pytest.mark.clause("D-57", "P-1", "P-23")
+async def test_a_hanging_or_failing_task_delays_no_other(
+    stage: Stage, policy: SchedulerPolicy
+) -> None:
+    await stage.scheduler(policy).initialize(
+        [
+            stage.task("hanging", takes=10 * HOUR),
+            stage.task("failing", delay=seconds(1), fails=[ValueError()] * 100),
+            stage.task("sound"),
+        ]
+    )
+    await stage.clock.advance(minutes(3))
+    assert stage.started("sound") == [at(10, minute) for minute in range(4)]
+    assert len(stage.started("hanging")) == 1
+
+
+@pytest.mark.clause("D-57", "P-21")
+async def test_a_life_leaves_nothing_behind(stage: Stage) -> None:
+    before = asyncio.all_tasks()
+    scheduler = stage.scheduler()
+    for _ in range(3):
+        await scheduler.initialize([stage.task(fails=[ValueError()])])
+        await stage.clock.advance(minutes(1))
+        await scheduler.stop()
+        await stage.clock.advance(timedelta(0))
+    assert asyncio.all_tasks() == before
+    assert stage.clock.sleeper_count == 0
+    assert await stage.documents("scheduler.instances") == {}
+
+
+@pytest.mark.clause("D-57", "P-15")
+async def test_a_subscriber_that_raises_disturbs_nothing(
+    quick: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = quick.scheduler()
+
+    def fail(event: Event) -> None:
+        raise ValueError(event.name)
+
+    unsubscribe = scheduler.events.subscribe(fail)
+    await scheduler.initialize([quick.task()])
+    await quick.clock.advance(minutes(1))
+    assert quick.started() == [at(10), at(10, 1)]
+    assert "A subscriber failed on TaskRunCompleted" in caplog.text
+    unsubscribe()
+    unsubscribe()
+    caplog.clear()
+    await quick.clock.advance(minutes(1))
+    assert "A subscriber failed" not in caplog.text
+
+
+@pytest.mark.clause("D-60", "P-23")
+@pytest.mark.parametrize("losing_replies", [False, True])
+@pytest.mark.parametrize("error", [StoreUnavailableError("gone"), RuntimeError("a bug")])
+async def test_a_store_that_fails_for_a_while_loses_no_occurrence_and_doubles_none(
+    stage: Stage, error: Exception, losing_replies: bool
+) -> None:
+    spy = SpyStore(stage.store, stage.clock)
+    await stage.scheduler(store=spy).initialize([stage.task(cron="1 * * * *")])
+    spy.errors["write_each"] = error
+    spy.losing_replies = losing_replies
+    await stage.clock.advance(minutes(5))
+    assert stage.starts == []
+    assert len(stage.told(StoreFailed)) == 1
+    spy.errors.clear()
+    spy.losing_replies = False
+    await stage.clock.advance(minutes(1))
+    assert len(stage.starts) == 1
+    assert len(stage.told(StoreRecovered)) == 1
+    await stage.clock.advance_to(at(11, 2))
+    assert stage.started()[1:] == [at(11, 1)]
+
+
+@pytest.mark.clause("D-60", "D-28")
+@pytest.mark.parametrize("losing_replies", [False, True])
+async def test_a_result_that_cannot_be_written_is_written_later(
+    stage: Stage, losing_replies: bool
+) -> None:
+    spy = SpyStore(stage.store, stage.clock)
+    await stage.scheduler(store=spy).initialize(
+        [stage.task(cron="0 10 * * *", delay=minutes(2), takes=seconds(30), fails=[ValueError()])]
+    )
+    await stage.clock.advance(seconds(10))
+    spy.errors["write_each"] = StoreUnavailableError("gone")
+    spy.losing_replies = losing_replies
+    await stage.clock.advance(seconds(60))
+    spy.errors.clear()
+    spy.losing_replies = False
+    await stage.clock.advance(minutes(1))
+    assert (await stage.record())["pendingRetryUntil"] == "2027-01-04T10:02:30Z"
+    await stage.clock.advance(HOUR)
+    assert stage.started() == [at(10), at(10, 2, 30)]
+    assert "TaskRunDiscarded" not in stage.names()
+
+
+@pytest.mark.clause("D-60")
+async def test_stopping_twice_in_one_second_keeps_what_was_stored(stage: Stage) -> None:
+    await seed_tasks(
+        stage.store,
+        [{"name": "a", "cronExpression": "0 9 * * *", "retryDelayMs": 1, "lastAttemptAt": at(9)}],
+    )
+    scheduler = stage.scheduler()
+    await scheduler.initialize([stage.task(cron="0 9 * * *", delay=timedelta(milliseconds=1))])
+    await asyncio.gather(scheduler.stop(), scheduler.stop())
+    assert (await stage.record())["cronExpression"] == "0 9 * * *"
