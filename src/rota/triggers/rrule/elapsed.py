@@ -170,7 +170,7 @@ class ElapsedSearch:
                 later = self._first_not_ruled_out(at, offset, end)
             else:
                 budget.spend(JUMP_STEPS)
-                later = self._next_met_stretch(at)
+                later = self._next_met_stretch(at, upto)
                 end = at
             if later is None or later == at:
                 return later
@@ -240,10 +240,10 @@ class ElapsedSearch:
         units = {wall - wall % self._unit for wall in shown}
         return any(self._times.meets(wall, self._step, weekdays) for wall in units)
 
-    def _next_met_stretch(self, at: int) -> int | None:
-        """The next transition to an offset under which the rule can occur."""
+    def _next_met_stretch(self, at: int, upto: int) -> int | None:
+        """The next transition, not after ``upto``, to an offset under which the rule can occur."""
         limit = max(at, _RULES_SETTLED) + 2 * 366 * DAY
-        for change, _, after in self._frame.transitions(at + 1, min(limit, CALENDAR_END)):
+        for change, _, after in self._frame.transitions(at + 1, min(limit, upto + 1)):
             if self._is_met(after):
                 return change
         return None

@@ -41,7 +41,9 @@ def _days(parts: Parts) -> Iterator[str]:
         yield "in " + _weeks(parts.week_numbers)
     if parts.year_days:
         yield (
-            "on " + _listed(parts.year_days, lambda day: f"the {_nth(day, 'day')}") + " of the year"
+            "on "
+            + _listed(_from_both_ends(parts.year_days), lambda day: f"the {_nth(day, 'day')}")
+            + " of the year"
         )
     if parts.month_days:
         yield "on " + _month_days(parts.month_days)
@@ -60,13 +62,15 @@ def _is_one_date(parts: Parts) -> bool:
 def _weeks(numbers: Sequence[int]) -> str:
     if numbers[0] > 0:
         return ("week " if len(numbers) == 1 else "weeks ") + _ranges(numbers, str)
-    return _listed(numbers, lambda week: f"the {_nth(week, 'week')}") + " of the year"
+    return (
+        _listed(_from_both_ends(numbers), lambda week: f"the {_nth(week, 'week')}") + " of the year"
+    )
 
 
 def _month_days(days: Sequence[int]) -> str:
     if days[0] > 0:
         return "the " + _listed(days, _ordinal)
-    return _listed(days, lambda day: f"the {_nth(day, 'day')}") + " of the month"
+    return _listed(_from_both_ends(days), lambda day: f"the {_nth(day, 'day')}") + " of the month"
 
 
 def _weekdays(parts: Parts) -> str:
@@ -98,7 +102,9 @@ def _times(parts: Parts) -> Iterator[str]:
 
 def _choice(parts: Parts) -> Iterator[str]:
     if parts.positions:
-        chosen = _listed(parts.positions, lambda place: f"the {_nth(place, '').rstrip()}")
+        chosen = _listed(
+            _from_both_ends(parts.positions), lambda place: f"the {_nth(place, '').rstrip()}"
+        )
         yield f", only {chosen} of each {_UNITS[parts.frequency]}"
 
 
@@ -127,6 +133,11 @@ def _nth(number: int, what: str) -> str:
     if number > 0:
         return f"{_ordinal(number)} {what}"
     return f"last {what}" if number == -1 else f"{_ordinal(-number)} to last {what}"
+
+
+def _from_both_ends(numbers: Sequence[int]) -> list[int]:
+    """Those counted from the front first, as people say them."""
+    return sorted(numbers, key=lambda number: (number < 0, number))
 
 
 def _ordinal(number: int) -> str:

@@ -51,21 +51,23 @@ class MatchingDays:
         self._comb = _Comb(parts, start) if self._interval > 1 else None
         self._kinds: dict[YearKind, int] = {}
         self._years: dict[int, tuple[int, int]] = {}
+        self._none_from = date(LAST_YEAR + 1, 1, 1).toordinal()
 
     def first_from(self, day: int) -> int | None:
         """The first matching day, ``day`` itself included; None when the calendar has no more."""
-        year = date.fromordinal(day).year
-        if year > LAST_YEAR:
+        if day >= self._none_from:
             return None
+        year = date.fromordinal(day).year
         first, mask = self.of_year(year)
         left = mask >> (day - first)
         if left:
             return day + _lowest(left)
-        # A whole cycle that has none is followed by others that have none either.
         for later in range(year + 1, min(LAST_YEAR, year + self._cycle) + 1):
             first, mask = self.of_year(later)
             if mask:
                 return first + _lowest(mask)
+        # A whole cycle that has none is followed, and was preceded, by others that have none.
+        self._none_from = 0 if year + self._cycle <= LAST_YEAR else day
         return None
 
     def within(self, start: int, end: int) -> list[int]:
@@ -100,10 +102,14 @@ class MatchingDays:
         frequency = self._parts.frequency
         if frequency is Frequency.WEEKLY:
             return len(self._parts.weekdays)
-        masks = [days_of_kind(self._parts, kind) for kind in _all_kinds()]
+        masks = {kind: days_of_kind(self._parts, kind) for kind in _all_kinds()}
         if frequency is Frequency.YEARLY:
-            return max(mask.bit_count() for mask in masks)
-        return max((mask & month).bit_count() for mask in masks for month in _month_masks(366))
+            return max(mask.bit_count() for mask in masks.values())
+        return max(
+            (mask & month).bit_count()
+            for kind, mask in masks.items()
+            for month in _month_masks(kind.length)
+        )
 
 
 class _Comb:
