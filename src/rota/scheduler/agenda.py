@@ -69,6 +69,14 @@ class Task:
         self.is_queued = False
         self.is_requested = False
 
+    def become(self, other: "Task") -> None:
+        """Be what the other is, but for the run that is under way."""
+        self.state = other.state
+        self.version = other.version
+        self.callback = other.callback
+        self.schedule = other.schedule
+        self.is_interrupted = other.is_interrupted
+
 
 class Agenda:
     """The tasks of one scheduler in the order in which they want attention."""

@@ -39,6 +39,10 @@ class Custody:
             self._is_census_due = bool(self._living)
             self._living = living
 
+    def call_census(self) -> None:
+        """Somebody left: look at everything anew."""
+        self._is_census_due = True
+
     async def catch_up(self) -> None:
         """Read what is in doubt and believe the store."""
         if self._is_census_due:

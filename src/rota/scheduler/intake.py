@@ -1,7 +1,7 @@
 """What initialize() does to the store: read, decide, and bring it in line in one step."""
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
 
 from rota.errors import ScheduleTaskError, StaleVersionError, TaskListMismatchError
 from rota.scheduler.ledger import (
@@ -20,6 +20,9 @@ from rota.stores.protocol import DocumentWrite
 
 ATTEMPTS = 5
 """How often the decision is taken anew when other instances write in between."""
+
+
+FindLiving: TypeAlias = Callable[[], Awaitable[frozenset[str]]]
 
 
 class Decided(NamedTuple):
@@ -53,6 +56,7 @@ async def decide_intake(
     accepted: Mapping[str, AcceptedTask],
     policy: SchedulerPolicy,
     moment: Moment,
+    find_living: FindLiving,
 ) -> Intake:
     """Compare every registration with what is stored. Writes nothing."""
     decided: dict[str, Decided] = {}
@@ -72,7 +76,21 @@ async def decide_intake(
             reconciled = reconcile_task(registration, None, policy, moment)
             version = broken[name].version if name in broken else None
             decided[name] = Decided(registration, reconciled, version, needs_write=True)
+    if any(it.reconciled.is_interrupted for it in decided.values()):
+        _spare_the_living(decided, policy, moment._replace(living=await find_living()))
     return Intake(decided, removed, list(broken.values()))
+
+
+def _spare_the_living(decided: dict[str, Decided], policy: SchedulerPolicy, moment: Moment) -> None:
+    """Decide anew on seemingly interrupted tasks, by who is alive after they were read.
+
+    An instance announces itself before it claims anything, so whoever is not alive now, is dead; of
+    one that appeared while the tasks were being read, that could not be said before.
+    """
+    for name, it in decided.items():
+        if it.reconciled.is_interrupted and it.before is not None:
+            reconciled = reconcile_task(it.accepted, it.before, policy, moment)
+            decided[name] = it._replace(reconciled=reconciled)
 
 
 def _decide_stored(
@@ -89,10 +107,11 @@ async def carry_out(
     accepted: Mapping[str, AcceptedTask],
     policy: SchedulerPolicy,
     moment: Moment,
+    find_living: FindLiving,
 ) -> Intake:
     """Decide and write, all or nothing; decide anew when another instance wrote in between."""
     for _ in range(ATTEMPTS):
-        intake = await decide_intake(ledger, accepted, policy, moment)
+        intake = await decide_intake(ledger, accepted, policy, moment, find_living)
         try:
             await ledger.replace(list_writes(intake, moment.identifier))
         except StaleVersionError as error:

@@ -78,7 +78,7 @@ async def make_plan(surroundings: Surroundings, accepted: Sequence[AcceptedTask]
     moment = Moment(now, "", await presence.find_living())
     by_name = {task.name: task for task in accepted}
     ledger = TaskLedger(surroundings.store)
-    intake = await decide_intake(ledger, by_name, surroundings.policy, moment)
+    intake = await decide_intake(ledger, by_name, surroundings.policy, moment, presence.find_living)
     tasks = _list_tasks(surroundings, intake, now)
     unreadable = tuple(sorted(record.name for record in intake.broken))
     return Plan(now, tuple(sorted(tasks, key=lambda task: task.name)), unreadable)

@@ -8,6 +8,8 @@ dead when it has been silent for too long.
 import os
 import socket
 from asyncio import Task
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +21,7 @@ from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
 
 INSTANCES = "scheduler.instances"
 
-_alive_here: dict[str, Task[Any]] = {}
+_alive_here: "dict[str, tuple[Task[Any], Presence]]" = {}
 """The instances of this process, each with the task that is its life: done means dead."""
 
 
@@ -43,6 +45,7 @@ class Presence:
         self.identifier = identifier
         self._silent_for = silent_for
         self._version: int | None = None
+        self._on_departure: Callable[[], object] | None = None
 
     @property
     def has_peers_elsewhere(self) -> bool:
@@ -51,7 +54,16 @@ class Presence:
 
     def live_as(self, life: Task[Any]) -> None:
         """From now on the instance is alive for as long as this task is not done."""
-        _alive_here[self.identifier] = life
+        _alive_here[self.identifier] = (life, self)
+        life.add_done_callback(self._depart)
+
+    def on_departure(self, listener: Callable[[], object]) -> None:
+        """Have ``listener`` called soon after another instance in this process left the store."""
+        self._on_departure = listener
+
+    def hear_departure(self, store: DocumentStore) -> None:
+        if store is self._store and self._on_departure is not None:
+            self._on_departure()
 
     async def announce(self) -> None:
         """Say that this instance is alive, for those who cannot see its process."""
@@ -62,15 +74,18 @@ class Presence:
         )
         write = DocumentWrite(INSTANCES, self.identifier, self._version, body)
         (version,) = await self._store.write_each([write])
-        if version is None:  # others took this instance for dead while the host was asleep
-            self._version = None
-            await self.announce()
-        else:
-            self._version = version
+        if version is None:
+            # Others took this instance for dead while the host was asleep, or a reply was lost.
+            found = await self._store.read(INSTANCES, [self.identifier])
+            version = found[self.identifier].version if found else None
+            write = write._replace(expected=version)
+            (version,) = await self._store.write_each([write])
+        self._version = version
 
     async def withdraw(self) -> None:
         """Say goodbye, so that others take over at once."""
-        _alive_here.pop(self.identifier, None)
+        if _alive_here.pop(self.identifier, None) is not None:
+            self._tell_departure()
         if self._version is not None:
             write = DocumentWrite(INSTANCES, self.identifier, self._version, None)
             self._version = None
@@ -96,6 +111,17 @@ class Presence:
         if dead:
             await self._store.write_each(dead)
 
+    def _depart(self, life: Task[Any]) -> None:
+        if (resident := _alive_here.get(self.identifier)) is not None and resident[0] is life:
+            del _alive_here[self.identifier]
+            self._tell_departure()
+
+    def _tell_departure(self) -> None:
+        """Instances elsewhere find out by themselves; those in here need not wait so long."""
+        for life, peer in list(_alive_here.values()):
+            with suppress(RuntimeError):  # its loop was closed in this very moment
+                life.get_loop().call_soon_threadsafe(peer.hear_departure, self._store)
+
     def _is_alive(self, document: Document) -> bool:
         try:
             told = msgspec.json.decode(document.body, type=Announcement)
@@ -103,8 +129,8 @@ class Presence:
             return False
         if told.host == _HOST:
             if told.process_id == os.getpid():
-                life = _alive_here.get(document.key)
-                return life is not None and not life.done()
+                _forget_the_dead()
+                return document.key in _alive_here
             return told.process_started == _process_started(told.process_id)
         return self._clock.now() - told.seen_at < self._silent_for
 
@@ -140,5 +166,6 @@ def _exists(process_id: int) -> bool:
 
 
 def _forget_the_dead() -> None:
-    for name in [name for name, life in _alive_here.items() if life.done()]:
-        del _alive_here[name]
+    for name, (life, _) in list(_alive_here.items()):
+        if life.done() or life.get_loop().is_closed():
+            _alive_here.pop(name, None)

@@ -33,7 +33,7 @@ class Runs:
         self._journal = surroundings.journal
         self._timeout: timedelta | None = surroundings.settings.run_timeout
         self._on_end = on_end
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way: dict[asyncio.Task[None], Task] = {}
 
     def __len__(self) -> int:
         return len(self._under_way)
@@ -42,13 +42,17 @@ class Runs:
         """Whether this asyncio task is one of the runs."""
         return task in self._under_way
 
+    def held_tasks(self) -> dict[str, Task]:
+        """The tasks that run now, by name; also those that are registered no more."""
+        return {task.state.name: task for task in self._under_way.values()}
+
     def begin(self, task: Task, start: Start) -> None:
         """Invoke the callback soon; the task is held until it has ended."""
         task.is_held = True
         host = asyncio.current_task()
         run = asyncio.create_task(self._run(task, start, host), name=RUN_PREFIX + task.state.name)
-        self._under_way.add(run)
-        run.add_done_callback(self._under_way.discard)
+        self._under_way[run] = task
+        run.add_done_callback(self._forget)
 
     async def _run(self, task: Task, start: Start, host: asyncio.Task[Any] | None) -> None:
         started_at = self._clock.now()
@@ -59,8 +63,12 @@ class Runs:
         error = await self._call(task, host)
         task.is_held = False
         # Whoever is told must not count this run any more, and callbacks of asyncio come later.
-        self._under_way.difference_update({asyncio.current_task()})
+        self._forget(asyncio.current_task())
         self._on_end(Run(task, started_at, error))
+
+    def _forget(self, run: asyncio.Task[Any] | None) -> None:
+        if run is not None:
+            self._under_way.pop(run, None)
 
     async def _call(self, task: Task, host: asyncio.Task[Any] | None) -> BaseException | None:
         """The one place where an exception of a callback becomes an outcome."""

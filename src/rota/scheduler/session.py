@@ -71,6 +71,7 @@ class Session:
         """Begin to look for due tasks."""
         self._life = asyncio.create_task(self.loop.run(), name="rota scheduler")
         self._presence.live_as(self._life)
+        self._presence.on_departure(self._notice_departure)
         if self._presence.has_peers_elsewhere:
             self._roll_call = asyncio.create_task(self._call_the_roll(), name="rota roll call")
         if self._watch is not None:
@@ -108,15 +109,19 @@ class Session:
         self._custody.see_living(living)
         moment = Moment(self._surroundings.clock.now(), self.identifier, living)
         by_name = {task.name: task for task in accepted}
-        return await carry_out(self._ledger, by_name, self._surroundings.policy, moment)
+        return await carry_out(
+            self._ledger, by_name, self._surroundings.policy, moment, self._presence.find_living
+        )
 
     def _populate(self, intake: Intake, now: datetime) -> None:
+        held = self.loop.runs.held_tasks()
         for name in [name for name in self.agenda.tasks if name not in intake.tasks]:
             self.agenda.remove(name)
         for decided in intake.tasks.values():
             task = self.agenda.tasks.get(decided.accepted.name)
             if task is None:
-                self.agenda.add(self._make_task(decided, now))
+                made = self._make_task(decided, now)
+                self.agenda.add(_take_place(made, held.get(decided.accepted.name)))
             else:
                 self._update(task, decided, now)
 
@@ -137,9 +142,14 @@ class Session:
             task.state = reconfigure(task.state, accepted.cron.text, accepted.retry_delay_ms)
         else:
             task.state = decided.reconciled.state
+            task.is_interrupted = decided.reconciled.is_interrupted
         if task.schedule.cron.text != accepted.cron.text:
             self.agenda.move(task, self.agenda.schedule_for(accepted.cron, now))
         self.agenda.reconsider(task)
+
+    def _notice_departure(self) -> None:
+        self._custody.call_census()
+        self.loop.wake()
 
     async def _call_the_roll(self) -> None:
         """Again and again: say that this instance is alive, and see who else is."""
@@ -159,6 +169,14 @@ class Session:
             if task is not None:
                 task.is_requested = True
                 self.agenda.reconsider(task)
+
+
+def _take_place(task: Task, leaver: Task | None) -> Task:
+    """A task removed while it ran, and back before that run has ended, waits for its end."""
+    if leaver is None:
+        return task
+    leaver.become(task)
+    return leaver
 
 
 def _make_watch(surroundings: Surroundings) -> LoopWatch | None:
