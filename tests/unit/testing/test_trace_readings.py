@@ -291,3 +291,12 @@ def test_a_naive_instant_is_refused_with_its_position() -> None:
     ]
     with pytest.raises(InvalidInputError, match=r"trace\[1\]\.at"):
         check_trace(entries, zone=UTC)
+
+
+def test_a_claim_that_a_failing_store_may_hold_may_outlive_a_reset() -> None:
+    changed = a_task("a", "0 12 * * *", timedelta(minutes=9))
+    trace = TraceWriter().initialize(HOURLY).at("10:00").fault().at("10:01").initialize(changed)
+    trace.run().observe()
+    trace.judge(edition=POLLING_EDITION, tolerance=Tolerance()).assert_ok()
+    certain = TraceWriter().initialize(HOURLY).at("10:00").run().at("10:01").initialize(changed)
+    assert certain.run().judge(edition=POLLING_EDITION).axioms == {"S1"}

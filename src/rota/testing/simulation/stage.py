@@ -31,7 +31,7 @@ from rota.testing.simulation.story import (
     Step,
     Story,
 )
-from rota.testing.trace.actions import Entry
+from rota.testing.trace.actions import Crashed, Entry, RunFailed, RunStarted, RunSucceeded
 from rota.testing.trace.recorder import Initializable, TraceRecorder
 
 MakeScheduler = Callable[[DocumentStore, VirtualClock, Story], Initializable]
@@ -76,7 +76,7 @@ class Stage:
         self._make = make
         self._random = Random(story.seed + 1)  # noqa: S311 - must be repeatable, not secret
         self._clock = VirtualClock(story.start)
-        self._recorder = TraceRecorder(self._clock)
+        self._recorder = TraceRecorder(self._clock, sink=self._follow)
         self._callbacks = Callbacks(story, self._clock)
         self._plain_store = store
         self._faulty_store = FaultyStore(store, self._clock, self._draw_fault)
@@ -84,6 +84,7 @@ class Stage:
         self._mortal: MortalStore | None = None
         self._scheduler: Initializable | None = None
         self._is_doubtful = False
+        self._running: set[str] = set()
         self._calls: list[asyncio.Task[None]] = []
 
     @property
@@ -130,7 +131,7 @@ class Stage:
                 self._callbacks.release()
 
     async def _call_initialize(self, deed: CallInitialize) -> None:
-        if self._is_doubtful and not self._is_engaged():
+        if self._is_doubtful:
             await self._tell_left_running()
         if self._scheduler is None or (deed.on_new_scheduler and not self._is_engaged()):
             self._mortal = MortalStore(
@@ -188,8 +189,18 @@ class Stage:
         async for page in self._plain_store.scan(TASKS):
             states = [msgspec.json.decode(document.body) for document in page]
             held.extend(state["name"] for state in states if state.get("running"))
-        self._recorder.leave_running(held)
-        self._is_doubtful = False
+        self._recorder.leave_running([name for name in held if name not in self._running])
+        self._is_doubtful = self._is_engaged()
+
+    def _follow(self, entry: Entry) -> None:
+        """Keep in mind what runs."""
+        match entry:
+            case RunStarted(name=name):
+                self._running.add(name)
+            case RunSucceeded(name=name) | RunFailed(name=name):
+                self._running.discard(name)
+            case Crashed():
+                self._running.clear()
 
     def _draw_fault(self, call: StoreCall) -> Fault | None:
         nature, random = self._story.store_nature, self._random

@@ -167,7 +167,7 @@ def _activate(
         before, task.worlds = task.worlds, take_over.apply(task.worlds)
         if task.worlds != before or not case.holders(name):
             task.free_from = flow
-    life.tasks = opened.tasks
+    life.tasks, life.called_position = opened.tasks, opened.position
     is_stopped = any(stop.position > opened.position for stop in life.stops.values())
     life.is_active, life.is_occupied, life.is_failing = not is_stopped, True, False
     life.ended_by = "stop" if is_stopped else None
@@ -175,8 +175,14 @@ def _activate(
 
 def _meet(case: Case, task: Task, opened: OpenInitialize, marks: frozenset[datetime]) -> TakeOver:
     """The list takes effect somewhere between call and return, perhaps while the task ran."""
-    was_running = task.was_running_since(opened.position)
-    return TakeOver(opened.tasks.get(task.name), marks, was_running, case.edition)
+    life = case.life(opened.called.instance)
+    return TakeOver(
+        facts=opened.tasks.get(task.name),
+        marks=marks,
+        is_running=task.was_running_since(opened.position),
+        is_claimed=life.is_occupied and case.failed_at_position > life.called_position,
+        edition=case.edition,
+    )
 
 
 def _marks(case: Case, opened: OpenInitialize, ended_at: datetime) -> frozenset[datetime]:

@@ -46,6 +46,8 @@ class Life:
     is_active: bool = False
     is_occupied: bool = False
     """An ``initialize`` has succeeded, and no stop returned since."""
+    called_position: int = -1
+    """Where the initialize was called whose list it has."""
     is_failing: bool = False
     """Its store failed while a new list was taken over: it stops by itself, unseen."""
     ended_by: Literal["crash", "stop"] | None = None

@@ -148,12 +148,13 @@ class TakeOver(msgspec.Struct, frozen=True):
     """How a new list meets what was known of one task.
 
     ``marks`` are the moments before the minutes in which a first coming may have taken place: that
-    of the call and that of the return.
+    of the call and that of the return. ``is_claimed``: a failing store may hold a claim of it.
     """
 
     facts: TaskFacts | None
     marks: frozenset[datetime]
     is_running: bool
+    is_claimed: bool
     edition: Edition
 
     def apply(self, worlds: Iterable[World]) -> Worlds:
@@ -190,7 +191,7 @@ class TakeOver(msgspec.Struct, frozen=True):
         """The history is forgotten; of an interrupted or a running task perhaps not all of it."""
         for new in self._begin(facts):
             yield new
-            if world.is_orphan:
+            if world.is_orphan or self.is_claimed:
                 yield msgspec.structs.replace(new, is_orphan=True)
         if self.is_running:
             yield from self._change(world, facts)
