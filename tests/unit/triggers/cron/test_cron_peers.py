@@ -86,6 +86,14 @@ def test_dates_that_no_year_has_are_refused_when_parsed_and_not_when_asked() -> 
         late.get_next(datetime)
 
 
+def test_seven_is_no_weekday_but_for_cronsim_and_croniter_it_is_sunday() -> None:
+    start = datetime(2026, 5, 1, tzinfo=UTC)
+    with pytest.raises(InvalidCronExpressionError):
+        parse_cron("0 0 * * 7")
+    assert next(of_cronsim("0 0 * * 7", start)).isoweekday() == 7
+    assert next(of_croniter("0 0 * * 7", start)).isoweekday() == 7
+
+
 def test_a_step_restricts_a_day_field_but_not_for_cronsim() -> None:
     start = datetime(2026, 5, 1, tzinfo=UTC)
     text = "0 0 */2 * 1"

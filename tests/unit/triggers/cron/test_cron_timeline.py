@@ -191,6 +191,33 @@ def test_a_gap_at_the_same_time_every_year_is_passed_however_often(gap: Gap) -> 
     assert [at.year for at in found] == ([2029, 2035] if gap == "skip" else [2028, 2034])
 
 
+def test_a_gap_on_the_same_date_for_years_is_passed_in_one_search() -> None:
+    """Tehran skipped the first hour of 22 March from 2017 to 2019, and of 21 March in 2020."""
+    cron = parse_cron("30 0 22 3 *")
+    tehran = ZoneInfo("Asia/Tehran")
+    new_year = datetime(2017, 1, 1, tzinfo=UTC)
+    assert cron.next_after(new_year, tehran).year == 2020
+    shifted = cron.next_after(new_year, tehran, gap="shift")
+    assert shifted == datetime(2017, 3, 21, 21, tzinfo=UTC)
+    end_of_2019 = datetime(2019, 12, 31, tzinfo=UTC)
+    assert cron.previous_at(end_of_2019, tehran).year == 2016
+    assert cron.previous_at(end_of_2019, tehran, gap="shift").year == 2019
+
+
+@pytest.mark.clause("D-13")
+@pytest.mark.parametrize("text", ["30 1 25 10 *", "30 1 * * 0", "30 1 25 * *"])
+def test_a_second_showing_is_nearer_than_the_next_date(text: str) -> None:
+    cron = parse_cron(text)
+    london = ZoneInfo("Europe/London")
+    first = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    second = first + timedelta(hours=1)
+    assert cron.next_after(first, london) == second
+    assert cron.next_after(first + 10 * MINUTE, london) == second
+    assert cron.next_after(second, london) > second + timedelta(days=6)
+    assert cron.next_after(first, london, fold="first") > second + timedelta(days=6)
+    assert cron.previous_at(second - MINUTE, london) == first
+
+
 def test_two_times_that_a_shift_brings_together_are_one_occurrence() -> None:
     cron = parse_cron("30 1,2 * * *")
     london = ZoneInfo("Europe/London")
