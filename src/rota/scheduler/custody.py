@@ -5,6 +5,7 @@ it took effect, or when an instance dies. Then the store is read again, and it d
 """
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 
 from rota.events import TaskRunDiscarded, TaskSkipped
 from rota.scheduler.agenda import Agenda, Task
@@ -28,10 +29,33 @@ class Custody:
         self._doubtful: dict[str, Task] = {}
         self._living: frozenset[str] = frozenset()
         self._is_census_due = False
+        self._run_elsewhere: dict[str, Task] = {}
+        self._watched_since: datetime | None = None
 
     def doubt(self, tasks: Iterable[Task]) -> None:
         """Do not trust what is remembered of these; read them before deciding anything."""
         self._doubtful.update((task.state.name, task) for task in tasks)
+
+    def watch(self, task: Task, now: datetime) -> None:
+        """Another instance runs this task: be told nothing of its end, but ask again soon."""
+        self._run_elsewhere[task.state.name] = task
+        self._watched_since = self._watched_since or now
+
+    def next_look_at(self, every: timedelta) -> datetime | None:
+        """When to ask what became of the tasks that run elsewhere; None when there are none."""
+        return None if self._watched_since is None else self._watched_since + every
+
+    def look_elsewhere(self, now: datetime, every: timedelta) -> None:
+        """Doubt what is believed to run elsewhere, unless it was asked for a short while ago.
+
+        An instance may live and yet do nothing, for its process is suspended or its loop blocked.
+        What it has ended must not wait for it.
+        """
+        since = self._watched_since
+        if since is not None and not since <= now < since + every:
+            self.doubt(self._run_elsewhere.values())
+            self._run_elsewhere.clear()
+            self._watched_since = None
 
     def see_living(self, living: frozenset[str]) -> None:
         """Take note of who is alive; when somebody came or went, everything is looked at anew."""

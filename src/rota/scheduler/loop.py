@@ -114,12 +114,18 @@ class TaskLoop:
         elif self._outage.until is not None:
             self._rested_until = self._outage.until
         else:
-            self._rested_until = self._agenda.next_look_at
+            self._rested_until = self._next_look_at()
         await self._alarm.rest_until(self._rested_until)
+
+    def _next_look_at(self) -> datetime | None:
+        ahead = self._agenda.next_look_at
+        elsewhere = self._custody.next_look_at(self._settings.peers_checked_every)
+        return min((it for it in (ahead, elsewhere) if it is not None), default=None)
 
     async def _take_turn(self, now: datetime) -> None:
         self._tell_delay(now)
         self._agenda.advance(now)
+        self._custody.look_elsewhere(now, self._settings.peers_checked_every)
         looked_at, started = 0, 0
         while True:
             await self._custody.catch_up()
@@ -143,6 +149,8 @@ class TaskLoop:
             start = _decide(task, now)
             if start is not None:
                 claims.append(Claim(task, start))
+            elif task.state.running:
+                self._custody.watch(task, now)
         return claims, looked_at
 
     def _room(self) -> int:
