@@ -1,5 +1,6 @@
 """Starts replicas of a scheduler on one SQLite file, kills them, and gathers what they did."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -15,7 +16,9 @@ from tests.process.programs.history import read_history
 from tests.process.programs.replica import Orders, TaskOrder
 from tests.process.programs.scaled_clock import ScaledClock
 
+from rota import open_store
 from rota.clock.system import monotonic
+from rota.scheduler.ledger import StoredTask, TaskLedger
 from rota.testing.trace import (
     Crashed,
     Entry,
@@ -152,10 +155,20 @@ class Fleet:
     def wait_until(self, instant: datetime) -> None:
         wait_for(lambda: self.clock.now() >= instant, f"{instant}")
 
+    def list_stored_running(self) -> set[str]:
+        """The tasks that the store holds as running, whether or not they are."""
+        return asyncio.run(_read_running(self.store))
+
     def traces(self) -> list[list[Entry]]:
         """What each did; one observer more, who saw the present moment."""
         observer: list[Entry] = [Observed(at=self.clock.now(), instance="observer")]
         return [*(replica.trace for replica in self.replicas), observer]
+
+
+async def _read_running(path: Path) -> set[str]:
+    async with await open_store(f"sqlite:///{path}") as store:
+        found = [it async for it in TaskLedger(store).scan({})]
+    return {it.name for it in found if isinstance(it, StoredTask) and it.state.running}
 
 
 @contextmanager

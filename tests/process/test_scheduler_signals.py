@@ -9,8 +9,6 @@ import pytest
 from tests.process.fleet import PATIENCE, Fleet, Replica, gathered_fleet, wait_for
 from tests.process.programs.replica import TaskOrder
 
-from rota import open_store
-from rota.scheduler.ledger import StoredTask, TaskLedger
 from rota.testing.trace import RunStarted, RunSucceeded, StopReturned, check_replicas
 
 pytestmark = pytest.mark.process
@@ -33,15 +31,8 @@ def await_the_long_run(replica: Replica) -> None:
     wait_for(lambda: replica.running == {"long"}, "the long run alone")
 
 
-async def list_running(fleet: Fleet) -> set[str]:
-    """The tasks that the store holds as running."""
-    async with await open_store(f"sqlite:///{fleet.store}") as store:
-        found = [it async for it in TaskLedger(store).scan({})]
-    return {it.name for it in found if isinstance(it, StoredTask) and it.state.running}
-
-
 @pytest.mark.clause("D-51", "D-64")
-async def test_what_ctrl_c_interrupted_is_restarted_by_the_next_instance(fleet: Fleet) -> None:
+def test_what_ctrl_c_interrupted_is_restarted_by_the_next_instance(fleet: Fleet) -> None:
     first = fleet.start()
     await_the_long_run(first)
     first.send(signal.SIGINT)
@@ -49,14 +40,14 @@ async def test_what_ctrl_c_interrupted_is_restarted_by_the_next_instance(fleet: 
     assert first.errors.rstrip().endswith("KeyboardInterrupt")
     assert "never" not in first.errors  # retrieved, awaited: nothing is left lying about
     assert "destroyed" not in first.errors
-    assert "long" in await list_running(fleet)
+    assert "long" in fleet.list_stored_running()
     second = fleet.start()
     wait_for(lambda: "long" in second.running, "the restart of the long run")
     second.stop()
-    assert await list_running(fleet) == set()
+    assert fleet.list_stored_running() == set()
 
 
-async def test_a_program_that_stops_on_sigterm_leaves_nothing_to_restart(fleet: Fleet) -> None:
+def test_a_program_that_stops_on_sigterm_leaves_nothing_to_restart(fleet: Fleet) -> None:
     first = fleet.start()
     await_the_long_run(first)
     first.stop()
@@ -64,7 +55,7 @@ async def test_a_program_that_stops_on_sigterm_leaves_nothing_to_restart(fleet: 
     assert isinstance(end, RunSucceeded)
     assert end.name == "long"
     assert isinstance(stopped, StopReturned)
-    assert await list_running(fleet) == set()
+    assert fleet.list_stored_running() == set()
     second = fleet.start()
     second.await_work()
     wait_for(lambda: any(isinstance(it, RunStarted) for it in second.history), "the next run")

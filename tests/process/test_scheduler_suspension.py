@@ -3,13 +3,12 @@
 import signal
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.process.fleet import PATIENCE, Replica, gathered_fleet, wait_for
+from tests.process.fleet import PATIENCE, Fleet, Replica, gathered_fleet, wait_for
 from tests.process.programs.replica import TaskOrder
 
 from rota.clock.system import monotonic
@@ -50,25 +49,25 @@ def is_free(store: Path) -> bool:
     return True
 
 
-def suspend(replica: Replica, is_right: Callable[[], bool]) -> datetime:
-    """Suspend the process at a moment that is right; says when, by the scaled clock.
+def suspend(fleet: Fleet, replica: Replica, running: set[str]) -> datetime:
+    """Suspend the process while it runs just these; says when, by the scaled clock.
 
-    One that is caught while it writes to the store is let go and tried again: whoever holds the
-    lock of the file holds up everybody, which is another story.
+    One that is caught in the act of claiming or settling keeps its tasks, and one that is caught
+    while it holds the lock of the file holds up everybody. Such a one is let go and tried again.
     """
 
     def try_once() -> bool:
-        if not is_right():
+        if replica.running != running:
             return False
         replica.send(signal.SIGSTOP)
         wait_for(lambda: is_suspended(replica), "the suspension")
-        if is_right() and is_free(Path(replica.orders.store)):
+        if is_free(fleet.store) and replica.running == fleet.list_stored_running() == running:
             return True
         replica.send(signal.SIGCONT)
         return False
 
     wait_for(try_once, "a moment that is right")
-    return replica.orders.clock.now()
+    return fleet.clock.now()
 
 
 def resume(replica: Replica) -> datetime:
@@ -90,7 +89,7 @@ def test_a_process_that_was_suspended_catches_up_once(tmp_path: Path) -> None:
     with gathered_fleet(tmp_path, BRIEF) as fleet:
         replica = fleet.start_and_await(1)[0]
         wait_for(lambda: has_started_all(replica, fleet.clock.epoch, 1), "the first run")
-        slept_at = suspend(replica, lambda: not replica.running)
+        slept_at = suspend(fleet, replica, set())
         fleet.wait_until(slept_at + ASLEEP_FOR)
         woken_at, resumed = resume(replica), monotonic()
         wait_for(lambda: has_started_all(replica, woken_at, 1), "the catch-up", NOTICED_WITHIN)
@@ -120,7 +119,7 @@ def test_a_suspended_process_keeps_its_run_and_repeats_nothing_its_peer_did(
         wait_for(lambda: "long" in sleeper.running | peer.running, "the long run")
         if "long" in peer.running:
             sleeper, peer = peer, sleeper
-        slept_at = suspend(sleeper, lambda: sleeper.running == {"long"})
+        slept_at = suspend(fleet, sleeper, {"long"})
         fleet.wait_until(slept_at + ASLEEP_FOR)
         wait_for(lambda: has_started_all(peer, slept_at, 2), "the peer's work")
         assert sleeper.running == {"long"}
