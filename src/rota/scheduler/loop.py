@@ -59,7 +59,7 @@ class TaskLoop:
     def __init__(
         self, surroundings: Surroundings, identifier: str, agenda: Agenda, custody: Custody
     ) -> None:
-        self.runs = Runs(surroundings, self._take_result)
+        self.runs = Runs(surroundings, self._take_result, self._take_back)
         self.turn = asyncio.Lock()
         self._clock = surroundings.clock
         self._journal = surroundings.journal
@@ -75,7 +75,7 @@ class TaskLoop:
 
     def request_stop(self) -> None:
         """Start nothing more; ``run`` returns when what is running has ended and is written."""
-        self._is_stopping = True
+        self._is_stopping = self.runs.is_stopping = True
         self.wake()
 
     def wake(self) -> None:
@@ -194,14 +194,18 @@ class TaskLoop:
         for (task, start), state, is_written in zip(claims, states, written, strict=False):
             if not is_written:
                 self._custody.doubt([task])
-            elif self._is_stopping:  # hand the claim back as if it had never been made
-                self._custody.unsaved[task.state.name] = task
+            elif self._is_stopping:
+                self._take_back(task)
             else:
-                task.state = state
                 task.is_interrupted = task.is_requested = False
-                self.runs.begin(task, start)
+                self.runs.begin(task, start, state)
                 started += 1
         return started
+
+    def _take_back(self, task: Task) -> None:
+        """Stop came between the claim and the start: undo the claim as if it had not been made."""
+        self._custody.unsaved[task.state.name] = task
+        self.wake()
 
     def _take_result(self, run: Run) -> None:
         """A run has ended: what follows from it is known at once, and written in the next turn."""

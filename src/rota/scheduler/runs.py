@@ -13,6 +13,7 @@ from rota.events import TaskRetryPreempted, TaskRetryStarted, TaskRunStarted
 from rota.scheduler.agenda import Task
 from rota.scheduler.surroundings import Surroundings
 from rota.scheduler.tasks.evaluate import Start, StartReason
+from rota.scheduler.tasks.state import TaskState, reconfigure
 
 RUN_PREFIX = "rota task "
 
@@ -26,13 +27,24 @@ class Run(NamedTuple):
 
 
 class Runs:
-    """Starts callbacks and reports how each ended to ``on_end``."""
+    """Starts callbacks and reports how each ended to ``on_end``.
 
-    def __init__(self, surroundings: Surroundings, on_end: Callable[[Run], None]) -> None:
+    Once ``is_stopping`` no callback is invoked any more; ``on_return`` is given the tasks whose
+    runs had been decided, but not begun.
+    """
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        on_end: Callable[[Run], None],
+        on_return: Callable[[Task], None],
+    ) -> None:
+        self.is_stopping = False
         self._clock = surroundings.clock
         self._journal = surroundings.journal
         self._timeout: timedelta | None = surroundings.settings.run_timeout
         self._on_end = on_end
+        self._on_return = on_return
         self._under_way: dict[asyncio.Task[None], Task] = {}
 
     def __len__(self) -> int:
@@ -46,13 +58,29 @@ class Runs:
         """The tasks that run now, by name; also those that are registered no more."""
         return {task.state.name: task for task in self._under_way.values()}
 
-    def begin(self, task: Task, start: Start) -> None:
+    def begin(self, task: Task, start: Start, claimed: TaskState) -> None:
         """Invoke the callback soon; the task is held until it has ended."""
+        before, task.state = task.state, claimed
         task.is_held = True
         host = asyncio.current_task()
-        run = asyncio.create_task(self._run(task, start, host), name=RUN_PREFIX + task.state.name)
+        run = asyncio.create_task(
+            self._run_unless_stopping(task, start, before, host),
+            name=RUN_PREFIX + task.state.name,
+        )
         self._under_way[run] = task
         run.add_done_callback(self._forget)
+
+    async def _run_unless_stopping(
+        self, task: Task, start: Start, before: TaskState, host: asyncio.Task[Any] | None
+    ) -> None:
+        if not self.is_stopping:
+            await self._run(task, start, host)
+            return
+        now = task.state
+        task.state = reconfigure(before, now.cron_expression, now.retry_delay_ms)
+        task.is_held = False
+        self._forget(asyncio.current_task())
+        self._on_return(task)
 
     async def _run(self, task: Task, start: Start, host: asyncio.Task[Any] | None) -> None:
         started_at = self._clock.now()

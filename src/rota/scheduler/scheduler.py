@@ -132,7 +132,7 @@ class Scheduler:
         if self._stopping is None:
             if self._state in {SchedulerState.UNINITIALIZED, SchedulerState.STOPPED}:
                 return
-            self._stopping = asyncio.create_task(self._stop(), name="rota stop")
+            self._stopping = self._begin_stop()
         await asyncio.shield(self._stopping)
 
     async def plan(self, registrations: Sequence[Registration]) -> Plan:
@@ -194,7 +194,7 @@ class Scheduler:
             intake = await session.take_in(accepted)
         except BaseException as error:
             self.events.tell(SchedulerInitializationFailed(error=describe_error(error)))
-            self._stopping = self._stopping or asyncio.create_task(self._stop(), name="rota stop")
+            self._stopping = self._stopping or self._begin_stop()
             raise
         report_intake(self._surroundings, intake, session.identifier)
         if self._stopping is None:
@@ -220,8 +220,16 @@ class Scheduler:
                 RuntimeError(f"it was called from inside {name!r}, for which it would wait")
             )
 
-    async def _stop(self) -> None:
+    def _begin_stop(self) -> asyncio.Task[None]:
+        """From this very moment nothing starts any more; the rest of stopping may take its time."""
         self.events.tell(SchedulerStopRequested())
+        if self._state is SchedulerState.RUNNING:
+            self._state = SchedulerState.STOPPING
+        if self._session is not None:
+            self._session.loop.request_stop()
+        return asyncio.create_task(self._stop(), name="rota stop")
+
+    async def _stop(self) -> None:
         try:
             if self._initializing is not None:
                 await asyncio.wait({self._initializing})
