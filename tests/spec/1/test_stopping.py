@@ -8,7 +8,7 @@ from tests.spec.stage import SpyStore, Stage, at, minutes, seconds, state_of
 
 from rota import SchedulerPolicy
 from rota.errors import StopSchedulerError, StoreUnavailableError
-from rota.events import Event, StoreFailed, StoreRecovered, TaskRunFailed
+from rota.events import Event, PollStarted, StoreFailed, StoreRecovered, TaskRunFailed
 from rota.scheduler import SchedulerState
 from rota.testing import seed_tasks
 
@@ -82,6 +82,28 @@ async def test_a_claim_that_was_under_way_when_stop_came_is_handed_back(stage: S
     await stage.scheduler().initialize(registrations)
     await stage.clock.advance(HOUR)
     assert len(stage.starts) == 1
+
+
+@pytest.mark.clause("D-23", "D-60")
+async def test_a_stop_between_a_claim_and_its_start_lets_nothing_start(quick: Stage) -> None:
+    scheduler = quick.scheduler()
+    registrations = [quick.task("a"), quick.task("b")]
+
+    def stop_soon(event: Event) -> None:
+        if isinstance(event, PollStarted):
+            asking.append(asyncio.create_task(scheduler.stop()))
+
+    asking: list[asyncio.Task[None]] = []
+    await scheduler.initialize(registrations)
+    scheduler.events.subscribe(stop_soon)
+    await quick.clock.advance(minutes(5))
+    assert len(asking) == 1
+    names = quick.names()
+    assert "TaskRunStarted" not in names[names.index("SchedulerStopRequested") :]
+    for name in "ab":
+        record = await quick.record(name)
+        assert record["running"] is False
+        assert ("lastAttemptAt" in record) == bool(quick.started(name))
 
 
 @pytest.mark.clause("D-56", "P-8")
