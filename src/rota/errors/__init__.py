@@ -7,6 +7,9 @@ RotaError
       InvalidRecurrenceRuleError
     ClockUseError
     FieldParseError
+    InvalidCursorError
+    InvalidJobError
+      UnknownDependencyError
     InvalidStoreUrlError
     InvalidZoneError
     RegistrationsNotArrayError
@@ -18,11 +21,17 @@ RotaError
   NotFoundError       nothing has that name
     TaskNotRegisteredError
   ConflictError       the world moved on; read again
+    DependenciesFixedError
+    DependencyCycleError
+    HasDependentsError
+    IllegalMoveError
+    JobEndedError
     SchedulerAlreadyActiveError
     StaleVersionError
     TaskListMismatchError
   RefusedError        a limit or a gate said no
   StoreError          the store is at fault
+    DamagedJobError
     SchemaOutdatedError
     StoreClosedError
     StoreDamagedError
@@ -49,6 +58,17 @@ from rota.errors.groups import (
     RefusedError,
     RotaError,
     StoreError,
+)
+from rota.errors.jobs import (
+    DamagedJobError,
+    DependenciesFixedError,
+    DependencyCycleError,
+    HasDependentsError,
+    IllegalMoveError,
+    InvalidCursorError,
+    InvalidJobError,
+    JobEndedError,
+    UnknownDependencyError,
 )
 from rota.errors.scheduler import (
     CronExpressionInvalidError,
@@ -93,15 +113,23 @@ __all__ = [
     "ConflictError",
     "CronCalculationError",
     "CronExpressionInvalidError",
+    "DamagedJobError",
     "DeadlockError",
+    "DependenciesFixedError",
+    "DependencyCycleError",
     "FieldParseError",
+    "HasDependentsError",
+    "IllegalMoveError",
     "InvalidCronExpressionError",
+    "InvalidCursorError",
     "InvalidInputError",
+    "InvalidJobError",
     "InvalidRecurrenceRuleError",
     "InvalidRegistrationError",
     "InvalidStoreUrlError",
     "InvalidTriggerError",
     "InvalidZoneError",
+    "JobEndedError",
     "NegativeRetryDelayError",
     "NoOccurrenceError",
     "NotFoundError",
@@ -127,4 +155,5 @@ __all__ = [
     "TaskMissingFieldError",
     "TaskNotRegisteredError",
     "TaskTryDeserializeError",
+    "UnknownDependencyError",
 ]

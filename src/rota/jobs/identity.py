@@ -1,0 +1,60 @@
+"""The ids of jobs: UUIDs of version 7, which sort by the time they were made."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+
+from rota.errors import InvalidInputError
+from rota.jobs.record import JobId
+from rota.triggers.zone import to_utc
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_RANDOM_MASK = (1 << 62) - 1
+_COUNTING_ROOM = 1 << 61
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def make_job_id(now: datetime, random_bits: int) -> JobId:
+    """An id that sorts after all that were made a microsecond or more before ``now``.
+
+    Of ``random_bits``, which the caller draws, the lowest 62 are used.
+    """
+    elapsed = (to_utc(now, "now") - _EPOCH) // _MICROSECOND
+    if elapsed < 0:
+        raise InvalidInputError(
+            f"now must not be before 1970, got {now.isoformat()}",
+            {"field": "now", "value": now.isoformat()},
+        )
+    return _assemble(elapsed, random_bits)
+
+
+def make_job_ids(now: datetime, random_bits: int, count: int) -> list[JobId]:
+    """So many ids of one moment, ascending: what is handed in together keeps its order."""
+    base = random_bits % _COUNTING_ROOM
+    return [make_job_id(now, base + step) for step in range(count)]
+
+
+def derive_job_id(parent_id: JobId, occurrence_at: datetime) -> JobId:
+    """The id of the job that follows ``parent_id`` in its series; always the same one.
+
+    Whoever ends the parent, and however often it is tried, there can only be one successor.
+    """
+    digest = sha256(f"{parent_id}|{occurrence_at.isoformat()}".encode()).digest()
+    elapsed = max((occurrence_at - _EPOCH) // _MICROSECOND, 0)
+    return _assemble(elapsed, int.from_bytes(digest[:8]))
+
+
+def normalize_job_id(text: str) -> JobId | None:
+    """The UUID that ``text`` writes, in lower case; None when it writes none."""
+    lowered = text.lower()
+    return lowered if text.isascii() and _UUID.fullmatch(lowered) else None
+
+
+def _assemble(elapsed: int, random_bits: int) -> JobId:
+    """Milliseconds, then the fraction that is left in twelve bits, then chance."""
+    milliseconds, rest = divmod(elapsed, 1000)
+    number = milliseconds << 80 | 0x7 << 76 | (rest * 4096 // 1000) << 64
+    number |= 0b10 << 62 | random_bits & _RANDOM_MASK
+    digits = f"{number:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -1,0 +1,133 @@
+"""When a job that recurs occurs next."""
+
+from datetime import datetime, timedelta
+from functools import lru_cache
+from hashlib import sha256
+
+import msgspec
+
+from rota.errors import RotaError
+from rota.jobs.codec import format_instant
+from rota.jobs.record import Recurrence
+from rota.triggers.cron import CronTrigger
+from rota.triggers.cron.every import EVERY, Every
+from rota.triggers.interval import Interval
+from rota.triggers.parse import parse_cron
+from rota.triggers.protocol import Trigger
+from rota.triggers.rrule import parse_rrule
+from rota.triggers.zone import load_zone
+
+MISSED_LIMIT = 1_000
+"""So many missed occurrences are counted, where no ``count`` depends on the number."""
+
+_INSTANT_BEFORE = timedelta(microseconds=1)
+_LONGEST_KEY_TEXT = 200
+_KEPT_TRIGGERS = 1_024
+
+
+class NextOccurrence(msgspec.Struct, frozen=True, gc=False):
+    """Where a series goes on: when, how many were passed over, and what is left of it."""
+
+    at: datetime
+    missed_count: int
+    recurrence: Recurrence
+
+
+class SeriesEnd(msgspec.Struct, frozen=True, gc=False):
+    """The series does not go on, and why."""
+
+    reason: str
+
+
+def make_trigger(recurrence: Recurrence) -> Trigger:
+    """The trigger that the recurrence writes, bound to its zone and start.
+
+    Raises what the parsers raise. ``until`` and ``count`` are not its business.
+    """
+    return _make_trigger(msgspec.structs.replace(recurrence, until=None, count=None))
+
+
+@lru_cache(maxsize=_KEPT_TRIGGERS)
+def _make_trigger(recurrence: Recurrence) -> Trigger:
+    zone = load_zone(recurrence.zone)
+    gap, fold = recurrence.gap, recurrence.fold
+    if recurrence.rrule is not None:
+        return parse_rrule(
+            recurrence.rrule,
+            zone=zone,
+            start=recurrence.start,
+            gap=gap or "shift",
+            fold=fold or "first",
+        )
+    text = recurrence.cron if recurrence.interval is None else f"{EVERY} {recurrence.interval}"
+    cron = parse_cron(text or "", dialect="extended")
+    if isinstance(cron, Every):
+        return Interval(cron.period, recurrence.start)
+    return CronTrigger(cron, zone, gap or "skip", fold or "both")
+
+
+def first_occurrence(recurrence: Recurrence) -> datetime | None:
+    """The first occurrence at or after the start; None when there is none up to ``until``."""
+    at = make_trigger(recurrence).next_after(recurrence.start - _INSTANT_BEFORE)
+    if at is None or (recurrence.until is not None and at > recurrence.until):
+        return None
+    return at
+
+
+def next_occurrence(
+    recurrence: Recurrence, occurrence_at: datetime, now: datetime
+) -> NextOccurrence | SeriesEnd:
+    """What follows the occurrence at ``occurrence_at`` when its job ends at ``now``.
+
+    It is the first strictly after that occurrence. Where that is past already it is the first
+    after now instead: what was missed is not made up for, but it counts. A series that cannot be
+    computed, for example because its zone is not known here, ends with the reason.
+    """
+    try:
+        trigger = make_trigger(recurrence)
+        at = trigger.next_after(occurrence_at)
+        missed_count = 0
+        if at is not None and at < now:
+            limit = MISSED_LIMIT if recurrence.count is None else recurrence.count
+            missed_count = _count_between(trigger, occurrence_at, now, limit)
+            at = trigger.next_after(now)
+    except RotaError as error:
+        return SeriesEnd(f"its next occurrence cannot be computed: {error.message}")
+    return _within_limits(recurrence, at, missed_count)
+
+
+def occurrence_key(kind: str, recurrence: Recurrence, at: datetime) -> str:
+    """The name of one occurrence among all of its kind: two jobs with the same one are one.
+
+    It is ``kind:text:instant``; a text too long for an index is replaced by its digest.
+    """
+    text = recurrence.text
+    if len(text) > _LONGEST_KEY_TEXT:
+        text = sha256(text.encode()).hexdigest()
+    return f"{kind}:{text}:{format_instant(at)}"
+
+
+def _within_limits(
+    recurrence: Recurrence, at: datetime | None, missed_count: int
+) -> NextOccurrence | SeriesEnd:
+    left = None if recurrence.count is None else recurrence.count - 1 - missed_count
+    if left is not None and left <= 0:
+        return SeriesEnd("it has occurred as often as its count says")
+    if at is None:
+        return SeriesEnd("its rule has no further occurrence")
+    if recurrence.until is not None and at > recurrence.until:
+        return SeriesEnd("its next occurrence would be after its until")
+    return NextOccurrence(at, missed_count, msgspec.structs.replace(recurrence, count=left))
+
+
+def _count_between(trigger: Trigger, after: datetime, upto: datetime, limit: int) -> int:
+    """How many occurrences lie in ``(after, upto]``; at most ``limit`` are counted."""
+    if isinstance(trigger, Interval):
+        steps = [(at - trigger.anchor) // trigger.every for at in (after, upto)]
+        return min(steps[1] - steps[0], limit)
+    count = 0
+    at = trigger.next_after(after)
+    while at is not None and at <= upto and count < limit:
+        count += 1
+        at = trigger.next_after(at)
+    return count

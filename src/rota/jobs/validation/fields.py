@@ -1,0 +1,117 @@
+"""Single fields of a job: the value as it is kept, or InvalidJobError with field and reason."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+from rota.errors import InvalidInputError, InvalidJobError
+from rota.jobs.codec import parse_instant
+from rota.jobs.identity import normalize_job_id
+from rota.jobs.record import HIGHEST_PRIORITY, JobId
+from rota.triggers.zone import to_utc
+
+LONGEST_NAME = 255
+MAX_DEPENDENCIES = 50
+
+_QUEUE = re.compile(r"[a-zA-Z0-9_]{1,64}")
+_WORD = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+Value = TypeVar("Value")
+
+
+def require(kind: type[Value], value: object, field: str, article_and_type: str) -> Value:
+    """The value, if it is of that type; a boolean is no number."""
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise InvalidJobError(field, f"must be {article_and_type}, got {type_name(value)}")
+    return value
+
+
+def read_name(value: object, field: str = "name") -> str:
+    """1 to 255 characters of printable text; characters are code points."""
+    name = require(str, value, field, "a text")
+    if not 1 <= len(name) <= LONGEST_NAME:
+        raise InvalidJobError(field, f"must have 1 to {LONGEST_NAME} characters, got {len(name)}")
+    if _UNPRINTABLE.search(name):
+        raise InvalidJobError(field, "must not hold control characters")
+    return name
+
+
+def read_queue(value: object) -> str:
+    queue = require(str, value, "queue", "a text")
+    if not _QUEUE.fullmatch(queue):
+        raise InvalidJobError("queue", "must be 1 to 64 of the characters a-z, A-Z, 0-9 and _")
+    return queue
+
+
+def read_word(value: object, field: str) -> str:
+    """A kind or a tenant: a word that is safe wherever it is written."""
+    word = require(str, value, field, "a text")
+    if not _WORD.fullmatch(word):
+        raise InvalidJobError(
+            field, "must be 1 to 200 of the characters a-z, A-Z, 0-9, _, ., : and -"
+        )
+    return word
+
+
+def read_number(value: object, field: str, lowest: int, highest: int) -> int:
+    number = require(int, value, field, "an integer")
+    if not lowest <= number <= highest:
+        raise InvalidJobError(field, f"must be from {lowest} to {highest}, got {short(number)}")
+    return number
+
+
+def read_priority(value: object) -> int:
+    return read_number(value, "priority", 1, HIGHEST_PRIORITY)
+
+
+def read_flag(value: object, field: str) -> bool:
+    return require(bool, value, field, "true or false")
+
+
+def read_instant(value: object, field: str) -> datetime:
+    """An aware datetime, or ISO 8601 text with an offset; in UTC."""
+    try:
+        if isinstance(value, str):
+            return parse_instant(value, field)
+        return to_utc(require(datetime, value, field, "an instant"), field)
+    except InvalidJobError:
+        raise
+    except OverflowError as error:
+        raise InvalidJobError(field, "must be an instant of the calendar") from error
+    except InvalidInputError as error:
+        reason = "must be an instant with an offset from UTC, such as 2026-05-01T12:00:00Z"
+        raise InvalidJobError(field, reason) from error
+
+
+def read_dependencies(value: object) -> tuple[JobId, ...]:
+    """Up to 50 different UUIDs."""
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise InvalidJobError("dependencies", f"must be a list, got {type_name(value)}")
+    if len(value) > MAX_DEPENDENCIES:
+        raise InvalidJobError(
+            "dependencies", f"must not be more than {MAX_DEPENDENCIES}, got {len(value)}"
+        )
+    ids = tuple(read_id(each, f"dependencies[{index}]") for index, each in enumerate(value))
+    if len(set(ids)) < len(ids):
+        raise InvalidJobError("dependencies", "must not name a job twice")
+    return ids
+
+
+def read_id(value: object, field: str) -> JobId:
+    text = str(value) if isinstance(value, UUID) else require(str, value, field, "a UUID")
+    job_id = normalize_job_id(text)
+    if job_id is None:
+        raise InvalidJobError(field, "must be a UUID, such as 01890a5d-ac96-774b-bcce-b302099a8057")
+    return job_id
+
+
+def type_name(value: Any) -> str:
+    return "nothing" if value is None else type(value).__name__
+
+
+def short(number: int) -> str:
+    """The number, unless it has so many digits that nobody wants to read, or print, them."""
+    return str(number) if number.bit_length() <= 64 else "a number of more than 64 bits"
