@@ -8,6 +8,7 @@ and UTC; the difference between the two is the offset.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cached_property
 
 from rota.triggers import zone as zones
 from rota.triggers.zone import Fold, Gap
@@ -47,7 +48,7 @@ CALENDAR_END = instant_seconds(datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC))
 """The first second that no rule reaches."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Frame:
     """``start_wall`` is DTSTART on the clock of the zone, ``start_at`` the same as an instant."""
 
@@ -56,6 +57,11 @@ class Frame:
     start_at: int
     gap: Gap
     fold: Fold
+
+    @cached_property
+    def _origin(self) -> datetime:
+        """A wall time of the zone to count from: to add is cheaper than to replace a zone."""
+        return _WALL_ORIGIN.replace(tzinfo=self.zone)
 
     @property
     def starts_in_gap(self) -> bool:
@@ -68,10 +74,11 @@ class Frame:
 
     def calm_offset(self, at: int) -> int | None:
         """The offset, where no transition is so near that it could reorder wall times."""
-        shown = as_instant(at).astimezone(self.zone)
-        offset = shown.utcoffset()
-        before, after = shown - zones.LONGEST_SHIFT, shown + zones.LONGEST_SHIFT
-        return _whole_seconds(offset) if before.utcoffset() == offset == after.utcoffset() else None
+        return _calm_offset(as_instant(at).astimezone(self.zone))
+
+    def calm_wall_offset(self, wall: int) -> int | None:
+        """The same for a wall time, which then happens exactly once."""
+        return _calm_offset(self._origin + timedelta(seconds=wall - DAY))
 
     def stretch_at(self, at: int) -> tuple[int, int]:
         """The offset, and an instant up to which it certainly stays the same."""
@@ -82,7 +89,7 @@ class Frame:
 
     def showings(self, wall: int) -> tuple[int, int]:
         """``wall`` by the offset before and after a transition near it: equal where it is calm."""
-        shown = as_wall(wall).replace(tzinfo=self.zone)
+        shown = self._origin + timedelta(seconds=wall - DAY)
         first, second = shown.utcoffset(), shown.replace(fold=1).utcoffset()
         return wall - _whole_seconds(first), wall - _whole_seconds(second)
 
@@ -98,6 +105,12 @@ class Frame:
         for change in zones.transitions_between(as_instant(start), as_instant(end), self.zone):
             at = instant_seconds(change.at)
             yield at, _whole_seconds(change.before), _whole_seconds(change.after)
+
+
+def _calm_offset(shown: datetime) -> int | None:
+    offset = shown.utcoffset()
+    before, after = shown - zones.LONGEST_SHIFT, shown + zones.LONGEST_SHIFT
+    return _whole_seconds(offset) if before.utcoffset() == offset == after.utcoffset() else None
 
 
 def _whole_seconds(offset: timedelta | None) -> int:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from rota.errors import InvalidRecurrenceRuleError
 from rota.triggers.rrule.parts import NthWeekday
@@ -28,8 +28,7 @@ _WEEKDAY = re.compile(r"([+-]?[0-9]{1,2})?(MO|TU|WE|TH|FR|SA|SU)", re.ASCII)
 _MOMENT = re.compile(r"([0-9]{8})(T[0-9]{6})?(Z)?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
+class Fragment(NamedTuple):
     """A half-open span of the text."""
 
     source: str
@@ -47,11 +46,12 @@ class Fragment:
             return self, None
         return Fragment(self.source, self.start, at), Fragment(self.source, at + 1, self.end)
 
-    def split(self, separator: str) -> Iterator["Fragment"]:
-        rest: Fragment | None = self
-        while rest is not None:
-            first, rest = rest.partition(separator)
-            yield first
+    def split(self, separator: str) -> list["Fragment"]:
+        found, start = [], self.start
+        for piece in self.text.split(separator):
+            found.append(Fragment(self.source, start, start + len(piece)))
+            start += len(piece) + 1
+        return found
 
     def refuse(self, part: str, reason: str) -> InvalidRecurrenceRuleError:
         """The error to raise: ``part`` is at fault, and stands here."""
@@ -182,7 +182,9 @@ def _read_list(
     fragment: Fragment, part: str, read: Callable[[Fragment], _Value]
 ) -> tuple[_Value, ...]:
     """The values between commas, ascending and each once; refused when there are too many."""
-    length = fragment.text.count(",") + 1
-    if length > MAX_LIST_LENGTH:
-        raise fragment.refuse(part, f"lists {length} values, more than {MAX_LIST_LENGTH}")
-    return tuple(sorted({read(item) for item in fragment.split(",")}))
+    if "," not in fragment.text:
+        return (read(fragment),)
+    items = fragment.split(",")
+    if len(items) > MAX_LIST_LENGTH:
+        raise fragment.refuse(part, f"lists {len(items)} values, more than {MAX_LIST_LENGTH}")
+    return tuple(sorted({read(item) for item in items}))

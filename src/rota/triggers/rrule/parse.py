@@ -35,6 +35,9 @@ MAX_DATES = 1_000
 
 Moment = date | datetime
 
+_GAPS: tuple[str, ...] = get_args(Gap)
+_FOLDS: tuple[str, ...] = get_args(Fold)
+
 
 def parse_rrule(
     text: str,
@@ -95,10 +98,10 @@ class _Lines:
 
     def read_dates(self, line: Property) -> list[Moment]:
         self._check_parameters(line)
-        count = line.value.text.count(",") + 1
-        if count > MAX_DATES:
-            raise line.value.refuse(line.name, f"names {count} dates, more than {MAX_DATES}")
-        return [_read_date(item, line.name) for item in line.value.split(",")]
+        items = line.value.split(",")
+        if len(items) > MAX_DATES:
+            raise line.value.refuse(line.name, f"names {len(items)} dates, more than {MAX_DATES}")
+        return [_read_date(item, line.name) for item in items]
 
     def _check_parameters(self, line: Property) -> None:
         for name, value in line.parameters:
@@ -163,9 +166,11 @@ def _read_date(fragment: Fragment, part: str) -> Moment:
 
 
 def _read_seconds(fragment: Fragment) -> tuple[int, ...]:
-    for item in fragment.split(","):
-        if item.text == "60":
-            raise item.refuse("BYSECOND", "must be between 0 and 59: no leap second is ever shown")
+    if "60" in fragment.text:
+        for item in fragment.split(","):
+            if item.text == "60":
+                reason = "must be between 0 and 59: no leap second is ever shown"
+                raise item.refuse("BYSECOND", reason)
     return read_numbers(fragment, "BYSECOND", 0, 59)
 
 
@@ -262,7 +267,7 @@ def _at_time(moment: Moment, of_day: time) -> datetime:
 def _check_choices(zone: tzinfo, gap: str, fold: str) -> None:
     if not isinstance(zone, tzinfo):
         raise InvalidInputError(f"zone must be a tzinfo, got {zone!r}", {"field": "zone"})
-    for field, value, allowed in (("gap", gap, get_args(Gap)), ("fold", fold, get_args(Fold))):
+    for field, value, allowed in (("gap", gap, _GAPS), ("fold", fold, _FOLDS)):
         if value not in allowed:
             raise InvalidInputError(
                 f"{field} must be one of {', '.join(allowed)}, got {value!r}",

@@ -52,10 +52,10 @@ class WallSearch:
                 wall = self._wall_from(at + offset + 1)
                 if wall is None:
                     return None
-                first, second = self._frame.showings(wall)
-                if first == second:
-                    return first
-                at = max(at, min(first, second) - LONGEST_SHIFT)
+                offset = self._frame.calm_wall_offset(wall)
+                if offset is not None:
+                    return wall - offset
+                at = max(at, min(self._frame.showings(wall)) - LONGEST_SHIFT)
             budget.spend(JUMP_STEPS)
             found = self._first_near_transition(at)
             if found is not None:

@@ -1,8 +1,10 @@
 """Where Rota and python-dateutil differ: each line of the table in the reference."""
 
+import calendar
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from unittest import mock
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -150,6 +152,25 @@ def test_an_hourly_rule_doubles_and_loses_hours_there() -> None:
     assert [f"{at:%H:%M}" for at in theirs] == ["23:30", "00:30", "02:30", "03:30"]
     found = ours.between(start - timedelta(seconds=1), start + timedelta(hours=9), limit=4)
     assert [f"{at:%H:%M}" for at in found] == ["23:30", "00:30", "01:30", "02:30"]
+
+
+def test_a_wall_time_in_a_gap_is_left_as_it_is_there() -> None:
+    start = datetime(2024, 3, 30, 1, 30, tzinfo=LONDON)
+    theirs = list(islice(iter(rrulestr("FREQ=DAILY", dtstart=start)), 2))[1]
+    assert theirs != theirs.astimezone(UTC).astimezone(LONDON).replace(fold=0)  # no clock shows it
+    assert f"{theirs:%d %H:%M}" == "31 01:30"
+    ours = parse_rrule("FREQ=DAILY", zone=LONDON, start=start).next_after(start)
+    assert ours is not None
+    assert f"{ours.astimezone(LONDON):%d %H:%M}" == "31 02:30"
+
+
+def test_a_rule_that_never_occurs_is_walked_to_the_end_of_the_calendar_there() -> None:
+    text = "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"
+    late = datetime.fromisoformat("9990-01-01T09:00")
+    with mock.patch("dateutil.rrule.calendar.monthrange", wraps=calendar.monthrange) as asked:
+        assert _theirs(text, late, 1) == []
+    assert asked.call_count > 9 * 12
+    assert _ours(text, WEDNESDAY, 1) == []
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,7 @@ def test_a_count_too_dear_to_find_is_given_up() -> None:
     )
     with (
         mock.patch("rota.triggers.rrule.budget.COUNT_STEPS", 5_000),
-        pytest.raises(NoOccurrenceError, match="INTERVAL=86399.* after 5000 steps"),
+        pytest.raises(NoOccurrenceError, match=r"INTERVAL=86399.* after 5000 steps"),
     ):
         rule.next_after(datetime(2024, 1, 1, tzinfo=UTC))
 

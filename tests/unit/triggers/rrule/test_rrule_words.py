@@ -77,9 +77,8 @@ START = datetime.fromisoformat("2024-03-14T09:00")  # a Thursday
             "Every month on Monday to Friday at 09:00, only the last of each month",
         ),
         (
-            "FREQ=MONTHLY;BYDAY=SA,SU;BYSETPOS=1,-2",
-            "Every month on Saturday and Sunday at 09:00, "
-             "only the 1st and the 2nd to last of each month",
+            "FREQ=MONTHLY;BYDAY=SU;BYSETPOS=1,-2",
+            "Every month on Sunday at 09:00, only the 1st and the 2nd to last of each month",
         ),
         ("FREQ=DAILY;COUNT=10", "Every day at 09:00, 10 times"),
         ("FREQ=DAILY;COUNT=1", "Every day at 09:00, once"),
