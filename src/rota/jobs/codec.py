@@ -21,7 +21,7 @@ _OPAQUE_FIELDS = frozenset({"payload"})
 
 def format_instant(instant: datetime) -> str:
     """An aware instant as ``2026-05-01T12:00:00.000000Z``, always of that length."""
-    return to_utc(instant).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return to_utc(instant).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def parse_instant(text: str, field: str = "instant") -> datetime:

@@ -1,10 +1,9 @@
 """JobRequest -> Job, or the reason why not."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from rota.errors import DependencyCycleError, InvalidJobError, UnknownDependencyError
@@ -21,29 +20,16 @@ from rota.jobs.validation.fields import (
     read_priority,
     read_queue,
     read_word,
+    type_name,
 )
 from rota.jobs.validation.payload import read_payload
 from rota.jobs.validation.policy import read_retry_policy
 from rota.jobs.validation.series import read_recurrence
 from rota.triggers.zone import to_utc
 
-_OWN_FIELDS = frozenset({"occurrence", "replaces"})
-REQUEST_FIELDS = tuple(name for name in JobRequest.__struct_fields__ if name not in _OWN_FIELDS)
+REQUEST_FIELDS = frozenset(JobRequest.__struct_fields__) - {"occurrence", "replaces"}
 """What a mapping may say; the others are for programs that make a JobRequest."""
 
-_DEFAULTS: dict[str, Any] = {
-    "kind": None,
-    "payload": {},
-    "priority": JobRequest(name="", queue="").priority,
-    "due_at": None,
-    "dependencies": (),
-    "retry_policy": None,
-    "idempotency_key": None,
-    "occurrence": None,
-    "recurrence": None,
-    "auto_remove": False,
-    "replaces": None,
-}
 _STATUS_AT_FIRST = {
     DependencyStatus.SATISFIED: JobStatus.READY,
     DependencyStatus.WAITING: JobStatus.PENDING,
@@ -65,30 +51,31 @@ def admit_job(
     dependencies must exist and decide the first status; without, a job that has any is PENDING
     until ``place_job`` has seen them.
     """
-    fields = _fields_of(request)
+    asked = request if isinstance(request, JobRequest) else _read_mapping(request)
     now = to_utc(now, "now")
-    name = read_name(fields["name"])
-    kind = name if fields["kind"] is None else read_word(fields["kind"], "kind")
+    name = read_name(asked.name)
     job = Job(
         id=read_id(job_id, "id"),
         tenant=read_word(tenant, "tenant"),
-        queue=read_queue(fields["queue"]),
+        queue=read_queue(asked.queue),
         name=name,
-        kind=kind,
-        payload=read_payload(fields["payload"]),
-        priority=read_priority(fields["priority"]),
-        due_at=now if fields["due_at"] is None else read_instant(fields["due_at"], "due_at"),
+        kind=name if asked.kind is None else read_word(asked.kind, "kind"),
+        payload=read_payload(asked.payload),
+        priority=read_priority(asked.priority),
+        due_at=now if asked.due_at is None else read_instant(asked.due_at, "due_at"),
         status=JobStatus.READY,
-        dependencies=read_dependencies(fields["dependencies"]),
-        retry_policy=read_retry_policy(fields["retry_policy"]),
-        idempotency_key=_read_optional_text(fields, "idempotency_key"),
-        occurrence=_read_optional_text(fields, "occurrence"),
-        auto_remove=read_flag(fields["auto_remove"], "auto_remove"),
-        replaces=None if fields["replaces"] is None else read_id(fields["replaces"], "replaces"),
+        dependencies=read_dependencies(asked.dependencies),
+        retry_policy=read_retry_policy(asked.retry_policy),
+        idempotency_key=_read_optional(asked.idempotency_key, "idempotency_key", read_name),
+        occurrence=_read_optional(asked.occurrence, "occurrence", read_name),
+        auto_remove=read_flag(asked.auto_remove, "auto_remove"),
+        replaces=_read_optional(asked.replaces, "replaces", read_id),
         created_at=now,
         updated_at=now,
     )
-    return place_job(_with_series(job, fields, now), dependency_statuses)
+    if asked.recurrence is not None:
+        job = _with_series(job, asked, now)
+    return place_job(job, dependency_statuses) if job.dependencies else job
 
 
 def place_job(
@@ -112,27 +99,23 @@ def place_job(
     return replace(job, status=_STATUS_AT_FIRST[readiness])
 
 
-def _fields_of(request: JobRequest | Mapping[str, Any]) -> dict[str, Any]:
-    if isinstance(request, JobRequest):
-        return msgspec.structs.asdict(request)
-    if not isinstance(request, Mapping):
-        raise InvalidJobError("job", "must be an object")
-    for name in request:
+def _read_mapping(fields: Mapping[str, Any]) -> JobRequest:
+    if not isinstance(fields, Mapping):
+        raise InvalidJobError("job", f"must be an object, got {type_name(fields)}")
+    for name in fields:
         if name not in REQUEST_FIELDS:
             raise InvalidJobError(str(name)[:40], "is not a field of a job")
     for name in ("name", "queue"):
-        if name not in request:
+        if name not in fields:
             raise InvalidJobError(name, "is missing")
-    return _DEFAULTS | dict(request)
+    return JobRequest(**fields)
 
 
-def _with_series(job: Job, fields: Mapping[str, Any], now: datetime) -> Job:
+def _with_series(job: Job, asked: JobRequest, now: datetime) -> Job:
     """In a series the first occurrence decides when; left to itself, the series is its own key."""
-    if fields["recurrence"] is None:
-        return job
-    if fields["due_at"] is not None:
+    if asked.due_at is not None:
         raise InvalidJobError("due_at", "cannot be given beside a recurrence, which says when")
-    recurrence, first_at = read_recurrence(fields["recurrence"], now)
+    recurrence, first_at = read_recurrence(asked.recurrence, now)
     return replace(
         job,
         due_at=first_at,
@@ -144,5 +127,5 @@ def _with_series(job: Job, fields: Mapping[str, Any], now: datetime) -> Job:
     )
 
 
-def _read_optional_text(fields: Mapping[str, Any], field: str) -> str | None:
-    return None if fields[field] is None else read_name(fields[field], field)
+def _read_optional(value: str | None, field: str, read: Callable[[object, str], str]) -> str | None:
+    return None if value is None else read(value, field)

@@ -88,6 +88,8 @@ def read_instant(value: object, field: str) -> datetime:
 
 def read_dependencies(value: object) -> tuple[JobId, ...]:
     """Up to 50 different UUIDs."""
+    if value == ():
+        return ()
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise InvalidJobError("dependencies", f"must be a list, got {type_name(value)}")
     if len(value) > MAX_DEPENDENCIES:

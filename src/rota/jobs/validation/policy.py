@@ -19,7 +19,7 @@ _DEFAULTS = RetryPolicy()
 
 def read_retry_policy(value: object) -> RetryPolicy:
     """What is left out takes its default before anything is compared; None is all defaults."""
-    if value is None:
+    if value is None or value == _DEFAULTS:
         return _DEFAULTS
     fields = _fields_of(value)
     base = read_number(
