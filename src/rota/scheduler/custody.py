@@ -60,7 +60,7 @@ class Custody:
     def see_living(self, living: frozenset[str]) -> None:
         """Take note of who is alive; when somebody came or went, everything is looked at anew."""
         if living != self._living:
-            self._is_census_due = bool(self._living)
+            self._is_census_due = self._is_census_due or bool(self._living)
             self._living = living
 
     def call_census(self) -> None:
@@ -69,28 +69,44 @@ class Custody:
 
     async def catch_up(self) -> None:
         """Read what is in doubt and believe the store."""
+        if self._doubtful:
+            await self._read_the_doubtful()
         if self._is_census_due:
             await self._take_census()
-        if self._doubtful:
-            tasks = list(self._doubtful.values())
-            found = await self._ledger.find(tasks)
-            if any(self._is_run_by_a_stranger(it) for it in found.values()):
-                self._living = await self._presence.find_living()
-            self._doubtful.clear()
-            for task in tasks:
-                self._adopt(task, found.get(task.state.name))
+
+    async def _read_the_doubtful(self) -> None:
+        tasks = list(self._doubtful.values())
+        found = await self._ledger.find(tasks)
+        if any(self._is_run_by_a_stranger(it) for it in found.values()):
+            self.see_living(await self._presence.find_living())
+        self._doubtful.clear()
+        for task in tasks:
+            self._adopt(task, found.get(task.state.name))
 
     async def _take_census(self) -> None:
-        """Somebody came or went: their tasks may need a new runner, or have a new configuration."""
-        self._living = await self._presence.find_living()
+        """Somebody came or went: their tasks may need a new runner, or have a new configuration.
+
+        Who is alive is asked after the tasks were read: whoever claims anything has announced
+        itself before. Whoever comes or goes in the meantime calls for another census.
+        """
+        self._is_census_due = False
+        try:
+            changed = await self._find_changed()
+            self._living = await self._presence.find_living()
+        except BaseException:
+            self._is_census_due = True
+            raise
+        for task, found in changed:
+            self._adopt(task, found)
+
+    async def _find_changed(self) -> list[tuple[Task, StoredTask | BrokenRecord | None]]:
         missing = dict(self._agenda.tasks)
+        changed: list[tuple[Task, StoredTask | BrokenRecord | None]] = []
         async for found in self._ledger.scan({}):
             task = missing.pop(found.name, None)
             if task is not None and (found.version != task.version or task.state.running):
-                self._adopt(task, found)
-        for task in missing.values():
-            self._adopt(task, None)
-        self._is_census_due = False
+                changed.append((task, found))
+        return changed + [(task, None) for task in missing.values()]
 
     def _adopt(self, task: Task, found: StoredTask | BrokenRecord | None) -> None:
         if not isinstance(found, StoredTask):
