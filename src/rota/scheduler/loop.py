@@ -163,7 +163,9 @@ class TaskLoop:
     async def _write(self, claims: Sequence[Claim]) -> int:
         """Claim and settle in one write, start what was claimed; says how many were started."""
         now = self._clock.now()
-        settled = list(self._custody.unsaved.values())
+        names = {claim.task.state.name for claim in claims}  # a claim carries the last result along
+        settled = [task for name, task in self._custody.unsaved.items() if name not in names]
+        ends = [task.state for task in settled]
         states = [
             # A clock that is set back meanwhile must not make the occurrence unanswered again.
             begin_attempt(
@@ -173,19 +175,21 @@ class TaskLoop:
         ]
         tasks = [claim.task for claim in claims] + settled
         try:
-            written = await self._ledger.save(tasks, states + [task.state for task in settled])
+            written = await self._ledger.save(tasks, states + ends)
         except BaseException:
             self._custody.doubt(tasks)  # it may or may not have taken effect
             raise
-        self._note_saved(settled, written[len(claims) :])
+        self._note_saved(settled, ends, written[len(claims) :])
         return self._start(claims, states, written)
 
-    def _note_saved(self, settled: Sequence[Task], written: Sequence[bool]) -> None:
-        for task, is_written in zip(settled, written, strict=True):
-            if is_written:
-                self._custody.unsaved.pop(task.state.name, None)
-            else:
+    def _note_saved(
+        self, settled: Sequence[Task], states: Sequence[TaskState], written: Sequence[bool]
+    ) -> None:
+        for task, state, is_written in zip(settled, states, written, strict=True):
+            if not is_written:
                 self._custody.doubt([task])
+            elif task.state is state:  # otherwise it has changed since, and must be written again
+                self._custody.unsaved.pop(state.name, None)
 
     def _start(
         self, claims: Sequence[Claim], states: Sequence[TaskState], written: Sequence[bool]
@@ -194,7 +198,9 @@ class TaskLoop:
         for (task, start), state, is_written in zip(claims, states, written, strict=False):
             if not is_written:
                 self._custody.doubt([task])
-            elif self._is_stopping:
+                continue
+            self._custody.unsaved.pop(state.name, None)
+            if self._is_stopping:
                 self._take_back(task)
             else:
                 task.is_interrupted = task.is_requested = False
@@ -233,15 +239,18 @@ class TaskLoop:
         """Nothing runs any more: bring the last results home, or say that it could not be done."""
         for tries_left in reversed(range(LAST_TRIES)):
             try:
-                async with self.turn:
-                    while self._custody.unsaved:
-                        await self._custody.catch_up()
-                        await self._write(())
+                await self._write_unsaved()
             except Exception as error:
                 if not tries_left:
                     raise StopSchedulerError(error) from error
             else:
                 return
+
+    async def _write_unsaved(self) -> None:
+        async with self.turn:
+            while self._custody.unsaved:
+                await self._custody.catch_up()
+                await self._write(())
 
     def _tell_delay(self, now: datetime) -> None:
         """Say so when the host slept, its clock was set, or the event loop was blocked."""
