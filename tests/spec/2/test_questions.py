@@ -13,6 +13,7 @@ from rota.errors import (
     TaskMissingFieldError,
     TaskNotRegisteredError,
 )
+from rota.scheduler import Plan
 from rota.scheduler.ledger import TASKS
 from rota.scheduler.tasks.reconcile import FieldChange
 from rota.stores.protocol import DocumentWrite
@@ -25,10 +26,8 @@ def stored(name: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "cronExpression": "0 9 * * *", "retryDelayMs": 60_000, **fields}
 
 
-@pytest.mark.clause("D-51", "D-58")
-async def test_a_plan_says_what_initialize_would_do_and_does_nothing(
-    stage: Stage, policy: SchedulerPolicy
-) -> None:
+async def make_plan(stage: Stage, policy: SchedulerPolicy) -> Plan:
+    """A plan in which everything occurs."""
     done = {"lastAttemptAt": at(9), "lastSuccessAt": at(9)}
     await seed_tasks(
         stage.store,
@@ -41,8 +40,7 @@ async def test_a_plan_says_what_initialize_would_do_and_does_nothing(
     )
     await stage.store.write_all([DocumentWrite(TASKS, "broken", None, b"{}")])
     before = await stage.documents()
-    spy = SpyStore(stage.store, stage.clock)
-    plan = await stage.scheduler(policy, store=spy).plan(
+    plan = await stage.scheduler(policy).plan(
         [
             stage.task("kept", "0 9 * * *", minutes(1)),
             stage.task("changed", "0 12 * * *", minutes(2)),
@@ -51,9 +49,17 @@ async def test_a_plan_says_what_initialize_would_do_and_does_nothing(
             stage.task("broken", "30 * * * *"),
         ]
     )
-    assert spy.write_count == 0
     assert await stage.documents() == before
+    return plan
+
+
+@pytest.mark.clause("D-51", "D-58")
+async def test_a_plan_says_what_initialize_would_do_and_does_nothing(
+    stage: Stage, policy: SchedulerPolicy
+) -> None:
+    plan = await make_plan(stage, policy)
     assert stage.events == []
+    assert await stage.set_aside() == []
     assert {task.name: task.standing for task in plan.tasks} == {
         "broken": "new",
         "changed": "changed",
@@ -68,6 +74,13 @@ async def test_a_plan_says_what_initialize_would_do_and_does_nothing(
     assert [task.name for task in plan.interrupted] == ["interrupted"]
     assert [task.name for task in plan.new] == ["broken", "new"]
     assert [task.name for task in plan.kept] == ["interrupted", "kept"]
+
+
+@pytest.mark.clause("D-51", "D-58")
+async def test_a_plan_shows_the_changes_and_the_next_occurrences_before_and_after(
+    stage: Stage, policy: SchedulerPolicy
+) -> None:
+    plan = await make_plan(stage, policy)
     (changed,), (removed,) = plan.changed, plan.removed
     assert changed.changes == (
         FieldChange("cronExpression", "0 9 * * *", "0 12 * * *"),
@@ -81,6 +94,14 @@ async def test_a_plan_says_what_initialize_would_do_and_does_nothing(
     (new,) = [task for task in plan.new if task.name == "new"]
     assert new.occurrences_before == ()
     assert new.occurrences_after == tuple(at(10, 30) + number * HOUR for number in range(5))
+
+
+@pytest.mark.clause("D-51")
+async def test_a_plan_writes_nothing(stage: Stage) -> None:
+    spy = SpyStore(stage.store, stage.clock)
+    await stage.scheduler(store=spy).plan([stage.task()])
+    assert spy.calls
+    assert spy.write_count == 0
 
 
 @pytest.mark.clause("D-51", "D-59")
