@@ -10,7 +10,7 @@ from tests.architecture.counting import classes, functions
 EMPTY_MODULE_NAMES = frozenset(
     {
         *("base", "common", "data", "helper", "helpers", "info", "lib", "manager"),
-        *("misc", "shared", "stuff", "tools", "types", "util", "utils"),
+        *("misc", "stuff", "tools", "types", "util", "utils"),
     }
 )
 """Names that say where something was put, not what it is."""
