@@ -2,16 +2,18 @@
 
 from pathlib import Path
 
-from rota.errors import InvalidStoreUrlError
+from rota.errors import InvalidStoreUrlError, StoreUnavailableError
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import OpenStore
 
-_NOT_YET = ("mongodb", "postgresql", "redis")
+_NOT_YET = ("mongodb", "redis")
+_POSTGRES = ("postgresql", "postgres")
 
 
 async def open_store(url: str) -> OpenStore:
-    """Open the store at ``url``, made ready if it is new: ``memory://`` or ``sqlite:///rota.db``.
+    """Open the store at ``url``, made ready if it is new.
 
+    ``memory://``, ``sqlite:///rota.db`` or ``postgresql://user@host/database``.
     Close it when done, or say ``async with await open_store(url) as store``. Raises
     InvalidStoreUrlError when the address names no store, before anything is touched.
     """
@@ -22,9 +24,11 @@ async def open_store(url: str) -> OpenStore:
         return _open_memory(url, rest)
     if scheme == "sqlite":
         return await _open_sqlite(url, rest)
+    if scheme in _POSTGRES:
+        return await _open_postgres(url)
     if scheme in _NOT_YET:
         raise InvalidStoreUrlError(url, f"{scheme} is not available in this version")
-    raise InvalidStoreUrlError(url, "known schemes are memory and sqlite")
+    raise InvalidStoreUrlError(url, "known schemes are memory, postgresql and sqlite")
 
 
 def _open_memory(url: str, rest: str) -> OpenStore:
@@ -53,3 +57,16 @@ def _sqlite_path(url: str, rest: str) -> Path:
     if "\0" in name or "?" in name or "#" in name:
         raise InvalidStoreUrlError(url, "the file's name must not hold ?, # or NUL")
     return Path(name).absolute()
+
+
+async def _open_postgres(url: str) -> OpenStore:
+    try:
+        from rota.stores.postgres.address import read_address  # noqa: PLC0415 - as below
+        from rota.stores.postgres.store import PostgresStore  # noqa: PLC0415 - loads the driver
+    except ModuleNotFoundError as error:
+        raise StoreUnavailableError(
+            "A store in PostgreSQL needs the driver asyncpg, which is not installed: "
+            "pip install 'rota[postgres]'",
+            {"missing": str(error.name), "extra": "rota[postgres]"},
+        ) from error
+    return await PostgresStore.open(read_address(url))

@@ -97,7 +97,7 @@ class MemoryStore:
         if write.body is None:
             self._put(write.collection, write.key, None)
             return 0
-        version = (write.expected or 0) + 1
+        version = write.next_version
         self._put(write.collection, write.key, Document(write.key, version, write.body))
         return version
 

@@ -1,6 +1,9 @@
 """What a collection and a key may be called: the same in every store, so that any can be chosen."""
 
+from collections.abc import Iterable, Iterator
+
 from rota.errors import InvalidInputError
+from rota.stores.protocol import DocumentWrite
 
 LONGEST_NAME = 255
 
@@ -13,6 +16,14 @@ def check_name(field: str, name: str) -> None:
     reason = _what_is_wrong(name)
     if reason is not None:
         raise InvalidInputError(f"{field}: {reason}", {"field": field, "reason": reason})
+
+
+def checked(writes: Iterable[DocumentWrite]) -> Iterator[DocumentWrite]:
+    """The same writes, refused at the first whose names no store could keep."""
+    for write in writes:
+        check_name("collection", write.collection)
+        check_name("key", write.key)
+        yield write
 
 
 def _what_is_wrong(name: str) -> str | None:

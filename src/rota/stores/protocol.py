@@ -42,14 +42,20 @@ class DocumentWrite(NamedTuple):
     expected: int | None
     body: bytes | None
 
+    @property
+    def next_version(self) -> int:
+        """The version of the document once this has been written; 0 when it is gone."""
+        return 0 if self.body is None else (self.expected or 0) + 1
+
 
 class DocumentStore(Protocol):
     """Remembers versioned documents. Every write that returned is durable.
 
     A call with a name that cannot be kept raises InvalidInputError, one the store cannot carry out
-    for now StoreUnavailableError; in both cases nothing has been written. A caller that is
-    cancelled while it waits does not know whether its write was carried out, but it was carried out
-    wholly or not at all.
+    for now StoreUnavailableError; in both cases nothing has been written. The exception is a
+    connection that was lost on the way, told by ``details["outcome"]``, which is then "unknown":
+    its write, like that of a caller who is cancelled while waiting, was carried out wholly or not
+    at all, and reading again tells which.
     """
 
     reach: Reach

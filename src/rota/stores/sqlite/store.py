@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Self
 
 from rota.errors import StoreClosedError, StoreUnavailableError
-from rota.stores.naming import check_name
+from rota.stores.naming import check_name, checked
 from rota.stores.protocol import Document, DocumentWrite, Reach
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.reader import Reader
 from rota.stores.sqlite.writer import Writer
-from rota.stores.sqlite.writes import checked
 
 
 class SqliteStore:

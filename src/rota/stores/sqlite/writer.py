@@ -17,10 +17,11 @@ from typing import NamedTuple, Self
 import apsw
 
 from rota.stores.lane import Lane, open_lane
+from rota.stores.naming import checked
 from rota.stores.protocol import DocumentWrite
 from rota.stores.sqlite.connection import SqliteSettings, open_writer, transaction
 from rota.stores.sqlite.translation import translate, translated
-from rota.stores.sqlite.writes import apply_all, apply_each, checked
+from rota.stores.sqlite.writes import apply_all, apply_each
 
 MOST_WRITES_TOGETHER = 20_000
 """After this many writes a shared transaction ends, so that other processes get their turn."""

@@ -6,7 +6,6 @@ from itertools import groupby
 import apsw
 
 from rota.errors import StaleVersionError
-from rota.stores.naming import check_name
 from rota.stores.protocol import DocumentWrite
 from rota.stores.sqlite.queries import QUERIES
 
@@ -19,7 +18,7 @@ def apply_each(connection: apsw.Connection, writes: Iterable[DocumentWrite]) -> 
     versions: list[int | None] = []
 
     def note(write: DocumentWrite, is_current: bool) -> None:  # noqa: FBT001 - the shape of a Note
-        versions.append(_next_version(write) if is_current else None)
+        versions.append(write.next_version if is_current else None)
 
     _apply(connection, writes, note)
     return versions
@@ -33,14 +32,6 @@ def apply_all(connection: apsw.Connection, writes: Iterable[DocumentWrite]) -> N
             raise StaleVersionError(write.collection, write.key, write.expected)
 
     _apply(connection, writes, note)
-
-
-def checked(writes: Iterable[DocumentWrite]) -> Iterator[DocumentWrite]:
-    """The same writes, refused at the first whose names no store could keep."""
-    for write in writes:
-        check_name("collection", write.collection)
-        check_name("key", write.key)
-        yield write
 
 
 def _apply(connection: apsw.Connection, writes: Iterable[DocumentWrite], note: Note) -> None:
@@ -66,7 +57,3 @@ def _statement_for(write: DocumentWrite) -> str:
     if write.expected is None:
         return QUERIES.is_taken if write.body is None else QUERIES.insert
     return QUERIES.remove if write.body is None else QUERIES.update
-
-
-def _next_version(write: DocumentWrite) -> int:
-    return 0 if write.body is None else (write.expected or 0) + 1

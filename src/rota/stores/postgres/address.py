@@ -1,0 +1,59 @@
+"""What a store's address says: which database, which schema in it, and how to name it to people."""
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from rota.errors import InvalidStoreUrlError
+from rota.stores.postgres.queries import DEFAULT_SCHEMA
+
+_SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresSettings:
+    """Which database, and how patient to be with it."""
+
+    url: str
+    schema: str = DEFAULT_SCHEMA
+    connection_count: int = 8
+    connect_for: timedelta = timedelta(seconds=10)
+    answer_for: timedelta = timedelta(seconds=20)
+
+    @property
+    def label(self) -> str:
+        """The address as it may be shown: without password and options."""
+        return masked(self.url)
+
+
+def read_address(url: str) -> PostgresSettings:
+    """Settings from ``postgresql://user@host/database?schema=rota``.
+
+    Options other than ``schema`` are those of PostgreSQL itself. Raises InvalidStoreUrlError.
+    """
+    try:
+        parts = urlsplit(url)
+        options = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError as error:
+        raise InvalidStoreUrlError(masked(url), str(error)) from error
+    if parts.fragment:
+        raise InvalidStoreUrlError(masked(url), "a # must be written as %23")
+    schemas = [value for name, value in options if name == "schema"] or [DEFAULT_SCHEMA]
+    if _SCHEMA_NAME.fullmatch(schemas[-1]) is None:
+        raise InvalidStoreUrlError(
+            masked(url),
+            "the schema must be named in lower case letters, digits and _, with at most 63 of "
+            "them, and not begin with a digit or pg_",
+        )
+    others = urlencode([option for option in options if option[0] != "schema"])
+    return PostgresSettings(urlunsplit(parts._replace(query=others)), schemas[-1])
+
+
+def masked(url: str) -> str:
+    """The address without what must not be shown: it may hold passwords in two places."""
+    scheme, _, rest = url.partition("://")
+    server = re.split(r"[?#]", rest, maxsplit=1)[0]
+    credentials, at, place = server.rpartition("@")
+    user = credentials.partition(":")[0]
+    return f"{scheme}://{user}{at}{place}"

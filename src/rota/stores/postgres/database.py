@@ -1,0 +1,117 @@
+"""The connections to one database, and the calls that are under way on them."""
+
+import asyncio
+from asyncio import Semaphore, Task
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, Self, TypeVar
+
+import asyncpg
+from asyncpg import Connection, Record
+from asyncpg.pool import Pool
+
+from rota.clock.in_flight import in_flight
+from rota.stores.postgres.address import PostgresSettings
+from rota.stores.postgres.schema import migrate
+from rota.stores.postgres.session import Session
+from rota.stores.postgres.translation import DRIVER_ERRORS, NOTHING_WRITTEN, translated
+
+Result = TypeVar("Result")
+
+
+class Database:
+    """Carries out calls, each on a connection of its own; lost connections are made anew.
+
+    A call that has begun is carried out, whether or not anyone still waits for it: a driver that is
+    interrupted half-way leaves a connection in a state that nobody knows.
+    """
+
+    def __init__(self, pool: "Pool[Record]", settings: PostgresSettings) -> None:
+        self._pool = pool
+        self._settings = settings
+        self._connect_for = settings.connect_for.total_seconds()
+        # The pool's own queue has a deadline that is meant for connecting.
+        self._free = Semaphore(settings.connection_count)
+        self._under_way: set[Task[Any]] = set()
+
+    @classmethod
+    async def open(cls, settings: PostgresSettings) -> Self:
+        """The database at an address, with the schema this program needs."""
+        with translated(settings.label, NOTHING_WRITTEN):
+            pool = await _create_pool(settings)
+        database = cls(pool, settings)
+        try:
+            await database.run(lambda session: migrate(session, settings))
+        except BaseException:
+            await database.close()
+            raise
+        return database
+
+    @property
+    def label(self) -> str:
+        """What the database is called in messages."""
+        return self._settings.label
+
+    async def run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
+        """Do ``work`` and give its result; cancelling stops only the waiting."""
+        task = asyncio.create_task(self._carry_out(work))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Complete what is under way, then let the connections go."""
+        with in_flight():
+            if self._under_way:
+                await asyncio.wait(self._under_way)
+            # A server that does not say goodbye is left without one.
+            with suppress(*DRIVER_ERRORS):
+                async with asyncio.timeout(self._connect_for):
+                    await self._pool.close()
+
+    async def _carry_out(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
+        with in_flight():
+            async with self._free:
+                with translated(self.label, NOTHING_WRITTEN):
+                    connection = await self._pool.acquire(timeout=self._connect_for)
+                try:
+                    with translated(self.label):
+                        return await work(Session(connection, self._settings))
+                finally:
+                    with suppress(*DRIVER_ERRORS):  # the work itself was done, or has failed
+                        await self._pool.release(connection)
+
+
+async def _create_pool(settings: PostgresSettings) -> "Pool[Record]":
+    """A pool that connects when there is something to do, and forgets nothing when it is done."""
+    pool: Pool[Record] = asyncpg.create_pool(
+        settings.url,
+        min_size=0,
+        max_size=settings.connection_count,
+        reset=_leave_as_is,
+        timeout=settings.connect_for.total_seconds(),
+        server_settings=_session_settings(settings),
+    )
+    return await pool
+
+
+async def _leave_as_is(_: "Connection[Record]") -> None:
+    """No call changes anything about its connection, so there is nothing to ask the server for."""
+
+
+def _session_settings(settings: PostgresSettings) -> dict[str, str]:
+    """How the server treats the connections. Whether commits are durable is left to its owner."""
+    answer_ms = settings.answer_for // timedelta(milliseconds=1)
+    return {
+        "application_name": "rota",
+        "default_transaction_isolation": "read committed",
+        # The server ends what nobody waits for any more, and whose peer is gone.
+        "statement_timeout": f"{answer_ms}",
+        "idle_in_transaction_session_timeout": f"{3 * answer_ms}",
+        "tcp_keepalives_idle": "10",
+        "tcp_keepalives_interval": "5",
+        "tcp_keepalives_count": "3",
+        # Compiling a statement takes longer than any of these statements.
+        "jit": "off",
+    }

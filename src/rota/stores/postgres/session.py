@@ -1,0 +1,77 @@
+"""A connection while one call uses it: every statement has a deadline, and a transaction an end."""
+
+from asyncio import get_running_loop
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
+
+import asyncpg
+from asyncpg import Record
+from asyncpg.pool import PoolConnectionProxy
+
+from rota.stores.postgres.address import PostgresSettings
+from rota.stores.postgres.queries import QUERIES, placed
+from rota.stores.postgres.translation import DRIVER_ERRORS, LOST_CONNECTION
+
+
+class Session:
+    """Runs statements. A server that does not answer in time loses the connection.
+
+    The driver would rather ask the server, through another connection, to give up, and wait for
+    that. Where the network has gone silent both would wait in vain.
+    """
+
+    def __init__(
+        self, connection: "PoolConnectionProxy[Record]", settings: PostgresSettings
+    ) -> None:
+        self._connection = connection
+        self._schema = settings.schema
+        self._answer_for = settings.answer_for.total_seconds()
+        self._is_late = False
+
+    async def fetch(self, statement: str, *arguments: Any) -> list[Record]:
+        """The rows that a statement gives."""
+        with self._deadline():
+            return await self._connection.fetch(placed(statement, self._schema), *arguments)
+
+    async def run_script(self, script: str) -> None:
+        """Run any number of statements that take no arguments."""
+        with self._deadline():
+            await self._connection.execute(placed(script, self._schema))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """All that is written inside is durable afterwards, or none of it is written."""
+        await self.run_script(QUERIES.begin_write)
+        try:
+            yield
+            await self.run_script(QUERIES.commit)
+        except BaseException:
+            # Without its connection the server rolls back by itself.
+            with suppress(*DRIVER_ERRORS):
+                await self.run_script(QUERIES.roll_back)
+            raise
+
+    def drop(self) -> None:
+        """Give up the connection; the next caller gets a new one."""
+        self._connection.terminate()
+
+    @contextmanager
+    def _deadline(self) -> Iterator[None]:
+        timer = get_running_loop().call_later(self._answer_for, self._give_up)
+        try:
+            yield
+        except LOST_CONNECTION as error:
+            if self._is_late:
+                raise TimeoutError(f"no answer for {self._answer_for:g} s") from error
+            raise
+        except asyncpg.ReadOnlySQLTransactionError:
+            # The server has become a replica; a new connection may find the one that took over.
+            self.drop()
+            raise
+        finally:
+            timer.cancel()
+
+    def _give_up(self) -> None:
+        self._is_late = True
+        self.drop()

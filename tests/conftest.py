@@ -1,0 +1,42 @@
+"""The real servers of a test run: started when the first test asks, stopped when all is over."""
+
+from collections.abc import Iterator
+from secrets import token_hex
+
+import pytest
+from tests.servers.postgres import PostgresServer
+from tests.servers.shared import (
+    end_run,
+    lead_run,
+    new_database,
+    new_server,
+    shared_url,
+    with_option,
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    folder = lead_run()
+    if folder is not None:
+        config.add_cleanup(lambda: end_run(folder))
+
+
+@pytest.fixture(scope="session")
+def postgres_database() -> Iterator[str]:
+    """The address of a database for the tests of this process, on the server of the run."""
+    with new_database(shared_url()) as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_url(postgres_database: str) -> str:
+    """The address of an empty PostgreSQL store: a schema of the test's own."""
+    return with_option(postgres_database, "schema", f"test_{token_hex(6)}")
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgresServer]:
+    """A server that the test may kill."""
+    server = new_server("own")
+    yield server
+    server.remove()

@@ -1,0 +1,12 @@
+"""The PostgreSQL store, put through the contract of all stores on a real server."""
+
+import pytest
+
+from rota.testing.store_contract import LastingStoreContract, StoreContract, StoreFactory
+from rota.wiring import open_store
+
+
+class TestPostgresStore(StoreContract, LastingStoreContract):
+    @pytest.fixture
+    def store_factory(self, postgres_url: str) -> StoreFactory:
+        return lambda: open_store(postgres_url)
