@@ -1,0 +1,58 @@
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+from rota.scheduler.alarm import Alarm
+from rota.testing import VirtualClock
+
+TEN = datetime(2027, 1, 4, 10, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+async def rest(alarm: Alarm, until: datetime | None, clock: VirtualClock) -> datetime:
+    await alarm.rest_until(until)
+    return clock.now()
+
+
+async def test_it_rings_at_the_instant_and_not_before() -> None:
+    clock = VirtualClock(TEN)
+    alarm = Alarm(clock)
+    assert await clock.run(rest(alarm, TEN + MINUTE, clock)) == TEN + MINUTE
+
+
+async def test_a_call_wakes_at_once_and_a_new_rest_may_be_for_another_instant() -> None:
+    clock = VirtualClock(TEN)
+    alarm = Alarm(clock)
+    resting = asyncio.create_task(rest(alarm, TEN + 5 * MINUTE, clock))
+    await clock.advance(MINUTE)
+    alarm.ring()
+    assert await clock.run(resting) == TEN + MINUTE
+    assert await clock.run(rest(alarm, TEN + 2 * MINUTE, clock)) == TEN + 2 * MINUTE
+    alarm.cancel()
+    await clock.advance(timedelta(0))
+    assert clock.sleeper_count == 0
+
+
+async def test_a_call_while_nobody_rests_is_kept() -> None:
+    clock = VirtualClock(TEN)
+    alarm = Alarm(clock)
+    alarm.ring()
+    alarm.ring()
+    assert await clock.run(rest(alarm, None, clock)) == TEN
+    resting = asyncio.create_task(rest(alarm, None, clock))
+    await clock.advance(MINUTE)
+    assert not resting.done()
+    alarm.ring()
+    assert await resting == TEN + MINUTE
+
+
+async def test_the_same_instant_keeps_the_same_timer() -> None:
+    clock = VirtualClock(TEN)
+    alarm = Alarm(clock)
+    for _ in range(5):
+        resting = asyncio.create_task(rest(alarm, TEN + MINUTE, clock))
+        await clock.advance(timedelta(seconds=1))
+        alarm.ring()
+        await resting
+    assert clock.sleeper_count == 1
+    alarm.cancel()
+    await clock.advance(timedelta(0))
