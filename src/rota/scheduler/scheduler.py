@@ -5,6 +5,7 @@ look.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Sequence
 from datetime import datetime, tzinfo
 from enum import Enum
@@ -40,6 +41,8 @@ from rota.scheduler.tasks.registration import (
 )
 from rota.scheduler.why import Explanation, explain_task
 from rota.stores.protocol import DocumentStore
+
+logger = logging.getLogger("rota.scheduler")
 
 
 class SchedulerState(Enum):
@@ -194,7 +197,9 @@ class Scheduler:
             intake = await session.take_in(accepted)
         except BaseException as error:
             self.events.tell(SchedulerInitializationFailed(error=describe_error(error)))
-            self._stopping = self._stopping or self._begin_stop()
+            if self._stopping is None:
+                self._stopping = self._begin_stop()
+                self._stopping.add_done_callback(_log_failure)
             raise
         report_intake(self._surroundings, intake, session.identifier)
         if self._stopping is None:
@@ -251,3 +256,9 @@ class Scheduler:
         finally:
             if was_polling:
                 self.events.tell(PollingStopped())
+
+
+def _log_failure(stopping: asyncio.Task[None]) -> None:
+    """For a stop that nobody asked for, and nobody may be waiting for."""
+    if not stopping.cancelled() and (error := stopping.exception()) is not None:
+        logger.error("%s", describe_error(error))
