@@ -147,6 +147,23 @@ async def test_a_store_that_fails_stops_the_scheduler(stage: Stage, verb: str) -
     assert state_of(scheduler) is SchedulerState.RUNNING
 
 
+@pytest.mark.clause("P-4", "P-8")
+async def test_a_store_that_stays_away_is_logged_when_nobody_waits_for_the_stop(
+    quick: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    spy = SpyStore(quick.store, quick.clock)
+    scheduler = quick.scheduler(POLLING, store=spy)
+    await scheduler.initialize([quick.task(takes=seconds(30))])
+    await quick.clock.advance(seconds(10))
+    spy.errors["write_all"] = spy.errors["write_each"] = StoreUnavailableError("gone")
+    with pytest.raises(ScheduleTaskError):
+        await scheduler.initialize([quick.task("b")])
+    await quick.clock.advance(minutes(1))
+    assert state_of(scheduler) is SchedulerState.STOPPED
+    errors = [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert errors == ["StopSchedulerError: Failed to stop scheduler: gone"]
+
+
 @pytest.mark.clause("P-4", "P-20")
 async def test_a_call_during_another_is_refused(stage: Stage) -> None:
     spy = SpyStore(stage.store, stage.clock)

@@ -1,0 +1,200 @@
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.spec.stage import SpyStore
+
+from rota import open_store
+from rota.errors import StoreUnavailableError
+from rota.scheduler import presence
+from rota.scheduler.presence import INSTANCES, Announcement, Presence
+from rota.stores.memory import MemoryStore
+from rota.stores.protocol import DocumentStore, DocumentWrite
+from rota.testing import VirtualClock
+
+TEN = datetime(2027, 1, 4, 10, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+SILENT_FOR = 30 * SECOND
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[DocumentStore]:
+    """A store that other processes may use too."""
+    async with await open_store(f"sqlite:///{tmp_path / 'rota.db'}") as opened:
+        yield opened
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(TEN)
+
+
+def make(store: DocumentStore, clock: VirtualClock, name: str = "me") -> Presence:
+    return Presence(store, clock, name, SILENT_FOR)
+
+
+async def announced(store: DocumentStore) -> list[str]:
+    return [document.key async for page in store.scan(INSTANCES) for document in page]
+
+
+async def put(store: DocumentStore, name: str, **fields: object) -> None:
+    defaults = {"host": "elsewhere", "process_id": 1, "process_started": "7", "seen_at": TEN}
+    body = msgspec.json.encode(Announcement(**{**defaults, **fields}))  # type: ignore[arg-type] # as told
+    await store.write_all([DocumentWrite(INSTANCES, name, None, body)])
+
+
+@pytest.mark.clause("D-53")
+async def test_an_instance_lives_as_long_as_its_task(
+    store: DocumentStore, clock: VirtualClock
+) -> None:
+    me, other = make(store, clock), make(store, clock, "other")
+    life = asyncio.create_task(clock.sleep(SECOND))
+    me.live_as(life)
+    await me.announce()
+    assert await other.find_living() == {"me"}
+    await clock.advance(SECOND)
+    assert await other.find_living() == frozenset()
+    await other.bury_the_dead()
+    assert await announced(store) == []
+
+
+@pytest.mark.clause("D-53")
+async def test_goodbye_is_forever(store: DocumentStore, clock: VirtualClock) -> None:
+    me = make(store, clock)
+    life = asyncio.create_task(clock.sleep(SECOND))
+    me.live_as(life)
+    await me.announce()
+    await me.announce()
+    await me.withdraw()
+    await me.withdraw()
+    assert await announced(store) == []
+    assert await me.find_living() == frozenset()
+    await clock.advance(SECOND)
+
+
+@pytest.mark.clause("D-53", "D-60")
+async def test_an_announcement_whose_reply_was_lost_is_repeated(
+    store: DocumentStore, clock: VirtualClock
+) -> None:
+    spy = SpyStore(store, clock)
+    me = make(spy, clock)
+    spy.losing_replies = True
+    spy.errors["write_each"] = StoreUnavailableError("lost")
+    for _ in range(2):
+        with pytest.raises(StoreUnavailableError):
+            await me.announce()
+    spy.losing_replies = False
+    spy.errors.clear()
+    await me.announce()
+    await me.announce()
+    assert await announced(store) == ["me"]
+    await me.withdraw()
+    assert await announced(store) == []
+
+
+@pytest.mark.clause("D-53")
+async def test_one_that_was_buried_alive_says_so(store: DocumentStore, clock: VirtualClock) -> None:
+    me = make(store, clock)
+    await me.announce()
+    await store.write_all([DocumentWrite(INSTANCES, "me", 1, None)])
+    await me.announce()
+    assert await announced(store) == ["me"]
+
+
+@pytest.mark.clause("D-53", "D-64")
+async def test_an_instance_on_another_host_is_alive_while_it_is_heard_of(
+    store: DocumentStore, clock: VirtualClock
+) -> None:
+    me = make(store, clock)
+    await put(store, "far", seen_at=TEN)
+    await clock.advance(SILENT_FOR - timedelta(microseconds=1))
+    assert await me.find_living() == {"far"}
+    await clock.advance(timedelta(microseconds=1))
+    assert await me.find_living() == frozenset()
+
+
+@pytest.mark.clause("D-53", "D-64")
+async def test_a_process_of_this_host_is_alive_while_it_exists(
+    store: DocumentStore, clock: VirtualClock
+) -> None:
+    me = make(store, clock)
+    child = subprocess.Popen(  # noqa: ASYNC220 - it does not block, and only exists
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE
+    )
+    with child:
+        started = presence._process_started(child.pid)
+        fields = {"host": presence._HOST, "process_id": child.pid}
+        await put(store, "child", **fields, process_started=started)
+        await put(store, "its id before", **fields, process_started="another start")
+        assert await me.find_living() == {"child"}
+        child.communicate(b"\n")
+    assert await me.find_living() == frozenset()
+
+
+@pytest.mark.clause("D-53")
+async def test_an_announcement_nobody_can_read_is_of_the_dead(
+    store: DocumentStore, clock: VirtualClock
+) -> None:
+    await store.write_all([DocumentWrite(INSTANCES, "odd", None, b"?")])
+    me = make(store, clock)
+    assert await me.find_living() == frozenset()
+    await me.bury_the_dead()
+    assert await announced(store) == []
+
+
+async def test_in_memory_nothing_is_announced(clock: VirtualClock) -> None:
+    store = MemoryStore()
+    await make(store, clock).announce()
+    assert await announced(store) == []
+
+
+@pytest.mark.clause("D-53", "D-64")
+@pytest.mark.parametrize("is_graceful", [True, False])
+async def test_peers_in_this_process_hear_of_a_departure(
+    clock: VirtualClock, is_graceful: bool
+) -> None:
+    store, heard = MemoryStore(), list[str]()
+    lives = {}
+    for name in ("leaver", "peer", "stranger"):
+        made = make(store if name != "stranger" else MemoryStore(), clock, name)
+        lives[name] = (made, asyncio.create_task(clock.sleep(timedelta(hours=1))))
+        made.live_as(lives[name][1])
+        made.on_departure(lambda name=name: heard.append(name))  # type: ignore[misc] # bound now
+    leaver, life = lives["leaver"]
+    if is_graceful:
+        await leaver.withdraw()
+    else:
+        life.cancel()
+    await clock.advance(SECOND)
+    assert heard == ["peer"]
+    for _, task in lives.values():
+        task.cancel()
+
+
+def test_a_process_that_is_gone_has_no_start() -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    assert child.wait() == 0
+    assert presence._process_started(child.pid) == "gone"
+    assert presence._process_started(os.getpid()) == presence._process_started(os.getpid())
+
+
+def test_a_life_on_a_closed_loop_is_over() -> None:
+    loop = asyncio.new_event_loop()
+    made = make(MemoryStore(), VirtualClock(TEN), "left behind")
+
+    async def live() -> None:
+        await loop.create_future()
+
+    life = loop.create_task(live())
+    made.live_as(life)
+    loop.run_until_complete(asyncio.wait({life}, timeout=0))
+    loop.close()
+    presence._forget_the_dead()
+    assert "left behind" not in presence._alive_here
+    life.get_coro().close()  # it will never be resumed
