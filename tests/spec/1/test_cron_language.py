@@ -61,6 +61,7 @@ def test_every_sentence_of_the_grammar_is_accepted(text: str) -> None:
 def test_lists_ranges_and_leading_zeros_mean_their_numbers() -> None:
     assert parse_cron("5,5,3-4,01 * * * *") == parse_cron("1,3-5 * * * *")
     assert parse_cron("5-5 * * * *") == parse_cron(" 05\t*  * * * ")
+    assert parse_cron("001-0005 * * * *") == parse_cron("1-5 * * * *")
 
 
 @pytest.mark.clause("D-34")
