@@ -6,6 +6,7 @@ Everything that may be relied on is named here; ``rota.testing`` holds what test
 from rota import errors, events
 from rota.scheduler import DECLARATIVE, POLLING, Scheduler, SchedulerPolicy, SchedulerSettings
 from rota.triggers.parse import parse_cron
+from rota.triggers.rrule import parse_rrule
 from rota.wiring import open_store
 
 __version__ = "0.1.0"
@@ -20,4 +21,5 @@ __all__ = [
     "events",
     "open_store",
     "parse_cron",
+    "parse_rrule",
 ]

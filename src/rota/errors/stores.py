@@ -1,6 +1,10 @@
 """What can go wrong between Rota and what remembers for it."""
 
+import re
+
 from rota.errors.groups import ConflictError, InvalidInputError, StoreError
+
+_PASSWORD = re.compile(r"(://[^/@:]*:)[^@]*@")
 
 
 class StaleVersionError(ConflictError):
@@ -39,6 +43,14 @@ class InvalidStoreUrlError(InvalidInputError):
     """The address names no store that Rota can open."""
 
     def __init__(self, url: str, reason: str) -> None:
-        super().__init__(f'Invalid store address "{url}": {reason}', {"url": url, "reason": reason})
-        self.url = url
+        shown = hide_password(url)
+        super().__init__(
+            f'Invalid store address "{shown}": {reason}', {"url": shown, "reason": reason}
+        )
+        self.url = shown
         self.reason = reason
+
+
+def hide_password(url: str) -> str:
+    """The address without its secret, fit for a message or a log."""
+    return _PASSWORD.sub(r"\1***@", url)

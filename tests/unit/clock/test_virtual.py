@@ -153,7 +153,6 @@ async def test_it_works_with_locks_conditions_groups_and_gather(clock: VirtualCl
     assert log == [("a", 1), ("b", 2), ("c", 3)]
 
 
-@pytest.mark.clause("B-8")
 async def test_after_a_jump_forward_all_that_is_overdue_fires_at_the_new_time(
     clock: VirtualClock,
 ) -> None:
