@@ -59,32 +59,42 @@ SELECT key, version, body FROM rota.documents
 WHERE collection = $1 AND key = ANY ($2::text[]);
 
 -- name: apply_writes
--- Applies those writes that are current and answers with their positions, counted from 1. No two
--- of them name the same document, and they come in the order of their names: whoever locks rows
--- in one order does not end up waiting for each other in a circle.
--- $1 collections, $2 keys, $3 expected versions (NULL: none must be there), $4 bodies (NULL: remove)
-WITH wanted AS MATERIALIZED (
-    SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[])
-    WITH ORDINALITY AS write (collection, key, expected, body, position)
-), made AS (
+-- Makes, changes and removes documents where that is still current. No two writes name the same
+-- document, and each kind comes in the order of names and is looked up one by one in that order:
+-- programs that lock rows in one order do not end up waiting for each other in a circle.
+-- $1 collections, $2 keys and $3 bodies of those to make; $4 collections, $5 keys, $6 expected
+-- versions and $7 bodies of those to change; $8 collections, $9 keys and $10 expected versions of
+-- those to remove. The answer is one row. Its columns are NULL where all of a kind were current;
+-- otherwise they tell which were, made documents by name and the others by position from 1.
+WITH made AS (
     INSERT INTO rota.documents (collection, key, version, body)
-    SELECT collection, key, 1, body FROM wanted WHERE expected IS NULL
+    SELECT wanted.collection, wanted.key, 1, wanted.body
+    FROM unnest($1::text[], $2::text[], $3::bytea[]) AS wanted (collection, key, body)
     ON CONFLICT (collection, key) DO NOTHING
     RETURNING collection, key
 ), changed AS (
     UPDATE rota.documents AS document SET version = document.version + 1, body = wanted.body
-    FROM wanted
+    FROM unnest($4::text[], $5::text[], $6::bigint[], $7::bytea[])
+        WITH ORDINALITY AS wanted (collection, key, expected, body, position)
     WHERE document.collection = wanted.collection AND document.key = wanted.key
-        AND document.version = wanted.expected AND wanted.body IS NOT NULL
+        AND document.version = wanted.expected
     RETURNING wanted.position
 ), removed AS (
-    DELETE FROM rota.documents AS document USING wanted
+    DELETE FROM rota.documents AS document
+    USING unnest($8::text[], $9::text[], $10::bigint[])
+        WITH ORDINALITY AS wanted (collection, key, expected, position)
     WHERE document.collection = wanted.collection AND document.key = wanted.key
-        AND document.version = wanted.expected AND wanted.body IS NULL
+        AND document.version = wanted.expected
     RETURNING wanted.position
+), counted AS (
+    SELECT
+        (SELECT count(*) FROM made) < cardinality($1) AS misses_made,
+        (SELECT count(*) FROM changed) < cardinality($4) AS misses_changed,
+        (SELECT count(*) FROM removed) < cardinality($8) AS misses_removed
 )
-SELECT position FROM wanted JOIN made USING (collection, key)
-UNION ALL
-SELECT position FROM changed
-UNION ALL
-SELECT position FROM removed;
+SELECT
+    CASE WHEN misses_made THEN ARRAY(SELECT collection FROM made) END AS made_collections,
+    CASE WHEN misses_made THEN ARRAY(SELECT key FROM made) END AS made_keys,
+    CASE WHEN misses_changed THEN ARRAY(SELECT position FROM changed) END AS changed,
+    CASE WHEN misses_removed THEN ARRAY(SELECT position FROM removed) END AS removed
+FROM counted;

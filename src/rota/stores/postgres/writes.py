@@ -5,7 +5,7 @@ the other, in as many steps as the most written document has writes; almost alwa
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rota.errors import StaleVersionError
 from rota.stores.naming import checked
@@ -106,31 +106,71 @@ async def _apply(
 ) -> Versions:
     versions: Versions = [None] * len(writes)
     for step in steps:
-        applied = await _apply_step(session, [write for _, write in step])
-        for index in applied:
-            position, write = step[index]
+        applied = await _apply_step(session, step)
+        for position, write in applied:
             versions[position] = write.next_version
-        await _take_back(session, [step[index][1] for index in applied])
+        await _take_back(session, applied)
     return versions
 
 
-async def _apply_step(session: Session, writes: Sequence[DocumentWrite]) -> list[int]:
-    """Which of the writes were current, by their index."""
-    bodies = [b"" if _only_demands_absence(write) else write.body for write in writes]
-    collections, keys, expected, _ = map(list, zip(*writes, strict=True))
-    rows = await session.fetch(QUERIES.apply_writes, collections, keys, expected, bodies)
-    return [position - 1 for (position,) in rows]
+async def _apply_step(session: Session, step: Sequence[Placed]) -> list[Placed]:
+    """Those writes of a step that were current."""
+    to_make = [placed for placed in step if placed[1].expected is None]
+    to_change = [placed for placed in step if _is_change(placed[1])]
+    to_remove = [placed for placed in step if _is_removal(placed[1])]
+    (answer,) = await session.fetch(
+        QUERIES.apply_writes,
+        *_columns(to_make, "collection", "key"),
+        [write.body or b"" for _, write in to_make],
+        *_columns(to_change, "collection", "key", "expected", "body"),
+        *_columns(to_remove, "collection", "key", "expected"),
+    )
+    made_collections, made_keys, changed, removed = answer
+    return [
+        *_named(to_make, made_collections, made_keys),
+        *_positioned(to_change, changed),
+        *_positioned(to_remove, removed),
+    ]
 
 
-async def _take_back(session: Session, applied: Iterable[DocumentWrite]) -> None:
+async def _take_back(session: Session, applied: Iterable[Placed]) -> None:
     """Remove what was made only to see that nobody else can make it before the transaction ends."""
-    made = [write._replace(expected=1) for write in applied if _only_demands_absence(write)]
+    made = [
+        (position, write._replace(expected=1))
+        for position, write in applied
+        if _only_demands_absence(write)
+    ]
     if made:
         await _apply_step(session, made)
 
 
+def _columns(step: Sequence[Placed], *fields: str) -> list[list[Any]]:
+    return [[getattr(write, field) for _, write in step] for field in fields]
+
+
+def _named(
+    step: list[Placed], collections: list[str] | None, keys: list[str] | None
+) -> list[Placed]:
+    if collections is None or keys is None:
+        return step
+    names = set(zip(collections, keys, strict=True))
+    return [placed for placed in step if _name(placed) in names]
+
+
+def _positioned(step: list[Placed], positions: list[int] | None) -> list[Placed]:
+    return step if positions is None else [step[position - 1] for position in positions]
+
+
 def _only_demands_absence(write: DocumentWrite) -> bool:
     return write.expected is None and write.body is None
+
+
+def _is_change(write: DocumentWrite) -> bool:
+    return write.expected is not None and write.body is not None
+
+
+def _is_removal(write: DocumentWrite) -> bool:
+    return write.expected is not None and write.body is None
 
 
 def _name(placed: Placed) -> tuple[str, str]:
