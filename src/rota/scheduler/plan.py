@@ -63,7 +63,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def has_changes(self) -> bool:
-        return any(task.standing != "kept" for task in self.tasks)
+        return bool(self.unreadable) or any(task.standing != "kept" for task in self.tasks)
 
     def _standing(self, standing: str) -> list[PlannedTask]:
         return [task for task in self.tasks if task.standing == standing]

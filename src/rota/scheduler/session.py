@@ -1,6 +1,7 @@
 """One life of a scheduler, from a successful initialize() to the end of stop()."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -26,6 +27,8 @@ from rota.scheduler.surroundings import Surroundings
 from rota.scheduler.tasks.reconcile import Moment
 from rota.scheduler.tasks.registration import AcceptedTask
 from rota.scheduler.tasks.state import reconfigure
+
+logger = logging.getLogger("rota.scheduler")
 
 
 class Session:
@@ -156,12 +159,19 @@ class Session:
         clock, settings = self._surroundings.clock, self._surroundings.settings
         while True:
             await clock.sleep(settings.peers_checked_every)
-            with suppress(StoreError):  # the loop meets the same store and reports it
-                await self._presence.announce()
-                self._custody.see_living(await self._presence.find_living())
-                await self._presence.bury_the_dead()
-                self._heed(await self._ledger.take_requests())
-                self.loop.wake()
+            try:
+                await self._see_peers()
+            except StoreError:
+                pass  # the loop meets the same store and reports it
+            except Exception:
+                logger.exception("The roll could not be called; it is tried again")
+
+    async def _see_peers(self) -> None:
+        await self._presence.announce()
+        self._custody.see_living(await self._presence.find_living())
+        await self._presence.bury_the_dead()
+        self._heed(await self._ledger.take_requests())
+        self.loop.wake()
 
     def _heed(self, requested: Sequence[str]) -> None:
         for name in requested:
