@@ -116,6 +116,14 @@ async def test_after_initialize_the_plan_is_empty(stage: Stage, policy: Schedule
     assert plan.interrupted == []  # b runs, and its instance is alive
 
 
+@pytest.mark.clause("D-47")
+async def test_an_unreadable_record_that_would_be_set_aside_is_a_change(quick: Stage) -> None:
+    await quick.store.write_all([DocumentWrite(TASKS, "broken", None, b"{}")])
+    plan = await quick.scheduler().plan([])
+    assert plan.tasks == ()
+    assert plan.has_changes
+
+
 @pytest.mark.clause("D-48")
 async def test_a_plan_of_bad_registrations_is_refused(quick: Stage) -> None:
     with pytest.raises(RegistrationsNotArrayError):
