@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from rota.testing.faults import Failure, Fault
 from rota.testing.simulation import Story, try_story
 from rota.testing.simulation.story import (
     CallInitialize,
@@ -15,6 +16,7 @@ from rota.testing.simulation.story import (
     CrashAtCall,
     Deed,
     EditionName,
+    Jump,
     Release,
     Step,
     StoreNature,
@@ -36,7 +38,12 @@ editions = pytest.mark.parametrize("edition", ["declarative", "polling"])
 lengths = pytest.mark.parametrize("length", [NO_TIME, timedelta(seconds=45), 90 * MINUTE])
 
 
-def tell(edition: EditionName, length: timedelta, *steps: Step) -> None:
+def tell(
+    edition: EditionName,
+    length: timedelta,
+    *steps: Step,
+    struck: tuple[tuple[int, Fault], ...] = (),
+) -> None:
     """Play a story in which every task runs this long, on stores of differing speed."""
     for turns in (0, 1, 3):
         story = Story(
@@ -46,7 +53,7 @@ def tell(edition: EditionName, length: timedelta, *steps: Step) -> None:
             start=NOON,
             store="memory",
             natures={name: TaskNature((length,), failure_share=0.5) for name in "abc"},
-            store_nature=StoreNature(turns),
+            store_nature=StoreNature(turns, struck=struck),
             steps=(*steps, Step(3 * MINUTE, 0, Release())),
         )
         try_story(story).verdict.assert_ok()
@@ -117,6 +124,32 @@ def test_a_crash_in_any_call_of_the_store(
             later(BOTH),
             later(BOTH),
         )
+
+
+@editions
+@lengths
+@pytest.mark.parametrize("failure", list(Failure), ids=lambda failure: failure.name.lower())
+@pytest.mark.parametrize(
+    "deeds",
+    [
+        (),
+        (Jump(timedelta(seconds=-75)),),
+        (Jump(20 * MINUTE),),
+        (CallInitialize(CHANGED),),
+        (CallStop(), BOTH),
+        (Crash(), CallInitialize(CHANGED)),
+    ],
+    ids=["nothing", "clock set back", "host asleep", "initialize", "restart", "crash"],
+)
+@pytest.mark.clause("D-54", "D-60")
+def test_any_call_of_the_store_may_fail_and_anything_may_follow(
+    edition: EditionName, length: timedelta, failure: Failure, deeds: tuple[Deed, ...]
+) -> None:
+    for number in range(1, 12):
+        steps = [at_once(0, BOTH), *(Step(timedelta(seconds=31), 0, deed) for deed in deeds)]
+        tell(edition, length, *steps, struck=((number, Fault(failure)),))
+        steps = [at_once(0, BOTH), *(at_once(30, deed) for deed in deeds)]
+        tell(edition, length, *steps, struck=((number, Fault(failure)),))
 
 
 @lengths

@@ -79,7 +79,7 @@ class Stage:
         self._recorder = TraceRecorder(self._clock, sink=self._follow)
         self._callbacks = Callbacks(story, self._clock)
         self._plain_store = store
-        self._faulty_store = FaultyStore(store, self._clock, self._draw_fault)
+        self._faulty_store = FaultyStore(store, self._clock, self._strike)
         self._director = asyncio.current_task()
         self._mortal: MortalStore | None = None
         self._scheduler: Initializable | None = None
@@ -202,19 +202,24 @@ class Stage:
             case Crashed():
                 self._running.clear()
 
-    def _draw_fault(self, call: StoreCall) -> Fault | None:
-        nature, random = self._story.store_nature, self._random
-        if random.random() >= nature.fault_share:
+    def _strike(self, call: StoreCall) -> Fault | None:
+        fault = dict(self._story.store_nature.struck).get(call.number) or self._draw_fault()
+        if fault is None:
             return None
-        fault = Fault(
-            random.choice((Failure.BEFORE, Failure.AFTER, None)),
-            random.random() * nature.longest_delay,
-            random.random() * nature.longest_delay,
-        )
         self._is_doubtful = True
         lasted = fault.delay_for + fault.answer_delay_for
         self._recorder.fault(call.verb, failed=fault.failure is not None, lasted=lasted)
         return fault
+
+    def _draw_fault(self) -> Fault | None:
+        nature, random = self._story.store_nature, self._random
+        if random.random() >= nature.fault_share:
+            return None
+        return Fault(
+            random.choice((Failure.BEFORE, Failure.AFTER, None)),
+            random.random() * nature.longest_delay,
+            random.random() * nature.longest_delay,
+        )
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
+from rota.testing.faults import Fault
 from rota.testing.trace.actions import TaskFacts
 
 EditionName = Literal["declarative", "polling"]
@@ -73,12 +74,14 @@ class TaskNature:
 class StoreNature:
     """How the store behaves: which share of its calls is struck, and how slow it is.
 
-    ``turns`` is how many turns of the event loop a call takes on either side, at most.
+    ``turns`` is how many turns of the event loop a call takes on either side, at most. ``struck``
+    names calls, counted from 1, and what befalls them in any case.
     """
 
     turns: int = 0
     fault_share: float = 0.0
     longest_delay: timedelta = timedelta()
+    struck: tuple[tuple[int, Fault], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
