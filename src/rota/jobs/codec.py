@@ -28,7 +28,8 @@ def parse_instant(text: str, field: str = "instant") -> datetime:
     """The instant that ISO 8601 text with an offset says, in UTC; ``field`` names it in errors."""
     try:
         instant = datetime.fromisoformat(text)
-        if instant.utcoffset() is not None:
+        # Whether the text ends where it should: what follows a NUL is not looked at.
+        if instant.utcoffset() is not None and text.isprintable():
             return instant.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise _no_instant(field, text) from error

@@ -1,0 +1,128 @@
+"""Single fields of a job."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from rota.errors import InvalidJobError
+from rota.jobs.validation.fields import (
+    read_dependencies,
+    read_flag,
+    read_id,
+    read_instant,
+    read_name,
+    read_priority,
+    read_queue,
+    read_word,
+)
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+JOB_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
+def refused(read: Any, *arguments: Any) -> str:
+    with pytest.raises(InvalidJobError) as refusal:
+        read(*arguments)
+    assert refusal.value.details == {"field": refusal.value.field, "reason": refusal.value.reason}
+    assert refusal.value.message == f"{refusal.value.field} {refusal.value.reason}"
+    return refusal.value.message
+
+
+@pytest.mark.clause("F-1")
+@pytest.mark.parametrize("name", ["a", " ", "Send the report", "naïve 🌍", "x" * 255, "🌍" * 255])
+def test_a_name_is_any_printable_text(name: str) -> None:
+    assert read_name(name) == name
+
+
+@pytest.mark.clause("F-1")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "name must have 1 to 255 characters, got 0"),
+        ("🌍" * 256, "name must have 1 to 255 characters, got 256"),
+        ("a\nb", "name must not hold control characters"),
+        ("a\x00", "name must not hold control characters"),
+        ("\x9b", "name must not hold control characters"),
+        ("\u2028", "name must not hold control characters"),
+        ("\ud800", "name must not hold control characters"),
+        (None, "name must be a text, got nothing"),
+        (5, "name must be a text, got int"),
+    ],
+)
+def test_another_name_is_refused(name: Any, message: str) -> None:
+    assert refused(read_name, name) == message
+
+
+@pytest.mark.clause("F-1")
+def test_a_queue_is_a_short_word() -> None:
+    for queue in ("a", "Mail_2", "_", "9" * 64):
+        assert read_queue(queue) == queue
+    rule = "queue must be 1 to 64 of the characters a-z, A-Z, 0-9 and _"
+    for queue in ("", "a" * 65, "a-b", "a b", "mail\n", "é", "٣"):
+        assert refused(read_queue, queue) == rule
+    assert refused(read_queue, None) == "queue must be a text, got nothing"
+
+
+def test_a_kind_or_tenant_is_a_word_safe_everywhere() -> None:
+    for word in ("reminder.send", "guild-7", "a:b_c", "x" * 200):
+        assert read_word(word, "kind") == word
+    for word in ("", "x" * 201, "a b", "a/b", "kind\n", "é"):
+        assert refused(read_word, word, "tenant").startswith("tenant must be 1 to 200 of")
+
+
+@pytest.mark.clause("F-1")
+def test_a_priority_is_a_number_from_1_to_10() -> None:
+    assert [read_priority(number) for number in range(1, 11)] == list(range(1, 11))
+    assert refused(read_priority, 0) == "priority must be from 1 to 10, got 0"
+    assert refused(read_priority, 11) == "priority must be from 1 to 10, got 11"
+    assert refused(read_priority, 10**5000).endswith("got a number of more than 64 bits")
+    for value, name in ((True, "bool"), (5.0, "float"), ("5", "str"), (None, "nothing")):
+        assert refused(read_priority, value) == f"priority must be an integer, got {name}"
+
+
+def test_a_flag_is_nothing_but_true_or_false() -> None:
+    assert [read_flag(value, "auto_remove") for value in (True, False)] == [True, False]
+    assert refused(read_flag, 1, "auto_remove") == "auto_remove must be true or false, got int"
+
+
+@pytest.mark.parametrize(
+    "value", [NOON, NOON.astimezone(timezone(timedelta(hours=9))), "2026-05-01T14:00:00+02:00"]
+)
+def test_an_instant_is_a_datetime_or_text_and_kept_in_utc(value: Any) -> None:
+    found = read_instant(value, "due_at")
+    assert found == NOON
+    assert found.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (NOON.replace(tzinfo=None), "must be an instant with an offset from UTC"),
+        ("2026-05-01T12:00:00", "must be an instant with an offset from UTC"),
+        ("noon", "must be an instant with an offset from UTC"),
+        (datetime.min.replace(tzinfo=timezone(timedelta(hours=9))), "must be an instant of the"),
+        (5, "must be an instant, got int"),
+    ],
+)
+def test_other_instants_are_refused(value: Any, reason: str) -> None:
+    assert refused(read_instant, value, "due_at").startswith(f"due_at {reason}")
+
+
+def test_an_id_is_a_uuid() -> None:
+    assert read_id(UUID(JOB_ID), "id") == read_id(JOB_ID.upper(), "id") == JOB_ID
+    assert refused(read_id, "17", "id").startswith("id must be a UUID, such as")
+    assert refused(read_id, 17, "id") == "id must be a UUID, got int"
+
+
+@pytest.mark.clause("F-1")
+def test_dependencies_are_up_to_50_different_ids() -> None:
+    ids = [str(UUID(int=number)) for number in range(51)]
+    assert read_dependencies([]) == read_dependencies(()) == ()
+    assert read_dependencies(ids[:50]) == tuple(ids[:50])
+    assert refused(read_dependencies, ids) == "dependencies must not be more than 50, got 51"
+    assert refused(read_dependencies, [ids[0]] * 2) == "dependencies must not name a job twice"
+    assert refused(read_dependencies, [ids[0], "x"]).startswith("dependencies[1] must be a UUID")
+    for value, name in (("ab", "str"), (b"", "bytes"), ({}, "dict"), (None, "nothing"), (5, "int")):
+        assert refused(read_dependencies, value) == f"dependencies must be a list, got {name}"

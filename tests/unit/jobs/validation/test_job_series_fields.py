@@ -1,0 +1,111 @@
+"""A recurrence, from a record or from a mapping, with its trigger tried out."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from tests.unit.jobs.arbitrary import always, recurrences
+
+from rota.errors import InvalidJobError
+from rota.jobs import Recurrence, first_occurrence
+from rota.jobs.validation.series import read_recurrence
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+TICK = timedelta(microseconds=1)
+
+
+def refused(value: Any) -> str:
+    with pytest.raises(InvalidJobError) as refusal:
+        read_recurrence(value, NOW)
+    return refusal.value.message
+
+
+@always
+@given(recurrences())
+def test_a_recurrence_is_kept_with_its_first_occurrence(recurrence: Recurrence) -> None:
+    first = first_occurrence(recurrence)
+    if first is None:
+        assert refused(recurrence) == "recurrence has no occurrence between its start and its end"
+    else:
+        assert read_recurrence(recurrence, NOW) == (recurrence, first)
+
+
+def test_a_mapping_may_leave_out_all_but_when() -> None:
+    kept, first = read_recurrence({"interval": "1h30m"}, NOW)
+    assert kept == Recurrence(interval="1h30m", zone="UTC", start=NOW)
+    assert first == NOW
+
+
+def test_a_mapping_may_say_everything() -> None:
+    fields = {
+        "cron": "0 9 * * *",
+        "zone": "Europe/London",
+        "start": "2026-05-03T00:00:00Z",
+        "until": "2026-06-01T00:00:00+02:00",
+        "count": 9,
+        "gap": "shift",
+        "fold": "first",
+    }
+    kept, first = read_recurrence(fields, NOW)
+    assert kept == Recurrence(
+        cron="0 9 * * *",
+        zone="Europe/London",
+        start=datetime(2026, 5, 3, tzinfo=UTC),
+        until=datetime(2026, 5, 31, 22, tzinfo=UTC),
+        count=9,
+        gap="shift",
+        fold="first",
+    )
+    assert first == datetime(2026, 5, 3, 8, tzinfo=UTC)
+
+
+@pytest.mark.clause("T-21")
+def test_nothing_occurs_before_the_start_not_even_by_a_fraction_of_a_second() -> None:
+    for late in (TICK, timedelta(seconds=1) - TICK):
+        kept, first = read_recurrence({"rrule": "FREQ=DAILY"}, NOW + late)
+        assert kept.start == first == NOW + timedelta(seconds=1)
+    assert read_recurrence({"rrule": "FREQ=DAILY"}, NOW)[1] == NOW
+
+
+def test_a_rule_may_bring_its_own_start() -> None:
+    text = "DTSTART;TZID=Europe/London:20260601T090000\nRRULE:FREQ=DAILY;COUNT=2"
+    kept, first = read_recurrence({"rrule": text, "zone": "Europe/London"}, NOW)
+    assert kept.start == first == datetime(2026, 6, 1, 8, tzinfo=UTC)
+    assert refused({"rrule": text, "zone": "UTC"}).startswith("recurrence.rrule is refused: ")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("daily", "recurrence must be an object, got str"),
+        ({}, "recurrence must have exactly one of cron, rrule, interval"),
+        (
+            {"cron": "* * * * *", "interval": "1h"},
+            "recurrence must have exactly one of cron, rrule, interval",
+        ),
+        ({"cron": 5}, "recurrence.cron must be a text, got int"),
+        ({"cron": ""}, "recurrence.cron must have 1 to 8192 characters, got 0"),
+        ({"rrule": "x" * 8193}, "recurrence.rrule must have 1 to 8192 characters, got 8193"),
+        ({"interval": "1h", "zone": 5}, "recurrence.zone must be the name of a time zone, got int"),
+        ({"interval": "1h", "until": "later"}, "recurrence.until must be an instant with"),
+        ({"interval": "1h", "start": 5}, "recurrence.start must be an instant, got int"),
+        ({"interval": "1h", "count": 0}, "recurrence.count must be from 1 to 100000, got 0"),
+        ({"interval": "1h", "gap": "jump"}, "recurrence.gap must be one of skip, shift"),
+        ({"interval": "1h", "fold": ["first"]}, "recurrence.fold must be one of first, both"),
+        ({"interval": "1h", "colour": 1}, "recurrence.colour is not a field"),
+        ({"interval": "soon"}, "recurrence.interval is refused: "),
+        (
+            {"interval": "1h", "zone": "Mars/Olympus"},
+            "recurrence.interval is refused: Unknown time",
+        ),
+        ({"cron": "61 * * * *"}, 'recurrence.cron is refused: Invalid cron expression "61'),
+        ({"rrule": "FREQ=SOMETIMES"}, "recurrence.rrule is refused: Invalid recurrence rule"),
+        (
+            {"rrule": "FREQ=DAILY;UNTIL=20200101"},
+            "recurrence has no occurrence between its start and its end",
+        ),
+    ],
+)
+def test_another_recurrence_is_refused_by_its_field(value: Any, message: str) -> None:
+    assert refused(value).startswith(message)
