@@ -58,16 +58,17 @@ class Walk:
         self.lists = [_numbers(parts, name) for name in names]
         self.positions = _numbers(parts, "BYSETPOS")
 
-    def occurrences(self, end: datetime, grain: int) -> list[datetime]:
+    def occurrences(self, begin: datetime, end: datetime, grain: int) -> list[datetime]:
         periods: dict[int, list[datetime]] = {}
-        at = self.anchor
-        while at <= end:
+        skipped = (begin - self.anchor) // timedelta(seconds=self.step)
+        at = self.anchor + skipped * timedelta(seconds=self.step)
+        while at <= end + timedelta(seconds=self.unit):  # the last period is to be whole
             passed = int((at - self.anchor).total_seconds())
             if passed % self.step < self.unit and self._is_shown(at, passed % self.step):
                 periods.setdefault(passed // self.step, []).append(at)
             at += timedelta(seconds=grain)
         chosen = [at for members in periods.values() for at in self._choose(members)]
-        return [at for at in chosen if self.start <= at <= end]
+        return [at for at in chosen if max(self.start, begin) <= at <= end]
 
     def _is_shown(self, at: datetime, into: int) -> bool:
         wall = wall_time(at, self.zone)
@@ -89,7 +90,7 @@ class Walk:
 
 def _compare(text: str, zone: ZoneInfo, start: datetime, end: datetime, grain: int) -> None:
     rule = parse_rrule(text, zone=zone, start=start)
-    expected = Walk(text, start, zone).occurrences(end, grain)
+    expected = Walk(text, start, zone).occurrences(start, end, grain)
     assert list(rule.between(start - HOUR, end)) == expected, (text, start, zone)
 
 
@@ -99,6 +100,8 @@ RULES = [
     "FREQ=HOURLY;INTERVAL=5;BYMINUTE=0,30",
     "FREQ=HOURLY;BYMINUTE=0,10,45",
     "FREQ=HOURLY;BYHOUR=0,1,2,3,23",
+    "FREQ=HOURLY;BYHOUR=0;BYMINUTE=0,5",
+    "FREQ=HOURLY;BYHOUR=4;BYMINUTE=0,30",
     "FREQ=HOURLY;BYHOUR=0,1,2,3,23;BYMINUTE=0,30,59",
     "FREQ=HOURLY;BYMINUTE=0,15,30,45;BYSETPOS=1,-1",
     "FREQ=HOURLY;BYHOUR=1,2;BYMINUTE=0,15,30,45;BYSETPOS=2",
@@ -123,6 +126,18 @@ def test_sub_daily_rules_step_in_elapsed_time(name: str, day: str, minute: int) 
     start = (change - 30 * HOUR).replace(minute=0) + timedelta(minutes=minute)
     for text in RULES:
         _compare(text, zone, start, change + 30 * HOUR, 60)
+
+
+@pytest.mark.parametrize("text", RULES)
+def test_a_change_in_the_middle_of_a_period_splits_it(text: str) -> None:
+    """The first change moves the clock by half an hour, so the second meets half a period."""
+    zone = ZoneInfo("Australia/Lord_Howe")
+    start = datetime(2024, 1, 1, 1, 15, tzinfo=zone).astimezone(UTC)
+    change = datetime(2024, 10, 5, 15, 30, tzinfo=UTC)
+    begin, end = change - 20 * HOUR, change + 20 * HOUR
+    rule = parse_rrule(text, zone=zone, start=start)
+    expected = Walk(text, start, zone).occurrences(begin, end, 60)
+    assert list(rule.between(begin - timedelta(seconds=1), end)) == expected
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -1,7 +1,7 @@
 """No line of input can keep a search busy: what never occurs is known to, or given up on, soon."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from unittest import mock
 from zoneinfo import ZoneInfo
 
@@ -76,6 +76,7 @@ RARE = [
     ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO", "2044-02-29T04:00"),
     ("FREQ=MONTHLY;BYMONTH=2;BYDAY=MO;BYSETPOS=5", "2044-02-29T04:00"),
     ("FREQ=HOURLY;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO;BYHOUR=4", "2044-02-29T04:00"),
+    ("FREQ=HOURLY;INTERVAL=168;BYDAY=MO", "2024-03-04T04:00"),
     ("FREQ=YEARLY;INTERVAL=400;BYMONTH=2;BYMONTHDAY=29", "2424-02-29T04:00"),
     ("FREQ=DAILY;INTERVAL=1000000", "4761-11-28T04:00"),  # date.fromordinal agrees
     ("FREQ=SECONDLY;INTERVAL=90000;BYHOUR=3", "2024-03-15T03:00"),  # each 25 hours; each 25 days
@@ -88,6 +89,12 @@ def test_a_rule_that_occurs_rarely_is_found(text: str, expected: str) -> None:
     found = rule.next_after(datetime(2024, 3, 1, tzinfo=UTC))
     assert found is not None
     assert found.replace(tzinfo=None) == datetime.fromisoformat(expected)
+
+
+def test_that_nothing_is_left_late_says_nothing_of_earlier() -> None:
+    rule = parse_rrule("FREQ=DAILY;INTERVAL=1000000", zone=UTC, start=START)
+    assert rule.next_after(datetime(9000, 1, 1, tzinfo=UTC)) is None
+    assert rule.next_after(NOW) == rule.start + timedelta(days=1_000_000)
 
 
 def test_parts_that_hardly_ever_meet_are_given_up_on_with_the_rule_in_the_message() -> None:
