@@ -99,13 +99,16 @@ def find_miscounts(
     """Every occurrence within the window that was survived but not started exactly once."""
     runs, lives = list_runs(trace, unstored_for), list_lives(trace)
     for name, expression in expressions.items():
-        occurrences = list(parse_cron(expression).between(*window, UTC))
-        for due_at, next_at in pairwise(occurrences):
-            if is_survived(due_at, lives):
-                starts = _list_starts(runs.get(name, []), due_at, next_at)
-                if not starts or not all(is_repeated for _, is_repeated in starts[1:]):
-                    shown = ", ".join(f"{run.started_at} by {run.instance}" for run, _ in starts)
-                    yield f"{name!r}, due {due_at}: started {shown or 'by nobody'}"
+        occurrences = pairwise(parse_cron(expression).between(*window, UTC))
+        for due_at, next_at in occurrences:
+            starts = _list_starts(runs.get(name, []), due_at, next_at)
+            if is_survived(due_at, lives) and not _is_one(starts):
+                shown = ", ".join(f"{run.started_at} by {run.instance}" for run, _ in starts)
+                yield f"{name!r}, due {due_at}: started {shown or 'by nobody'}"
+
+
+def _is_one(starts: Sequence[tuple[Run, bool]]) -> bool:
+    return bool(starts) and all(is_repeated for _, is_repeated in starts[1:])
 
 
 def _list_starts(
