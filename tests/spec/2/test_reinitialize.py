@@ -17,6 +17,7 @@ from rota.errors import (
 )
 from rota.events import SchedulerReinitializationStarted, TaskOverridden, TaskPreserved
 from rota.scheduler import PollingState, SchedulerState
+from rota.testing import seed_tasks
 
 HOUR = timedelta(hours=1)
 
@@ -162,6 +163,24 @@ async def test_a_store_that_stays_away_is_logged_when_nobody_waits_for_the_stop(
     assert state_of(scheduler) is SchedulerState.STOPPED
     errors = [record.message for record in caplog.records if record.levelname == "ERROR"]
     assert errors == ["StopSchedulerError: Failed to stop scheduler: gone"]
+
+
+@pytest.mark.clause("P-4", "D-51")
+async def test_a_task_that_was_interrupted_elsewhere_is_restarted(stage: Stage) -> None:
+    scheduler = stage.scheduler(POLLING)
+    registrations = [stage.task(cron="0 12 * * *")]
+    await scheduler.initialize(registrations)
+    await stage.clock.advance(minutes(1))
+    await seed_tasks(
+        stage.store,
+        [
+            {"name": "a", "cronExpression": "0 12 * * *", "retryDelayMs": 300_000}
+            | {"lastAttemptAt": at(10), "schedulerIdentifier": "came and went"}
+        ],
+    )
+    await scheduler.initialize(registrations)
+    await stage.clock.advance(minutes(1))
+    assert stage.started() == [at(10, 1)]
 
 
 @pytest.mark.clause("P-4", "P-20")
