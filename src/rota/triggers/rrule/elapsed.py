@@ -205,6 +205,8 @@ class ElapsedSearch:
             place = bisect_left(residues, into)
             if place < len(residues):
                 return min(at - into + residues[place], end)
+            if end < at - into + self._unit:  # the rest of the period has another offset
+                return end
         return at - into + self._step
 
     def _residues_at(self, offset: int) -> tuple[int, ...]:

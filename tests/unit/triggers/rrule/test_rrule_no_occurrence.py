@@ -130,6 +130,14 @@ def test_nothing_occurs_before_the_start() -> None:
     assert rule.previous_at(datetime.min.replace(tzinfo=UTC)) is None
 
 
+def test_the_last_of_many_occurrences_is_closed_in_on(looks: list[int]) -> None:
+    every_hour = ",".join(map(str, range(24)))
+    text = f"FREQ=YEARLY;BYMONTH=1,2,3;BYDAY=MO,TU,WE;BYHOUR={every_hour}"
+    rule = parse_rrule(text, zone=UTC, start=START)
+    assert rule.previous_at(NOW) == datetime(2024, 3, 27, 23, tzinfo=UTC)
+    assert looks[0] < 60
+
+
 TEXTS = [
     "FREQ=YEARLY;BYMONTH=1;BYDAY=1MO",
     "FREQ=MONTHLY;BYDAY=-1FR",
