@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.errors import InvalidStoreUrlError
+from rota.errors import InvalidStoreUrlError, StoreUnavailableError
 from rota.stores.memory import MemoryStore
 from rota.stores.sqlite.store import SqliteStore
 from rota.wiring import open_store
@@ -38,8 +38,8 @@ async def test_an_absolute_file_takes_four_slashes(tmp_path: Path) -> None:
     [
         ("", "does not start with a scheme"),
         ("rota.db", "does not start with a scheme"),
-        ("mysql://host/rota", "known schemes are memory and sqlite"),
-        ("postgresql://host/rota", "postgresql is not available in this version"),
+        ("mysql://host/rota", "known schemes are memory, postgresql and sqlite"),
+        ("postgresql://host/rota?schema=No", "the schema must be named"),
         ("mongodb://host/rota", "mongodb is not available in this version"),
         ("redis://host/0", "redis is not available in this version"),
         ("memory://name", "a store in memory has no name: write memory://"),
@@ -60,10 +60,23 @@ async def test_an_address_that_names_no_store_is_refused_with_a_hint(
     with pytest.raises(InvalidStoreUrlError) as caught:
         await open_store(url)
     assert reason in caught.value.message
-    assert caught.value.url == url
+    assert caught.value.url == url.partition("?schema")[0]  # options may hold a password
     assert not any(os.scandir(tmp_path))
 
 
+async def test_a_missing_driver_is_named_with_the_extra_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("rota.stores.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    with pytest.raises(StoreUnavailableError, match=r"pip install 'rota\[postgres\]'") as caught:
+        await open_store("postgresql://host/rota")
+    assert caught.value.details == {"missing": "asyncpg", "extra": "rota[postgres]"}
+
+
 def test_a_driver_is_not_loaded_before_its_store_is_opened() -> None:
-    code = "import rota.wiring, sys; sys.exit('apsw' in sys.modules)"
+    code = (
+        "import rota.wiring, sys; sys.exit(not sys.modules.keys().isdisjoint({'apsw', 'asyncpg'}))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

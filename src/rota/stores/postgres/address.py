@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from rota.errors import InvalidStoreUrlError
 from rota.stores.postgres.queries import DEFAULT_SCHEMA
@@ -32,22 +32,23 @@ def read_address(url: str) -> PostgresSettings:
 
     Options other than ``schema`` are those of PostgreSQL itself. Raises InvalidStoreUrlError.
     """
+    if "#" in url:
+        raise InvalidStoreUrlError(masked(url), "a # must be written as %23")
+    front, _, query = url.partition("?")
     try:
-        parts = urlsplit(url)
-        options = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        urlsplit(url)
+        options = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
     except ValueError as error:
         raise InvalidStoreUrlError(masked(url), str(error)) from error
-    if parts.fragment:
-        raise InvalidStoreUrlError(masked(url), "a # must be written as %23")
-    schemas = [value for name, value in options if name == "schema"] or [DEFAULT_SCHEMA]
-    if _SCHEMA_NAME.fullmatch(schemas[-1]) is None:
+    schema = dict(options).get("schema", DEFAULT_SCHEMA)
+    if _SCHEMA_NAME.fullmatch(schema) is None:
         raise InvalidStoreUrlError(
             masked(url),
             "the schema must be named in lower case letters, digits and _, with at most 63 of "
             "them, and not begin with a digit or pg_",
         )
     others = urlencode([option for option in options if option[0] != "schema"])
-    return PostgresSettings(urlunsplit(parts._replace(query=others)), schemas[-1])
+    return PostgresSettings(f"{front}?{others}" if others else front, schema)
 
 
 def masked(url: str) -> str:

@@ -1,0 +1,69 @@
+"""A PostgreSQL store of one's own, a network to break, and hands to reach into the database."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeAlias
+
+import asyncpg
+import pytest
+from tests.servers.proxy import Proxy
+
+from rota.stores.postgres.address import PostgresSettings, read_address
+from rota.stores.postgres.store import PostgresStore
+from rota.stores.protocol import DocumentWrite
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+
+@pytest.fixture
+def postgres_settings(postgres_url: str) -> PostgresSettings:
+    """Impatient, so that a test of a deadline is short."""
+    return replace(read_address(postgres_url), connect_for=timedelta(seconds=5))
+
+
+@pytest.fixture
+async def store(postgres_settings: PostgresSettings) -> AsyncIterator[PostgresStore]:
+    async with await PostgresStore.open(postgres_settings) as store:
+        yield store
+
+
+@pytest.fixture
+async def other(postgres_settings: PostgresSettings) -> AsyncIterator[Connection]:
+    """A connection of another program, which finds the store's tables by their bare names."""
+    connection = await asyncpg.connect(
+        postgres_settings.url, server_settings={"search_path": postgres_settings.schema}
+    )
+    yield connection
+    connection.terminate()
+
+
+@pytest.fixture
+async def proxy(postgres_settings: PostgresSettings) -> AsyncIterator[Proxy]:
+    async with Proxy(postgres_settings.url).open() as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def proxied_settings(postgres_settings: PostgresSettings, proxy: Proxy) -> PostgresSettings:
+    """The way to the same store over a network that can be broken."""
+    return replace(
+        postgres_settings,
+        url=proxy.url,
+        answer_for=timedelta(seconds=2),
+        connect_for=timedelta(seconds=2),
+    )
+
+
+@pytest.fixture
+async def proxied(proxied_settings: PostgresSettings) -> AsyncIterator[PostgresStore]:
+    async with await PostgresStore.open(proxied_settings) as store:
+        yield store
+
+
+@pytest.fixture
+def new() -> Callable[..., DocumentWrite]:
+    def make(key: str, body: bytes = b"new") -> DocumentWrite:
+        return DocumentWrite("tasks", key, None, body)
+
+    return make

@@ -1,0 +1,58 @@
+"""What an address says, and what of it is shown."""
+
+import pytest
+
+from rota.errors import InvalidStoreUrlError
+from rota.stores.postgres.address import masked, read_address
+
+
+def test_everything_but_the_schema_is_left_to_postgresql() -> None:
+    settings = read_address("postgresql://me:secret@host:6543/jobs?sslmode=require&schema=mine")
+    assert settings.url == "postgresql://me:secret@host:6543/jobs?sslmode=require"
+    assert settings.schema == "mine"
+    assert settings.label == "postgresql://me@host:6543/jobs"
+
+
+def test_the_schema_is_called_rota_unless_told_otherwise() -> None:
+    settings = read_address("postgresql:///jobs?host=/run/postgresql")
+    assert settings.schema == "rota"
+    assert settings.url == "postgresql:///jobs?host=%2Frun%2Fpostgresql"
+
+
+@pytest.mark.parametrize("name", ["", "Mine", "1st", "pg_mine", "a-b", "a.b", 'a"b', "x" * 64])
+def test_a_schema_that_would_need_quoting_is_refused(name: str) -> None:
+    with pytest.raises(InvalidStoreUrlError, match="the schema must be named"):
+        read_address(f"postgresql://host/jobs?schema={name}")
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("postgresql://[::1/jobs", "Invalid IPv6 URL"),
+        ("postgresql://host/jobs?schema", "bad query field"),
+        ("postgresql://host/jobs#part", "a # must be written as %23"),
+    ],
+)
+def test_an_address_that_cannot_be_read_is_refused(url: str, reason: str) -> None:
+    with pytest.raises(InvalidStoreUrlError, match=reason):
+        read_address(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://me:secret@host/jobs", "postgresql://me@host/jobs"),
+        ("postgresql://me:sec@ret@host/jobs", "postgresql://me@host/jobs"),
+        ("postgresql://me@host/jobs?password=secret", "postgresql://me@host/jobs"),
+        ("postgresql://host/jobs#secret", "postgresql://host/jobs"),
+        ("postgresql:///jobs", "postgresql:///jobs"),
+    ],
+)
+def test_a_password_is_never_shown(url: str, shown: str) -> None:
+    assert masked(url) == shown
+
+
+def test_an_error_about_an_address_does_not_show_its_password() -> None:
+    with pytest.raises(InvalidStoreUrlError) as caught:
+        read_address("postgresql://me:secret@host/jobs?schema=No")
+    assert "secret" not in f"{caught.value} {caught.value.details}"
