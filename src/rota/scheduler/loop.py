@@ -99,10 +99,10 @@ class TaskLoop:
             async with self.turn:
                 await self._take_turn(now)
         except StoreError as error:
-            self._outage.begin(error, now)
+            self._outage.begin(error, self._clock.now())
         except Exception as error:
             logger.exception("A turn of the scheduler failed; it is tried again")
-            self._outage.begin(error, now)
+            self._outage.begin(error, self._clock.now())
         else:
             self._outage.end()
 
@@ -113,6 +113,8 @@ class TaskLoop:
                 return
         elif self._outage.until is not None:
             self._rested_until = self._outage.until
+            await self._alarm.rest_for(self._outage.left_at(self._clock.now()))
+            return
         else:
             self._rested_until = self._next_look_at()
         await self._alarm.rest_until(self._rested_until)
@@ -290,6 +292,10 @@ class Outage:
     def lasts_at(self, now: datetime) -> bool:
         """Whether it is too early to try again; a clock set back does not prolong the pause."""
         return self.until is not None and self.until - self._pause <= now < self.until
+
+    def left_at(self, now: datetime) -> timedelta:
+        """How long to wait before the next try; never longer than the pause."""
+        return timedelta() if self.until is None else min(self.until - now, self._pause)
 
     def begin(self, error: Exception, now: datetime) -> None:
         if self.until is None:
