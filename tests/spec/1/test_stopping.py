@@ -223,6 +223,24 @@ async def test_a_store_that_fails_for_a_while_loses_no_occurrence_and_doubles_no
     assert stage.started()[1:] == [at(11, 1)]
 
 
+@pytest.mark.clause("D-60", "D-7")
+@pytest.mark.parametrize("answers_after", [0, 10])
+async def test_a_clock_set_back_while_the_store_fails_does_not_delay_the_next_try(
+    quick: Stage, answers_after: int
+) -> None:
+    spy = SpyStore(quick.store, quick.clock)
+    await quick.scheduler(store=spy).initialize([quick.task(cron="5 10 * * *")])
+    spy.errors["write_each"] = StoreUnavailableError("gone")
+    spy.delays["write_each"] = seconds(answers_after)
+    await quick.clock.jump_to(at(13))
+    await quick.clock.jump_to(at(10, 30))
+    await quick.clock.advance(seconds(answers_after))
+    spy.delays.clear()
+    spy.errors.clear()
+    await quick.clock.advance(minutes(1))
+    assert len(quick.starts) == 1
+
+
 @pytest.mark.clause("D-60", "D-28")
 @pytest.mark.parametrize("losing_replies", [False, True])
 async def test_a_result_that_cannot_be_written_is_written_later(

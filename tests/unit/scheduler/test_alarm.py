@@ -56,3 +56,20 @@ async def test_the_same_instant_keeps_the_same_timer() -> None:
     assert clock.sleeper_count == 1
     alarm.cancel()
     await clock.advance(timedelta(0))
+
+
+async def test_a_rest_for_a_duration_does_not_mind_a_clock_set_back() -> None:
+    clock = VirtualClock(TEN)
+    alarm = Alarm(clock)
+    resting = asyncio.create_task(alarm.rest_for(MINUTE))
+    await clock.advance(MINUTE / 2)
+    await clock.jump_to(TEN - 60 * MINUTE)
+    await clock.advance(MINUTE / 2)
+    assert resting.done()
+    calling = asyncio.create_task(alarm.rest_for(MINUTE))
+    await clock.advance(timedelta(0))
+    alarm.ring()
+    await calling
+    alarm.cancel()
+    await clock.advance(timedelta(0))
+    assert clock.sleeper_count == 0

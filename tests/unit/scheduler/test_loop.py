@@ -51,6 +51,8 @@ def test_a_clock_set_back_does_not_prolong_the_pause() -> None:
     assert outage.lasts_at(TEN + timedelta(seconds=0.999))
     assert not outage.lasts_at(TEN + timedelta(seconds=1))
     assert not outage.lasts_at(TEN - LONGEST_PAUSE)
+    assert outage.left_at(TEN + timedelta(seconds=0.25)) == timedelta(seconds=0.75)
+    assert outage.left_at(TEN - LONGEST_PAUSE) == timedelta(seconds=1)
 
 
 @pytest.mark.clause("D-50")
