@@ -100,7 +100,7 @@ class PostgresServer:
     def _family(self) -> list[int]:
         """The process ids of the whole server, the one that makes the others first."""
         head = self.process_id
-        if head is None or not _is_running(head):
+        if head is None or not is_running(head):
             return []
         children = Path(f"/proc/{head}/task/{head}/children")
         return [head, *map(int, children.read_text().split() if children.exists() else ())]
@@ -109,14 +109,17 @@ class PostgresServer:
 def _end(process_id: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         os.kill(process_id, number)
-    _wait_for(lambda: not _is_running(process_id), lambda: f"PostgreSQL survives {number.name}")
+    _wait_for(lambda: not is_running(process_id), lambda: f"PostgreSQL survives {number.name}")
 
 
-def _is_running(process_id: int) -> bool:
+def is_running(process_id: int) -> bool:
+    """Whether there is such a process, and more of it than its exit status."""
     try:
         os.kill(process_id, 0)
     except ProcessLookupError:
         return False
+    except PermissionError:
+        return True
     stat = Path(f"/proc/{process_id}/stat")
     try:
         return stat.read_text().rpartition(") ")[2][0] != "Z"

@@ -1,11 +1,13 @@
 """One server for a whole test run, however many processes the run has.
 
 The process that leads the run names a folder in the environment; whichever of its workers needs the
-server first starts it there, and the leader stops it when all is over.
+server first starts it there, and the leader stops it when all is over. What a leader that was
+killed has left behind is cleared away by the next.
 """
 
 import fcntl
 import os
+import pwd
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -17,27 +19,25 @@ from typing import NoReturn
 import psycopg
 import pytest
 from tests.servers.binaries import find_installations
-from tests.servers.postgres import PostgresServer
+from tests.servers.postgres import PostgresServer, is_running
 
 GIVEN_SERVER = "ROTA_TEST_POSTGRES"
 FOLDER = "ROTA_TEST_SERVERS"
+_PREFIX = "rota-servers-"
 
 
 def lead_run() -> Path | None:
     """Name the folder of the run's servers; None when another process leads the run."""
     if FOLDER in os.environ:
         return None
-    folder = Path(tempfile.mkdtemp(prefix="rota-servers-"))
-    folder.chmod(0o711)  # the user that runs the servers must pass through
+    folder = Path(tempfile.gettempdir(), f"{_PREFIX}{os.getpid()}-{token_hex(6)}")
     os.environ[FOLDER] = str(folder)
     return folder
 
 
 def end_run(folder: Path) -> None:
     """Stop what was started for the run and leave nothing behind."""
-    for server in folder.glob("postgres-*"):
-        PostgresServer(find_installations()[0], server).remove()
-    shutil.rmtree(folder, ignore_errors=True)
+    _clear_away(folder)
     os.environ.pop(FOLDER, None)
 
 
@@ -49,11 +49,7 @@ def shared_url() -> str:
 
 def new_server(name: str) -> PostgresServer:
     """A server apart from the shared one, to be killed and restarted; started, and not shared."""
-    installations = find_installations()
-    if not installations:
-        _do_without()
-    folder = Path(os.environ[FOLDER]) / f"postgres-{name}-{token_hex(4)}"
-    server = PostgresServer(installations[0], folder)
+    server = _server(f"{name}-{token_hex(4)}")
     server.create()
     server.start()
     return server
@@ -85,17 +81,41 @@ def in_database(server_url: str, name: str) -> str:
 
 
 def _started_server() -> PostgresServer:
+    server = _server("shared")
+    with (server.folder.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if server.process_id is None:
+            _clear_away_abandoned()
+            server.create()
+            server.start()
+    return server
+
+
+def _server(name: str) -> PostgresServer:
     installations = find_installations()
     if not installations:
         _do_without()
     folder = Path(os.environ[FOLDER])
-    server = PostgresServer(installations[0], folder / "postgres-shared")
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if server.process_id is None:
-            server.create()
-            server.start()
-    return server
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o711)  # the user that runs the servers must pass through
+    return PostgresServer(installations[0], folder / f"postgres-{name}")
+
+
+def _clear_away(folder: Path) -> None:
+    for server in folder.glob("postgres-*"):
+        PostgresServer(find_installations()[0], server).remove()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _clear_away_abandoned() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        leader = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if leader.isdigit() and folder.owner() == _me() and not is_running(int(leader)):
+            _clear_away(folder)
+
+
+def _me() -> str:
+    return pwd.getpwuid(os.geteuid()).pw_name
 
 
 def _do_without() -> NoReturn:

@@ -110,8 +110,9 @@ def _session_settings(settings: PostgresSettings) -> dict[str, str]:
     return {
         "application_name": "rota",
         "default_transaction_isolation": "read committed",
-        # The server ends what nobody waits for any more, and whose peer is gone.
-        "statement_timeout": f"{answer_ms}",
+        # The server gives up before the deadline, so that the outcome is known; and it ends what
+        # belongs to a peer that is gone.
+        "statement_timeout": f"{answer_ms * 3 // 4}",
         "idle_in_transaction_session_timeout": f"{3 * answer_ms}",
         "tcp_keepalives_idle": "10",
         "tcp_keepalives_interval": "5",

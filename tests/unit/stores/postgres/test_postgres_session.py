@@ -116,11 +116,12 @@ async def test_a_server_that_has_become_a_replica_is_left(
 async def test_a_statement_that_waits_for_ever_is_ended_by_the_server(
     postgres_settings: PostgresSettings, new: New, other: Connection
 ) -> None:
-    impatient = replace(postgres_settings, answer_for=timedelta(milliseconds=700))
+    impatient = replace(postgres_settings, answer_for=timedelta(seconds=2))
     async with await PostgresStore.open(impatient) as store:
         await store.write_each([new("a")])
         await other.execute("BEGIN; LOCK TABLE documents IN EXCLUSIVE MODE")
-        with pytest.raises(StoreUnavailableError):
+        with pytest.raises(StoreUnavailableError, match="has taken too long") as caught:
             await store.write_each([DocumentWrite("tasks", "a", 1, b"")])
+        assert caught.value.details["outcome"] == "nothing was written"
         await other.execute("ROLLBACK")
         assert (await store.read("tasks", ["a"]))["a"].version == 1
