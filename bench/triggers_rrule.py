@@ -37,7 +37,7 @@ SLOWEST_WORTH_REPEATING = 0.05
 def main() -> None:
     print(f"\nRecurrence rules, Europe/London, Python {platform.python_version()}, ", end="")
     print(f"python-dateutil {version('python-dateutil')}, µs a call")
-    print(f"  {'next_after':<28}{'begun':<10}{'rota':>10}{'dateutil':>14}{'ratio':>9}")
+    print(f"  {'next_after':<28}{'begun':<10}{'rota':>10}{'dateutil':>14}{'ratio':>13}")
     for name, text in RULES.items():
         for age, days in AGES.items():
             compare(name, text, age, NOW - timedelta(days=days))
@@ -52,7 +52,7 @@ def compare(name: str, text: str, age: str, begun: datetime) -> None:
 
 
 def print_line(name: str, age: str, ours: float, theirs: float) -> None:
-    print(f"  {name:<28}{age:<10}{ours:10.1f}{theirs:14.1f}{theirs / ours:9.1f}", flush=True)
+    print(f"  {name:<28}{age:<10}{ours:10.1f}{theirs:14.1f}{theirs / ours:13.1f}", flush=True)
 
 
 def measure(ask: Callable[[datetime], object], instants: list[datetime]) -> float:
