@@ -28,34 +28,34 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         return plain
 
 
-class SchedulerInitializationStarted(Event):
+class SchedulerInitializationStarted(Event, frozen=True):
     total_registrations: int
 
 
-class SchedulerInitializationCompleted(Event):
+class SchedulerInitializationCompleted(Event, frozen=True):
     total_registrations: int
     scheduled_count: int
     skipped_count: int
 
 
-class SchedulerInitializationFailed(Event):
+class SchedulerInitializationFailed(Event, frozen=True):
     level = WARNING
     error: str
 
 
-class SchedulerReinitializationStarted(Event):
+class SchedulerReinitializationStarted(Event, frozen=True):
     total_registrations: int
 
 
-class SchedulerStopRequested(Event):
+class SchedulerStopRequested(Event, frozen=True):
     level = INFO
 
 
-class SchedulerStopped(Event):
+class SchedulerStopped(Event, frozen=True):
     level = INFO
 
 
-class TaskRunStarted(Event):
+class TaskRunStarted(Event, frozen=True):
     """``scheduled_time`` is the occurrence, or the retry's instant, that this run answers."""
 
     level = INFO
@@ -65,14 +65,14 @@ class TaskRunStarted(Event):
     is_retry: bool = False
 
 
-class TaskRunCompleted(Event, omit_defaults=False):
+class TaskRunCompleted(Event, frozen=True, omit_defaults=False):
     level = INFO
     task_name: str
     duration: float
     success: bool = True
 
 
-class TaskRunFailed(Event, omit_defaults=False):
+class TaskRunFailed(Event, frozen=True, omit_defaults=False):
     level = WARNING
     task_name: str
     duration: float
@@ -81,54 +81,54 @@ class TaskRunFailed(Event, omit_defaults=False):
     success: bool = False
 
 
-class TaskRetryStarted(Event):
+class TaskRetryStarted(Event, frozen=True):
     level = INFO
     task_name: str
     retry_count: int
 
 
-class TaskRetryPreempted(Event):
+class TaskRetryPreempted(Event, frozen=True):
     level = INFO
     task_name: str
     reason: str
 
 
-class PollStarted(Event):
+class PollStarted(Event, frozen=True):
     poll_time: datetime
     scheduled_task_count: int
 
 
-class PollCompleted(Event):
+class PollCompleted(Event, frozen=True):
     poll_time: datetime
     tasks_evaluated: int
     tasks_executed: int
     duration: float
 
 
-class PollingStarted(Event):
+class PollingStarted(Event, frozen=True):
     pass
 
 
-class PollingStopped(Event):
+class PollingStopped(Event, frozen=True):
     pass
 
 
-class PollingStopRequested(Event):
+class PollingStopRequested(Event, frozen=True):
     pass
 
 
-class TaskAdded(Event):
+class TaskAdded(Event, frozen=True):
     level = INFO
     task_name: str
     cron_expression: str
     retry_delay_ms: int
 
 
-class TaskPreserved(Event):
+class TaskPreserved(Event, frozen=True):
     task_name: str
 
 
-class TaskOverridden(Event):
+class TaskOverridden(Event, frozen=True):
     """``change_type`` lists the changed fields, comma-separated."""
 
     level = INFO
@@ -138,7 +138,7 @@ class TaskOverridden(Event):
     new_state: dict[str, Any]
 
 
-class TasksOverridden(Event):
+class TasksOverridden(Event, frozen=True):
     """The whole override at a glance, when anything was added, removed or changed."""
 
     level = INFO
@@ -148,25 +148,25 @@ class TasksOverridden(Event):
     total_changes: int
 
 
-class TaskOrphaned(Event, omit_defaults=False):
+class TaskOrphaned(Event, frozen=True, omit_defaults=False):
     level = WARNING
     task_name: str
     last_execution_time: datetime | None
     scheduler_identifier: str | None
 
 
-class TaskScheduled(Event):
+class TaskScheduled(Event, frozen=True):
     task_name: str
     cron_expression: str
     retry_delay_ms: int
 
 
-class TaskSkipped(Event):
+class TaskSkipped(Event, frozen=True):
     task_name: str
     reason: str
 
 
-class TaskRecordSetAside(Event):
+class TaskRecordSetAside(Event, frozen=True):
     """A stored record could not be read; its bytes are kept under ``kept_as``."""
 
     level = WARNING
@@ -175,7 +175,7 @@ class TaskRecordSetAside(Event):
     kept_as: str
 
 
-class TaskRunDiscarded(Event):
+class TaskRunDiscarded(Event, frozen=True):
     """A run ended, but the task had passed to another instance in the meantime."""
 
     level = WARNING
@@ -183,7 +183,7 @@ class TaskRunDiscarded(Event):
     reason: str
 
 
-class TaskBlockedLoop(Event):
+class TaskBlockedLoop(Event, frozen=True):
     """A callback kept the event loop from turning, and everything else on it from running."""
 
     level = WARNING
@@ -192,7 +192,7 @@ class TaskBlockedLoop(Event):
     location: str
 
 
-class ClockMovedBack(Event):
+class ClockMovedBack(Event, frozen=True):
     """The host's clock was set back, by so many milliseconds; nothing is run twice for it."""
 
     level = WARNING
@@ -200,7 +200,7 @@ class ClockMovedBack(Event):
     now: datetime
 
 
-class PollDelayed(Event):
+class PollDelayed(Event, frozen=True):
     """A poll came late: the host was asleep, its clock was set, or the event loop was blocked."""
 
     level = WARNING
@@ -208,12 +208,12 @@ class PollDelayed(Event):
     now: datetime
 
 
-class StoreFailed(Event):
+class StoreFailed(Event, frozen=True):
     """The store stopped answering; said once per outage, it is tried again until it recovers."""
 
     level = WARNING
     error: str
 
 
-class StoreRecovered(Event):
+class StoreRecovered(Event, frozen=True):
     level = INFO

@@ -11,7 +11,7 @@ from tests.spec.stage import Stage, at, minutes, seconds
 
 from rota import POLLING, Scheduler, SchedulerPolicy, SchedulerSettings, open_store
 from rota.events import TaskOrphaned
-from rota.scheduler.ledger import TASKS
+from rota.scheduler.keeping.ledger import TASKS
 from rota.stores.protocol import DocumentStore, Reach
 
 WATCHFUL = SchedulerSettings(peers_checked_every=minutes(1), peer_silent_for=minutes(3))

@@ -18,7 +18,7 @@ from tests.process.programs.scaled_clock import ScaledClock
 
 from rota import open_store
 from rota.clock.system import monotonic
-from rota.scheduler.ledger import StoredTask, TaskLedger
+from rota.scheduler.keeping.ledger import StoredTask, TaskLedger
 from rota.testing.trace import (
     Crashed,
     Entry,

@@ -14,7 +14,7 @@ from tests.process.programs.crash_stage import TASKS, FailPoint, Life, Reached
 from tests.process.programs.history import read_history
 
 from rota import open_store
-from rota.scheduler.ledger import BrokenRecord, TaskLedger
+from rota.scheduler.keeping.ledger import BrokenRecord, TaskLedger
 from rota.scheduler.tasks.state import TaskPhase, TaskState
 from rota.testing.trace import (
     Crashed,

@@ -14,7 +14,7 @@ from rich.console import Console
 from rota.clock.protocol import Clock
 from rota.clock.virtual import VirtualClock
 from rota.scheduler import Scheduler
-from rota.scheduler import loop as scheduler_loop
+from rota.scheduler.running import loop as scheduler_loop
 from rota.scheduler.tasks.evaluate import Start, StartReason, decide_start
 from rota.scheduler.tasks.state import TaskState, record_failure
 from rota.stores.protocol import DocumentStore

@@ -11,7 +11,7 @@ from rota import DECLARATIVE, Scheduler, SchedulerPolicy, SchedulerSettings
 from rota.clock.protocol import Clock
 from rota.events import Event
 from rota.scheduler import PollingState, SchedulerState
-from rota.scheduler.ledger import SET_ASIDE, TASKS
+from rota.scheduler.keeping.ledger import SET_ASIDE, TASKS
 from rota.scheduler.tasks.registration import Callback, Registration
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
 from rota.testing import VirtualClock

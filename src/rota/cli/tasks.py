@@ -29,7 +29,7 @@ from rota.cli.rendering.tasks import (
 from rota.errors import InvalidInputError
 from rota.escaping import escape
 from rota.scheduler import Scheduler
-from rota.scheduler.desk import Overview, TaskDesk
+from rota.scheduler.asking.desk import Overview, TaskDesk
 from rota.scheduler.policy import SchedulerSettings
 from rota.stores.protocol import DocumentStore
 from rota.wiring import open_store

@@ -18,7 +18,7 @@ from rota.cli.rendering.terminal import Terminal
 from rota.errors import StoreError
 from rota.events import Event
 from rota.scheduler import Scheduler
-from rota.scheduler.desk import TaskDesk
+from rota.scheduler.asking.desk import TaskDesk
 from rota.stores.protocol import DocumentStore
 from rota.wiring import open_store
 

@@ -1,11 +1,11 @@
 """Declarative tasks: specifications 1 and 2."""
 
-from rota.scheduler.plan import Plan, PlannedTask
+from rota.scheduler.asking.plan import Plan, PlannedTask
+from rota.scheduler.asking.why import Explanation
 from rota.scheduler.policy import DECLARATIVE, POLLING, SchedulerPolicy, SchedulerSettings
 from rota.scheduler.scheduler import PollingState, Scheduler, SchedulerState
 from rota.scheduler.tasks.record import parse_task_record
 from rota.scheduler.tasks.state import TaskPhase, TaskState
-from rota.scheduler.why import Explanation
 
 __all__ = [
     "DECLARATIVE",

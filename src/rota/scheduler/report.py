@@ -11,8 +11,8 @@ from rota.events import (
     TaskScheduled,
     TasksOverridden,
 )
-from rota.scheduler.intake import Decided, Intake
 from rota.scheduler.journal import Journal
+from rota.scheduler.keeping.intake import Decided, Intake
 from rota.scheduler.surroundings import Surroundings
 from rota.scheduler.tasks.reconcile import Standing
 from rota.scheduler.tasks.state import TaskState

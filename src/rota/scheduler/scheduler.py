@@ -26,12 +26,13 @@ from rota.events import (
     SchedulerStopped,
     SchedulerStopRequested,
 )
+from rota.scheduler.asking.plan import Plan, make_plan
+from rota.scheduler.asking.why import Explanation, explain_task
 from rota.scheduler.journal import Journal
-from rota.scheduler.loop import describe_error
-from rota.scheduler.plan import Plan, make_plan
 from rota.scheduler.policy import DECLARATIVE, SchedulerPolicy, SchedulerSettings
 from rota.scheduler.report import report_intake
-from rota.scheduler.session import Session
+from rota.scheduler.running.loop import describe_error
+from rota.scheduler.running.session import Session
 from rota.scheduler.surroundings import Surroundings
 from rota.scheduler.tasks.registration import (
     AcceptedTask,
@@ -39,7 +40,6 @@ from rota.scheduler.tasks.registration import (
     accept_registrations,
     count_registrations,
 )
-from rota.scheduler.why import Explanation, explain_task
 from rota.stores.protocol import DocumentStore
 
 logger = logging.getLogger("rota.scheduler")

@@ -5,8 +5,9 @@ from typing import Protocol
 
 
 class Trigger(Protocol):
-    """A schedule bound to everything it needs. Immutable and stateless: the same question always
-    has the same answer.
+    """A schedule bound to everything it needs.
+
+    Immutable and stateless: the same question always has the same answer.
     """
 
     def next_after(self, instant: datetime, /) -> datetime | None:

@@ -14,7 +14,7 @@ from rota.errors import (
     TaskNotRegisteredError,
 )
 from rota.scheduler import Plan
-from rota.scheduler.ledger import TASKS
+from rota.scheduler.keeping.ledger import TASKS
 from rota.scheduler.tasks.reconcile import FieldChange
 from rota.stores.protocol import DocumentWrite
 from rota.testing import seed_tasks

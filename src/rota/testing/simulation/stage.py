@@ -13,7 +13,7 @@ import msgspec
 
 from rota.clock.idle import turn
 from rota.clock.virtual import VirtualClock
-from rota.scheduler.ledger import TASKS
+from rota.scheduler.keeping.ledger import TASKS
 from rota.scheduler.policy import DECLARATIVE, POLLING, SchedulerSettings
 from rota.scheduler.scheduler import Scheduler, SchedulerState
 from rota.stores.protocol import DocumentStore

@@ -1,7 +1,7 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-from rota.scheduler.alarm import Alarm
+from rota.scheduler.running.alarm import Alarm
 from rota.testing import VirtualClock
 
 TEN = datetime(2027, 1, 4, 10, tzinfo=UTC)

@@ -6,9 +6,9 @@ import msgspec
 
 from rota.clock.protocol import Clock
 from rota.errors import TaskNotRegisteredError
-from rota.scheduler.ledger import REQUESTS, TASKS, BrokenRecord, TaskLedger
+from rota.scheduler.keeping.ledger import REQUESTS, TASKS, BrokenRecord, TaskLedger
+from rota.scheduler.keeping.presence import Presence
 from rota.scheduler.policy import SchedulerSettings
-from rota.scheduler.presence import Presence
 from rota.scheduler.tasks.state import TaskState
 from rota.stores.protocol import DocumentStore, DocumentWrite
 

@@ -5,7 +5,7 @@ from tests.spec.stage import SpyStore, Stage, at, minutes, seconds
 
 from rota import SchedulerSettings, open_store
 from rota.errors import StoreUnavailableError
-from rota.scheduler.presence import INSTANCES
+from rota.scheduler.keeping.presence import INSTANCES
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import Reach
 

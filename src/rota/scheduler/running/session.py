@@ -16,13 +16,13 @@ from rota.errors import (
     TaskListMismatchError,
 )
 from rota.events import TaskBlockedLoop
-from rota.scheduler.agenda import Agenda, Task
-from rota.scheduler.custody import Custody
-from rota.scheduler.intake import Decided, Intake, carry_out
-from rota.scheduler.ledger import TaskLedger
-from rota.scheduler.loop import MILLISECOND, TaskLoop
-from rota.scheduler.presence import Presence
-from rota.scheduler.runs import RUN_PREFIX
+from rota.scheduler.keeping.intake import Decided, Intake, carry_out
+from rota.scheduler.keeping.ledger import TaskLedger
+from rota.scheduler.keeping.presence import Presence
+from rota.scheduler.running.agenda import Agenda, Task
+from rota.scheduler.running.custody import Custody
+from rota.scheduler.running.loop import MILLISECOND, TaskLoop
+from rota.scheduler.running.runs import RUN_PREFIX
 from rota.scheduler.surroundings import Surroundings
 from rota.scheduler.tasks.reconcile import Moment
 from rota.scheduler.tasks.registration import AcceptedTask

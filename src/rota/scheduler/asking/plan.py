@@ -7,9 +7,9 @@ from functools import cache
 import msgspec
 
 from rota.errors import InvalidCronExpressionError
-from rota.scheduler.intake import Decided, Intake, decide_intake
-from rota.scheduler.ledger import TaskLedger
-from rota.scheduler.presence import Presence
+from rota.scheduler.keeping.intake import Decided, Intake, decide_intake
+from rota.scheduler.keeping.ledger import TaskLedger
+from rota.scheduler.keeping.presence import Presence
 from rota.scheduler.surroundings import Surroundings
 from rota.scheduler.tasks.reconcile import FieldChange, Moment, Standing
 from rota.scheduler.tasks.registration import AcceptedTask

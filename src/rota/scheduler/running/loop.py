@@ -21,12 +21,12 @@ from rota.events import (
     TaskRunCompleted,
     TaskRunFailed,
 )
-from rota.scheduler.agenda import Agenda, Task
-from rota.scheduler.alarm import Alarm
-from rota.scheduler.custody import Custody
 from rota.scheduler.journal import Journal
-from rota.scheduler.ledger import TaskLedger
-from rota.scheduler.runs import Run, Runs
+from rota.scheduler.keeping.ledger import TaskLedger
+from rota.scheduler.running.agenda import Agenda, Task
+from rota.scheduler.running.alarm import Alarm
+from rota.scheduler.running.custody import Custody
+from rota.scheduler.running.runs import Run, Runs
 from rota.scheduler.surroundings import Surroundings
 from rota.scheduler.tasks.evaluate import Start, StartReason, decide_start
 from rota.scheduler.tasks.state import (

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from rota.errors import ScheduleTaskError, StaleVersionError, TaskListMismatchError
-from rota.scheduler.ledger import (
+from rota.scheduler.keeping.ledger import (
     BrokenRecord,
     StoredTask,
     TaskLedger,

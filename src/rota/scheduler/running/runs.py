@@ -10,7 +10,7 @@ import msgspec
 
 from rota.clock.timeout import timeout_after
 from rota.events import TaskRetryPreempted, TaskRetryStarted, TaskRunStarted
-from rota.scheduler.agenda import Task
+from rota.scheduler.running.agenda import Task
 from rota.scheduler.surroundings import Surroundings
 from rota.scheduler.tasks.evaluate import Start, StartReason
 from rota.scheduler.tasks.state import TaskState, reconfigure

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rota import Scheduler, open_store, parse_cron
-from rota.scheduler.agenda import Agenda, Task
-from rota.scheduler.custody import Custody
 from rota.scheduler.journal import Journal
-from rota.scheduler.ledger import TASKS, TaskLedger
-from rota.scheduler.presence import Presence
+from rota.scheduler.keeping.ledger import TASKS, TaskLedger
+from rota.scheduler.keeping.presence import Presence
+from rota.scheduler.running.agenda import Agenda, Task
+from rota.scheduler.running.custody import Custody
 from rota.scheduler.tasks.record import encode_task
 from rota.scheduler.tasks.state import TaskState
 from rota.stores.memory import MemoryStore

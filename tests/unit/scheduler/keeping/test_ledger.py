@@ -3,8 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from rota import parse_cron
-from rota.scheduler.agenda import Schedule, Task
-from rota.scheduler.ledger import (
+from rota.scheduler.keeping.ledger import (
     REQUESTS,
     SET_ASIDE,
     TASKS,
@@ -15,6 +14,7 @@ from rota.scheduler.ledger import (
     keep_aside,
     write_task,
 )
+from rota.scheduler.running.agenda import Schedule, Task
 from rota.scheduler.tasks.record import encode_task
 from rota.scheduler.tasks.registration import AcceptedTask
 from rota.scheduler.tasks.state import TaskState, begin_attempt

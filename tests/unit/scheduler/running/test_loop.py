@@ -9,8 +9,8 @@ from rota import SchedulerSettings
 from rota.errors import StoreUnavailableError
 from rota.events import Event, TaskRunStarted
 from rota.scheduler.journal import Journal
-from rota.scheduler.ledger import REQUESTS
-from rota.scheduler.loop import LONGEST_PAUSE, Outage, describe_error
+from rota.scheduler.keeping.ledger import REQUESTS
+from rota.scheduler.running.loop import LONGEST_PAUSE, Outage, describe_error
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite, Reach
 

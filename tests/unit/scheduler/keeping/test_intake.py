@@ -4,8 +4,8 @@ import pytest
 
 from rota import DECLARATIVE, parse_cron
 from rota.errors import ScheduleTaskError, TaskListMismatchError
-from rota.scheduler.intake import ATTEMPTS, Intake, carry_out, decide_intake, list_writes
-from rota.scheduler.ledger import SET_ASIDE, TASKS, TaskLedger, write_task
+from rota.scheduler.keeping.intake import ATTEMPTS, Intake, carry_out, decide_intake, list_writes
+from rota.scheduler.keeping.ledger import SET_ASIDE, TASKS, TaskLedger, write_task
 from rota.scheduler.tasks.reconcile import Moment, Standing
 from rota.scheduler.tasks.registration import AcceptedTask
 from rota.scheduler.tasks.state import TaskState, begin_attempt

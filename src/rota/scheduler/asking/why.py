@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from rota.errors import CronCalculationError, TaskNotRegisteredError
-from rota.scheduler.ledger import TASKS, BrokenRecord, interpret
-from rota.scheduler.presence import Presence
+from rota.scheduler.keeping.ledger import TASKS, BrokenRecord, interpret
+from rota.scheduler.keeping.presence import Presence
 from rota.scheduler.surroundings import Surroundings
 from rota.scheduler.tasks.evaluate import decide_start
 from rota.scheduler.tasks.state import TaskState

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rota import parse_cron
-from rota.scheduler.agenda import Agenda, Task
+from rota.scheduler.running.agenda import Agenda, Task
 from rota.scheduler.tasks.state import TaskState, record_failure
 
 TEN = datetime(2027, 1, 4, 10, tzinfo=UTC)

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from rota.events import TaskRunDiscarded, TaskSkipped
-from rota.scheduler.agenda import Agenda, Task
 from rota.scheduler.journal import Journal
-from rota.scheduler.ledger import BrokenRecord, StoredTask, TaskLedger
-from rota.scheduler.presence import Presence
+from rota.scheduler.keeping.ledger import BrokenRecord, StoredTask, TaskLedger
+from rota.scheduler.keeping.presence import Presence
+from rota.scheduler.running.agenda import Agenda, Task
 from rota.scheduler.tasks.state import TaskState, reconfigure
 
 

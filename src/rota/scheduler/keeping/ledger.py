@@ -9,7 +9,7 @@ from hashlib import blake2s
 from typing import Any, NamedTuple
 
 from rota.errors import TaskInvalidValueError, TaskTryDeserializeError
-from rota.scheduler.agenda import Task
+from rota.scheduler.running.agenda import Task
 from rota.scheduler.tasks.record import decode_foreign_task, decode_own_task, encode_task
 from rota.scheduler.tasks.registration import AcceptedTask
 from rota.scheduler.tasks.state import TaskState

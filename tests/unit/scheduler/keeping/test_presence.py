@@ -12,8 +12,8 @@ from tests.spec.stage import SpyStore
 
 from rota import open_store
 from rota.errors import StoreUnavailableError
-from rota.scheduler import presence
-from rota.scheduler.presence import INSTANCES, Announcement, Presence
+from rota.scheduler.keeping import presence
+from rota.scheduler.keeping.presence import INSTANCES, Announcement, Presence
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentStore, DocumentWrite
 from rota.testing import VirtualClock

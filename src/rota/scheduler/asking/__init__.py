@@ -1,0 +1,1 @@
+"""Questions to a store, answered by the functions that decide."""

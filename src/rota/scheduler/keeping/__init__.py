@@ -1,0 +1,1 @@
+"""What is kept in the store: tasks, claims, and which instances are alive."""
