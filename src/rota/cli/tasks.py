@@ -159,7 +159,7 @@ def explain(
     if as_json:
         terminal.print_document(explanation_document(explanation))
         return
-    terminal.print_text(f"{escape(name)}: {explanation.verdict}", "bold")
+    terminal.print_text(f"{escape(name)}: {explanation.answer}", "bold")
     for reason in explanation.reasons:
         terminal.print_text(escape(reason))
 

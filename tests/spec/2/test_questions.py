@@ -146,7 +146,7 @@ RAN = {"lastAttemptAt": at(9), "lastSuccessAt": at(9, 1), "registeredAt": at(8, 
 
 @pytest.mark.clause("D-26", "D-58", "P-5")
 @pytest.mark.parametrize(
-    ("fields", "when", "verdict", "words"),
+    ("fields", "when", "answer", "words"),
     [
         (RAN, at(9, 0, 30), "ran", "It started at Mon 2027-01-04 09:00:00 UTC"),
         (RAN, at(9, 30), "did not run", 'does not match "0 * * * *"'),
@@ -184,13 +184,13 @@ RAN = {"lastAttemptAt": at(9), "lastSuccessAt": at(9, 1), "registeredAt": at(8, 
         ({"registeredAt": at(10, 0, 5), "running": False}, None, "due", "It has not run yet."),
     ],
 )
-async def test_why_gives_a_verdict_and_its_reason(
-    quick: Stage, fields: dict[str, Any], when: datetime | None, verdict: str, words: str
+async def test_why_gives_an_answer_and_its_reason(
+    quick: Stage, fields: dict[str, Any], when: datetime | None, answer: str, words: str
 ) -> None:
     await seed_tasks(quick.store, [stored("a", cronExpression="0 * * * *", **fields)])
     await quick.clock.advance(seconds(10))
     explanation = await quick.scheduler().why("a", when)
-    assert explanation.verdict == verdict
+    assert explanation.answer == answer
     assert words in str(explanation)
     assert explanation.at == when
     assert quick.events == []
@@ -202,10 +202,10 @@ async def test_why_of_a_task_that_runs(quick: Stage) -> None:
     await scheduler.initialize([quick.task(takes=HOUR)])
     await quick.clock.advance(minutes(2.5))
     now = await scheduler.why("a")
-    assert now.verdict == "running"
+    assert now.answer == "running"
     assert "running since Mon 2027-01-04 10:00:00 UTC" in str(now)
     missed = await scheduler.why("a", at(10, 1))
-    assert missed.verdict == "due"
+    assert missed.answer == "due"
     assert "it starts after that" in str(missed)
     assert now.next_at == at(10, 3)
 
@@ -228,12 +228,12 @@ async def test_why_knows_the_days_when_the_clocks_change(
     )
     scheduler = quick.scheduler(policy, zone=kyiv)
     gap = await scheduler.why("a", datetime(2027, 3, 28, 3, 30))  # noqa: DTZ001 - wall time
-    assert gap.verdict == "will not run"
+    assert gap.answer == "will not run"
     assert "does not exist in Europe/Kyiv: the clocks go forward" in str(gap)
     assert "skipped that day" in str(gap)
     first = await scheduler.why("a", datetime(2027, 10, 31, 3, 30))  # noqa: DTZ001 - wall time
-    assert first.verdict == "will run"
+    assert first.answer == "will run"
     assert first.at == datetime(2027, 10, 31, 0, 30, tzinfo=UTC)
     assert f"03:30 is shown twice, and {rule}" in str(first)
     again = await scheduler.why("a", datetime(2027, 10, 31, 1, 30, tzinfo=UTC))
-    assert again.verdict == second
+    assert again.answer == second

@@ -181,7 +181,7 @@ def test_why_explains_the_present_and_a_skipped_wall_time(rota: RunRota, seeded:
 
 def test_why_answers_programs_too(rota: RunRota, seeded: str) -> None:
     document = rota("tasks", "why", "sync", "--store", seeded, "--json").document
-    assert document["verdict"] == "due"
+    assert document["answer"] == "due"
     assert document["next_at"] == "2027-03-26T13:00:00Z"
 
 

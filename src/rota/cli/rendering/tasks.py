@@ -83,7 +83,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
     return {
         "name": explanation.name,
         "at": _instant(explanation.at),
-        "verdict": explanation.verdict,
+        "answer": explanation.answer,
         "reasons": list(explanation.reasons),
         "next_at": _instant(explanation.next_at),
     }

@@ -20,7 +20,7 @@ from rota.triggers.cron import Cron
 from rota.triggers.parse import parse_cron
 from rota.triggers.zone import Fold, instants_of, to_utc, wall_time
 
-Verdict = Literal["ran", "running", "due", "will run", "will not run", "did not run", "unknown"]
+Answer = Literal["ran", "running", "due", "will run", "will not run", "did not run", "unknown"]
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     at: datetime | None
-    verdict: Verdict
+    answer: Answer
     reasons: tuple[str, ...]
     next_at: datetime | None = None
 
@@ -108,14 +108,14 @@ def _explain_now(question: Question) -> Explanation:
         state, question.last_due_at(now), now, is_interrupted=question.is_interrupted
     )
     next_at = question.next_due_at(now)
-    verdict: Verdict = "will run"
+    answer: Answer = "will run"
     reasons = []
     if start is not None:
-        verdict = "due"
+        answer = "due"
         answered = question.show(start.scheduled_at)
         reasons.append(f"It is due now ({start.reason.value}): it has yet to answer {answered}.")
     elif state.running:
-        verdict = "running"
+        answer = "running"
         since = question.show(state.last_attempt_at or now)
         reasons.append(f"It has been running since {since}, so it is not started again.")
     reasons.extend(_describe_history(question))
@@ -124,23 +124,23 @@ def _explain_now(question: Question) -> Explanation:
     else:
         reasons.append(f"Its next occurrence is {question.show(next_at)}.")
     return Explanation(
-        name=state.name, at=None, verdict=verdict, reasons=tuple(reasons), next_at=next_at
+        name=state.name, at=None, answer=answer, reasons=tuple(reasons), next_at=next_at
     )
 
 
 def _explain_instant(question: Question, at: datetime) -> Explanation:
-    verdict, reasons = _judge(question, at)
+    answer, reasons = _judge(question, at)
     reasons.extend(_describe_showing(question, at))
     return Explanation(
         name=question.state.name,
         at=at,
-        verdict=verdict,
+        answer=answer,
         reasons=tuple(reasons),
         next_at=question.next_due_at(at),
     )
 
 
-def _judge(question: Question, at: datetime) -> tuple[Verdict, list[str]]:
+def _judge(question: Question, at: datetime) -> tuple[Answer, list[str]]:
     state, attempt_at = question.state, question.state.last_attempt_at
     minute = at.replace(second=0, microsecond=0)
     if attempt_at is not None and attempt_at.replace(second=0, microsecond=0) == minute:
@@ -158,8 +158,8 @@ def _judge(question: Question, at: datetime) -> tuple[Verdict, list[str]]:
     return _judge_past_occurrence(question, at)
 
 
-def _judge_off_schedule(question: Question, at: datetime) -> tuple[Verdict, list[str]]:
-    verdict: Verdict = "will not run" if at > question.now else "did not run"
+def _judge_off_schedule(question: Question, at: datetime) -> tuple[Answer, list[str]]:
+    answer: Answer = "will not run" if at > question.now else "did not run"
     expression = question.state.cron_expression
     reasons = [f'{question.show(at)} does not match "{expression}" in {question.zone}.']
     before, after = question.last_due_at(at), question.next_due_at(at)
@@ -167,10 +167,10 @@ def _judge_off_schedule(question: Question, at: datetime) -> tuple[Verdict, list
         reasons.append(f"The occurrence before it is {question.show(before)}.")
     if after is not None:
         reasons.append(f"The occurrence after it is {question.show(after)}.")
-    return verdict, reasons
+    return answer, reasons
 
 
-def _judge_past_occurrence(question: Question, at: datetime) -> tuple[Verdict, list[str]]:
+def _judge_past_occurrence(question: Question, at: datetime) -> tuple[Answer, list[str]]:
     state = question.state
     answered_until = state.answered_until
     if state.registered_at is not None and at < state.registered_at.replace(
@@ -228,7 +228,7 @@ def _explain_gap(question: Question, wall: datetime) -> Explanation:
     return Explanation(
         name=question.state.name,
         at=None,
-        verdict="will not run" if wall.replace(tzinfo=UTC) > question.now else "did not run",
+        answer="will not run" if wall.replace(tzinfo=UTC) > question.now else "did not run",
         reasons=tuple(reasons),
         next_at=question.next_due_at(question.now),
     )

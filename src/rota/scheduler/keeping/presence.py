@@ -1,8 +1,8 @@
 """Which scheduler instances are alive: what tells an interrupted task from one that is running.
 
 Within a process the instances know each other. On one host the operating system tells whether a
-process still exists. Across hosts an instance says so itself, again and again, and is taken for
-dead when it has been silent for too long.
+process still exists. Beyond that an instance says so itself, again and again, and is taken for dead
+when it has been silent for too long.
 """
 
 import os
@@ -20,6 +20,8 @@ from rota.clock.protocol import Clock
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
 
 INSTANCES = "scheduler.instances"
+LONG_SILENCE = 10
+"""So many times the usual patience, and an instance is dead whatever the clocks say."""
 
 _alive_here: "dict[str, tuple[Task[Any], Presence]]" = {}
 """The instances of this process, each with the task that is its life: done means dead."""
@@ -45,6 +47,10 @@ class Presence:
         self.identifier = identifier
         self._silent_for = silent_for
         self._version: int | None = None
+        self._is_listed = True
+        self._has_strangers = False
+        self._dead: list[DocumentWrite] = []
+        self._heard: dict[str, tuple[datetime, datetime]] = {}
         self._on_departure: Callable[[], object] | None = None
 
     @property
@@ -82,6 +88,11 @@ class Presence:
             (version,) = await self._store.write_each([write])
         self._version = version
 
+    async def keep_alive(self) -> None:
+        """Announce again where others go by it: beyond this host, or when the first one is gone."""
+        if self._store.reach is Reach.NETWORK or self._has_strangers or not self._is_listed:
+            await self.announce()
+
     async def withdraw(self) -> None:
         """Say goodbye, so that others take over at once."""
         if _alive_here.pop(self.identifier, None) is not None:
@@ -96,20 +107,28 @@ class Presence:
         _forget_the_dead()
         living = set(_alive_here)
         if self.has_peers_elsewhere:
-            async for page in self._store.scan(INSTANCES):
-                living.update(document.key for document in page if self._is_alive(document))
+            living.update(await self._survey())
         return frozenset(living)
 
     async def bury_the_dead(self) -> None:
-        """Clear away what dead instances announced."""
-        dead = [
-            DocumentWrite(INSTANCES, document.key, document.version, None)
-            async for page in self._store.scan(INSTANCES)
-            for document in page
-            if not self._is_alive(document)
-        ]
+        """Clear away what those announced who were found dead."""
+        dead, self._dead = self._dead, []
         if dead:
             await self._store.write_each(dead)
+
+    async def _survey(self) -> set[str]:
+        living = set()
+        dead = []
+        self._is_listed = self._has_strangers = False
+        async for page in self._store.scan(INSTANCES):
+            for document in page:
+                if self._is_alive(document):
+                    living.add(document.key)
+                else:
+                    dead.append(DocumentWrite(INSTANCES, document.key, document.version, None))
+                self._is_listed |= document.key == self.identifier
+        self._dead = dead
+        return living
 
     def _depart(self, life: Task[Any]) -> None:
         if (resident := _alive_here.get(self.identifier)) is not None and resident[0] is life:
@@ -132,7 +151,23 @@ class Presence:
                 _forget_the_dead()
                 return document.key in _alive_here
             return told.process_started == _process_started(told.process_id)
-        return self._clock.now() - told.seen_at < self._silent_for
+        self._has_strangers = True
+        return self._is_heard(document.key, told.seen_at)
+
+    def _is_heard(self, identifier: str, seen_at: datetime) -> bool:
+        """Whether an instance whose process cannot be seen still makes itself heard.
+
+        Silence is measured by this instance's own clock, from when it first heard the last word, so
+        clocks that differ do no harm. Only a very long silence is believed at once.
+        """
+        now = self._clock.now()
+        if self._store.reach is Reach.NETWORK and now - seen_at > LONG_SILENCE * self._silent_for:
+            return False
+        last_word = self._heard.get(identifier)
+        if last_word is None or last_word[0] != seen_at:
+            self._heard[identifier] = (seen_at, now)
+            return True
+        return now - last_word[1] < self._silent_for
 
 
 def _name_host() -> str:

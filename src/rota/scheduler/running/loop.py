@@ -234,7 +234,8 @@ class TaskLoop:
                 )
             )
         self._custody.unsaved[name] = task
-        self._agenda.reconsider(task)
+        if run.error is not None or _is_overtaken(task):
+            self._agenda.reconsider(task)
         self.wake()
 
     async def _write_the_last(self) -> None:
@@ -317,6 +318,13 @@ def _decide(task: Task, now: datetime) -> Start | None:
         return Start(StartReason.REQUESTED, now, preempts=state.pending_retry_until)
     last_due_at = task.schedule.last_due_at
     return decide_start(state, last_due_at, now, is_interrupted=task.is_interrupted)
+
+
+def _is_overtaken(task: Task) -> bool:
+    """Whether an occurrence, or a request, came while the task was running."""
+    last_due_at, attempt_at = task.schedule.last_due_at, task.state.last_attempt_at
+    is_missed = attempt_at is None or (last_due_at is not None and last_due_at > attempt_at)
+    return is_missed or task.is_requested
 
 
 def describe_error(error: BaseException) -> str:

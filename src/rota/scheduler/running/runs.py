@@ -11,11 +11,10 @@ import msgspec
 from rota.clock.timeout import timeout_after
 from rota.events import TaskRetryPreempted, TaskRetryStarted, TaskRunStarted
 from rota.scheduler.running.agenda import Task
+from rota.scheduler.running.stalls import RUN_PREFIX, StallWatch
 from rota.scheduler.surroundings import Surroundings
 from rota.scheduler.tasks.evaluate import Start, StartReason
 from rota.scheduler.tasks.state import TaskState, reconfigure
-
-RUN_PREFIX = "rota task "
 
 
 class Run(NamedTuple):
@@ -46,6 +45,7 @@ class Runs:
         self._on_end = on_end
         self._on_return = on_return
         self._under_way: dict[asyncio.Task[None], Task] = {}
+        self._stalls = StallWatch(surroundings)
 
     def __len__(self) -> int:
         return len(self._under_way)
@@ -67,6 +67,8 @@ class Runs:
             self._run_unless_stopping(task, start, before, host),
             name=RUN_PREFIX + task.state.name,
         )
+        if not self._under_way:
+            self._stalls.start()
         self._under_way[run] = task
         run.add_done_callback(self._forget)
 
@@ -95,8 +97,8 @@ class Runs:
         self._on_end(Run(task, started_at, error))
 
     def _forget(self, run: asyncio.Task[Any] | None) -> None:
-        if run is not None:
-            self._under_way.pop(run, None)
+        if run is not None and self._under_way.pop(run, None) is not None and not self._under_way:
+            self._stalls.stop()
 
     async def _call(self, task: Task, host: asyncio.Task[Any] | None) -> BaseException | None:
         """The one place where an exception of a callback becomes an outcome."""

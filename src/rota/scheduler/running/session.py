@@ -7,22 +7,18 @@ from contextlib import suppress
 from datetime import datetime
 from uuid import uuid4
 
-from rota.clock.loop_watch import LoopWatch, Stall
-from rota.clock.system import SystemClock
 from rota.errors import (
     SchedulerInitializationError,
     ScheduleTaskError,
     StoreError,
     TaskListMismatchError,
 )
-from rota.events import TaskBlockedLoop
 from rota.scheduler.keeping.intake import Decided, Intake, carry_out
 from rota.scheduler.keeping.ledger import TaskLedger
 from rota.scheduler.keeping.presence import Presence
 from rota.scheduler.running.agenda import Agenda, Task
 from rota.scheduler.running.custody import Custody
-from rota.scheduler.running.loop import MILLISECOND, TaskLoop
-from rota.scheduler.running.runs import RUN_PREFIX
+from rota.scheduler.running.loop import TaskLoop
 from rota.scheduler.surroundings import Surroundings
 from rota.scheduler.tasks.reconcile import Moment
 from rota.scheduler.tasks.registration import AcceptedTask
@@ -49,7 +45,6 @@ class Session:
         self.loop = TaskLoop(surroundings, self.identifier, self.agenda, self._custody)
         self._life: asyncio.Task[None] | None = None
         self._roll_call: asyncio.Task[None] | None = None
-        self._watch = _make_watch(surroundings)
 
     async def take_in(self, accepted: Sequence[AcceptedTask]) -> Intake:
         """Bring store and agenda in line with the registrations; on failure neither has changed."""
@@ -77,8 +72,6 @@ class Session:
         self._presence.on_departure(self._notice_departure)
         if self._presence.has_peers_elsewhere:
             self._roll_call = asyncio.create_task(self._call_the_roll(), name="rota roll call")
-        if self._watch is not None:
-            self._watch.start()
 
     async def finish(self) -> None:
         """Start nothing more, wait for what runs, write it down, say goodbye."""
@@ -87,8 +80,6 @@ class Session:
                 self.loop.request_stop()
                 await self._life
         finally:
-            if self._watch is not None and self._life is not None:
-                self._watch.stop()
             await self.vanish()
 
     async def vanish(self) -> None:
@@ -167,8 +158,8 @@ class Session:
                 logger.exception("The roll could not be called; it is tried again")
 
     async def _see_peers(self) -> None:
-        await self._presence.announce()
         self._custody.see_living(await self._presence.find_living())
+        await self._presence.keep_alive()
         await self._presence.bury_the_dead()
         self._heed(await self._ledger.take_requests())
         self.loop.wake()
@@ -187,22 +178,3 @@ def _take_place(task: Task, leaver: Task | None) -> Task:
         return task
     leaver.become(task)
     return leaver
-
-
-def _make_watch(surroundings: Surroundings) -> LoopWatch | None:
-    """Only real time can be held up; under a virtual clock there is nothing to watch."""
-    limit = surroundings.settings.stall_warning_after
-    if limit is None or not isinstance(surroundings.clock, SystemClock):
-        return None
-
-    def report(stall: Stall) -> None:
-        if stall.task_name is not None and stall.task_name.startswith(RUN_PREFIX):
-            surroundings.journal.tell(
-                TaskBlockedLoop(
-                    task_name=stall.task_name.removeprefix(RUN_PREFIX),
-                    duration=stall.blocked_for / MILLISECOND,
-                    location=stall.where,
-                )
-            )
-
-    return LoopWatch(report, limit=limit)

@@ -15,7 +15,7 @@ from rota.errors import StoreUnavailableError
 from rota.scheduler.keeping import presence
 from rota.scheduler.keeping.presence import INSTANCES, Announcement, Presence
 from rota.stores.memory import MemoryStore
-from rota.stores.protocol import DocumentStore, DocumentWrite
+from rota.stores.protocol import DocumentStore, DocumentWrite, Reach
 from rota.testing import VirtualClock
 
 TEN = datetime(2027, 1, 4, 10, tzinfo=UTC)
@@ -108,15 +108,76 @@ async def test_one_that_was_buried_alive_says_so(store: DocumentStore, clock: Vi
 
 
 @pytest.mark.clause("D-53", "D-64")
+@pytest.mark.parametrize("skew", [timedelta(0), timedelta(minutes=10), timedelta(minutes=-10)])
 async def test_an_instance_on_another_host_is_alive_while_it_is_heard_of(
-    store: DocumentStore, clock: VirtualClock
+    store: DocumentStore, clock: VirtualClock, skew: timedelta
 ) -> None:
     me = make(store, clock)
-    await put(store, "far", seen_at=TEN)
+    await put(store, "far", seen_at=TEN + skew)
+    assert await me.find_living() == {"far"}
     await clock.advance(SILENT_FOR - timedelta(microseconds=1))
     assert await me.find_living() == {"far"}
     await clock.advance(timedelta(microseconds=1))
     assert await me.find_living() == frozenset()
+
+
+@pytest.mark.clause("D-53", "D-64")
+async def test_each_word_of_an_instance_on_another_host_starts_its_silence_anew(
+    store: DocumentStore, clock: VirtualClock
+) -> None:
+    me = make(store, clock)
+    await put(store, "far", seen_at=TEN)
+    assert await me.find_living() == {"far"}
+    await clock.advance(SILENT_FOR - SECOND)
+    (document,) = (await store.read(INSTANCES, ["far"])).values()
+    told = msgspec.json.decode(document.body, type=Announcement)
+    body = msgspec.json.encode(msgspec.structs.replace(told, seen_at=TEN + SECOND))
+    await store.write_each([DocumentWrite(INSTANCES, "far", document.version, body)])
+    assert await me.find_living() == {"far"}
+    await clock.advance(SILENT_FOR - SECOND)
+    assert await me.find_living() == {"far"}
+
+
+class NetworkStore(MemoryStore):
+    """In memory, but as if other hosts could reach it."""
+
+    reach = Reach.NETWORK
+
+
+@pytest.mark.clause("D-53", "D-64")
+async def test_a_very_long_silence_is_believed_at_once(clock: VirtualClock) -> None:
+    store = NetworkStore()
+    await put(store, "far", seen_at=TEN - 10 * SILENT_FOR - SECOND)
+    await put(store, "slow clock", seen_at=TEN - 10 * SILENT_FOR)
+    assert await make(store, clock).find_living() == {"slow clock"}
+
+
+@pytest.mark.clause("D-53")
+async def test_an_announcement_is_repeated_only_where_others_go_by_it(
+    store: DocumentStore, clock: VirtualClock
+) -> None:
+    spy = SpyStore(store, clock)
+    me = make(spy, clock)
+    me.live_as(life := asyncio.create_task(clock.sleep(SECOND)))
+    await me.announce()
+    calls = len(spy.calls)
+    await me.find_living()
+    await me.keep_alive()
+    assert not [call for call in spy.calls[calls:] if "write" in str(call)]
+
+    await store.write_each([DocumentWrite(INSTANCES, "me", 1, None)])
+    await me.find_living()
+    await me.keep_alive()
+    assert await announced(store) == ["me"]
+
+    await put(store, "far")
+    (before,) = (await store.read(INSTANCES, ["me"])).values()
+    await me.find_living()
+    await me.keep_alive()
+    (after,) = (await store.read(INSTANCES, ["me"])).values()
+    assert after.version > before.version
+    await clock.advance(SECOND)
+    await life
 
 
 @pytest.mark.clause("D-53", "D-64")

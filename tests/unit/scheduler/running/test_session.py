@@ -13,9 +13,9 @@ WATCHFUL = SchedulerSettings(peers_checked_every=seconds(10))
 
 
 class SharedMemoryStore(MemoryStore):
-    """In memory, but as if other processes could reach it too."""
+    """In memory, but as if other hosts could reach it too."""
 
-    reach = Reach.HOST
+    reach = Reach.NETWORK
 
 
 @pytest.mark.clause("D-53", "D-60")
