@@ -129,6 +129,7 @@ REFUSED = [
     ("FREQ=DAILY;BYMINUTE=60", "BYMINUTE", "must be between 0 and 59", "60"),
     ("FREQ=DAILY;BYSECOND=0,60", "BYSECOND", "must be between 0 and 59: no leap sec", "60"),
     ("FREQ=DAILY;BYSECOND=61", "BYSECOND", "must be between 0 and 59, got 61", "61"),
+    ("FREQ=DAILY;BYSECOND=160", "BYSECOND", "must be between 0 and 59, got 160", "160"),
     ("FREQ=DAILY;BYDAY=XX", "BYDAY", "must be a day such as MO, 1MO or -1FR", "XX"),
     ("FREQ=MONTHLY;BYDAY=54MO", "BYDAY", "must be between 1 and 53", "54"),
     ("FREQ=MONTHLY;BYDAY=0MO", "BYDAY", "must be between 1 and 53", "0"),
