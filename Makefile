@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+SEEDS  ?= 0:2000
+JOBS   ?= 2
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check fmt lint types arch unit conformance bench docs pins clean
+.PHONY: help setup up test check fmt lint types arch unit contract spec sim process conformance bench docs pins clean
 
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +22,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
-up: setup ## run the most complete thing there is: a live board of the next occurrences
+up: setup ## run Rota: a scheduler on an SQLite file, with a live board
 	$(BIN)/rota up
 
 test: setup lint types arch ## everything: lint, types, architecture, all tests (what CI runs)
@@ -46,11 +48,25 @@ arch: setup ## imports, sizes, names, exports
 unit: setup ## the fast tests, module by module
 	$(PYTEST) -q -n auto tests/unit
 
+contract: setup ## every store against the shipped contract suite
+	$(PYTEST) -q -n auto tests/contract
+
+spec: setup ## the specifications, clause by clause
+	$(PYTEST) -q -n auto tests/spec
+
+sim: setup ## seeded stories under virtual time, judged by the axioms: make sim SEEDS=0:200000
+	$(BIN)/python -m rota.testing.simulation --seeds $(SEEDS) --jobs $(JOBS)
+
+process: setup ## real processes: killed, suspended, interrupted
+	$(PYTEST) -q tests/process
+
 conformance: setup ## clause by clause: which tests prove it, and whether they pass
 	$(BIN)/python -m tests.conformance $(ARGS)
 
 bench: setup ## the benchmarks, side by side with the alternatives
 	$(BIN)/python bench/triggers.py
+	$(BIN)/python bench/clock.py
+	$(BIN)/python bench/scheduler.py
 
 docs: setup ## build the documentation site into site/
 	$(BIN)/mkdocs build --strict
