@@ -58,6 +58,13 @@ def test_ids_made_together_are_different_and_keep_their_order(
     assert made == sorted(set(made))
 
 
+@pytest.mark.parametrize("bits", [0, 2**61 - 1, 2**62 - 1, 2**63 - 1])
+def test_no_draw_leaves_too_little_room_to_count(bits: int) -> None:
+    made = make_job_ids(NOW, bits, 100)
+    assert made == sorted(set(made))
+    assert UUID(made[-1]).int - UUID(made[0]).int == 99
+
+
 def test_chance_decides_between_ids_of_one_moment() -> None:
     assert make_job_id(NOW, 1) != make_job_id(NOW, 2)
     assert make_job_id(NOW, 1) == make_job_id(NOW, 1)

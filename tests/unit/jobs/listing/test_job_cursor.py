@@ -68,6 +68,13 @@ def test_anything_else_is_refused(text: str) -> None:
     assert refusal.value.details["field"] == "cursor"
 
 
+def test_a_text_too_long_for_a_cursor_is_not_even_decoded() -> None:
+    with pytest.raises(InvalidCursorError, match="must not be longer than 200 characters"):
+        decode_cursor("A" * 201)
+    with pytest.raises(InvalidCursorError, match="does not end with the id of a job"):
+        decode_cursor("A" * 200)
+
+
 def test_a_naive_instant_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="aware"):
         encode_cursor(NOON.replace(tzinfo=None), JOB_ID)

@@ -87,6 +87,8 @@ def test_a_rule_may_bring_its_own_start() -> None:
         ({"cron": 5}, "recurrence.cron must be a text, got int"),
         ({"cron": ""}, "recurrence.cron must have 1 to 8192 characters, got 0"),
         ({"rrule": "x" * 8193}, "recurrence.rrule must have 1 to 8192 characters, got 8193"),
+        ({"rrule": "x" * 8192}, "recurrence.rrule is refused: Invalid recurrence rule"),
+        ({"cron": "x"}, "recurrence.cron is refused: Invalid cron expression"),
         ({"interval": "1h", "zone": 5}, "recurrence.zone must be the name of a time zone, got int"),
         ({"interval": "1h", "until": "later"}, "recurrence.until must be an instant with"),
         ({"interval": "1h", "start": 5}, "recurrence.start must be an instant, got int"),
