@@ -4,7 +4,7 @@ import re
 
 from rota.errors.groups import ConflictError, InvalidInputError, StoreError
 
-_PASSWORD = re.compile(r"(://[^/@:]*:)[^@]*@")
+_PASSWORD = re.compile(r"(://[^/@:]*:)[^/]*@")
 
 
 class StaleVersionError(ConflictError):

@@ -124,8 +124,14 @@ class Session:
         task = Task(
             decided.reconciled.state, decided.version_after, decided.accepted.callback, schedule
         )
-        task.is_interrupted = decided.reconciled.is_interrupted
+        task.is_interrupted = self._is_interrupted(decided)
         return task
+
+    def _is_interrupted(self, decided: Decided) -> bool:
+        """Its runner is dead, or this instance claimed it in a write whose reply was lost."""
+        state = decided.reconciled.state
+        is_claimed_here = state.running and state.scheduler_identifier == self.identifier
+        return decided.reconciled.is_interrupted or is_claimed_here
 
     def _update(self, task: Task, decided: Decided, now: datetime) -> None:
         """A task that is known already: what it is doing goes on, on its new terms."""
@@ -136,7 +142,7 @@ class Session:
             task.state = reconfigure(task.state, accepted.cron.text, accepted.retry_delay_ms)
         else:
             task.state = decided.reconciled.state
-            task.is_interrupted = decided.reconciled.is_interrupted
+            task.is_interrupted = self._is_interrupted(decided)
         if task.schedule.cron.text != accepted.cron.text:
             self.agenda.move(task, self.agenda.schedule_for(accepted.cron, now))
         self.agenda.reconsider(task)
