@@ -4,6 +4,7 @@ Everything that may be relied on is named here; ``rota.testing`` holds what test
 """
 
 from rota import errors, events
+from rota.jobs import BackoffStrategy, Job, JobStatus, RetryPolicy
 from rota.scheduler import DECLARATIVE, POLLING, Scheduler, SchedulerPolicy, SchedulerSettings
 from rota.triggers.parse import parse_cron
 from rota.triggers.rrule import parse_rrule
@@ -14,6 +15,10 @@ __version__ = "0.1.0"
 __all__ = [
     "DECLARATIVE",
     "POLLING",
+    "BackoffStrategy",
+    "Job",
+    "JobStatus",
+    "RetryPolicy",
     "Scheduler",
     "SchedulerPolicy",
     "SchedulerSettings",
