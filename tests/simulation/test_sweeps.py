@@ -186,3 +186,18 @@ def test_the_sweeps_are_about_tasks_that_run() -> None:
         ("a", 2),
         ("b", 2),
     ]
+
+
+@editions
+@pytest.mark.parametrize("is_stopped_again", [False, True])
+@pytest.mark.clause("D-56")
+def test_initialize_at_any_moment_while_stop_waits_for_one_that_fails(
+    edition: EditionName, is_stopped_again: bool
+) -> None:
+    last = [at_once(2, CallStop())] if is_stopped_again else []
+    for stop_turns in range(8):
+        for turns in range(8):
+            steps = (at_once(0, BOTH), at_once(stop_turns, CallStop()), at_once(turns, BOTH), *last)
+            for number in (1, 2):
+                struck = ((number, Fault(Failure.BEFORE)),)
+                tell(edition, NO_TIME, *steps, later(BOTH), struck=struck)

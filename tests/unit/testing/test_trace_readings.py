@@ -300,3 +300,32 @@ def test_a_claim_that_a_failing_store_may_hold_may_outlive_a_reset() -> None:
     trace.judge(edition=POLLING_EDITION, tolerance=Tolerance()).assert_ok()
     certain = TraceWriter().initialize(HOURLY).at("10:00").run().at("10:01").initialize(changed)
     assert certain.run().judge(edition=POLLING_EDITION).axioms == {"S1"}
+
+
+def test_a_clock_set_back_during_initialize_may_date_the_first_coming() -> None:
+    for starts in (True, False):
+        trace = TraceWriter().at("10:30")
+        call = trace.call_initialize(HOURLY)
+        trace.jump("9:59:50").at("10:01").return_initialize(call)
+        trace = trace.run() if starts else trace.at("10:59").observe()
+        trace.judge(allowance=70 * SECOND).assert_ok()
+
+
+def test_what_fell_due_during_a_run_may_start_after_the_clock_was_set_back() -> None:
+    trace = TraceWriter().initialize(a_task("a", "0,5 10 * * *")).at("10:00").start()
+    trace.at("10:06").jump("9:30").at("9:31").succeed().run().at("9:50").observe()
+    trace.judge().assert_ok()
+
+
+def test_a_failure_while_a_new_delay_is_taken_over_may_be_retried_after_either() -> None:
+    for minute in ("12:01", "12:05"):
+        trace = TraceWriter().initialize(DAILY).at("12:00").start()
+        call = trace.call_initialize(a_task("a", "0 12 * * *", timedelta(minutes=1)))
+        trace.fail().return_initialize(call).at(minute).run().observe()
+        assert trace.judge(edition=POLLING_EDITION, allowance=timedelta(hours=1)).ok
+
+
+def test_a_fault_that_began_before_stop_may_make_it_fail() -> None:
+    trace = TraceWriter().initialize(HOURLY).fault(10 * SECOND)
+    call = trace.wait(seconds=5).call_stop()
+    trace.wait(seconds=5).fail_stop(call).judge().assert_ok()

@@ -135,11 +135,11 @@ def _walk(case: Case, records: Sequence[Entry]) -> None:
     shown = records[0].at if records else None
     for position, entry in enumerate(records):
         if shown is not None and entry.at < shown:
-            set_clock_back(case, position, shown)
+            set_clock_back(case, position, shown, entry.at)
         shown = entry.at
         if isinstance(entry, ClockJumped):
             if entry.to < shown:
-                set_clock_back(case, position, shown)
+                set_clock_back(case, position, shown, entry.to)
             shown = entry.to
         judge = _JUDGES.get(type(entry))
         if judge is not None:

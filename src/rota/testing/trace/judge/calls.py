@@ -61,7 +61,7 @@ def judge_initialize_failure(case: Case, position: int, entry: InitializeFailed)
     opened = _close_initialize(case, position, entry, life)
     if opened is None:
         return
-    store_failed = case.failed_at_position > opened.position
+    store_failed = case.has_store_failed_since(opened.position)
     is_cut = store_failed or entry.error == _CANCELLED
     if opened.flaw is None and not (opened.is_refusable or is_cut):
         message = f"a valid list was refused with {entry.error} though nothing stood in its way"
@@ -92,7 +92,7 @@ def judge_stop_end(case: Case, position: int, entry: StopReturned | StopFailed) 
     flow = case.timeline.flows[position]
     _require_rest(case, position, entry, life, stop)
     require_prompt_stop(case, life, stop, flow)
-    if isinstance(entry, StopFailed) and case.failed_at_position <= stop.position:
+    if isinstance(entry, StopFailed) and not case.has_store_failed_since(stop.position):
         message = f"stop failed with {entry.error} though the store did not"
         case.object("L3", position, entry, message)
     if not life.is_active:
@@ -180,14 +180,14 @@ def _meet(case: Case, task: Task, opened: OpenInitialize, marks: frozenset[datet
         facts=opened.tasks.get(task.name),
         marks=marks,
         is_running=task.was_running_since(opened.position),
-        is_claimed=life.is_occupied and case.failed_at_position > life.called_position,
+        is_claimed=life.is_occupied and case.has_store_failed_since(life.called_position),
         edition=case.edition,
     )
 
 
 def _marks(case: Case, opened: OpenInitialize, ended_at: datetime) -> frozenset[datetime]:
-    """The moments before the minutes of the call and of the return."""
-    instants = (opened.called.at, ended_at)
+    """The moments before the minutes of the call and of the return, and of any setback between."""
+    instants = (opened.called.at, *opened.shown_since, ended_at)
     return frozenset(case.pulses.before_minute(instant) for instant in instants)
 
 

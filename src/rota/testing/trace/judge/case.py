@@ -24,6 +24,8 @@ class OpenInitialize:
     is_refusable: bool
     """Something else was being initialized, active or stopping while this call was open."""
     tasks: dict[str, TaskFacts]
+    shown_since: list[datetime] = field(default_factory=list)
+    """What the clock showed where it was set back meanwhile."""
     deserted_at: Flow | None = None
     """When a stop returned that should have waited for it."""
 
@@ -108,7 +110,15 @@ class Case:
     tasks: dict[str, Task] = field(default_factory=dict)
     violations: list[Violation] = field(default_factory=list)
     failed_at_position: int = -1
-    """Where the store failed last."""
+    """Where the store failed last, or began to."""
+    failing_until: Flow = timedelta()
+    """When that failure was over."""
+
+    def has_store_failed_since(self, position: int) -> bool:
+        """Whether the store failed after this position, or was still about to."""
+        return (
+            self.failed_at_position > position or self.failing_until > self.timeline.flows[position]
+        )
 
     def life(self, instance: str) -> Life:
         life = self.lives.get(instance)

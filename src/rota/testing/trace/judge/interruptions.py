@@ -30,6 +30,8 @@ def judge_crash(case: Case, position: int, entry: Crashed) -> None:
 def note_fault(case: Case, position: int, entry: StorageFault) -> None:
     if entry.failed:
         case.failed_at_position = position
+        over_at = case.timeline.flows[position] + entry.lasted
+        case.failing_until = max(case.failing_until, over_at)
 
 
 def suppose_left_running(case: Case, position: int, entry: LeftRunning) -> None:
@@ -38,16 +40,16 @@ def suppose_left_running(case: Case, position: int, entry: LeftRunning) -> None:
         case.task(name).free_from = case.timeline.flows[position]
 
 
-def set_clock_back(case: Case, position: int, shown_before: datetime) -> None:
+def set_clock_back(case: Case, position: int, before: datetime, after: datetime) -> None:
     """What was late until here is late; from here on only what the clock shows is demanded."""
     flow = case.timeline.flows[position]
     case.require_punctuality(list(case.tasks), flow)
     for task in case.tasks.values():
-        if task.run is None:
-            task.worlds = frozenset(
-                set_back(world, shown_before, case.pulses) for world in task.worlds
-            )
+        task.worlds = frozenset(set_back(world, before, case.pulses) for world in task.worlds)
         task.free_from = flow
+    for life in case.lives.values():
+        for opened in life.initializes.values():
+            opened.shown_since.append(after)
 
 
 def _cut(task: Task, instance: str) -> None:

@@ -29,8 +29,7 @@ def judge_end(case: Case, position: int, entry: RunSucceeded | RunFailed) -> Non
         _object_to_end(case, position, entry, task)
         return
     if isinstance(entry, RunFailed):
-        pause = case.tolerance.after_failure
-        task.worlds = frozenset(fail(world, entry.at, pause) for world in task.worlds)
+        _fail(case, entry, task, life)
     else:
         _succeed(case, position, entry, task)
     task.run = None
@@ -50,6 +49,17 @@ def _enter(case: Case, position: int, entry: RunStarted, task: Task) -> None:
         after
         for world in fitting or task.worlds
         for after in start(world, now, case.pulses, case.tolerance.claim_lag)
+    )
+
+
+def _fail(case: Case, entry: RunFailed, task: Task, life: Life) -> None:
+    opened = [
+        call.tasks[task.name] for call in life.initializes.values() if task.name in call.tasks
+    ]
+    delays = [facts.retry_delay for facts in opened]
+    pause = case.tolerance.after_failure
+    task.worlds = frozenset(
+        after for world in task.worlds for after in fail(world, entry.at, delays, pause)
     )
 
 

@@ -110,14 +110,17 @@ def succeed(world: World) -> World:
     return msgspec.structs.replace(world, has_succeeded=world.is_known, is_renewed=False)
 
 
-def fail(world: World, now: datetime, shortest_pause: timedelta) -> World:
+def fail(
+    world: World, now: datetime, delays: Iterable[timedelta], shortest_pause: timedelta
+) -> Iterator[World]:
+    """The run failed; ``delays`` are those of lists that are being taken over meanwhile."""
     if not world.counts_run or not world.is_known:
-        return msgspec.structs.replace(world, counts_run=True)
-    return msgspec.structs.replace(
-        world,
-        retry_at=now + world.delay,
-        retry_owed_at=now + (world.delay or shortest_pause),
-    )
+        yield msgspec.structs.replace(world, counts_run=True)
+        return
+    for delay in {world.delay, *delays}:
+        yield msgspec.structs.replace(
+            world, retry_at=now + delay, retry_owed_at=now + (delay or shortest_pause)
+        )
 
 
 def interrupt(world: World) -> Iterator[World]:
@@ -148,7 +151,8 @@ class TakeOver(msgspec.Struct, frozen=True):
     """How a new list meets what was known of one task.
 
     ``marks`` are the moments before the minutes in which a first coming may have taken place: that
-    of the call and that of the return. ``is_claimed``: a failing store may hold a claim of it.
+    of the call and that of the return. ``is_claimed``: a failing store may hold a claim of it, or
+    lack a result.
     """
 
     facts: TaskFacts | None
@@ -193,5 +197,5 @@ class TakeOver(msgspec.Struct, frozen=True):
             yield new
             if world.is_orphan or self.is_claimed:
                 yield msgspec.structs.replace(new, is_orphan=True)
-        if self.is_running:
+        if self.is_running or self.is_claimed:
             yield from self._change(world, facts)
