@@ -19,10 +19,12 @@ RotaError
     CronExpressionInvalidError
     NegativeRetryDelayError
   NotFoundError       nothing has that name
+    JobNotFoundError
     TaskNotRegisteredError
   ConflictError       the world moved on; read again
     DependenciesFixedError
     DependencyCycleError
+    DuplicateJobError
     HasDependentsError
     IllegalMoveError
     JobEndedError
@@ -63,11 +65,13 @@ from rota.errors.jobs import (
     DamagedJobError,
     DependenciesFixedError,
     DependencyCycleError,
+    DuplicateJobError,
     HasDependentsError,
     IllegalMoveError,
     InvalidCursorError,
     InvalidJobError,
     JobEndedError,
+    JobNotFoundError,
     UnknownDependencyError,
 )
 from rota.errors.scheduler import (
@@ -117,6 +121,7 @@ __all__ = [
     "DeadlockError",
     "DependenciesFixedError",
     "DependencyCycleError",
+    "DuplicateJobError",
     "FieldParseError",
     "HasDependentsError",
     "IllegalMoveError",
@@ -130,6 +135,7 @@ __all__ = [
     "InvalidTriggerError",
     "InvalidZoneError",
     "JobEndedError",
+    "JobNotFoundError",
     "NegativeRetryDelayError",
     "NoOccurrenceError",
     "NotFoundError",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rota.errors.groups import ConflictError, InvalidInputError, StoreError
+from rota.errors.groups import ConflictError, InvalidInputError, NotFoundError, StoreError
 
 
 class InvalidJobError(InvalidInputError):
@@ -88,6 +88,23 @@ class HasDependentsError(ConflictError):
         )
         self.job_id = job_id
         self.dependents = list(dependents)
+
+
+class DuplicateJobError(ConflictError):
+    """What is asked for clashes with a job that exists; ``job_id`` is that job."""
+
+    def __init__(self, job_id: str, reason: str) -> None:
+        super().__init__(f"Job {job_id} exists already: {reason}", {"jobId": job_id})
+        self.job_id = job_id
+        self.reason = reason
+
+
+class JobNotFoundError(NotFoundError):
+    """The tenant has no job with that id."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"There is no job {job_id}", {"jobId": job_id})
+        self.job_id = job_id
 
 
 class DamagedJobError(StoreError):

@@ -1,4 +1,4 @@
-"""Documents in dictionaries: gone when the process ends, and the executable specification.
+"""Documents in dictionaries.
 
 What the other stores promise is written here as plainly as it can be said; the contract suite and a
 model-based test hold them to it.
@@ -6,31 +6,23 @@ model-based test hold them to it.
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import islice
-from typing import Self
 
-from rota.errors import StaleVersionError, StoreClosedError
+from rota.errors import StaleVersionError
+from rota.stores.memory.closing import Closable
 from rota.stores.naming import check_name
-from rota.stores.protocol import Document, DocumentWrite, Reach
+from rota.stores.protocol import Document, DocumentWrite
 
 PAGE_LENGTH = 1000
 
 Collections = dict[str, dict[str, Document]]
 
 
-class MemoryStore:
-    """Remembers documents for as long as the process lives. Never suspends its caller."""
-
-    reach = Reach.PROCESS
+class DocumentVerbs(Closable):
+    """The verbs of ``DocumentStore``. None of them suspends its caller."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._collections: Collections = {}
-        self._is_closed = False
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
         """All documents in key order, without those first made after the scan began."""
@@ -74,14 +66,6 @@ class MemoryStore:
             for collection, key, before in reversed(undo):
                 self._put(collection, key, before)
             raise
-
-    async def close(self) -> None:
-        """Refuse all later calls; closing twice is no error."""
-        self._is_closed = True
-
-    def _refuse_when_closed(self) -> None:
-        if self._is_closed:
-            raise StoreClosedError
 
     def _find(self, write: DocumentWrite) -> Document | None:
         return self._collections.get(write.collection, {}).get(write.key)

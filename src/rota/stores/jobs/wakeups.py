@@ -1,0 +1,69 @@
+"""Wake-ups inside one process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager
+
+from rota.errors import StoreClosedError
+from rota.jobs import Job
+from rota.stores.jobs.requests import check_choice, is_chosen
+
+
+class Wakeups:
+    """Tells everybody who listens, each for the queues and tenants that were chosen."""
+
+    def __init__(self) -> None:
+        self._listeners: set[_Listener] = set()
+
+    @asynccontextmanager
+    async def listen(
+        self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
+    ) -> AsyncIterator["_Listener"]:
+        """A listener, for as long as the context lasts."""
+        check_choice(queues, "queues")
+        check_choice(tenants, "tenants")
+        listener = _Listener(queues, tenants)
+        self._listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            self._listeners.discard(listener)
+
+    def ring(self, jobs: Iterable[Job]) -> None:
+        """These jobs have become READY, or are due at another time."""
+        places = {(job.queue, job.tenant) for job in jobs}
+        for listener in self._listeners:
+            if any(listener.cares(queue, tenant) for queue, tenant in places):
+                listener.wake()
+
+    def close(self) -> None:
+        """Nothing will ring any more; whoever waits is told."""
+        for listener in self._listeners:
+            listener.end()
+
+
+class _Listener:
+    """Sleeps until it is woken; a call that came while it was awake is not forgotten."""
+
+    def __init__(self, queues: Collection[str] | None, tenants: Collection[str] | None) -> None:
+        self._queues = queues
+        self._tenants = tenants
+        self._is_ended = False
+        self._called = asyncio.Event()
+
+    def cares(self, queue: str, tenant: str) -> bool:
+        return is_chosen(queue, self._queues) and is_chosen(tenant, self._tenants)
+
+    def wake(self) -> None:
+        self._called.set()
+
+    def end(self) -> None:
+        self._is_ended = True
+        self._called.set()
+
+    async def wait(self) -> None:
+        """See ``Listener.wait``."""
+        await self._called.wait()
+        if self._is_ended:
+            raise StoreClosedError
+        self._called.clear()

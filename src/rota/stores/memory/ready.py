@@ -1,0 +1,104 @@
+"""READY jobs by tenant and queue: those that are due in their order, the others by their time.
+
+Entries are never searched for. One that no longer fits its job is passed over when it is met.
+"""
+
+import heapq
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
+
+from rota.jobs import Job, JobId, JobStatus, is_due, order_key
+from rota.stores.jobs.requests import is_chosen
+
+
+class Lane:
+    """One queue of one tenant."""
+
+    def __init__(self, jobs: Mapping[JobId, Job], tenant: str, queue: str) -> None:
+        self._jobs = jobs
+        self._place = tenant, queue
+        self._due: list[tuple[tuple[int, datetime, JobId], JobId]] = []
+        self._later: list[tuple[datetime, JobId]] = []
+
+    def add(self, job: Job) -> None:
+        heapq.heappush(self._later, (job.due_at, job.id))
+
+    def first_due(self, now: datetime) -> Job | None:
+        """The job whose turn it is; it stays where it is."""
+        self._move_what_became_due(now)
+        while self._due:
+            key, job_id = self._due[0]
+            job = self._find(job_id)
+            if job is not None and order_key(job) == key and is_due(job, now):
+                return job
+            heapq.heappop(self._due)
+            if job is not None:  # amended, or the clock was set back: it may be due again
+                self.add(job)
+        return None
+
+    def next_due_at(self, now: datetime) -> datetime | None:
+        if self.first_due(now) is not None:
+            return now
+        while self._later:
+            due_at, job_id = self._later[0]
+            if self._fits(due_at, job_id):
+                return due_at
+            heapq.heappop(self._later)
+        return None
+
+    def _move_what_became_due(self, now: datetime) -> None:
+        while self._later and self._later[0][0] <= now:
+            due_at, job_id = heapq.heappop(self._later)
+            if self._fits(due_at, job_id):
+                heapq.heappush(self._due, (order_key(self._jobs[job_id]), job_id))
+
+    def _fits(self, due_at: datetime, job_id: JobId) -> bool:
+        job = self._find(job_id)
+        return job is not None and job.due_at == due_at
+
+    def _find(self, job_id: JobId) -> Job | None:
+        job = self._jobs.get(job_id)
+        if job is None or job.status is not JobStatus.READY:
+            return None
+        return job if (job.tenant, job.queue) == self._place else None
+
+
+class ReadyJobs:
+    """All lanes. ``jobs`` is what is kept; it decides whether an entry still fits."""
+
+    def __init__(self, jobs: Mapping[JobId, Job]) -> None:
+        self._jobs = jobs
+        self._lanes: dict[str, dict[str, Lane]] = {}
+
+    def add(self, job: Job) -> None:
+        lanes = self._lanes.setdefault(job.tenant, {})
+        if job.queue not in lanes:
+            lanes[job.queue] = Lane(self._jobs, job.tenant, job.queue)
+        lanes[job.queue].add(job)
+
+    def tenants_due(
+        self, now: datetime, queues: Collection[str] | None, tenants: Collection[str] | None
+    ) -> list[str]:
+        """Who has a job that is due."""
+        chosen = [tenant for tenant in self._lanes if is_chosen(tenant, tenants)]
+        return [tenant for tenant in chosen if self.first_due(tenant, queues, now) is not None]
+
+    def first_due(self, tenant: str, queues: Collection[str] | None, now: datetime) -> Job | None:
+        """The tenant's job whose turn it is, of all these queues."""
+        heads = (lane.first_due(now) for lane in self._chosen(tenant, queues))
+        return min((job for job in heads if job is not None), key=order_key, default=None)
+
+    def next_due_at(
+        self, now: datetime, queues: Collection[str] | None, tenants: Collection[str] | None
+    ) -> datetime | None:
+        found = [
+            lane.next_due_at(now)
+            for tenant in self._lanes
+            if is_chosen(tenant, tenants)
+            for lane in self._chosen(tenant, queues)
+        ]
+        return min((due_at for due_at in found if due_at is not None), default=None)
+
+    def _chosen(self, tenant: str, queues: Collection[str] | None) -> Iterator[Lane]:
+        lanes = self._lanes[tenant]
+        return (lane for queue, lane in lanes.items() if is_chosen(queue, queues))
