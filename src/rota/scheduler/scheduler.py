@@ -151,9 +151,8 @@ class Scheduler:
         if self._state in {SchedulerState.INITIALIZING, SchedulerState.REINITIALIZING}:
             raise SchedulerAlreadyActiveError("initializing")
         is_refused = self._surroundings.policy.reinitialize == "refuse"
-        if self._state is SchedulerState.STOPPING or (
-            self._state is SchedulerState.RUNNING and is_refused
-        ):
+        # A stop may still be under way although the initialize() it waited for has failed.
+        if self._stopping is not None or (self._state is SchedulerState.RUNNING and is_refused):
             raise SchedulerAlreadyActiveError("running")
 
     def _accept(self, registrations: object, *, is_again: bool) -> list[AcceptedTask]:

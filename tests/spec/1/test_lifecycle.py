@@ -350,3 +350,34 @@ async def test_polling_follows_the_tasks_of_a_repeated_initialize(quick: Stage) 
     await scheduler.initialize([])
     await scheduler.stop()
     assert told == ["PollingStarted active", "PollingStopped inactive"]
+
+
+@pytest.mark.clause("D-56", "D-23")
+async def test_while_a_stop_waits_for_an_initialize_that_fails_no_other_is_accepted(
+    stage: Stage, policy: SchedulerPolicy
+) -> None:
+    spy = slow(stage, "write_all")
+    spy.errors["write_all"] = StoreUnavailableError("gone")
+    scheduler = stage.scheduler(policy, store=spy)
+    refusals: list[str] = []
+
+    async def try_again_at_once() -> None:
+        with pytest.raises(ScheduleTaskError):
+            await scheduler.initialize([stage.task()])
+        with pytest.raises(SchedulerAlreadyActiveError) as refusal:
+            scheduler.initialize([stage.task()])
+        refusals.append(refusal.value.current_state)
+
+    trying = asyncio.create_task(try_again_at_once())
+    await stage.clock.advance(seconds(1))
+    stopping = asyncio.create_task(scheduler.stop())
+    await stage.clock.advance(seconds(20))
+    await asyncio.gather(trying, stopping)
+    assert refusals == ["running"]
+    assert state_of(scheduler) is SchedulerState.STOPPED
+
+    spy.errors.clear()
+    await stage.clock.run(scheduler.initialize([stage.task()]))
+    await stage.clock.advance(minutes(1))
+    await scheduler.stop()
+    assert stage.starts
