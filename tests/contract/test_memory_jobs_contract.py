@@ -1,0 +1,16 @@
+"""The memory store, put through the contract of all stores of jobs."""
+
+import pytest
+
+from rota.stores.jobs import JobStore
+from rota.stores.memory import MemoryStore
+from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
+
+
+class TestMemoryJobs(JobStoreContract):
+    @pytest.fixture
+    def job_store_factory(self) -> JobStoreFactory:
+        async def open_empty() -> JobStore:
+            return MemoryStore()
+
+        return open_empty
