@@ -25,12 +25,14 @@ def take_turns(
     """
     taken: list[Item] = []
     waiting = list(tenants)[:limit]
-    while waiting and len(taken) < limit:
+    while waiting:
         share = max(1, (limit - len(taken)) // len(waiting))
         unsated: list[str] = []
-        for tenant in waiting[: limit - len(taken)]:
-            found = take(tenant, share)
+        for tenant in waiting:
+            found = take(tenant, min(share, limit - len(taken)))
             taken.extend(found)
+            if len(taken) == limit:
+                return taken
             if len(found) == share:
                 unsated.append(tenant)
         waiting = unsated

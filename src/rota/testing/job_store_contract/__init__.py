@@ -14,12 +14,12 @@ The tests need pytest with pytest-asyncio in its mode ``auto``.
 
 from rota.testing.job_store_contract.closing import ClosingContract
 from rota.testing.job_store_contract.dependencies import DependenciesContract
-from rota.testing.job_store_contract.editing import EditingContract
-from rota.testing.job_store_contract.fencing import FencingContract
+from rota.testing.job_store_contract.editing import AmendingContract, RemovingContract
+from rota.testing.job_store_contract.fencing import ExpiryContract, FencingContract
 from rota.testing.job_store_contract.fixture import JobStoreFactory
 from rota.testing.job_store_contract.idempotency import IdempotencyContract
-from rota.testing.job_store_contract.insertion import InsertionContract
-from rota.testing.job_store_contract.leasing import LeasingContract
+from rota.testing.job_store_contract.insertion import InsertionContract, RefusalContract
+from rota.testing.job_store_contract.leasing import LeasingContract, TurnsContract
 from rota.testing.job_store_contract.reading import ReadingContract
 from rota.testing.job_store_contract.series import SeriesContract
 from rota.testing.job_store_contract.waking import WakingContract
@@ -28,15 +28,19 @@ __all__ = ["JobStoreContract", "JobStoreFactory"]
 
 
 class JobStoreContract(
+    AmendingContract,
     ClosingContract,
     DependenciesContract,
-    EditingContract,
+    ExpiryContract,
     FencingContract,
     IdempotencyContract,
     InsertionContract,
     LeasingContract,
     ReadingContract,
+    RefusalContract,
+    RemovingContract,
     SeriesContract,
+    TurnsContract,
     WakingContract,
 ):
     """All promises of ``JobStore``."""

@@ -35,8 +35,7 @@ class ClosingContract(JobStoreFixture):
             with pytest.raises(StoreClosedError):
                 await call
         with pytest.raises(StoreClosedError):
-            async with jobs.listen():
-                pass
+            await jobs.listen().__aenter__()
 
     async def test_closing_twice_is_no_error(self, jobs: JobStore) -> None:
         await jobs.close()

@@ -31,7 +31,7 @@ from rota.testing.job_store_contract.fixture import (
 )
 
 
-class EditingContract(JobStoreFixture):
+class AmendingContract(JobStoreFixture):
     """Changes by hand go through the same door."""
 
     async def test_an_amended_job_comes_in_its_new_place(self, jobs: JobStore) -> None:
@@ -56,6 +56,14 @@ class EditingContract(JobStoreFixture):
         expect(await jobs.next_due_at(NOW), NOW)
         expect(len(await take(jobs)), 1)
         expect(await take(jobs, NOW + 2 * DAY), [])
+
+    async def test_a_job_put_off_is_due_when_it_is_put_off_to(self, jobs: JobStore) -> None:
+        job = a_job(due_at=NOW + DAY)
+        await jobs.insert([job], NOW)
+        await jobs.amend("default", job.id, {"due_at": NOW + 2 * DAY}, NOW)
+        expect(await jobs.next_due_at(NOW), NOW + 2 * DAY)
+        expect(await take(jobs, NOW + DAY), [])
+        expect(len(await take(jobs, NOW + 2 * DAY)), 1)
 
     async def test_an_amendment_outlives_the_attempt_under_way(self, jobs: JobStore) -> None:
         job = a_job()
@@ -131,6 +139,10 @@ class EditingContract(JobStoreFixture):
         expect(answer.job.id, two.id)
         (answer,) = await jobs.insert([a_job(kind="two", idempotency_key="key")], NOW)
         expect(answer.is_existing, expected=False)
+
+
+class RemovingContract(JobStoreFixture):
+    """What may go, and what goes with it."""
 
     async def test_a_deleted_job_is_gone(self, jobs: JobStore) -> None:
         job = a_job()

@@ -119,6 +119,10 @@ class FencingContract(JobStoreFixture):
         expect([one.error for one in kept], ["error 0", "error 1", "error 2"])
         expect(await statuses(jobs, job), [JobStatus.FAILED])
 
+
+class ExpiryContract(JobStoreFixture):
+    """Leases are extended, or run out and are found."""
+
     async def test_an_extended_lease_lasts(self, jobs: JobStore) -> None:
         await jobs.insert([a_job()], NOW)
         (leased,) = await take(jobs)

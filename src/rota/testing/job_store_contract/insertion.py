@@ -77,6 +77,26 @@ class InsertionContract(JobStoreFixture):
         await jobs.insert([parent, child], NOW)
         expect(await statuses(jobs, parent, child), [JobStatus.READY, JobStatus.PENDING])
 
+    async def test_inserting_again_returns_the_job_as_it_has_become(self, jobs: JobStore) -> None:
+        job = a_job()
+        await jobs.insert([job], NOW)
+        (leased,) = await take(jobs)
+        expect(await jobs.insert([job], NOW), [Inserted(leased, is_existing=True)])
+
+    async def test_a_long_chain_is_no_hardship(self, jobs: JobStore) -> None:
+        chain = [a_job()]
+        for _ in range(CHAIN_LENGTH - 1):
+            chain.append(a_job(dependencies=[chain[-1].id]))
+        await jobs.insert(chain[::-1], NOW)
+        expect(await jobs.count("default"), CHAIN_LENGTH)
+        (leased,) = await take(jobs)
+        applied = await end(jobs, leased, Discarded("no"))
+        expect(len(applied.blocked), CHAIN_LENGTH - 1)
+
+
+class RefusalContract(JobStoreFixture):
+    """When one job is refused none is kept."""
+
     async def test_an_unknown_dependency_refuses_the_whole_call(self, jobs: JobStore) -> None:
         missing = a_job()
         with pytest.raises(UnknownDependencyError) as refusal:
@@ -120,22 +140,6 @@ class InsertionContract(JobStoreFixture):
             with pytest.raises(DuplicateJobError):
                 await jobs.insert([a_job(), other], NOW)
         expect(await everything(jobs), [job])
-
-    async def test_inserting_again_returns_the_job_as_it_has_become(self, jobs: JobStore) -> None:
-        job = a_job()
-        await jobs.insert([job], NOW)
-        (leased,) = await take(jobs)
-        expect(await jobs.insert([job], NOW), [Inserted(leased, is_existing=True)])
-
-    async def test_a_long_chain_is_no_hardship(self, jobs: JobStore) -> None:
-        chain = [a_job()]
-        for _ in range(CHAIN_LENGTH - 1):
-            chain.append(a_job(dependencies=[chain[-1].id]))
-        await jobs.insert(chain[::-1], NOW)
-        expect(await jobs.count("default"), CHAIN_LENGTH)
-        (leased,) = await take(jobs)
-        applied = await end(jobs, leased, Discarded("no"))
-        expect(len(applied.blocked), CHAIN_LENGTH - 1)
 
 
 def _after(job: Job, *dependencies: Job) -> Job:

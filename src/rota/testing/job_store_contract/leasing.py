@@ -85,6 +85,10 @@ class LeasingContract(JobStoreFixture):
         expect(await take(jobs, queues=[]), [])
         expect(await take(jobs, tenants=[]), [])
 
+
+class TurnsContract(JobStoreFixture):
+    """Tenants take turns, and each is told when there is something to do."""
+
     async def test_tenants_take_turns(self, jobs: JobStore) -> None:
         """A backlog of one holds up nobody: over three leases of ten all get the same."""
         await jobs.insert(_backlog(a=100, b=10, c=10), NOW)

@@ -78,8 +78,7 @@ class WakingContract(JobStoreFixture):
 
     async def test_a_single_name_is_not_taken_for_several(self, jobs: JobStore) -> None:
         with pytest.raises(InvalidInputError, match="queues"):
-            async with jobs.listen(queues="mail"):
-                pass
+            await jobs.listen(queues="mail").__aenter__()
         with pytest.raises(InvalidInputError, match="tenants"):
             await jobs.next_due_at(NOW, tenants="acme")
 

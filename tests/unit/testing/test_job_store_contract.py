@@ -1,0 +1,168 @@
+"""The contract suite can fail: each of these stores breaks one promise and is found out."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from rota.errors import DuplicateJobError
+from rota.jobs import Change, Job, JobFilter, JobId, JobStatus, Page, order_jobs
+from rota.stores.jobs import Applied, HeldLease, Inserted, LeaseRequest
+from rota.stores.memory import MemoryStore
+from rota.testing.job_store_contract import JobStoreContract
+
+
+class LeasesTwice(MemoryStore):
+    async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
+        ready = [job for job in self._shelf.jobs.values() if job.status is JobStatus.READY]
+        await super().lease(replace(request, limit=1), now)
+        return ready[: request.limit]
+
+
+class LetsTheFirstTenantGoFirst(MemoryStore):
+    async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
+        leased: list[Job] = []
+        for tenant in sorted({job.tenant for job in self._shelf.jobs.values()}):
+            if len(leased) < request.limit:
+                rest = replace(request, tenants=[tenant], limit=request.limit - len(leased))
+                leased += await super().lease(rest, now)
+        return leased
+
+
+class LeasesTheLastFirst(MemoryStore):
+    async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
+        return order_jobs(await super().lease(request, now))[::-1]
+
+
+class SettlesForAnybody(MemoryStore):
+    async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
+        current = self._shelf.jobs
+        fresh = [
+            replace(change, expected_token=current[change.job_id].last_token)
+            if change.job_id in current
+            else change
+            for change in changes
+        ]
+        return await super().apply(fresh, now)
+
+
+class ForgetsDependents(MemoryStore):
+    def _settle_dependents(self, *_: object) -> list[Job]:
+        return []
+
+
+class BlocksOnlyChildren(MemoryStore):
+    def _settle_dependents(self, job: Job, now: datetime) -> list[Job]:
+        children = self._shelf.dependents(job.id)
+        moved = [
+            replace(self._shelf.jobs[each], status=JobStatus.BLOCKED, updated_at=now)
+            for each in sorted(children)
+        ]
+        self._write(moved)
+        return moved
+
+
+class TakesAnyPayload(MemoryStore):
+    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
+        answers: list[Inserted] = []
+        for job in jobs:
+            try:
+                answers += await super().insert([job], now)
+            except DuplicateJobError as error:
+                answers.append(Inserted(self._shelf.jobs[error.job_id], is_existing=True))
+        return answers
+
+
+class InsertsOneByOne(MemoryStore):
+    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
+        answers: list[Inserted] = []
+        for job in jobs:
+            answers += await super().insert([job], now)
+        return answers
+
+
+class DoublesSuccessors(MemoryStore):
+    def _continue_series(self, successor: Job | None) -> Job | None:
+        if successor is not None:
+            self._shelf.put(successor)
+        return successor
+
+
+class ExtendsAnything(MemoryStore):
+    async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        await super().extend(held, until, now)
+        return [True for _ in held]
+
+
+class FindsTheFirstPageOnly(MemoryStore):
+    async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
+        return [] if after else await super().find_expired(now, limit)
+
+
+class IgnoresTheTenant(MemoryStore):
+    async def find(
+        self,
+        tenant: str,
+        wanted: JobFilter | None = None,
+        cursor: str | None = None,
+        limit: int = 20,
+    ) -> Page:
+        owner = (wanted and wanted.tenant) or tenant
+        return await super().find(owner, wanted, cursor, limit)
+
+
+class AmendsAlone(MemoryStore):
+    async def amend(
+        self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime
+    ) -> Job:
+        amended = await super().amend(tenant, job_id, {}, now)
+        amended = replace(amended, **fields)
+        self._shelf.jobs[job_id] = amended
+        return amended
+
+
+class PrunesParents(MemoryStore):
+    def _may_go(self, job: Job, ended_before: datetime) -> bool:
+        return job.status.is_terminal and job.updated_at < ended_before
+
+
+class NeverRings(MemoryStore):
+    def _write(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            self._shelf.put(job)
+
+
+@pytest.mark.parametrize(
+    ("broken", "promise"),
+    [
+        (LeasesTwice, "test_a_lease_goes_to_one_holder"),
+        (LetsTheFirstTenantGoFirst, "test_tenants_take_turns"),
+        (LetsTheFirstTenantGoFirst, "test_with_more_tenants_than_places_each_has_its_turn"),
+        (LeasesTheLastFirst, "test_jobs_come_in_order"),
+        (SettlesForAnybody, "test_a_stale_settle_writes_nothing_and_is_reported"),
+        (ForgetsDependents, "test_dependents_are_released_exactly_once_however_parents_race"),
+        (ForgetsDependents, "test_failure_blocks_all_pending_descendants"),
+        (BlocksOnlyChildren, "test_failure_blocks_all_pending_descendants"),
+        (TakesAnyPayload, "test_the_same_key_with_a_different_payload_is_refused"),
+        (InsertsOneByOne, "test_an_unknown_dependency_refuses_the_whole_call"),
+        (DoublesSuccessors, "test_a_successor_that_exists_is_left_alone"),
+        (DoublesSuccessors, "test_a_successor_whose_key_exists_is_left_alone"),
+        (ExtendsAnything, "test_a_lost_lease_cannot_be_extended"),
+        (FindsTheFirstPageOnly, "test_a_sweep_meets_every_lease_that_ran_out_once"),
+        (IgnoresTheTenant, "test_other_tenants_jobs_do_not_exist"),
+        (AmendsAlone, "test_an_amended_job_comes_in_its_new_place"),
+        (PrunesParents, "test_a_job_others_depend_on_is_not_pruned"),
+    ],
+)
+async def test_a_broken_store_is_found_out(broken: type[MemoryStore], promise: str) -> None:
+    await getattr(JobStoreContract(), promise)(MemoryStore())
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        await getattr(JobStoreContract(), promise)(broken())
+
+
+async def test_a_store_that_never_rings_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rota.testing.job_store_contract.waking.SOON", 0.01)
+    with pytest.raises(AssertionError, match="nobody was woken"):
+        await JobStoreContract().test_an_insert_wakes_a_listener(NeverRings())
