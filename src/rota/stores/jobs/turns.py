@@ -24,7 +24,7 @@ def take_turns(
     the last item is the one to go on after: over several calls all get the same.
     """
     taken: list[Item] = []
-    waiting = list(tenants)[:limit]
+    waiting = list(tenants)
     while waiting:
         share = max(1, (limit - len(taken)) // len(waiting))
         unsated: list[str] = []

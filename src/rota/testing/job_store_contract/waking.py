@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from rota.errors import InvalidInputError, StoreClosedError
-from rota.jobs import Interrupted
+from rota.jobs import Interrupted, Recurrence
 from rota.stores.jobs import JobStore, Listener
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import (
@@ -50,6 +50,14 @@ class WakingContract(JobStoreFixture):
             await end(jobs, leased)
             await _heard(asyncio.create_task(listener.wait()))
             await jobs.amend("default", child.id, {"due_at": NOW}, NOW)
+            await _heard(asyncio.create_task(listener.wait()))
+
+    async def test_the_next_job_of_a_series_wakes(self, jobs: JobStore) -> None:
+        hourly = Recurrence(interval="1h", start=NOW)
+        await jobs.insert([a_job(recurrence=hourly, occurrence_at=NOW)], NOW)
+        (leased,) = await take(jobs)
+        async with jobs.listen() as listener:
+            await end(jobs, leased)
             await _heard(asyncio.create_task(listener.wait()))
 
     async def test_every_listener_is_woken(self, jobs: JobStore) -> None:

@@ -8,7 +8,6 @@ from rota.stores.jobs.duplicates import Identity, canonical_payload, check_dupli
 from rota.testing import a_job
 
 
-@pytest.mark.clause("X-46")
 def test_only_a_job_with_a_key_has_an_identity() -> None:
     assert identity_of(a_job(occurrence="1")) is None
     expected = Identity("default", "a job", "key", None)

@@ -80,7 +80,6 @@ def test_a_successor_equals_the_one_decided_when_nothing_was_amended() -> None:
     assert make_successor(decide_outcome(job, Interrupted(), NOW), job) is None
 
 
-@pytest.mark.clause("X-54")
 @pytest.mark.parametrize(
     "kept",
     [
@@ -96,7 +95,6 @@ def test_a_change_does_not_hold_for_a_job_that_moved_on(kept: Job | None) -> Non
     assert not is_current(decide_complete(job, NOW), kept, NOW)
 
 
-@pytest.mark.clause("X-43")
 def test_a_loss_holds_only_after_the_last_instant_of_the_lease() -> None:
     job = a_job(status=JobStatus.RUNNING)
     assert job.lease is not None

@@ -35,7 +35,6 @@ def a_family(random: Random, size: int) -> list[Job]:
 
 @given(st.integers(0, 100_000), st.integers(1, 15), st.floats(0, 0.5))
 @always
-@pytest.mark.clause("F-13", "F-14", "X-78")
 async def test_whatever_ends_in_whatever_order_dependents_are_as_the_rules_say(
     seed: int, size: int, share_of_failures: float
 ) -> None:
@@ -66,7 +65,6 @@ async def test_whatever_ends_in_whatever_order_dependents_are_as_the_rules_say(
 
 @given(st.integers(0, 100_000))
 @always
-@pytest.mark.clause("F-6", "T-8")
 async def test_leases_agree_with_the_rules_while_jobs_come_and_change(seed: int) -> None:
     random = Random(seed)
     store = MemoryStore()
