@@ -19,6 +19,7 @@ from rota.testing.trace.report import show
 from rota.testing.trace.validity import find_flaw
 
 _CANCELLED = "CancelledError"
+_REFUSED = "SchedulerAlreadyActiveError"
 
 
 def judge_initialize_call(case: Case, position: int, entry: InitializeCalled) -> None:
@@ -61,7 +62,8 @@ def judge_initialize_failure(case: Case, position: int, entry: InitializeFailed)
     opened = _close_initialize(case, position, entry, life)
     if opened is None:
         return
-    store_failed = case.has_store_failed_since(opened.position)
+    # A call that was refused for another has touched nothing, whatever befell the store meanwhile.
+    store_failed = entry.error != _REFUSED and case.has_store_failed_since(opened.position)
     is_cut = store_failed or entry.error == _CANCELLED
     if opened.flaw is None and not (opened.is_refusable or is_cut):
         message = f"a valid list was refused with {entry.error} though nothing stood in its way"
