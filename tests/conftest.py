@@ -1,5 +1,6 @@
 """The real servers of a test run: started when the first test asks, stopped when all is over."""
 
+import signal
 from collections.abc import Iterator
 from secrets import token_hex
 
@@ -19,6 +20,13 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = lead_run()
     if folder is not None:
         config.add_cleanup(lambda: end_run(folder))
+    _let_programs_be_interrupted()
+
+
+def _let_programs_be_interrupted() -> None:
+    """A shell has its background jobs ignore SIGINT, and what is ignored is inherited."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
