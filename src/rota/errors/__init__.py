@@ -18,6 +18,7 @@ RotaError
     ScheduleDuplicateTaskError
     CronExpressionInvalidError
     NegativeRetryDelayError
+    UnsupportedConnectionError
   NotFoundError       nothing has that name
     JobNotFoundError
     TaskNotRegisteredError
@@ -100,6 +101,7 @@ from rota.errors.stores import (
     StoreClosedError,
     StoreDamagedError,
     StoreUnavailableError,
+    UnsupportedConnectionError,
 )
 from rota.errors.triggers import (
     CronCalculationError,
@@ -162,4 +164,5 @@ __all__ = [
     "TaskNotRegisteredError",
     "TaskTryDeserializeError",
     "UnknownDependencyError",
+    "UnsupportedConnectionError",
 ]

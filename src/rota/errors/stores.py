@@ -31,6 +31,17 @@ class StoreClosedError(StoreError):
         super().__init__("The store is closed")
 
 
+class UnsupportedConnectionError(InvalidInputError):
+    """The caller's own connection is none that this store can write jobs through."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"Jobs cannot be kept in this transaction: {reason}",
+            {"field": "connection", "reason": reason},
+        )
+
+
 class SchemaOutdatedError(StoreError):
     """The store's schema and this program do not fit together."""
 

@@ -1,7 +1,15 @@
 """The seam between jobs and what remembers them, and the rules that every backend shares."""
 
-from rota.stores.jobs.protocol import JobStore, Listener
+from rota.stores.jobs.protocol import JobStore, LeaseKeeper, Listener
 from rota.stores.jobs.requests import HeldLease, LeaseRequest
 from rota.stores.jobs.results import Applied, Inserted
 
-__all__ = ["Applied", "HeldLease", "Inserted", "JobStore", "LeaseRequest", "Listener"]
+__all__ = [
+    "Applied",
+    "HeldLease",
+    "Inserted",
+    "JobStore",
+    "LeaseKeeper",
+    "LeaseRequest",
+    "Listener",
+]

@@ -37,6 +37,22 @@ class Listener(Protocol):
         ...
 
 
+class LeaseKeeper(Protocol):
+    """Keeps leases alive from another thread, also while the event loop does not turn.
+
+    One thread uses and closes it. Nothing is opened before the first call; what was lost, such as
+    a connection, is opened again by the next one.
+    """
+
+    def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        """As ``JobStore.extend``; the thread waits for the answer."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what was opened. Closing what is closed is no error."""
+        ...
+
+
 class JobStore(Protocol):
     """Remembers jobs. Verbs that read on somebody's behalf are told for which tenant.
 
@@ -76,6 +92,10 @@ class JobStore(Protocol):
         """
         ...
 
+    def make_keeper(self) -> LeaseKeeper:
+        """A keeper of leases for a thread that is not the event loop's."""
+        ...
+
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         """Write each change that still holds, in one step; a stale one writes nothing.
 
@@ -85,6 +105,18 @@ class JobStore(Protocol):
         BLOCKED. A job that is to be removed is kept while others depend on it. A change sees those
         before it in the same call. IllegalMoveError, and nothing written, when the path of one is
         not in the table of moves.
+        """
+        ...
+
+    async def insert_within(
+        self, connection: Any, jobs: Sequence[Job], now: datetime
+    ) -> list[Inserted]:
+        """As ``insert``, in a transaction that the caller has begun on a connection of their own.
+
+        The jobs come into being when the caller commits, and never if they roll back; until then
+        nobody else sees them. Whoever listens is told after the commit, where the database can do
+        so. UnsupportedConnectionError when the store knows no such connection, or it has no
+        transaction under way.
         """
         ...
 

@@ -16,7 +16,11 @@ class Applied(msgspec.Struct, frozen=True):
     """What became of one change, and of those who waited for its job."""
 
     job: Job | None
-    """The job as it now is; None when the change was stale, and nothing was written."""
+    """The job as the change has it; None when it was stale, and nothing was written.
+
+    Fields that others amended since the change was decided are kept as they amended them, but shown
+    here as they were: reading the job again shows them.
+    """
     successor: Job | None = None
     """The next job of the series, if this change brought it into being."""
     released: tuple[JobId, ...] = ()

@@ -1,18 +1,20 @@
 """Jobs in dictionaries. What the other stores promise is written here as plainly as it can be said.
 
 Every call checks first and writes afterwards, without a pause in between: it is carried out as a
-whole or not at all, and no other call sees it half done.
+whole or not at all, and no other call sees it half done. The lock is there for keepers of leases,
+which come from other threads.
 """
 
 import heapq
-from collections.abc import Collection, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any
 
 from msgspec.structs import replace
 
-from rota.errors import DuplicateJobError, JobNotFoundError
+from rota.errors import DuplicateJobError, JobNotFoundError, UnsupportedConnectionError
 from rota.jobs import (
     Attempt,
     Change,
@@ -31,7 +33,7 @@ from rota.jobs import (
 from rota.stores.jobs.duplicates import identity_of
 from rota.stores.jobs.moves import check_path, is_current, make_successor, write_move
 from rota.stores.jobs.placement import Kept, plan_insertion
-from rota.stores.jobs.protocol import Listener
+from rota.stores.jobs.protocol import LeaseKeeper, Listener
 from rota.stores.jobs.requests import HeldLease, LeaseRequest, check_choice, check_count, expiry_key
 from rota.stores.jobs.results import STALE, Applied, Inserted
 from rota.stores.jobs.turns import order_turns, take_turns
@@ -48,14 +50,15 @@ class JobVerbs(Closable):
         super().__init__()
         self._shelf = Shelf()
         self._wakeups = Wakeups()
+        self._lock = threading.RLock()
 
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """Keep all of these jobs or none; see the protocol."""
         self._refuse_when_closed()
         to_utc(now, "now")
-        answers = plan_insertion([copied(job) for job in jobs], self._look_up(jobs))
-        new = [answer.job for answer in answers if not answer.is_existing]
-        self._write(new)
+        with self._lock:
+            answers = plan_insertion([copied(job) for job in jobs], self._look_up(jobs))
+            self._write([answer.job for answer in answers if not answer.is_existing])
         return [Inserted(copied(answer.job), answer.is_existing) for answer in answers]
 
     async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
@@ -74,15 +77,19 @@ class JobVerbs(Closable):
                 taken.append(copied(leased))
             return taken
 
-        due = self._shelf.ready.tenants_due(now, request.queues, request.tenants)
-        return take_turns(order_turns(due, request.after_tenant), request.limit, take)
+        with self._lock:
+            due = self._shelf.ready.tenants_due(now, request.queues, request.tenants)
+            return take_turns(order_turns(due, request.after_tenant), request.limit, take)
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """Let leases last longer; False for each that is lost."""
         self._refuse_when_closed()
-        until = to_utc(until, "until")
-        to_utc(now, "now")
-        return [self._extend(lease, until) for lease in held]
+        return self._extend_each(held, until, now)
+
+    def make_keeper(self) -> LeaseKeeper:
+        """A keeper of leases for another thread."""
+        self._refuse_when_closed()
+        return _Keeper(self._extend_each)
 
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         """Write each change that still holds; see the protocol."""
@@ -90,7 +97,17 @@ class JobVerbs(Closable):
         now = to_utc(now, "now")
         for change in changes:
             check_path(change)
-        return [self._carry_out(change, now) for change in changes]
+        with self._lock:
+            return [self._carry_out(change, now) for change in changes]
+
+    async def insert_within(
+        self,
+        connection: Any,  # noqa: ARG002 - as the protocol has it
+        jobs: Sequence[Job],  # noqa: ARG002 - as the protocol has it
+        now: datetime,  # noqa: ARG002 - as the protocol has it
+    ) -> list[Inserted]:
+        """Refused: there is no database whose transaction could be shared."""
+        raise UnsupportedConnectionError("a store in memory takes part in no transaction")
 
     async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
         """Jobs whose lease has run out, the longest ago first."""
@@ -158,6 +175,10 @@ class JobVerbs(Closable):
         """Change fields of a job; see the protocol."""
         self._refuse_when_closed()
         now = to_utc(now, "now")
+        with self._lock:
+            return self._amend(tenant, job_id, fields, now)
+
+    def _amend(self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime) -> Job:
         others = self._of_tenant(tenant) if "dependencies" in fields else []
         amended = amend_job(
             self._existing(tenant, job_id),
@@ -176,10 +197,11 @@ class JobVerbs(Closable):
     async def delete(self, tenant: str, job_id: JobId) -> Job:
         """Remove a job at whatever stage; see the protocol."""
         self._refuse_when_closed()
-        job = self._existing(tenant, job_id)
-        check_deletion(job_id, self._shelf.dependents(job_id))
-        self._shelf.remove(job_id)
-        return job
+        with self._lock:
+            job = self._existing(tenant, job_id)
+            check_deletion(job_id, self._shelf.dependents(job_id))
+            self._shelf.remove(job_id)
+            return job
 
     async def prune(self, ended_before: datetime, limit: int) -> int:
         """Remove jobs that ended before then and on which none depends."""
@@ -226,6 +248,12 @@ class JobVerbs(Closable):
     def _of_tenant(self, tenant: str) -> list[Job]:
         return [job for job in self._shelf.jobs.values() if job.tenant == tenant]
 
+    def _extend_each(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        until = to_utc(until, "until")
+        to_utc(now, "now")
+        with self._lock:
+            return [self._extend(lease, until) for lease in held]
+
     def _extend(self, held: HeldLease, until: datetime) -> bool:
         job = self._shelf.leased.get(held.job_id)
         if job is None or job.lease is None or job.lease.token != held.token:
@@ -248,7 +276,7 @@ class JobVerbs(Closable):
         if is_removed:
             self._shelf.remove(moved.id)
         return Applied(
-            copied(moved),
+            change.job,
             successor,
             released=_ids_at(JobStatus.READY, concerned),
             blocked=_ids_at(JobStatus.BLOCKED, concerned),
@@ -281,6 +309,21 @@ class JobVerbs(Closable):
     def _may_go(self, job: Job, ended_before: datetime) -> bool:
         has_ended = job.status.is_terminal and job.updated_at < ended_before
         return has_ended and not self._shelf.dependents(job.id)
+
+
+class _Keeper:
+    """Extends as the store itself does; there is nothing to open or to let go."""
+
+    def __init__(
+        self, extend: Callable[[Sequence[HeldLease], datetime, datetime], list[bool]]
+    ) -> None:
+        self._extend = extend
+
+    def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        return self._extend(held, until, now)
+
+    def close(self) -> None:
+        """Nothing was opened."""
 
 
 def _end_key(job: Job) -> tuple[datetime, JobId]:

@@ -1,6 +1,7 @@
 """Tokens: who lost a lease writes nothing and is told; leases that ran out are found."""
 
 import asyncio
+from threading import Thread
 
 import pytest
 from msgspec.structs import replace
@@ -144,6 +145,27 @@ class ExpiryContract(JobStoreFixture):
         expect(await jobs.extend(held, NOW + MINUTE, NOW), [False, False, False, True])
         unknown = HeldLease(a_job().id, 1)
         expect(await jobs.extend([unknown], NOW + MINUTE, NOW), [False])
+
+    async def test_a_keeper_extends_leases_from_another_thread(self, jobs: JobStore) -> None:
+        """The event loop does not turn while it does: the thread is waited for with a join."""
+        await jobs.insert([a_job() for _ in range(2)], NOW)
+        kept, deleted = await take(jobs)
+        await jobs.delete("default", deleted.id)
+        keeper = jobs.make_keeper()
+        answers: list[list[bool]] = []
+
+        def extend_twice() -> None:
+            held = [_held(kept), _held(deleted)]
+            answers.extend(keeper.extend(held, NOW + each * MINUTE, NOW) for each in (5, 2))
+            keeper.close()
+            keeper.close()
+
+        beside = Thread(target=extend_twice)
+        beside.start()
+        beside.join()
+        expect(answers, [[True, False], [True, False]])
+        found = await find(jobs, kept.id)
+        expect(found and found.lease and found.lease.until, NOW + 5 * MINUTE)
 
     async def test_a_lease_has_run_out_after_its_last_instant(self, jobs: JobStore) -> None:
         await jobs.insert([a_job()], NOW)
