@@ -1,7 +1,14 @@
 """From an address to a store. The only module that names a backend."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
+from typing import Protocol
 
+from rota.clock.corrected import CorrectedClock
+from rota.clock.protocol import Clock
+from rota.clock.system import SystemClock
 from rota.errors import InvalidStoreUrlError, StoreUnavailableError
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import OpenStore
@@ -29,6 +36,27 @@ async def open_store(url: str) -> OpenStore:
     if scheme in _NOT_YET:
         raise InvalidStoreUrlError(url, f"{scheme} is not available in this version")
     raise InvalidStoreUrlError(url, "known schemes are memory, postgresql and sqlite")
+
+
+class StoreWithClock(Protocol):
+    """A store, as far as its time goes."""
+
+    async def read_clock(self) -> datetime | None:
+        """The store's own clock; None where it is the host's."""
+        ...
+
+
+@asynccontextmanager
+async def open_clock(store: StoreWithClock) -> AsyncIterator[Clock]:
+    """The clock of all who share ``store``, kept right for as long as the context lasts.
+
+    Where the store has no clock of its own it is the host's.
+    """
+    if await store.read_clock() is None:
+        yield SystemClock()
+        return
+    async with CorrectedClock(SystemClock(), store.read_clock) as clock:
+        yield clock
 
 
 def _open_memory(url: str, rest: str) -> OpenStore:

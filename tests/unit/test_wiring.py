@@ -3,14 +3,16 @@
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from rota.clock import CorrectedClock, SystemClock
 from rota.errors import InvalidStoreUrlError, StoreUnavailableError
 from rota.stores.memory import MemoryStore
 from rota.stores.sqlite.store import SqliteStore
-from rota.wiring import open_store
+from rota.wiring import open_clock, open_store
 
 
 async def test_memory_is_opened_by_its_bare_scheme() -> None:
@@ -80,3 +82,23 @@ def test_a_driver_is_not_loaded_before_its_store_is_opened() -> None:
         "import rota.wiring, sys; sys.exit(not sys.modules.keys().isdisjoint({'apsw', 'asyncpg'}))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class StoreOfClock:
+    def __init__(self, shown: datetime | None) -> None:
+        self._shown = shown
+
+    async def read_clock(self) -> datetime | None:
+        return self._shown
+
+
+async def test_a_store_on_this_host_has_the_clock_of_the_host() -> None:
+    async with open_clock(StoreOfClock(None)) as clock:
+        assert isinstance(clock, SystemClock)
+
+
+async def test_a_store_elsewhere_sets_the_clock_of_the_host_right() -> None:
+    elsewhere = datetime(2040, 1, 1, tzinfo=UTC)
+    async with open_clock(StoreOfClock(elsewhere)) as clock:
+        assert isinstance(clock, CorrectedClock)
+        assert timedelta(0) <= clock.now() - elsewhere < timedelta(minutes=1)

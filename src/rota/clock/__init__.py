@@ -1,5 +1,6 @@
 """Time: read, waited for and, in tests, made. Nothing else in Rota asks the machine for it."""
 
+from rota.clock.corrected import CorrectedClock
 from rota.clock.in_flight import in_flight
 from rota.clock.loop_watch import LoopWatch, Stall
 from rota.clock.protocol import Clock
@@ -9,6 +10,7 @@ from rota.clock.virtual import VirtualClock
 
 __all__ = [
     "Clock",
+    "CorrectedClock",
     "LoopWatch",
     "Stall",
     "SystemClock",

@@ -7,7 +7,7 @@ from rota.errors.groups import InvalidInputError, RotaError
 
 
 class ClockUseError(InvalidInputError):
-    """A virtual clock was shared or driven in a way that has no meaning."""
+    """A clock was used in a way that has no meaning, such as a virtual one by two drivers."""
 
 
 class DeadlockError(RotaError):
