@@ -22,6 +22,7 @@ from rota.jobs.listing.cursor import decode_cursor, encode_cursor
 from rota.jobs.listing.search import JobFilter, Page, check_limit, cut_page, list_jobs
 from rota.jobs.ordering import is_due, is_stalled, order_jobs, order_key, select_next
 from rota.jobs.record import (
+    PAUSED_UNTIL,
     RAIL_RETRIES,
     Attempt,
     BackoffStrategy,
@@ -30,12 +31,14 @@ from rota.jobs.record import (
     JobId,
     JobRequest,
     Lease,
+    Overlap,
     Recurrence,
     RetryPolicy,
 )
 from rota.jobs.recurrence import (
     NextOccurrence,
     SeriesEnd,
+    count_missed,
     first_occurrence,
     make_trigger,
     next_occurrence,
@@ -54,6 +57,8 @@ from rota.jobs.settling.outcome import (
     Snoozed,
     Succeeded,
 )
+from rota.jobs.settling.punctuality import Punctuality, assess_punctuality
+from rota.jobs.settling.series import begin_beside
 from rota.jobs.settling.transitions import (
     decide_cancel,
     decide_complete,
@@ -71,6 +76,7 @@ from rota.jobs.validation.admission import admit_job, place_job
 from rota.jobs.validation.amendment import amend_job, check_deletion
 
 __all__ = [
+    "PAUSED_UNTIL",
     "RAIL_RETRIES",
     "Attempt",
     "BackoffStrategy",
@@ -92,7 +98,9 @@ __all__ = [
     "Lost",
     "NextOccurrence",
     "Outcome",
+    "Overlap",
     "Page",
+    "Punctuality",
     "Recurrence",
     "RetryPolicy",
     "SeriesEnd",
@@ -100,9 +108,12 @@ __all__ = [
     "Succeeded",
     "admit_job",
     "amend_job",
+    "assess_punctuality",
+    "begin_beside",
     "can_transition",
     "check_deletion",
     "check_limit",
+    "count_missed",
     "cut_page",
     "decide_block",
     "decide_cancel",

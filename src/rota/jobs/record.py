@@ -1,8 +1,8 @@
 """What a job is: frozen records, without a word about what may become of them."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,16 @@ Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 DEFAULT_TENANT = "default"
 DEFAULT_PRIORITY = 5
 HIGHEST_PRIORITY = 10
+
+PAUSED_UNTIL = datetime(9999, 12, 31, tzinfo=UTC)
+"""When a job is due whose series is paused: later than anybody waits for."""
+
+Overlap = Literal["skip", "queue", "allow"]
+"""What becomes of an occurrence that comes while the one before it still runs.
+
+``skip``: it is passed over. ``queue``: the first such one starts when the run has ended, the others
+are passed over. ``allow``: it starts beside the run.
+"""
 
 
 class BackoffStrategy(StrEnum):
@@ -69,7 +79,8 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``cron`` is an expression of the extended dialect, ``rrule`` an RFC 5545 rule and ``interval``
     a length of real time such as ``1h30m``. ``start`` fixes the phase of all occurrences and never
     changes; none is later than ``until``. ``count`` is how many are left, this one among them.
-    ``gap`` and ``fold`` left out are those that suit the kind of trigger.
+    ``gap`` and ``fold`` left out are those that suit the kind of trigger. ``overlap`` says what
+    becomes of an occurrence that comes while the one before it still runs.
     """
 
     cron: str | None = None
@@ -81,6 +92,7 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     count: int | None = None
     gap: Gap | None = None
     fold: Fold | None = None
+    overlap: Overlap = "skip"
 
     @property
     def text(self) -> str:
@@ -116,7 +128,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     - ``last_token`` is the greatest lease token the job ever had, also when it has no lease.
     - ``idempotency_key`` and ``occurrence`` make a job the only one of its tenant and kind.
     - In a series, ``occurrence_at`` is the instant the job stands for, whatever becomes of
-      ``due_at``, and ``origin`` the id of the first job.
+      ``due_at``, and ``origin`` the id of the first job. ``missed_count`` is how many occurrences
+      were passed over that nobody has been told of: they came while the job before it ran.
+      ``is_paused``: those that follow wait until the series is resumed.
     """
 
     id: JobId
@@ -142,6 +156,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     occurrence_at: Instant | None = None
     origin: JobId | None = None
     recurrence: Recurrence | None = None
+    missed_count: int = 0
+    is_paused: bool = False
     auto_remove: bool = False
     replaces: JobId | None = None
     created_at: Instant

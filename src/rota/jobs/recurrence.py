@@ -44,7 +44,9 @@ def make_trigger(recurrence: Recurrence) -> Trigger:
 
     Raises what the parsers raise. ``until`` and ``count`` are not its business.
     """
-    return _make_trigger(msgspec.structs.replace(recurrence, until=None, count=None))
+    return _make_trigger(
+        msgspec.structs.replace(recurrence, until=None, count=None, overlap="skip")
+    )
 
 
 @lru_cache(maxsize=_KEPT_TRIGGERS)
@@ -75,25 +77,41 @@ def first_occurrence(recurrence: Recurrence) -> datetime | None:
 
 
 def next_occurrence(
-    recurrence: Recurrence, occurrence_at: datetime, now: datetime
+    recurrence: Recurrence,
+    occurrence_at: datetime,
+    now: datetime,
+    started_at: datetime | None = None,
 ) -> NextOccurrence | SeriesEnd:
     """What follows the occurrence at ``occurrence_at`` when its job ends at ``now``.
 
     It is the first strictly after that occurrence. Where that is past already it is the first
-    after now instead: what was missed is not made up for, but it counts. A series that cannot be
-    computed, for example because its zone is not known here, ends with the reason.
+    after now instead: what was missed is not made up for, but it counts. Only where the overlap is
+    ``queue``, the first that came since the job's last attempt, at ``started_at``, follows at once.
+    A series that cannot be computed, for example because its zone is not known here, ends with the
+    reason.
     """
     try:
         trigger = make_trigger(recurrence)
         at = trigger.next_after(occurrence_at)
         missed_count = 0
         if at is not None and at < now:
+            at, passed_until = _past_misses(trigger, recurrence, now, started_at)
             limit = MISSED_LIMIT if recurrence.count is None else recurrence.count
-            missed_count = _count_between(trigger, occurrence_at, now, limit)
-            at = trigger.next_after(now)
+            missed_count = _count_between(trigger, occurrence_at, passed_until, limit)
     except RotaError as error:
         return SeriesEnd(f"its next occurrence cannot be computed: {error.message}")
     return _within_limits(recurrence, at, missed_count)
+
+
+def count_missed(recurrence: Recurrence, after: datetime, upto: datetime) -> int:
+    """How many occurrences lie in ``(after, upto]``, as far as they are counted.
+
+    None where the series cannot be computed here.
+    """
+    try:
+        return _count_between(make_trigger(recurrence), after, upto, MISSED_LIMIT)
+    except RotaError:
+        return 0
 
 
 def occurrence_key(kind: str, recurrence: Recurrence, at: datetime) -> str:
@@ -105,6 +123,17 @@ def occurrence_key(kind: str, recurrence: Recurrence, at: datetime) -> str:
     if len(text) > _LONGEST_KEY_TEXT:
         text = sha256(text.encode()).hexdigest()
     return f"{kind}:{text}:{format_instant(at)}"
+
+
+def _past_misses(
+    trigger: Trigger, recurrence: Recurrence, now: datetime, started_at: datetime | None
+) -> tuple[datetime | None, datetime]:
+    """Where a series goes on that has missed something, and up to when all is passed over."""
+    if recurrence.overlap == "queue" and started_at is not None:
+        queued = trigger.next_after(started_at)
+        if queued is not None and queued <= now:
+            return queued, started_at
+    return trigger.next_after(now), now
 
 
 def _within_limits(

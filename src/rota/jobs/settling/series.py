@@ -3,9 +3,17 @@
 from datetime import datetime
 from typing import Any
 
+from msgspec.structs import replace
+
 from rota.jobs.identity import derive_job_id
-from rota.jobs.record import Job
-from rota.jobs.recurrence import SeriesEnd, next_occurrence, occurrence_key
+from rota.jobs.record import PAUSED_UNTIL, Job
+from rota.jobs.recurrence import (
+    NextOccurrence,
+    SeriesEnd,
+    count_missed,
+    next_occurrence,
+    occurrence_key,
+)
 from rota.jobs.states import JobStatus
 
 
@@ -18,10 +26,34 @@ def continue_series(job: Job, now: datetime) -> dict[str, Any]:
     if job.recurrence is None:
         return {}
     occurrence_at = job.occurrence_at or job.due_at
-    following = next_occurrence(job.recurrence, occurrence_at, now)
+    started_at = None if job.lease is None else max(job.lease.taken_at, occurrence_at)
+    following = next_occurrence(job.recurrence, occurrence_at, now, started_at)
     if isinstance(following, SeriesEnd):
         return {"series_end": following.reason}
-    successor = Job(
+    successor = _follow(job, occurrence_at, following, now)
+    if started_at is not None and following.missed_count and following.at > now:
+        untold_count = count_missed(job.recurrence, started_at, now)
+        successor = replace(successor, missed_count=untold_count)
+    return {"successor": successor, "missed_count": following.missed_count}
+
+
+def begin_beside(job: Job, now: datetime) -> Job | None:
+    """The next job of a series whose occurrences may overlap, made when the present one starts.
+
+    None for any other. Its id is the one that the end of the job would give it, so that it is
+    there once, whoever makes it and however often.
+    """
+    if job.recurrence is None or job.recurrence.overlap != "allow":
+        return None
+    occurrence_at = job.occurrence_at or job.due_at
+    following = next_occurrence(job.recurrence, occurrence_at, now)
+    if isinstance(following, SeriesEnd):
+        return None
+    return _follow(job, occurrence_at, following, now)
+
+
+def _follow(job: Job, occurrence_at: datetime, following: NextOccurrence, now: datetime) -> Job:
+    return Job(
         id=derive_job_id(job.id, occurrence_at),
         tenant=job.tenant,
         queue=job.queue,
@@ -29,7 +61,7 @@ def continue_series(job: Job, now: datetime) -> dict[str, Any]:
         kind=job.kind,
         payload=job.payload,
         priority=job.priority,
-        due_at=following.at,
+        due_at=PAUSED_UNTIL if job.is_paused else following.at,
         status=JobStatus.READY,
         retry_policy=job.retry_policy,
         idempotency_key=job.idempotency_key,
@@ -37,8 +69,8 @@ def continue_series(job: Job, now: datetime) -> dict[str, Any]:
         occurrence_at=following.at,
         origin=job.origin or job.id,
         recurrence=following.recurrence,
+        is_paused=job.is_paused,
         auto_remove=job.auto_remove,
         created_at=now,
         updated_at=now,
     )
-    return {"successor": successor, "missed_count": following.missed_count}

@@ -37,6 +37,7 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "due_at": lambda value: read_instant(value, "due_at"),
     "dependencies": read_dependencies,
     "retry_policy": read_retry_policy,
+    "is_paused": lambda value: read_flag(value, "is_paused"),
     "auto_remove": lambda value: read_flag(value, "auto_remove"),
 }
 

@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 import msgspec
 
-from rota.errors import InvalidInputError, InvalidJobError, NoOccurrenceError
-from rota.jobs.record import Recurrence
+from rota.errors import InvalidInputError, InvalidJobError, InvalidZoneError, NoOccurrenceError
+from rota.jobs.record import Overlap, Recurrence
 from rota.jobs.recurrence import first_occurrence
 from rota.jobs.validation.fields import read_instant, read_number, require, type_name
 from rota.triggers.rrule import parse_rrule
@@ -28,7 +28,7 @@ def read_recurrence(value: object, now: datetime) -> tuple[Recurrence, datetime]
     """
     fields = _fields_of(value)
     trigger = _only_text(fields)
-    zone = require(str, fields["zone"], "recurrence.zone", "the name of a time zone")
+    zone = _read_zone(fields["zone"])
     start = _read_start(fields, trigger, zone, now)
     recurrence = Recurrence(
         cron=fields["cron"],
@@ -40,12 +40,13 @@ def read_recurrence(value: object, now: datetime) -> tuple[Recurrence, datetime]
         count=_read_count(fields["count"]),
         gap=_read_choice(fields["gap"], "recurrence.gap", get_args(Gap)),
         fold=_read_choice(fields["fold"], "recurrence.fold", get_args(Fold)),
+        overlap=_read_overlap(fields["overlap"]),
     )
     return recurrence, _read_first(recurrence, trigger)
 
 
 def _fields_of(value: object) -> dict[str, Any]:
-    defaults = dict.fromkeys(Recurrence.__struct_fields__) | {"zone": "UTC"}
+    defaults = dict.fromkeys(Recurrence.__struct_fields__) | {"zone": "UTC", "overlap": "skip"}
     if isinstance(value, Recurrence):
         return msgspec.structs.asdict(value)
     if not isinstance(value, Mapping):
@@ -86,6 +87,20 @@ def _read_first(recurrence: Recurrence, trigger: str) -> datetime:
     if first is None:
         raise InvalidJobError("recurrence", "has no occurrence between its start and its end")
     return first
+
+
+def _read_zone(value: object) -> str:
+    zone = require(str, value, "recurrence.zone", "the name of a time zone")
+    try:
+        load_zone(zone)
+    except InvalidZoneError as error:
+        raise InvalidJobError("recurrence.zone", f"is refused: {error.message}") from error
+    return zone
+
+
+def _read_overlap(value: object) -> Overlap:
+    choice: Overlap | None = _read_choice(value, "recurrence.overlap", get_args(Overlap))
+    return choice or "skip"
 
 
 def _read_optional_instant(value: object, field: str) -> datetime | None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from rota.errors import IllegalMoveError
-from rota.jobs import Change, Job, can_transition, is_stalled
+from rota.jobs import PAUSED_UNTIL, Change, Job, can_transition, is_stalled
 
 MOVE_FIELDS = (
     "status",
@@ -22,7 +22,10 @@ MOVE_FIELDS = (
 )
 """What a change writes of its job. The rest may have been amended since the change was decided."""
 
-SERIES_FIELDS = ("queue", "name", "kind", "payload", "priority", "retry_policy", "auto_remove")
+SERIES_FIELDS = (
+    *("queue", "name", "kind", "payload", "priority", "retry_policy", "auto_remove"),
+    "is_paused",
+)
 """What a successor takes from its parent as it is kept, for the same reason."""
 
 
@@ -55,4 +58,7 @@ def make_successor(change: Change, kept: Job) -> Job | None:
     """The next job of the series, as the present one has been amended."""
     if change.successor is None:
         return None
-    return replace(change.successor, **{name: getattr(kept, name) for name in SERIES_FIELDS})
+    successor = replace(change.successor, **{name: getattr(kept, name) for name in SERIES_FIELDS})
+    if successor.is_paused:
+        return replace(successor, due_at=PAUSED_UNTIL)
+    return replace(successor, due_at=successor.occurrence_at or successor.due_at)

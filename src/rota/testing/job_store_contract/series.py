@@ -6,6 +6,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from rota.jobs import (
+    PAUSED_UNTIL,
     Discarded,
     Interrupted,
     Job,
@@ -88,6 +89,20 @@ class SeriesContract(JobStoreFixture):
         kept = await find(jobs, leased.id)
         expect(kept and (kept.payload, kept.priority), ([2], 9))
 
+    async def test_a_series_paused_during_a_run_waits_afterwards(self, jobs: JobStore) -> None:
+        leased = await _start_series(jobs)
+        await jobs.amend("default", leased.id, {"is_paused": True}, NOW)
+        successor = (await end(jobs, leased)).successor
+        kept = successor and await find(jobs, successor.id)
+        expect(kept and (kept.is_paused, kept.due_at), (True, PAUSED_UNTIL))
+        expect(await take(jobs, NOW + DAY), [])
+
+    async def test_a_series_resumed_during_a_run_goes_on(self, jobs: JobStore) -> None:
+        leased = await _start_series(jobs, is_paused=True)
+        await jobs.amend("default", leased.id, {"is_paused": False}, NOW)
+        successor = (await end(jobs, leased)).successor
+        expect(successor and (successor.is_paused, successor.due_at), (False, NOW + DAY))
+
     async def test_a_completed_job_of_a_series_can_be_removed(self, jobs: JobStore) -> None:
         leased = await _start_series(jobs, auto_remove=True)
         applied = await end(jobs, leased)
@@ -103,7 +118,9 @@ class SeriesContract(JobStoreFixture):
         expect(applied.successor and applied.successor.id, derive_job_id(leased.id, NOW))
 
 
-async def _start_series(jobs: JobStore, *, auto_remove: bool = False) -> Job:
+async def _start_series(
+    jobs: JobStore, *, auto_remove: bool = False, is_paused: bool = False
+) -> Job:
     job = a_job(
         due_at=NOW,
         occurrence_at=NOW,
@@ -111,6 +128,7 @@ async def _start_series(jobs: JobStore, *, auto_remove: bool = False) -> Job:
         idempotency_key="series",
         occurrence=a_job().id,
         auto_remove=auto_remove,
+        is_paused=is_paused,
     )
     await jobs.insert([job], NOW)
     (leased,) = await take(jobs)

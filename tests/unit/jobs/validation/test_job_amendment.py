@@ -47,6 +47,7 @@ def test_named_fields_change_and_others_stay() -> None:
         "priority": 1,
         "due_at": "2026-06-01T00:00:00Z",
         "retry_policy": {"max_attempts": 9},
+        "is_paused": True,
         "auto_remove": True,
     }
     amended = amend_job(job, fields, NOW)

@@ -46,6 +46,7 @@ def test_a_mapping_may_say_everything() -> None:
         "count": 9,
         "gap": "shift",
         "fold": "first",
+        "overlap": "queue",
     }
     kept, first = read_recurrence(fields, NOW)
     assert kept == Recurrence(
@@ -56,6 +57,7 @@ def test_a_mapping_may_say_everything() -> None:
         count=9,
         gap="shift",
         fold="first",
+        overlap="queue",
     )
     assert first == datetime(2026, 5, 3, 8, tzinfo=UTC)
 
@@ -66,6 +68,10 @@ def test_nothing_occurs_before_the_start_not_even_by_a_fraction_of_a_second() ->
         kept, first = read_recurrence({"rrule": "FREQ=DAILY"}, NOW + late)
         assert kept.start == first == NOW + timedelta(seconds=1)
     assert read_recurrence({"rrule": "FREQ=DAILY"}, NOW)[1] == NOW
+
+
+def test_an_overlap_of_nothing_is_the_default() -> None:
+    assert read_recurrence({"interval": "1h", "overlap": None}, NOW)[0].overlap == "skip"
 
 
 def test_a_rule_may_bring_its_own_start() -> None:
@@ -95,11 +101,12 @@ def test_a_rule_may_bring_its_own_start() -> None:
         ({"interval": "1h", "count": 0}, "recurrence.count must be from 1 to 100000, got 0"),
         ({"interval": "1h", "gap": "jump"}, "recurrence.gap must be one of skip, shift"),
         ({"interval": "1h", "fold": ["first"]}, "recurrence.fold must be one of first, both"),
+        ({"interval": "1h", "overlap": "pile"}, "recurrence.overlap must be one of skip, queue, "),
         ({"interval": "1h", "colour": 1}, "recurrence.colour is not a field"),
         ({"interval": "soon"}, "recurrence.interval is refused: "),
         (
             {"interval": "1h", "zone": "Mars/Olympus"},
-            "recurrence.interval is refused: Unknown time",
+            "recurrence.zone is refused: Unknown time",
         ),
         ({"cron": "61 * * * *"}, 'recurrence.cron is refused: Invalid cron expression "61'),
         ({"rrule": "FREQ=SOMETIMES"}, "recurrence.rrule is refused: Invalid recurrence rule"),
