@@ -1,0 +1,34 @@
+"""The verbs of documents, struck by faults."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+from rota.stores.protocol import Document, DocumentStore, DocumentWrite
+from rota.testing.faults.striking import Striker
+
+
+class DocumentVerbs:
+    """As the other store, unless struck."""
+
+    _striker: Striker
+    _documents: DocumentStore
+
+    async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
+        """The other store's pages, each as a call of its own."""
+        pages = self._documents.scan(collection)
+        while page := await self._striker.suffer("scan", lambda: _next_page(pages)):
+            yield page
+
+    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+        return await self._striker.suffer("read", lambda: self._documents.read(collection, keys))
+
+    async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
+        return await self._striker.suffer("write_each", lambda: self._documents.write_each(writes))
+
+    async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
+        await self._striker.suffer("write_all", lambda: self._documents.write_all(writes))
+
+
+async def _next_page(pages: AsyncIterator[Sequence[Document]]) -> Sequence[Document]:
+    async for page in pages:
+        return page
+    return ()
