@@ -15,23 +15,26 @@ class Open(msgspec.Struct, frozen=True, gc=False):
 class Closed(msgspec.Struct, frozen=True, gc=False):
     """The job may not run now.
 
-    ``reopens_at`` is when to ask again, always later than the instant that was asked about; what
-    closes a gate for good gives an instant at which it is worth asking, and so on. ``reason`` is
-    kept with the job and shown to people.
+    ``reopens_at`` is the first instant at which it may, as far as the gate can tell. A gate that
+    cannot tell says so with ``is_recheck``: then it is merely the instant to ask again. Either way
+    it is later than the instant that was asked about. ``reason`` is kept with the job, for people.
     """
 
     reopens_at: Instant
     reason: str
+    is_recheck: bool = False
 
 
 Verdict: TypeAlias = Open | Closed
+
+OPEN = Open()
 
 
 class Gate(Protocol):
     """Something that may hold a job back for a while.
 
-    A value: it gives the same verdict for the same arguments, waits for nothing and reads no
-    clock, so that it may be asked about any instant, also one to come.
+    A value: it waits for nothing, reads no clock and gives the same verdict for the same arguments,
+    so that it may be asked about any instant, also one to come.
     """
 
     def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
