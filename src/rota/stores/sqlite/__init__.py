@@ -1,1 +1,1 @@
-"""Documents in one SQLite file, shared by any number of processes on one host."""
+"""Documents and jobs in one SQLite file, shared by any number of processes on one host."""

@@ -18,8 +18,8 @@ from rota.stores.sqlite.connection import MIGRATIONS, SqliteSettings, migrate, t
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.store import SqliteStore
 
-LATER = read_migration("0002_later.sql", "-- compatible: yes\nCREATE TABLE later (a);\n")
-BREAKING = read_migration("0003_breaking.sql", "-- compatible: no\nDROP TABLE documents;\n")
+LATER = read_migration("0003_later.sql", "-- compatible: yes\nCREATE TABLE later (a);\n")
+BREAKING = read_migration("0004_breaking.sql", "-- compatible: no\nDROP TABLE documents;\n")
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_the_schema_is_brought_up_to_date_once() -> None:
     migrate(connection, (*MIGRATIONS, LATER))
     migrate(connection, (*MIGRATIONS, LATER))
     rows = connection.execute("SELECT number, name FROM rota_migrations").fetchall()
-    assert rows == [(1, "documents"), (2, "later")]
+    assert rows == [(1, "documents"), (2, "jobs"), (3, "later")]
 
 
 def test_an_older_program_goes_on_with_a_compatible_schema() -> None:

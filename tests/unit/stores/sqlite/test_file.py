@@ -8,7 +8,7 @@ import pytest
 
 from rota.errors import StoreDamagedError, StoreUnavailableError
 from rota.stores.protocol import DocumentWrite
-from rota.stores.sqlite import file
+from rota.stores.sqlite import connection
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.store import SqliteStore
 
@@ -38,13 +38,13 @@ def content_of(path: Path) -> bytes:
 @pytest.mark.parametrize("version", ["3.7.0", "3.40.1", "3.51.2"])
 def test_a_library_that_can_damage_files_is_refused(version: str) -> None:
     with pytest.raises(StoreUnavailableError, match=f"SQLite {version} can damage") as caught:
-        file.check_library(version)
+        connection.check_library(version)
     assert caught.value.details == {"version": version}
 
 
 @pytest.mark.parametrize("version", ["3.51.3", "3.54.1", "4.0.0"])
 def test_a_library_without_that_fault_is_used(version: str) -> None:
-    file.check_library(version)
+    connection.check_library(version)
 
 
 async def test_the_library_is_checked_before_the_file_is_touched(
@@ -94,11 +94,11 @@ async def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) 
     assert content_of(path) == letter
 
 
-@pytest.mark.parametrize("whole_check_size", [file.WHOLE_CHECK_SIZE, 0])
+@pytest.mark.parametrize("whole_check_size", [connection.WHOLE_CHECK_SIZE, 0])
 async def test_a_truncated_file_is_refused(
     sqlite_settings: SqliteSettings, monkeypatch: pytest.MonkeyPatch, whole_check_size: int
 ) -> None:
-    monkeypatch.setattr(file, "WHOLE_CHECK_SIZE", whole_check_size)
+    monkeypatch.setattr(connection, "WHOLE_CHECK_SIZE", whole_check_size)
     await fill(sqlite_settings)
     path = sqlite_settings.path
     with path.open("r+b") as opened:
@@ -119,7 +119,7 @@ async def test_a_small_file_damaged_anywhere_is_refused(sqlite_settings: SqliteS
 async def test_a_large_file_damaged_at_its_edge_is_refused(
     sqlite_settings: SqliteSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file, "WHOLE_CHECK_SIZE", 0)
+    monkeypatch.setattr(connection, "WHOLE_CHECK_SIZE", 0)
     await fill(sqlite_settings)
     path = sqlite_settings.path
     overwrite(path, path.stat().st_size // PAGE_SIZE - 1, b"\xff" * PAGE_SIZE)
@@ -130,7 +130,7 @@ async def test_a_large_file_damaged_at_its_edge_is_refused(
 async def test_a_large_file_damaged_inside_is_told_by_the_call_that_meets_it(
     sqlite_settings: SqliteSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file, "WHOLE_CHECK_SIZE", 0)
+    monkeypatch.setattr(connection, "WHOLE_CHECK_SIZE", 0)
     await fill(sqlite_settings)
     path = sqlite_settings.path
     overwrite(path, path.stat().st_size // PAGE_SIZE // 2, b"\xff" * PAGE_SIZE)

@@ -9,7 +9,7 @@ import pytest
 
 from rota.errors import StoreUnavailableError
 from rota.stores.protocol import DocumentWrite
-from rota.stores.sqlite import writer
+from rota.stores.sqlite import threads
 from rota.stores.sqlite.store import SqliteStore
 
 New = Callable[..., DocumentWrite]
@@ -56,7 +56,7 @@ async def test_a_call_at_a_quiet_moment_goes_at_once(store: SqliteStore, new: Ne
 async def test_a_shared_transaction_stays_short(
     store: SqliteStore, new: New, gate: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "MOST_WRITES_TOGETHER", 10)
+    monkeypatch.setattr(threads, "MOST_WRITES_TOGETHER", 10)
     commits = count_commits(store)
     (busy,) = await start(store.write_all(gate))
     waiting = await start(
@@ -148,7 +148,7 @@ def test_an_answer_for_a_loop_that_was_closed_is_dropped() -> None:
     loop = asyncio.new_event_loop()
     answer: asyncio.Future[list[int | None]] = loop.create_future()
     loop.close()
-    writer._answer([writer._Call((), answer, loop)], [[]])
+    threads._answer([threads._Call(bool, 0, None, answer, loop)], [[]])
     assert not answer.done()
 
 

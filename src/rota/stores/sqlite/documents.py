@@ -1,0 +1,108 @@
+"""Documents in the file: the verbs, and the writes inside a transaction of the writer's."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+
+import apsw
+
+from rota.errors import StaleVersionError
+from rota.stores.naming import check_name, checked
+from rota.stores.protocol import Document, DocumentWrite
+from rota.stores.sqlite.queries import QUERIES
+from rota.stores.sqlite.threads import OpenFile
+
+PAGE_LENGTH = 1000
+
+Note = Callable[[DocumentWrite, bool], None]
+"""Told, after each write in turn, whether it was current and has been applied."""
+
+
+class DocumentVerbs(OpenFile):
+    """The verbs of ``DocumentStore``.
+
+    A write that has been handed over is carried out even when its caller is cancelled while
+    waiting for it.
+    """
+
+    async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
+        """All documents in key order; each page is as of the moment it is read."""
+        check_name("collection", collection)
+        last_key = ""
+        while page := await self._read(QUERIES.scan_page, (collection, last_key, PAGE_LENGTH)):
+            last_key = page[-1].key
+            yield page
+
+    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+        """The documents that exist among ``keys``, as of one moment."""
+        check_name("collection", collection)
+        for key in keys:
+            check_name("key", key)
+        found = await self._read(QUERIES.read_keys, (collection, json.dumps(keys)))
+        return {document.key: document for document in found}
+
+    async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
+        """Apply each write that is still current; see the protocol.
+
+        Calls that wait at the same time share a transaction; none fails because of another.
+        """
+        asked = tuple(checked(writes))
+        writer = self._open_writer()
+        return await writer.run(lambda connection: apply_each(connection, asked), len(asked))
+
+    async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
+        """Apply all writes or none; see the protocol. The thread that writes consumes them."""
+        writer = self._open_writer()
+        await writer.run_alone(lambda connection: apply_all(connection, checked(writes)))
+
+    async def _read(self, statement: str, values: tuple[str | int, ...]) -> list[Document]:
+        def select(connection: apsw.Connection) -> list[Document]:
+            return list(map(Document._make, connection.execute(statement, values)))
+
+        return await self._open_reader().run(select)
+
+
+def apply_each(connection: apsw.Connection, writes: Iterable[DocumentWrite]) -> list[int | None]:
+    """Apply those that are current; the new version of each, 0 for a removal, None for a stale."""
+    versions: list[int | None] = []
+
+    def note(write: DocumentWrite, is_current: bool) -> None:  # noqa: FBT001 - the shape of a Note
+        versions.append(write.next_version if is_current else None)
+
+    _apply(connection, writes, note)
+    return versions
+
+
+def apply_all(connection: apsw.Connection, writes: Iterable[DocumentWrite]) -> None:
+    """Apply them as they come from the stream; StaleVersionError at the first that is stale."""
+
+    def note(write: DocumentWrite, is_current: bool) -> None:  # noqa: FBT001 - the shape of a Note
+        if not is_current:
+            raise StaleVersionError(write.collection, write.key, write.expected)
+
+    _apply(connection, writes, note)
+
+
+def _apply(connection: apsw.Connection, writes: Iterable[DocumentWrite], note: Note) -> None:
+    # Writes of one kind that follow each other go to SQLite as one stream, in their order.
+    for statement, run in groupby(writes, key=_statement_for):
+        if statement is QUERIES.is_taken:
+            for write in run:
+                note(write, connection.execute(statement, write).fetchone() is None)
+        else:
+            connection.executemany(statement, _noting(connection, run, note))
+
+
+def _noting(
+    connection: apsw.Connection, run: Iterator[DocumentWrite], note: Note
+) -> Iterator[DocumentWrite]:
+    """The run, asked by SQLite for the next write when it is done with the one before."""
+    for write in run:
+        yield write
+        note(write, connection.changes() == 1)
+
+
+def _statement_for(write: DocumentWrite) -> str:
+    if write.expected is None:
+        return QUERIES.is_taken if write.body is None else QUERIES.insert
+    return QUERIES.remove if write.body is None else QUERIES.update

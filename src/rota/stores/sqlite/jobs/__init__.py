@@ -1,0 +1,1 @@
+"""Jobs in the file: the verbs of ``JobStore`` as statements inside the writer's transactions."""

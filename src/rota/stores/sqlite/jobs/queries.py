@@ -1,0 +1,55 @@
+"""The statements about jobs by attribute; one missing or too many fails on import."""
+
+from dataclasses import dataclass
+
+from rota.stores.sql_file import load_statements
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """Every statement by name; what each does is said in the file."""
+
+    insert: str
+    take_back: str
+    read_jobs: str
+    read_statuses: str
+    find_twin: str
+    add_dependency: str
+    mark_awaited: str
+    count_open: str
+    promote: str
+    next_tenant: str
+    next_queue: str
+    is_lane_due: str
+    look_along: str
+    lease_lane: str
+    lease_chosen: str
+    set_aside: str
+    extend: str
+    move: str
+    add_attempt: str
+    lower_open_counts: str
+    release: str
+    block: str
+    find_dependents: str
+    has_dependents: str
+    find_ancestors: str
+    amend: str
+    remove: str
+    remove_attempts: str
+    remove_dependencies: str
+    find_ended: str
+    find_freed: str
+    read_expired: str
+    first_later: str
+    first_later_of_tenants: str
+    first_later_of_queue: str
+    first_later_of_both: str
+    first_in_lane: str
+    find: str
+    count: str
+    count_all: str
+    read_attempts: str
+
+
+QUERIES = Queries(**load_statements("rota.stores.sqlite.jobs", "queries.sql"))

@@ -1,0 +1,303 @@
+-- Every statement about jobs that the SQLite store runs.
+--
+-- Instants are microseconds since 1970. Lists of ids come as JSON arrays; CROSS JOIN keeps the
+-- order of the loops, so that each id is looked up and nothing is walked through. A job is read in
+-- the columns and the order of rows.py.
+
+-- name: insert
+-- All columns, in the order of the table; a job that exists by id or identity is left as it is.
+INSERT INTO jobs (
+    id, tenant, queue, kind, priority, status, due_at, is_due, created_at, updated_at,
+    attempt_count, loss_count, last_error, ending,
+    lease_token, lease_worker, lease_taken_at, lease_until,
+    last_token, deferral, idempotency_key, occurrence, body
+)
+VALUES (
+    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
+    ?21, ?22, ?23
+)
+ON CONFLICT DO NOTHING;
+
+-- name: take_back
+-- ?1 the id of a job that was inserted in this transaction.
+DELETE FROM jobs WHERE id = ?1;
+
+-- name: read_jobs
+-- ?1 ids
+SELECT
+    jobs.id, tenant, queue, kind, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_error, ending,
+    lease_token, lease_worker, lease_taken_at, lease_until,
+    last_token, deferral, idempotency_key, occurrence, body
+FROM json_each(?1) AS wanted
+CROSS JOIN jobs ON jobs.id = wanted.value;
+
+-- name: read_statuses
+-- ?1 ids
+SELECT jobs.tenant, jobs.id, jobs.status
+FROM json_each(?1) AS wanted
+CROSS JOIN jobs ON jobs.id = wanted.value;
+
+-- name: find_twin
+-- ?1 tenant, ?2 kind, ?3 idempotency key, ?4 occurrence
+SELECT id FROM jobs
+WHERE tenant = ?1 AND kind = ?2 AND idempotency_key = ?3
+    AND coalesce('=' || occurrence, '') = coalesce('=' || ?4, '');
+
+-- name: add_dependency
+-- ?1 parent, ?2 child
+INSERT INTO job_dependencies (parent, child) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
+
+-- name: mark_awaited
+-- ?1 parent
+UPDATE jobs SET is_awaited = 1 WHERE id = ?1 AND is_awaited = 0;
+
+-- name: count_open
+-- ?1 child; right once its dependencies have been written.
+UPDATE jobs SET open_count = (
+    SELECT count(*)
+    FROM job_dependencies AS needed
+    CROSS JOIN jobs AS parents ON parents.id = needed.parent
+    WHERE needed.child = ?1 AND parents.status <> 'COMPLETED'
+)
+WHERE id = ?1;
+
+-- name: promote
+-- ?1 now, ?2 how many at most. The longest due first; nearly always there are none.
+UPDATE jobs SET is_due = 1
+WHERE id IN (
+    SELECT id FROM jobs WHERE is_due = 0 AND due_at <= ?1 ORDER BY due_at, id LIMIT ?2
+);
+
+-- name: next_tenant
+-- ?1 a tenant. The one after it that has a lane.
+SELECT tenant FROM jobs WHERE is_due = 1 AND tenant > ?1 ORDER BY tenant LIMIT 1;
+
+-- name: next_queue
+-- ?1 tenant, ?2 a queue. The lane of the tenant after that of the queue.
+SELECT queue FROM jobs WHERE is_due = 1 AND tenant = ?1 AND queue > ?2 ORDER BY queue LIMIT 1;
+
+-- name: is_lane_due
+-- ?1 tenant, ?2 queue, ?3 now. A clock that was set back finds some in line that are not due.
+SELECT 1 FROM jobs WHERE is_due = 1 AND tenant = ?1 AND queue = ?2 AND due_at <= ?3 LIMIT 1;
+
+-- name: look_along
+-- ?1 tenant, ?2 queue, ?3 now, ?4 how many. The first of a lane, as order_key has them.
+SELECT -priority, created_at, id FROM jobs
+WHERE is_due = 1 AND tenant = ?1 AND queue = ?2 AND due_at <= ?3
+ORDER BY priority DESC, created_at, id
+LIMIT ?4;
+
+-- name: lease_lane
+-- ?1 tenant, ?2 queue, ?3 now, ?4 how many, ?5 worker, ?6 until. What rota.jobs.decide_lease
+-- decides, for the first of a lane; they come in no order.
+UPDATE jobs SET
+    status = 'RUNNING', is_due = NULL, updated_at = ?3, last_token = last_token + 1,
+    lease_token = last_token + 1, lease_worker = ?5, lease_taken_at = ?3, lease_until = ?6
+WHERE id IN (
+    SELECT id FROM jobs
+    WHERE is_due = 1 AND tenant = ?1 AND queue = ?2 AND due_at <= ?3
+    ORDER BY priority DESC, created_at, id
+    LIMIT ?4
+)
+RETURNING
+    id, tenant, queue, kind, priority, due_at, created_at, last_token,
+    attempt_count, loss_count, last_error, ending, deferral,
+    idempotency_key, occurrence, body;
+
+-- name: lease_chosen
+-- ?1 ids, ?2 now, ?3 worker, ?4 until. The same for jobs that were looked up before.
+UPDATE jobs SET
+    status = 'RUNNING', is_due = NULL, updated_at = ?2, last_token = last_token + 1,
+    lease_token = last_token + 1, lease_worker = ?3, lease_taken_at = ?2, lease_until = ?4
+WHERE id IN (SELECT value FROM json_each(?1))
+RETURNING
+    id, tenant, queue, kind, priority, due_at, created_at, last_token,
+    attempt_count, loss_count, last_error, ending, deferral,
+    idempotency_key, occurrence, body;
+
+-- name: set_aside
+-- ?1 id, ?2 why. The job cannot be read: it leaves the line and waits to be looked at.
+UPDATE jobs SET
+    set_aside = ?2, status = 'READY', is_due = NULL,
+    lease_token = NULL, lease_worker = NULL, lease_taken_at = NULL, lease_until = NULL
+WHERE id = ?1;
+
+-- name: extend
+-- ?1 id, ?2 token, ?3 until
+UPDATE jobs SET lease_until = max(lease_until, ?3) WHERE id = ?1 AND lease_token = ?2;
+
+-- name: move
+-- ?1 to ?14 what a change writes, ?15 id, ?16 tenant, ?17 and ?18 the status and the token it
+-- expects, ?19 whether others may depend on the job, ?20 the instant at which the lease must have
+-- run out, or NULL.
+UPDATE jobs SET
+    status = ?1, due_at = ?2, is_due = ?3, attempt_count = ?4, loss_count = ?5, last_error = ?6,
+    ending = ?7, lease_token = ?8, lease_worker = ?9, lease_taken_at = ?10, lease_until = ?11,
+    last_token = ?12, deferral = ?13, updated_at = ?14
+WHERE id = ?15 AND tenant = ?16 AND status = ?17 AND last_token = ?18
+    AND is_awaited <= ?19 AND (?20 IS NULL OR lease_until < ?20);
+
+-- name: add_attempt
+-- In the order of the fields of an Attempt.
+INSERT OR REPLACE INTO job_attempts (
+    job_id, number, token, worker, started_at, ended_at, outcome, error
+)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+
+-- name: lower_open_counts
+-- ?1 a job that has been COMPLETED
+UPDATE jobs SET open_count = open_count - 1
+WHERE status = 'PENDING' AND id IN (SELECT child FROM job_dependencies WHERE parent = ?1);
+
+-- name: release
+-- ?1 the job that has been COMPLETED, ?2 now. What rota.jobs.decide_release decides.
+UPDATE jobs SET status = 'READY', is_due = (due_at <= ?2), updated_at = ?2
+WHERE status = 'PENDING' AND open_count = 0
+    AND id IN (SELECT child FROM job_dependencies WHERE parent = ?1)
+RETURNING id, queue;
+
+-- name: block
+-- ?1 the job that has ended badly, ?2 now. What rota.jobs.decide_block decides, for all who wait
+-- for it directly or through others; SQLite keeps the way in a table, however long it is.
+WITH RECURSIVE below (id) AS (
+    SELECT waiting.id
+    FROM job_dependencies AS needed
+    CROSS JOIN jobs AS waiting ON waiting.id = needed.child
+    WHERE needed.parent = ?1 AND waiting.status = 'PENDING'
+    UNION
+    SELECT waiting.id
+    FROM below
+    CROSS JOIN job_dependencies AS needed ON needed.parent = below.id
+    CROSS JOIN jobs AS waiting ON waiting.id = needed.child
+    WHERE waiting.status = 'PENDING'
+)
+UPDATE jobs SET status = 'BLOCKED', updated_at = ?2
+WHERE id IN (SELECT id FROM below)
+RETURNING id;
+
+-- name: find_dependents
+-- ?1 parent
+SELECT child FROM job_dependencies WHERE parent = ?1 ORDER BY child;
+
+-- name: has_dependents
+-- ?1 parent
+SELECT 1 FROM job_dependencies WHERE parent = ?1 LIMIT 1;
+
+-- name: find_ancestors
+-- ?1 ids. Who depends on whom, from these jobs upwards.
+WITH RECURSIVE above (id) AS (
+    SELECT value FROM json_each(?1)
+    UNION
+    SELECT needed.parent
+    FROM above
+    CROSS JOIN job_dependencies AS needed ON needed.child = above.id
+)
+SELECT needed.child, needed.parent
+FROM above
+CROSS JOIN job_dependencies AS needed ON needed.child = above.id;
+
+-- name: amend
+-- ?1 to ?9 what an amendment may change, ?10 id
+UPDATE jobs SET
+    queue = ?1, kind = ?2, priority = ?3, status = ?4, due_at = ?5, is_due = ?6, updated_at = ?7,
+    deferral = ?8, body = ?9
+WHERE id = ?10;
+
+-- name: remove
+-- ?1 id
+DELETE FROM jobs WHERE id = ?1;
+
+-- name: remove_attempts
+-- ?1 job
+DELETE FROM job_attempts WHERE job_id = ?1;
+
+-- name: remove_dependencies
+-- ?1 child
+DELETE FROM job_dependencies WHERE child = ?1 RETURNING parent;
+
+-- name: find_ended
+-- ?1 the instant before which they ended, ?2 how many. The longest ago first; none that others
+-- depend on.
+SELECT updated_at, id FROM jobs
+WHERE status IN ('COMPLETED', 'FAILED', 'BLOCKED') AND updated_at < ?1
+    AND NOT EXISTS (SELECT 1 FROM job_dependencies WHERE parent = jobs.id)
+ORDER BY updated_at, id
+LIMIT ?2;
+
+-- name: find_freed
+-- ?1 the instant before which it ended, ?2 id. The same for one job.
+SELECT updated_at, id FROM jobs
+WHERE id = ?2 AND status IN ('COMPLETED', 'FAILED', 'BLOCKED') AND updated_at < ?1
+    AND NOT EXISTS (SELECT 1 FROM job_dependencies WHERE parent = jobs.id);
+
+-- name: read_expired
+-- ?1 now, ?2 and ?3 the last of the page before, by its expiry and id, ?4 how many
+SELECT
+    id, tenant, queue, kind, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_error, ending,
+    lease_token, lease_worker, lease_taken_at, lease_until,
+    last_token, deferral, idempotency_key, occurrence, body
+FROM jobs
+WHERE lease_until IS NOT NULL AND lease_until < ?1 AND (lease_until, id) > (?2, ?3)
+ORDER BY lease_until, id
+LIMIT ?4;
+
+-- name: first_later
+SELECT due_at FROM jobs WHERE is_due = 0 ORDER BY due_at LIMIT 1;
+
+-- name: first_later_of_tenants
+-- ?1 tenants. Walks past the jobs of others; whoever chooses tenants has few of them, or none.
+SELECT due_at FROM jobs
+WHERE is_due = 0 AND tenant IN (SELECT value FROM json_each(?1))
+ORDER BY due_at
+LIMIT 1;
+
+-- name: first_later_of_queue
+-- ?1 queue
+SELECT due_at FROM jobs WHERE is_due = 0 AND queue = ?1 ORDER BY due_at LIMIT 1;
+
+-- name: first_later_of_both
+-- ?1 queue, ?2 tenants
+SELECT due_at FROM jobs
+WHERE is_due = 0 AND queue = ?1 AND tenant IN (SELECT value FROM json_each(?2))
+ORDER BY due_at
+LIMIT 1;
+
+-- name: first_in_lane
+-- ?1 tenant, ?2 queue. Only for a lane in which none is due, because the clock was set back.
+SELECT min(due_at) FROM jobs WHERE is_due = 1 AND tenant = ?1 AND queue = ?2;
+
+-- name: find
+-- ?1 tenant, ?2 queue, ?3 status, ?4 and ?5 lowest and highest priority, ?6 and ?7 created from
+-- and before, ?8 and ?9 the last of the page before, ?10 how many. What is NULL does not matter.
+SELECT
+    id, tenant, queue, kind, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_error, ending,
+    lease_token, lease_worker, lease_taken_at, lease_until,
+    last_token, deferral, idempotency_key, occurrence, body
+FROM jobs
+WHERE tenant = ?1 AND created_at >= ?6 AND created_at < ?7
+    AND created_at <= ?8 AND (created_at < ?8 OR id > ?9)
+    AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR status = ?3)
+    AND priority BETWEEN ?4 AND ?5
+ORDER BY created_at DESC, id
+LIMIT ?10;
+
+-- name: count
+-- The first seven of find.
+SELECT count(*) FROM jobs
+WHERE tenant = ?1 AND created_at >= ?6 AND created_at < ?7
+    AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR status = ?3)
+    AND priority BETWEEN ?4 AND ?5;
+
+-- name: count_all
+-- ?1 tenant; the index is enough.
+SELECT count(*) FROM jobs WHERE tenant = ?1;
+
+-- name: read_attempts
+-- ?1 tenant, ?2 job
+SELECT job_id, number, token, worker, started_at, ended_at, outcome, error
+FROM job_attempts
+WHERE job_id = ?2 AND EXISTS (SELECT 1 FROM jobs WHERE id = ?2 AND tenant = ?1)
+ORDER BY token;

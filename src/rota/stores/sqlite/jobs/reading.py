@@ -1,0 +1,122 @@
+"""The verbs that only read."""
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+
+import apsw
+
+from rota.jobs import Attempt, Job, JobFilter, JobId, Page, cut_page, decode_cursor
+from rota.stores.jobs.requests import expiry_key
+from rota.stores.sqlite.jobs.leasing import find_queues, find_tenants, is_lane_due
+from rota.stores.sqlite.jobs.queries import QUERIES
+from rota.stores.sqlite.jobs.rows import (
+    Row,
+    decode_all,
+    decode_attempt,
+    encode_ids,
+    to_instant,
+    to_micros,
+)
+
+_EVER = (1 << 63) - 1
+_UNTIL_AT = 16
+"""Where a row has the end of its lease."""
+
+
+def get(connection: apsw.Connection, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
+    """The tenant's jobs that exist among these, without those that cannot be read."""
+    rows = connection.execute(QUERIES.read_jobs, (encode_ids(job_ids),))
+    return {job.id: job for job in decode_all(row for row in rows if row[1] == tenant)}
+
+
+def find(connection: apsw.Connection, wanted: JobFilter, cursor: str | None, limit: int) -> Page:
+    """A page of the jobs of the filter's tenant."""
+    created_at, job_id = (_EVER, "") if cursor is None else _read_cursor(cursor)
+    values = (*_encode_filter(wanted), created_at, job_id, limit + 1)
+    return cut_page(decode_all(connection.execute(QUERIES.find, values)), limit)
+
+
+def count(connection: apsw.Connection, wanted: JobFilter) -> int:
+    """How many jobs of the filter's tenant it accepts."""
+    if wanted == JobFilter(tenant=wanted.tenant):
+        counted = connection.execute(QUERIES.count_all, (wanted.tenant,))
+    else:
+        counted = connection.execute(QUERIES.count, _encode_filter(wanted))
+    ((number,),) = list(counted)
+    return int(number)
+
+
+def read_attempts(connection: apsw.Connection, tenant: str, job_id: JobId) -> list[Attempt]:
+    """The attempts of a job, the first one first."""
+    return list(map(decode_attempt, connection.execute(QUERIES.read_attempts, (tenant, job_id))))
+
+
+def find_expired(
+    connection: apsw.Connection, now: datetime, limit: int, after: Job | None
+) -> list[Job]:
+    """Jobs whose lease has run out; a page is empty only when there are no more."""
+    last: Row = (-_EVER, "")
+    if after is not None:
+        until, job_id = expiry_key(after)
+        last = to_micros(until), job_id
+    while True:
+        values = (to_micros(now), *last, limit)
+        rows = connection.execute(QUERIES.read_expired, values).fetchall()
+        found = decode_all(rows)
+        if found or not rows:
+            return found
+        last = rows[-1][_UNTIL_AT], rows[-1][0]
+
+
+def next_due_at(
+    connection: apsw.Connection,
+    now: datetime,
+    queues: Collection[str] | None,
+    tenants: Collection[str] | None,
+) -> datetime | None:
+    """The first instant, from now on, at which a READY job is due."""
+    now_micros = to_micros(now)
+    firsts = list(_find_later(connection, queues, tenants))
+    for tenant in find_tenants(connection, tenants):
+        for queue in find_queues(connection, tenant, queues):
+            if is_lane_due(connection, tenant, queue, now_micros):
+                return now
+            firsts += connection.execute(QUERIES.first_in_lane, (tenant, queue)).fetchall()
+    known = [first for (first,) in firsts if first is not None]
+    return max(now, to_instant(min(known))) if known else None
+
+
+def _find_later(
+    connection: apsw.Connection,
+    queues: Collection[str] | None,
+    tenants: Collection[str] | None,
+) -> Iterator[Row]:
+    if queues is None and tenants is None:
+        yield from connection.execute(QUERIES.first_later)
+    elif queues is None:
+        yield from connection.execute(QUERIES.first_later_of_tenants, (encode_ids(tenants or ()),))
+    elif tenants is None:
+        for queue in set(queues):
+            yield from connection.execute(QUERIES.first_later_of_queue, (queue,))
+    else:
+        chosen = encode_ids(tenants)
+        for queue in set(queues):
+            yield from connection.execute(QUERIES.first_later_of_both, (queue, chosen))
+
+
+def _encode_filter(wanted: JobFilter) -> Row:
+    lowest, highest = wanted.priority_min, wanted.priority_max
+    after, before = wanted.created_after, wanted.created_before
+    return (
+        *(wanted.tenant, wanted.queue, wanted.status),
+        *(-_EVER if lowest is None else lowest, _EVER if highest is None else highest),
+        *(
+            -_EVER if after is None else to_micros(after),
+            _EVER if before is None else to_micros(before),
+        ),
+    )
+
+
+def _read_cursor(cursor: str) -> tuple[int, JobId]:
+    created_at, job_id = decode_cursor(cursor)
+    return to_micros(created_at), job_id

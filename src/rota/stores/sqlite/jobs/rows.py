@@ -1,0 +1,252 @@
+"""Jobs and attempts <-> rows of the tables.
+
+What the statements look at has a column of its own. The rest of the record, whatever fields it may
+come to have, is kept as JSON in ``body``, without those that have their usual value: a plain job's
+is little more than its name and payload, and is read in little time.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+from typing import Any, TypeAlias, TypedDict
+
+import msgspec
+from msgspec.structs import astuple
+from msgspec.structs import fields as fields_of
+
+from rota.errors import DamagedJobError
+from rota.jobs import (
+    Attempt,
+    Deferral,
+    Ending,
+    Job,
+    JobId,
+    JobStatus,
+    Lease,
+    RetryPolicy,
+)
+
+Row: TypeAlias = tuple[Any, ...]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_COLUMNS = frozenset(
+    {
+        *("id", "tenant", "queue", "kind", "priority", "status", "due_at"),
+        *("created_at", "updated_at", "attempt_count", "loss_count", "last_error", "ending"),
+        *("lease", "last_token", "deferral", "idempotency_key", "occurrence"),
+    }
+)
+_REST = [field for field in fields_of(Job) if field.name not in _COLUMNS]
+_STATUSES = {str(status): status for status in JobStatus}
+_ENDINGS = {str(ending): ending for ending in Ending}
+_USUAL_POLICY: RetryPolicy = next(field.default for field in _REST if field.name == "retry_policy")
+_POLICY_AT = [field.name for field in _REST].index("retry_policy")
+
+
+def _with_default(field: msgspec.structs.FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.name, field.type, msgspec.field(default_factory=field.default_factory)
+    if field.default is not msgspec.NODEFAULT:
+        return field.name, field.type, field.default
+    return field.name, field.type
+
+
+_read_rest: Callable[[Job], tuple[Any, ...]] = attrgetter(*(field.name for field in _REST))
+_Body: Callable[..., Any] = msgspec.defstruct(
+    "_Body", [_with_default(field) for field in _REST], omit_defaults=True, gc=False
+)
+_Rest: Any = TypedDict("_Rest", {field.name: field.type for field in _REST}, total=False)  # type: ignore[misc] # the fields are those of Job
+_UNTRIED = (0, 0, None, None, None)
+_DAMAGE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, OverflowError)
+logger = logging.getLogger("rota.stores.sqlite")
+
+_encode = msgspec.json.Encoder().encode
+_decode_body: Callable[[bytes], Any] = msgspec.json.Decoder(_Rest).decode
+_decode_deferral = msgspec.json.Decoder(Deferral).decode
+
+
+def to_micros(instant: datetime) -> int:
+    """Microseconds since 1970; exact, and ordered as the instants are."""
+    elapsed = instant - EPOCH
+    return (elapsed.days * 86_400 + elapsed.seconds) * 1_000_000 + elapsed.microseconds
+
+
+def to_instant(micros: int) -> datetime:
+    """The instant, in UTC."""
+    return EPOCH + timedelta(0, 0, micros)
+
+
+def encode_ids(job_ids: Iterable[JobId]) -> str:
+    """Names of any kind as the JSON array that statements take."""
+    return _encode(list(job_ids)).decode()
+
+
+def encode_body(job: Job) -> bytes:
+    """What has no column of its own."""
+    rest = _read_rest(job)
+    if rest[_POLICY_AT] == _USUAL_POLICY:  # left out only when it is the very same
+        rest = (*rest[:_POLICY_AT], _USUAL_POLICY, *rest[_POLICY_AT + 1 :])
+    return _encode(_Body(*rest))
+
+
+def place_of(job: Job, now: datetime) -> int | None:
+    """``is_due``: the line a READY job stands in."""
+    return job.due_at <= now if job.status is JobStatus.READY else None
+
+
+def encode_lease(lease: Lease | None) -> tuple[int | str | None, ...]:
+    """The four columns of a lease."""
+    if lease is None:
+        return None, None, None, None
+    return lease.token, lease.worker, to_micros(lease.taken_at), to_micros(lease.until)
+
+
+def encode_deferral(deferral: Deferral | None) -> str | None:
+    """A deferral as JSON."""
+    return None if deferral is None else _encode(deferral).decode()
+
+
+def encode_job(job: Job, now: datetime) -> Row:
+    """The row that ``insert`` takes."""
+    due_at = to_micros(job.due_at)
+    created_at = due_at if job.created_at is job.due_at else to_micros(job.created_at)
+    updated_at = created_at if job.updated_at is job.created_at else to_micros(job.updated_at)
+    return (
+        *(job.id, job.tenant, job.queue, job.kind, job.priority, job.status),
+        *(due_at, place_of(job, now), created_at, updated_at),
+        *(job.attempt_count, job.loss_count, job.last_error, job.ending),
+        *encode_lease(job.lease),
+        *(job.last_token, encode_deferral(job.deferral)),
+        *(job.idempotency_key, job.occurrence, encode_body(job)),
+    )
+
+
+def read_payload(row: Row) -> Any:
+    """A copy of the payload in a row that ``encode_job`` made."""
+    return _decode_body(row[-1]).get("payload", {})
+
+
+def decode_job(row: Row) -> Job:
+    """The job in a row; DamagedJobError when it cannot be one."""
+    job_id, tenant, queue, kind, priority, status, due_at, created_at, updated_at = row[:9]
+    attempt_count, loss_count, last_error, ending = row[9:13]
+    last_token, deferral, idempotency_key, occurrence, body = row[17:]
+    try:
+        return Job(
+            id=job_id,
+            tenant=tenant,
+            queue=queue,
+            kind=kind,
+            priority=priority,
+            status=_STATUSES[status],
+            due_at=to_instant(due_at),
+            created_at=to_instant(created_at),
+            updated_at=to_instant(updated_at),
+            attempt_count=attempt_count,
+            loss_count=loss_count,
+            last_error=last_error,
+            ending=None if ending is None else _ENDINGS[ending],
+            lease=_decode_lease(*row[13:17]),
+            last_token=last_token,
+            deferral=None if deferral is None else _decode_deferral(deferral),
+            idempotency_key=idempotency_key,
+            occurrence=occurrence,
+            **_decode_body(body),
+        )
+    except _DAMAGE as error:
+        raise DamagedJobError(job_id, str(error)) from error
+
+
+def decode_leased(row: Row, leased: Lease) -> Job:
+    """The job in a row of ``lease_lane``; ``leased`` is its lease but for the token.
+
+    Most jobs succeed at once: what only an attempt leaves behind is looked at last.
+    """
+    job_id, tenant, queue, kind, priority, due_at, created_at, last_token = row[:8]
+    idempotency_key, occurrence, body = row[13:]
+    due = to_instant(due_at)
+    try:
+        rest = _decode_body(body)
+        if row[8:13] != _UNTRIED:
+            rest |= _decode_trials(*row[8:13])
+        return Job(
+            id=job_id,
+            tenant=tenant,
+            queue=queue,
+            kind=kind,
+            priority=priority,
+            status=JobStatus.RUNNING,
+            due_at=due,
+            created_at=due if created_at == due_at else to_instant(created_at),
+            updated_at=leased.taken_at,
+            lease=_under_token(leased, last_token),
+            last_token=last_token,
+            idempotency_key=idempotency_key,
+            occurrence=occurrence,
+            **rest,
+        )
+    except _DAMAGE as error:
+        raise DamagedJobError(job_id, str(error)) from error
+
+
+def decode_all(rows: Iterable[Row]) -> list[Job]:
+    """The jobs in these rows, without those that cannot be read."""
+    found: list[Job] = []
+    for row in rows:
+        try:
+            found.append(decode_job(row))
+        except DamagedJobError as damage:
+            logger.warning("%s", damage)
+    return found
+
+
+def encode_attempt(attempt: Attempt) -> Row:
+    """The row that ``add_attempt`` takes."""
+    job_id, number, token, worker, started_at, ended_at, outcome, error = astuple(attempt)
+    return (
+        *(job_id, number, token, worker),
+        *(to_micros(started_at), to_micros(ended_at), outcome, error),
+    )
+
+
+def decode_attempt(row: Row) -> Attempt:
+    """The attempt in a row of ``read_attempts``."""
+    job_id, number, token, worker, started_at, ended_at, outcome, error = row
+    return Attempt(
+        job_id=job_id,
+        number=number,
+        token=token,
+        worker=worker,
+        started_at=to_instant(started_at),
+        ended_at=to_instant(ended_at),
+        outcome=outcome,
+        error=error,
+    )
+
+
+def _under_token(leased: Lease, token: int) -> Lease:
+    return Lease(token=token, worker=leased.worker, taken_at=leased.taken_at, until=leased.until)
+
+
+def _decode_lease(token: int | None, worker: str, taken_at: int, until: int) -> Lease | None:
+    if token is None:
+        return None
+    taken, lasting = to_instant(taken_at), to_instant(until)
+    return Lease(token=token, worker=worker, taken_at=taken, until=lasting)
+
+
+def _decode_trials(
+    attempt_count: int,
+    loss_count: int,
+    last_error: str | None,
+    ending: str | None,
+    deferral: str | None,
+) -> dict[str, Any]:
+    return {
+        "attempt_count": attempt_count,
+        "loss_count": loss_count,
+        "last_error": last_error,
+        "ending": None if ending is None else _ENDINGS[ending],
+        "deferral": None if deferral is None else _decode_deferral(deferral),
+    }
