@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 from rota.gates.maintenance import recheck_after
 from rota.gates.verdict import OPEN, Closed, Gate, Verdict
@@ -17,12 +18,16 @@ _REASONS_KEPT = 3
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A gate that is open when all its gates are, and reopens at the first such instant."""
+    """A gate that is open when all its gates are, and reopens at the first such instant.
+
+    A chain within a chain is the same as its gates.
+    """
 
     gates: tuple[Gate, ...]
 
     def __init__(self, gates: Iterable[Gate]) -> None:
-        object.__setattr__(self, "gates", tuple(gates))
+        links = (each.gates if isinstance(each, Chain) else (each,) for each in gates)
+        object.__setattr__(self, "gates", tuple(chain.from_iterable(links)))
 
     def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
         """What ``first_open`` says."""

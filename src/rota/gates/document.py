@@ -21,6 +21,7 @@ from rota.gates.window import (
     QuietWindow,
     format_time_of_day,
     parse_time_of_day,
+    read_dates,
     read_weekdays,
     refuse,
 )
@@ -74,18 +75,28 @@ def parse_quiet_hours(
     weekdays: Iterable[int | str] = EVERY_DAY,
     more: Iterable[QuietWindow] = (),
     rest_days: Iterable[int | str] = (),
-    holidays: Iterable[date] = (),
+    holidays: Iterable[date | str] = (),
 ) -> QuietHours:
-    """Quiet hours as people write them: times such as ``22:00``, a zone by its IANA name."""
+    """Quiet hours as people write them: times such as ``22:00``, a zone by its IANA name.
+
+    Weekdays may be named, ``mon`` to ``sun``, and dates be written as ``2026-12-25``.
+    """
     return QuietHours(
         start=parse_time_of_day(start, "start"),
         end=parse_time_of_day(end, "end"),
         zone=tz if isinstance(tz, tzinfo) else load_zone(tz),
         weekdays=read_weekdays(weekdays, "weekdays"),
-        more=tuple(more),
+        more=_read_windows(more),
         rest_days=read_weekdays(rest_days, "rest_days"),
-        holidays=frozenset(holidays),
+        holidays=read_dates(holidays, "holidays"),
     )
+
+
+def _read_windows(windows: object) -> tuple[QuietWindow, ...]:
+    """A list of anything: what is in it is looked at by QuietHours."""
+    if not isinstance(windows, Iterable):
+        raise refuse("more", f"must be a list of windows, got {windows!r:.40}")
+    return tuple(windows)
 
 
 def quiet_hours_key(tenant: str) -> str:

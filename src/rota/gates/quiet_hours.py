@@ -1,6 +1,6 @@
 """Hours in which nobody is told anything."""
 
-from collections.abc import Iterable, Set
+from collections.abc import Set
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
@@ -10,6 +10,7 @@ from rota.gates.window import (
     MIDNIGHT,
     QuietWindow,
     end_of_day,
+    read_dates,
     read_weekdays,
     refuse,
     require,
@@ -61,7 +62,7 @@ class QuietHours:
         _set(self, "weekdays", first.weekdays)
         _set(self, "more", more)
         _set(self, "rest_days", read_weekdays(self.rest_days, "rest_days"))
-        _set(self, "holidays", _read_dates(self.holidays))
+        _set(self, "holidays", read_dates(self.holidays, "holidays"))
         _set(self, "windows", tuple(each for each in (first, *more) if each.start != each.end))
         if not any(self._is_open_on(weekday) for weekday in range(7)):
             raise refuse("windows", "leave no moment of the week open")
@@ -126,15 +127,3 @@ class QuietHours:
 def _set(hours: QuietHours, name: str, value: object) -> None:
     """For ``__post_init__``: what may be given in several forms is kept in one."""
     object.__setattr__(hours, name, value)
-
-
-def _read_dates(days: object) -> frozenset[date]:
-    if isinstance(days, str) or not isinstance(days, Iterable):
-        raise refuse("holidays", f"must be a set of dates, got {days!r:.40}")
-    return frozenset(_read_date(day) for day in days)
-
-
-def _read_date(day: object) -> date:
-    if isinstance(day, datetime):
-        raise refuse("holidays", f"must be dates without a time of day, got {day.isoformat()}")
-    return require(date, day, "holidays", "a set of dates")

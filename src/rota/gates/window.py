@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import TypeVar
 
 from rota.errors import InvalidInputError
@@ -16,6 +16,7 @@ MIDNIGHT = time()
 
 _DAY = timedelta(days=1)
 _TIME_OF_DAY = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 Kind = TypeVar("Kind")
 
@@ -72,6 +73,13 @@ def read_weekdays(days: object, field: str) -> frozenset[int]:
     return frozenset(_read_weekday(day, field) for day in days)
 
 
+def read_dates(days: object, field: str) -> frozenset[date]:
+    """Dates, each as such or as text like ``2026-12-25``."""
+    if isinstance(days, str) or not isinstance(days, Iterable):
+        raise refuse(field, f"must be a set of dates, got {days!r:.40}")
+    return frozenset(_read_date(day, field) for day in days)
+
+
 def end_of_day(wall: datetime) -> datetime:
     """The midnight that follows."""
     return datetime.combine(wall.date() + _DAY, MIDNIGHT)
@@ -102,3 +110,14 @@ def _read_weekday(day: object, field: str) -> int:
     if isinstance(day, int) and not isinstance(day, bool) and day in EVERY_DAY:
         return day
     raise refuse(field, f"must be 0 (Monday) to 6, or mon to sun, got {day!r:.40}")
+
+
+def _read_date(day: object, field: str) -> date:
+    if isinstance(day, date) and not isinstance(day, datetime):
+        return day
+    if isinstance(day, str) and _DATE.fullmatch(day):
+        try:
+            return date.fromisoformat(day)
+        except ValueError as error:
+            raise refuse(field, f"must be days of the calendar, got {day}") from error
+    raise refuse(field, f"must be dates such as 2026-12-25, got {day!r:.40}")

@@ -162,7 +162,9 @@ def test_quiet_hours_that_never_end_are_refused(fields: dict[str, Any]) -> None:
         ({"more": (time(2),)}, r"more\[0\]"),
         ({"rest_days": {8}}, "rest_days"),
         ({"holidays": "2026-12-25"}, "holidays"),
-        ({"holidays": ["2026-12-25"]}, "holidays"),
+        ({"holidays": ["2026-13-25"]}, "holidays"),
+        ({"holidays": ["20261225"]}, "holidays"),
+        ({"holidays": [25]}, "holidays"),
         ({"holidays": [datetime(2026, 12, 25)]}, "holidays"),
     ],
 )
