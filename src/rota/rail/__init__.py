@@ -1,0 +1,21 @@
+"""The rail: scheduling, recurrence and dead letters for many tenants, after specification 3."""
+
+from rota.rail.audit import AuditEntry, read_audit
+from rota.rail.listing import RailPage
+from rota.rail.preview import Preview, Upcoming
+from rota.rail.rail import Rail
+from rota.rail.surroundings import RailSettings, RailStore
+from rota.rail.view import RailJob, SeriesView
+
+__all__ = [
+    "AuditEntry",
+    "Preview",
+    "Rail",
+    "RailJob",
+    "RailPage",
+    "RailSettings",
+    "RailStore",
+    "SeriesView",
+    "Upcoming",
+    "read_audit",
+]

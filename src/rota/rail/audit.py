@@ -1,0 +1,85 @@
+"""Who did what to whose jobs, when and why: a list that only grows."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from rota.errors import InvalidInputError, StoreError
+from rota.jobs import JobId
+from rota.jobs.validation.fields import read_name
+from rota.rail.surroundings import Surroundings
+from rota.stores.protocol import DocumentStore, DocumentWrite
+
+AUDIT = "audit"
+"""The collection; a key is the tenant, a slash and an id that sorts by time."""
+
+LONGEST_WHY = 2_000
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One act of somebody; written before the act itself."""
+
+    id: str
+    tenant: str
+    at: datetime
+    action: str
+    who: str
+    why: str
+    job_ids: tuple[JobId, ...] = ()
+    details: dict[str, Any] = {}
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True):
+    """What is about to be done, on whose word and for what reason."""
+
+    action: str
+    who: str | None = None
+    why: str | None = None
+    job_ids: Sequence[JobId] = ()
+    details: Mapping[str, Any] = {}
+
+
+async def record_act(around: Surroundings, act: Act) -> AuditEntry:
+    """Write it down. Nothing that is recorded is ever changed or removed."""
+    now = around.clock.now()
+    entry = AuditEntry(
+        id=around.make_id(now),
+        tenant=around.tenant,
+        at=now,
+        action=act.action,
+        who="unknown" if act.who is None else read_name(act.who, "who"),
+        why=_read_why(act.why),
+        job_ids=tuple(act.job_ids),
+        details=dict(act.details),
+    )
+    key = f"{around.tenant}/{entry.id}"
+    await around.store.write_all([DocumentWrite(AUDIT, key, None, msgspec.json.encode(entry))])
+    return entry
+
+
+async def read_audit(store: DocumentStore, tenant: str) -> AsyncIterator[AuditEntry]:
+    """Everything that was done to a tenant's jobs, the oldest first."""
+    prefix = f"{tenant}/"
+    async for page in store.scan(AUDIT):
+        for document in page:
+            if document.key.startswith(prefix):
+                yield _decode(document.key, document.body)
+
+
+def _decode(key: str, body: bytes) -> AuditEntry:
+    try:
+        return msgspec.json.decode(body, type=AuditEntry)
+    except msgspec.DecodeError as error:
+        raise StoreError(f"Audit entry {key} cannot be read: {error}", {"key": key}) from error
+
+
+def _read_why(why: object) -> str:
+    if why is None:
+        return ""
+    if not isinstance(why, str) or len(why) > LONGEST_WHY:
+        raise InvalidInputError(
+            f"why must be a text of at most {LONGEST_WHY} characters", {"field": "why"}
+        )
+    return why.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,38 @@
+"""What every part of one rail shares."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from rota.clock.protocol import Clock
+from rota.jobs import RAIL_RETRIES, JobId, RetryPolicy, make_job_id
+from rota.stores.jobs import JobStore
+from rota.stores.protocol import DocumentStore
+
+_BITS_OF_AN_ID = 62
+
+
+class RailStore(DocumentStore, JobStore, Protocol):
+    """A store of documents and jobs, as every opened store is."""
+
+
+class RailSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What jobs are given that do not say otherwise."""
+
+    queue: str = "default"
+    retry_policy: RetryPolicy = RAIL_RETRIES
+
+
+class Surroundings(NamedTuple):
+    """The collaborators a rail was given, and whose rail it is."""
+
+    store: RailStore
+    tenant: str
+    clock: Clock
+    settings: RailSettings
+    draw_bits: Callable[[int], int]
+
+    def make_id(self, now: datetime) -> JobId:
+        return make_job_id(now, self.draw_bits(_BITS_OF_AN_ID))
