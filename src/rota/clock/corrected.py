@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 
 from rota.clock import system
 from rota.clock.instants import as_utc
-from rota.clock.protocol import Clock
+from rota.clock.protocol import Clock, keeps_real_time
 from rota.errors import ClockUseError, StoreError
 
 ALARMING_OFFSET = timedelta(seconds=5)
@@ -154,6 +154,10 @@ class CorrectedClock:
         """The store's time, as far as it is known."""
         timeline = self._timeline
         return self._inner.now() if timeline is None else timeline.show(self._elapsed())
+
+    @property
+    def is_real(self) -> bool:
+        return keeps_real_time(self._inner)
 
     @property
     def offset(self) -> timedelta:

@@ -29,3 +29,12 @@ class Clock(Protocol):
         An instant that is not in the future yields once to other tasks and returns.
         """
         ...
+
+
+def keeps_real_time(clock: Clock) -> bool:
+    """Whether a second of this clock is one of the machine's, and no test drives it.
+
+    Only then can a thread, which no clock wakes, wait beside it. A clock says so of itself by an
+    attribute ``is_real``; one that does not is taken to be made up.
+    """
+    return bool(getattr(clock, "is_real", False))

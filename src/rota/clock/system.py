@@ -29,6 +29,8 @@ else:  # pragma: no cover - not Linux
 class SystemClock:
     """The clock of the host, as every production part uses it."""
 
+    is_real = True
+
     def now(self) -> datetime:
         return datetime.now(UTC)
 

@@ -19,6 +19,7 @@ RotaError
     CronExpressionInvalidError
     NegativeRetryDelayError
     UnsupportedConnectionError
+    WorkerForkedError
   NotFoundError       nothing has that name
     JobNotFoundError
     TaskNotRegisteredError
@@ -32,6 +33,7 @@ RotaError
     SchedulerAlreadyActiveError
     StaleVersionError
     TaskListMismatchError
+    WorkerBusyError
   RefusedError        a limit or a gate said no
   StoreError          the store is at fault
     DamagedJobError
@@ -112,6 +114,7 @@ from rota.errors.triggers import (
     InvalidZoneError,
     NoOccurrenceError,
 )
+from rota.errors.worker import WorkerBusyError, WorkerForkedError
 
 __all__ = [
     "BusyLoopError",
@@ -165,4 +168,6 @@ __all__ = [
     "TaskTryDeserializeError",
     "UnknownDependencyError",
     "UnsupportedConnectionError",
+    "WorkerBusyError",
+    "WorkerForkedError",
 ]

@@ -1,0 +1,22 @@
+"""Runs jobs: specification 3's worker, and that of every other entrance."""
+
+from rota.worker.context import CancelReason, Context, Discard, Snooze
+from rota.worker.loops.settling import Settled
+from rota.worker.running.shift import StopManner, StopReport
+from rota.worker.settings import WorkerSettings
+from rota.worker.signals import run_until_signalled, stop_on_signals
+from rota.worker.worker import Worker
+
+__all__ = [
+    "CancelReason",
+    "Context",
+    "Discard",
+    "Settled",
+    "Snooze",
+    "StopManner",
+    "StopReport",
+    "Worker",
+    "WorkerSettings",
+    "run_until_signalled",
+    "stop_on_signals",
+]

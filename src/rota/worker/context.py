@@ -1,0 +1,113 @@
+"""What a handler is given, and what it may return."""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from rota.errors import InvalidInputError
+from rota.jobs import Job, Punctuality, assess_punctuality
+
+
+class CancelReason(StrEnum):
+    """Why an attempt was cut short."""
+
+    LOST = "lease lost"
+    """Another worker has the job, or somebody deleted it; nothing more is written here."""
+    LAPSED = "lease ran out"
+    """The store could not be told in time that the job is still running."""
+    TIMED_OUT = "timed out"
+    STOPPING = "worker stopping"
+
+
+class Snooze(msgspec.Struct, frozen=True):
+    """Returned by a handler that wants to be called again after so long; no attempt is spent."""
+
+    for_: timedelta
+
+    def __post_init__(self) -> None:
+        for_: object = self.for_
+        if not isinstance(for_, timedelta) or for_ < timedelta(0):
+            raise InvalidInputError(
+                f"for_ must be a timedelta of no less than no time, got {for_!r:.40}",
+                {"field": "for_"},
+            )
+
+
+class Discard(msgspec.Struct, frozen=True):
+    """Returned by a handler that knows that no attempt would ever succeed."""
+
+    reason: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.reason, str):
+            raise InvalidInputError(
+                f"reason must be a text, got {self.reason!r:.40}", {"field": "reason"}
+            )
+
+
+class Context:
+    """One attempt at one job.
+
+    ``now`` is the instant at which the attempt began. A handler that is cut short gets a
+    ``CancelledError`` where it awaits, and ``cancel_reason`` says why; one that runs in a thread
+    cannot be interrupted, and should look at ``cancel_reason`` now and then. Whatever a handler
+    returns after it was cut short, the attempt did not succeed.
+    """
+
+    __slots__ = ("_punctuality", "cancel_reason", "job", "now")
+
+    def __init__(self, job: Job, now: datetime) -> None:
+        self.job = job
+        self.now = now
+        self.cancel_reason: CancelReason | None = None
+        self._punctuality: Punctuality | None = None
+
+    def __repr__(self) -> str:
+        return f"<Context of job {self.job.id}, attempt {self.attempt}>"
+
+    @property
+    def tenant(self) -> str:
+        return self.job.tenant
+
+    @property
+    def payload(self) -> Any:
+        return self.job.payload
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, counted from 1; those that were not spent do not count."""
+        return self.job.attempt_count + 1
+
+    @property
+    def is_last_attempt(self) -> bool:
+        """Whether the job is dead if this attempt fails."""
+        return self.attempt >= self.job.retry_policy.max_attempts
+
+    @property
+    def token(self) -> int:
+        """Greater than that of every earlier attempt: hand it on to fence writes elsewhere."""
+        return self.job.last_token
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the job is no longer this worker's to finish."""
+        return self.cancel_reason is CancelReason.LOST
+
+    @property
+    def scheduled_for(self) -> datetime:
+        """The occurrence that the job stands for, or else the instant it was due."""
+        return self.punctuality.scheduled_for
+
+    @property
+    def late_for(self) -> timedelta:
+        """How long after that the attempt began; never negative."""
+        return self.punctuality.late_for
+
+    @property
+    def punctuality(self) -> Punctuality:
+        """All that is known about being on time, missed occurrences among it."""
+        if self._punctuality is None:
+            self._punctuality = assess_punctuality(self.job, self.now)
+        return self._punctuality

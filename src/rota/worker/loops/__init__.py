@@ -1,0 +1,1 @@
+"""The loops of a worker: each waits for something, and does it."""

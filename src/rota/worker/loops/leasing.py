@@ -1,0 +1,231 @@
+"""Takes jobs from the store, in good time and not too many."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from rota.clock.timeout import timeout_after
+from rota.errors import RotaError, StoreError
+from rota.jobs import Job, begin_beside
+from rota.stores.jobs import LeaseRequest
+from rota.worker.loops.settling import Settler
+from rota.worker.outage import Outage, Patience
+from rota.worker.running.crew import Crew
+from rota.worker.running.held import Held
+from rota.worker.surroundings import Surroundings
+
+SHORTEST_REST = timedelta(milliseconds=1)
+POLL_JITTER = 0.2
+"""Polls come up to so much earlier than asked for, so that idle workers do not come in step."""
+
+_UNANSWERED_KEPT = 1_000
+_NO_TIME = timedelta(0)
+
+
+@runtime_checkable
+class Refreshed(Protocol):
+    """A gate that wants to look at the store before it is asked about jobs."""
+
+    async def refresh(self, now: datetime) -> object: ...
+
+
+class Pace(NamedTuple):
+    """How fast things go: jobs finished since the last lease was asked for, and how long ago."""
+
+    finished_count: int = 0
+    since_for: timedelta = _NO_TIME
+    asking_for: timedelta = _NO_TIME
+    """How long the store took to answer the last time."""
+
+
+def choose_limit(free_count: int, pace: Pace, batch: int) -> int:
+    """How many jobs to ask for: as many as there are free places, and what will soon be done.
+
+    ``free_count`` is below zero when jobs wait already. What is expected to end while the store is
+    asked is leased ahead, twice that so that a worker which is held up by its leases gets faster.
+    Jobs that take long are not leased ahead: others could run them meanwhile.
+    """
+    expected = 0.0
+    if pace.since_for > _NO_TIME:
+        share = min(pace.asking_for / pace.since_for, 1.0)
+        expected = 2 * pace.finished_count * max(share, 0.0)
+    return max(0, min(batch, free_count + int(expected)))
+
+
+def choose_rest(poll_for: timedelta, due_for: timedelta | None, chance: float) -> timedelta:
+    """How long to wait when there is nothing: until the next job is due, or to look by oneself."""
+    poll = poll_for * (1 - POLL_JITTER * chance)
+    return poll if due_for is None else max(min(poll, due_for), min(SHORTEST_REST, poll))
+
+
+class Leaser:
+    """Keeps a crew supplied until it is told to stop.
+
+    ``unanswered`` are the instants of calls that the store may have carried out without saying so:
+    what was leased then is held by this worker, and nobody here knows of it.
+    """
+
+    def __init__(
+        self, surroundings: Surroundings, outage: Outage, crew: Crew, settler: Settler
+    ) -> None:
+        self.unanswered: deque[datetime] = deque(maxlen=_UNANSWERED_KEPT)
+        self._surroundings = surroundings
+        self._crew = crew
+        self._settler = settler
+        self._patience = Patience(outage, surroundings.clock, surroundings.random)
+        self._after_tenant = ""
+        self._called = asyncio.Event()
+        self._is_short_of_room = False
+        self._is_asking = False
+        self._is_stopping = False
+        self._task: asyncio.Task[Any] | None = None
+        self._ended = asyncio.Event()
+        self._asked_at: datetime | None = None
+        self._asking_for = _NO_TIME
+        self._finished_count = 0
+
+    async def run(self) -> None:
+        """Lease until told to stop."""
+        self._task = asyncio.current_task()
+        try:
+            await self._lease_on()
+        finally:
+            self._ended.set()
+
+    def stop(self) -> None:
+        """Ask for nothing more. What the store is just about to hand out is handed back."""
+        self._is_stopping = True
+        if self._task is not None and not self._is_asking:
+            self._task.cancel()
+
+    async def ended(self) -> None:
+        """Return when the store is not being asked any more."""
+        if self._task is not None:
+            await self._ended.wait()
+
+    def wake(self) -> None:
+        """There may be something to lease."""
+        self._called.set()
+
+    def note_room(self) -> None:
+        """A job has ended here; called for each, and cheap."""
+        if self._is_short_of_room:
+            self._is_short_of_room = False
+            self._called.set()
+
+    async def lease_once(self, limit: int) -> Sequence[Held]:
+        """Up to so many jobs, in this worker's hands from now on."""
+        settings, clock = self._surroundings.settings, self._surroundings.clock
+        request = LeaseRequest(
+            worker=self._surroundings.owner,
+            limit=limit,
+            lease_for=settings.lease_for,
+            queues=settings.queues,
+            tenants=settings.tenants,
+            after_tenant=self._after_tenant,
+        )
+        now = clock.now()
+        self._finished_count, self._asked_at = self._crew.finished_count, now
+        try:
+            jobs = await self._surroundings.store.lease(request, now)
+        except (StoreError, asyncio.CancelledError):
+            self.unanswered.append(now)
+            raise
+        self._asking_for = clock.now() - now
+        if not jobs:
+            return ()
+        self._after_tenant = jobs[-1].tenant
+        until = now + settings.lease_for
+        held = [Held(job, until) for job in jobs]
+        self._settler.in_hand.update(held)
+        await self._prepare(jobs)
+        return held
+
+    async def _prepare(self, jobs: Sequence[Job]) -> None:
+        """What is to be done before the first of them starts; a store that fails now is met again.
+
+        Where the occurrences of a series may overlap, the next one comes into being now.
+        """
+        gate, now = self._surroundings.settings.gate, self._surroundings.clock.now()
+        beside = [
+            after
+            for job in jobs
+            if job.recurrence is not None and (after := begin_beside(job, now)) is not None
+        ]
+        with suppress(RotaError):
+            if isinstance(gate, Refreshed):
+                await gate.refresh(now)
+            if beside:
+                await self._surroundings.store.insert(beside, now)
+
+    async def _lease_on(self) -> None:
+        while not self._is_stopping:
+            limit = self._choose_limit()
+            if limit:
+                await self._lease(limit)
+            else:
+                self._is_short_of_room = True
+                await self._called.wait()
+                self._called.clear()
+
+    def _choose_limit(self) -> int:
+        crew, settings = self._crew, self._surroundings.settings
+        free = settings.concurrency - crew.running_count - crew.waiting_count
+        if self._asked_at is None:
+            return choose_limit(free, Pace(), settings.batch)
+        finished = crew.finished_count - self._finished_count
+        since_for = self._surroundings.clock.now() - self._asked_at
+        return choose_limit(free, Pace(finished, since_for, self._asking_for), settings.batch)
+
+    async def _lease(self, limit: int) -> None:
+        self._called.clear()  # whatever was rung for until now, this lease will find
+        held = await self._patience.ask(lambda: self._ask(limit))
+        self._crew.put(held)
+        if self._is_stopping:
+            self._crew.hand_back_waiting()
+        elif len(held) < limit:
+            await self._rest()
+
+    async def _ask(self, limit: int) -> Sequence[Held]:
+        if self._is_stopping:
+            return ()
+        self._is_asking = True
+        try:
+            return await self.lease_once(limit)
+        finally:
+            self._is_asking = False
+
+    async def _rest(self) -> None:
+        """Until somebody calls, the next job is due, or it is time to look without being called."""
+        if self._called.is_set():
+            return
+        clock, settings = self._surroundings.clock, self._surroundings.settings
+        due_at = await self._patience.ask(
+            lambda: self._surroundings.store.next_due_at(
+                clock.now(), settings.queues, settings.tenants
+            )
+        )
+        due_for = None if due_at is None else due_at - clock.now()
+        rest = choose_rest(settings.poll_for, due_for, self._surroundings.random.random())
+        with suppress(TimeoutError):
+            async with timeout_after(clock, rest):
+                await self._called.wait()
+
+
+async def listen(surroundings: Surroundings, outage: Outage, wake: Leaser) -> None:
+    """Wake the leaser whenever the store says that there may be something; only a hint."""
+    settings, store = surroundings.settings, surroundings.store
+    patience = Patience(outage, surroundings.clock, surroundings.random)
+
+    async def hear() -> None:
+        async with store.listen(settings.queues, settings.tenants) as listener:
+            patience.note_answer()
+            wake.wake()
+            while True:
+                await listener.wait()
+                wake.wake()
+
+    await patience.ask(hear)

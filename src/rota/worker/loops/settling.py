@@ -1,0 +1,190 @@
+"""Writes what became of jobs, as many at once as have ended since the last time.
+
+While one write is under way others end, and go into the next: a busy worker makes few large
+commits, and at a quiet moment a single job is written at once.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from rota.errors import RotaError, StoreClosedError, StoreUnavailableError
+from rota.gates import Closed
+from rota.jobs import (
+    Change,
+    Interrupted,
+    Job,
+    Outcome,
+    decide_cancel,
+    decide_defer,
+    decide_outcome,
+)
+from rota.stores.jobs import Applied
+from rota.worker.outage import Outage, Patience
+from rota.worker.running.held import Held
+from rota.worker.surroundings import Surroundings
+from rota.worker.teller import Teller
+
+LARGEST_WRITE = 1_000
+
+
+class Settled(NamedTuple):
+    """What became of one job: how it is kept now, or that another has it (``is_stale``)."""
+
+    job: Job
+    is_stale: bool = False
+
+
+class Settler:
+    """Takes outcomes and writes them, one write at a time.
+
+    What waits here is still held: its lease is kept until it is written. ``in_hand`` are all jobs
+    that this worker holds.
+    """
+
+    def __init__(self, surroundings: Surroundings, outage: Outage) -> None:
+        self.in_hand: set[Held] = set()
+        self.settled: list[Settled] | None = None
+        self.handed_back_count = 0
+        self._store = surroundings.store
+        self._clock = surroundings.clock
+        self._random = surroundings.random
+        self._teller = Teller(surroundings.journal)
+        self._patience = Patience(outage, surroundings.clock, surroundings.random)
+        self._waiting: list[Held] = []
+        self._called = asyncio.Event()
+        self._is_closing = False
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._waiting)
+
+    def add(self, held: Held, outcome: Outcome | Closed) -> None:
+        """Have this outcome written."""
+        held.outcome = outcome
+        held.change = decide(held.job, outcome, held.ended_at, self._random.random())
+        self._waiting.append(held)
+        if len(self._waiting) == 1:
+            self._called.set()
+
+    def drop(self, held: Held) -> None:
+        """Write nothing about it: it is another's now."""
+        self.in_hand.discard(held)
+        self._teller.tell_lost(held)
+
+    def close(self) -> None:
+        """Let ``run`` return when all is written."""
+        self._is_closing = True
+        self._called.set()
+
+    async def run(self) -> None:
+        while self._waiting or not self._is_closing:
+            await self._called.wait()
+            self._called.clear()
+            await self.write_all()
+
+    async def write_all(self) -> None:
+        """Return when nothing is left to be written, however long the store takes."""
+        while self._waiting:
+            batch = self._waiting[:LARGEST_WRITE]
+            try:
+                answers = await self._apply(batch)
+            except StoreUnavailableError as error:
+                await self._patience.wait(error)
+                continue
+            except StoreClosedError:
+                raise
+            except RotaError as error:
+                answers = await self._apply_each(batch, error)
+            self._patience.note_answer()
+            del self._waiting[: len(batch)]
+            await self._take_answers(batch, answers)
+
+    async def _apply(self, batch: Sequence[Held]) -> list[Applied | None]:
+        """Write these; when nobody says whether it happened, they are in doubt."""
+        changes = [held.change for held in batch if held.change is not None]
+        try:
+            return [*await self._store.apply(changes, self._clock.now())]
+        except (StoreUnavailableError, asyncio.CancelledError):
+            for held in batch:
+                held.is_doubtful = True
+            raise
+
+    async def _apply_each(self, batch: Sequence[Held], error: RotaError) -> list[Applied | None]:
+        """The store refuses them together: one must be at fault, and the others are not."""
+        if len(batch) == 1:
+            self._teller.tell_refused(batch[0], error)
+            return [None]
+        answers: list[Applied | None] = []
+        for held in batch:
+            answers += await self._apply_alone(held)
+        return answers
+
+    async def _apply_alone(self, held: Held) -> list[Applied | None]:
+        while True:
+            try:
+                return await self._apply([held])
+            except StoreUnavailableError as error:
+                await self._patience.wait(error)
+            except StoreClosedError:
+                raise
+            except RotaError as error:
+                return await self._apply_each([held], error)
+
+    async def _take_answers(self, batch: Sequence[Held], answers: Sequence[Applied | None]) -> None:
+        for held, answer in zip(batch, answers, strict=True):
+            if answer is not None and answer.job is None:
+                held.is_stale = await self._is_lost(held)
+            if type(held.outcome) is Interrupted and answer is not None and not held.is_stale:
+                self.handed_back_count += 1
+        self.in_hand.difference_update(batch)
+        if self.settled is not None:
+            self.settled += [
+                Settled(held.change.job, held.is_stale) for held in batch if held.change is not None
+            ]
+        self._teller.tell_settled(batch)
+
+    async def _is_lost(self, held: Held) -> bool:
+        """Whether a stale change means that another has the job, or that it was written before."""
+        if not held.is_doubtful or held.change is None:
+            return True
+        change = held.change
+        kept = await self._patience.ask(lambda: self._store.get(held.job.tenant, [held.job.id]))
+        return not is_written(change, kept.get(held.job.id))
+
+
+def decide(job: Job, outcome: Outcome | Closed, now: datetime, chance: float) -> Change:
+    """What the outcome means for the job.
+
+    One whose series cannot go on, because what is kept of it makes no sense, ends as called off:
+    it must not come back for ever.
+    """
+    try:
+        if isinstance(outcome, Closed):
+            return decide_defer(job, max(outcome.reopens_at, now), outcome.reason, now)
+        return decide_outcome(job, outcome, now, chance)
+    except RotaError as error:
+        return decide_cancel(job, f"It cannot be settled: {error}", now)
+
+
+def is_written(change: Change, kept: Job | None) -> bool:
+    """Whether the job is as the change has it, so that the change must have been written.
+
+    A job that is gone was removed by it, if that was to be. What others may amend does not count.
+    """
+    if kept is None:
+        return change.is_removed
+    return _outcome_fields(kept) == _outcome_fields(change.job)
+
+
+def _outcome_fields(job: Job) -> tuple[object, ...]:
+    return (
+        job.status,
+        job.last_token,
+        job.lease,
+        job.attempt_count,
+        job.loss_count,
+        job.last_error,
+        job.ending,
+    )

@@ -1,0 +1,75 @@
+"""A store that does not answer is waited for."""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from random import Random
+from typing import TypeVar
+
+from rota.clock.protocol import Clock
+from rota.errors import StoreClosedError, StoreError
+from rota.events import StoreFailed, StoreRecovered
+from rota.worker.journal import Journal
+
+FIRST_PAUSE = timedelta(milliseconds=200)
+LONGEST_PAUSE = timedelta(seconds=15)
+
+_DOUBLING_LIMIT = 20
+
+Answer = TypeVar("Answer")
+
+
+class Outage:
+    """Whether the store answers; told when that changes, whoever notices."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.is_on = False
+        self._journal = journal
+
+    def begin(self, error: BaseException) -> None:
+        if not self.is_on:
+            self.is_on = True
+            self._journal.tell(StoreFailed(error=f"{type(error).__name__}: {error}"))
+
+    def end(self) -> None:
+        if self.is_on:
+            self.is_on = False
+            self._journal.tell(StoreRecovered())
+
+
+class Patience:
+    """How one loop waits for the store: longer each time, and never in step with others."""
+
+    def __init__(self, outage: Outage, clock: Clock, random: Random) -> None:
+        self._outage = outage
+        self._clock = clock
+        self._random = random
+        self._failure_count = 0
+
+    async def ask(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
+        """What the call answers, once the store does. StoreClosedError is not waited out."""
+        while True:
+            try:
+                answer = await call()
+            except StoreClosedError:
+                raise
+            except StoreError as error:
+                await self.wait(error)
+            else:
+                self.note_answer()
+                return answer
+
+    async def wait(self, error: StoreError) -> None:
+        """The store did not answer: let some time pass before it is asked again."""
+        self._outage.begin(error)
+        self._failure_count += 1
+        await self._clock.sleep(choose_pause(self._failure_count, self._random.random()))
+
+    def note_answer(self) -> None:
+        self._failure_count = 0
+        self._outage.end()
+
+
+def choose_pause(failure_count: int, chance: float) -> timedelta:
+    """Twice as long after each failure, up to a limit; between half of that and all of it."""
+    doublings = min(failure_count - 1, _DOUBLING_LIMIT)
+    return min(FIRST_PAUSE * (1 << doublings), LONGEST_PAUSE) * (0.5 + chance / 2)

@@ -1,0 +1,82 @@
+"""Which handler does the work of which kind of job."""
+
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple, TypeAlias
+
+from rota.errors import InvalidInputError
+from rota.worker.context import Context
+
+Work: TypeAlias = Callable[[Context], Any]
+"""A function of one argument, or a coroutine function. One that is none runs in a thread."""
+
+
+class Handler(NamedTuple):
+    """What is done for one kind of job, and how."""
+
+    work: Work
+    is_async: bool
+    notifies: bool
+    timeout: timedelta | None
+
+
+class Registry(Mapping[str, Handler]):
+    """Handlers by kind. A kind has one handler, and keeps it."""
+
+    def __init__(self, works: Mapping[str, Work] | None, notifies: Collection[str]) -> None:
+        if isinstance(notifies, str):
+            raise _refusal("notifies", "must be a collection of kinds, got a text")
+        self._handlers: dict[str, Handler] = {}
+        self._notifying = frozenset(notifies)
+        for kind, work in (works or {}).items():
+            self.add(kind, work)
+
+    def __getitem__(self, kind: str) -> Handler:
+        return self._handlers[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._handlers)
+
+    def __len__(self) -> int:
+        return len(self._handlers)
+
+    def add(
+        self, kind: str, work: Work, *, notifies: bool = False, timeout: timedelta | None = None
+    ) -> None:
+        """Have ``work`` done for jobs of this kind."""
+        _check_kind(kind)
+        if kind in self._handlers:
+            raise _refusal("kind", f"{kind!r} has a handler already")
+        if not callable(work):
+            raise _refusal("handler", f"of {kind!r} must be callable, got {work!r:.40}")
+        _check_timeout(timeout)
+        is_notifying = notifies or kind in self._notifying
+        self._handlers[kind] = Handler(work, _is_async(work), is_notifying, timeout)
+
+    def notifies(self, kind: str) -> bool:
+        """Whether jobs of this kind tell people something, also where there is no handler."""
+        handler = self._handlers.get(kind)
+        return kind in self._notifying if handler is None else handler.notifies
+
+
+def _check_kind(kind: object) -> None:
+    if not isinstance(kind, str) or not kind:
+        raise _refusal("kind", f"must be a text, and not empty, got {kind!r:.40}")
+
+
+def _check_timeout(timeout: object) -> None:
+    if timeout is None:
+        return
+    if not isinstance(timeout, timedelta) or timeout <= timedelta(0):
+        raise _refusal("timeout", f"must be a timedelta longer than no time, got {timeout!r:.40}")
+
+
+def _is_async(work: Work) -> bool:
+    return inspect.iscoroutinefunction(work) or inspect.iscoroutinefunction(
+        getattr(work, "__call__", None)  # noqa: B004 - not whether, but what it is
+    )
+
+
+def _refusal(field: str, reason: str) -> InvalidInputError:
+    return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})

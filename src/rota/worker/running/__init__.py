@@ -1,0 +1,1 @@
+"""From leased to settled: the jobs in a worker's hands, and those who run them."""

@@ -1,0 +1,36 @@
+"""What every part of one worker shares."""
+
+import os
+import secrets
+import socket
+from random import Random
+from typing import NamedTuple
+
+from rota.clock.protocol import Clock
+from rota.stores.jobs import JobStore
+from rota.worker.journal import Journal
+from rota.worker.registry import Registry
+from rota.worker.settings import WorkerSettings
+
+_LONGEST_HOST = 60
+
+
+class Surroundings(NamedTuple):
+    """The collaborators a worker was given, and what it made of them.
+
+    ``owner`` is whom the store sees; ``random`` is what all jitter is drawn from.
+    """
+
+    store: JobStore
+    clock: Clock
+    settings: WorkerSettings
+    handlers: Registry
+    journal: Journal
+    random: Random
+    owner: str
+
+
+def make_owner() -> str:
+    """Whose leases these are: host and process for people, and chance, as both are used again."""
+    host = "".join(it for it in socket.gethostname() if it.isprintable())[:_LONGEST_HOST]
+    return f"{host or 'host'}:{os.getpid()}:{secrets.token_hex(4)}"

@@ -1,0 +1,130 @@
+"""Runs jobs: lease, gate, handler, settle."""
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from datetime import timedelta
+from random import Random
+from typing import TypeVar
+
+from rota.clock.protocol import Clock
+from rota.clock.system import SystemClock
+from rota.errors import WorkerBusyError, WorkerForkedError
+from rota.stores.jobs import JobStore
+from rota.worker.journal import Journal
+from rota.worker.loops.settling import Settled
+from rota.worker.registry import Registry, Work
+from rota.worker.running.shift import Shift, StopReport
+from rota.worker.settings import WorkerSettings
+from rota.worker.surroundings import Surroundings, make_owner
+
+AnyWork = TypeVar("AnyWork", bound=Work)
+
+
+class Worker:
+    """Takes due jobs from a store and has handlers do them, each at least once.
+
+    A handler is called with a ``Context``. It may be a coroutine function or a plain one, which
+    runs in a thread. If it returns, its job is done; unless it returns a ``Snooze``, to be called
+    again later, or a ``Discard``, to give up for good. Any other value is ignored. If it raises,
+    the job is tried again as its retry policy says. Jobs whose kind is in ``notifies`` tell people
+    something, and quiet hours hold them back.
+
+    A worker belongs to the process and, while it runs, to the event loop in which it is used.
+    ``random`` is what all jitter is drawn from; seed it for a run that can be repeated.
+    """
+
+    def __init__(
+        self,
+        store: JobStore,
+        handlers: Mapping[str, Work] | None = None,
+        *,
+        clock: Clock | None = None,
+        notifies: Collection[str] = (),
+        settings: WorkerSettings | None = None,
+    ) -> None:
+        self.events = Journal()
+        self.name = make_owner()
+        self.random = Random()  # noqa: S311 - jitter is no secret
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._settings = settings or WorkerSettings()
+        self._handlers = Registry(handlers, notifies)
+        self._shift: Shift | None = None
+        self._process_id = os.getpid()
+
+    def __repr__(self) -> str:
+        state = "idle" if self._shift is None else "running"
+        return f"<Worker {self.name}, {state}>"
+
+    @property
+    def is_running(self) -> bool:
+        return self._shift is not None
+
+    def handler(
+        self, kind: str, *, notifies: bool = False, timeout: timedelta | None = None
+    ) -> Callable[[AnyWork], AnyWork]:
+        """Have the decorated function do the work of jobs of this kind.
+
+        An attempt that takes longer than ``timeout`` is cut short, and has failed.
+        """
+
+        def register(work: AnyWork) -> AnyWork:
+            self._handlers.add(kind, work, notifies=notifies, timeout=timeout)
+            return work
+
+        return register
+
+    async def run(self) -> StopReport:
+        """Work until ``stop``, and say how it ended.
+
+        Cancelling it hands back all jobs at once. Raises StoreClosedError when the store is closed;
+        one that cannot be reached is waited for.
+        """
+        shift = self._begin()
+        try:
+            return await shift.run()
+        finally:
+            self._shift = None
+
+    async def run_once(self) -> list[Settled]:
+        """Lease one batch of due jobs, run them, and return what became of each, once written.
+
+        For tests, and for programs that are started anew for every batch. Stalled jobs are not
+        looked for.
+        """
+        shift = self._begin()
+        try:
+            return await shift.run_once()
+        finally:
+            self._shift = None
+
+    def stop(self) -> None:
+        """Lease nothing more at once, and have ``run`` return when what runs has ended.
+
+        What has not ended after the grace is handed back, and no attempt is spent. Called again,
+        it is handed back now. Nothing happens when the worker does not run. To be called in the
+        event loop's thread.
+        """
+        self._refuse_when_forked()
+        if self._shift is not None:
+            self._shift.stop()
+
+    def _begin(self) -> Shift:
+        self._refuse_when_forked()
+        if self._shift is not None:
+            raise WorkerBusyError
+        surroundings = Surroundings(
+            self._store,
+            self._clock,
+            self._settings,
+            self._handlers,
+            self.events,
+            self.random,
+            self.name,
+        )
+        self._shift = Shift(surroundings)
+        return self._shift
+
+    def _refuse_when_forked(self) -> None:
+        if os.getpid() != self._process_id:
+            raise WorkerForkedError(self._process_id, os.getpid())
