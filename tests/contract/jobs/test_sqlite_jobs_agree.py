@@ -1,0 +1,28 @@
+"""Whatever is done to jobs, SQLite answers as the memory store does."""
+
+import tempfile
+from typing import cast
+
+from tests.contract.jobs.agreement import JobStoresAgree, thoroughness
+
+from rota.stores.jobs import JobStore
+from rota.wiring import open_store
+
+
+class SqliteJobsAgree(JobStoresAgree):
+    async def open_empty(self) -> JobStore:
+        self.folder = tempfile.TemporaryDirectory()
+        self.address = f"sqlite:///{self.folder.name}/rota.db"
+        return cast(JobStore, await open_store(self.address))
+
+    async def reopen(self, store: JobStore) -> JobStore:
+        await store.close()
+        return cast(JobStore, await open_store(self.address))
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.folder.cleanup()
+
+
+TestSqliteJobsAgree = SqliteJobsAgree.TestCase
+TestSqliteJobsAgree.settings = thoroughness(60)
