@@ -1,8 +1,10 @@
 """From an address to a store. The only module that names a backend."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -10,32 +12,43 @@ from rota.clock.corrected import CorrectedClock
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import InvalidStoreUrlError, StoreUnavailableError
+from rota.stores.inspection import MigrationReport, StoreInspection
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import OpenStore
+
+LOCKED_FOR = timedelta(seconds=10)
+"""How long others may keep a store locked before a migration gives up."""
 
 _NOT_YET = ("mongodb", "redis")
 _POSTGRES = ("postgresql", "postgres")
 
 
 async def open_store(url: str) -> OpenStore:
-    """Open the store at ``url``, made ready if it is new.
+    """Open the store at ``url``, made ready if it is new and brought up to date if it is old.
 
     ``memory://``, ``sqlite:///rota.db`` or ``postgresql://user@host/database``.
     Close it when done, or say ``async with await open_store(url) as store``. Raises
     InvalidStoreUrlError when the address names no store, before anything is touched.
     """
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        raise InvalidStoreUrlError(url, "it does not start with a scheme, such as sqlite:///")
-    if scheme == "memory":
-        return _open_memory(url, rest)
-    if scheme == "sqlite":
-        return await _open_sqlite(url, rest)
-    if scheme in _POSTGRES:
-        return await _open_postgres(url)
-    if scheme in _NOT_YET:
-        raise InvalidStoreUrlError(url, f"{scheme} is not available in this version")
-    raise InvalidStoreUrlError(url, "known schemes are memory, postgresql and sqlite")
+    return await _find_backend(url).open()
+
+
+async def inspect_store(url: str) -> StoreInspection:
+    """Look at the store at ``url`` without making or changing anything.
+
+    Raises what ``open_store`` raises, except that a schema which this program cannot work with is
+    a finding like any other.
+    """
+    return await _find_backend(url).inspect()
+
+
+async def migrate_store(url: str, locked_for: timedelta = LOCKED_FOR) -> MigrationReport:
+    """Make the store at ``url`` if there is none, and bring its schema up to date.
+
+    Waits for others who keep it locked, but no longer than ``locked_for``, and as long as it takes
+    for the migrations themselves. When it raises, the schema is as it was.
+    """
+    return await _find_backend(url).migrate(locked_for)
 
 
 class StoreWithClock(Protocol):
@@ -59,17 +72,60 @@ async def open_clock(store: StoreWithClock) -> AsyncIterator[Clock]:
         yield clock
 
 
-def _open_memory(url: str, rest: str) -> OpenStore:
+@dataclass(frozen=True, slots=True)
+class _Backend:
+    """What can be done with one store, whose address is in order and whose driver is loaded."""
+
+    open: Callable[[], Awaitable[OpenStore]]
+    inspect: Callable[[], Awaitable[StoreInspection]]
+    migrate: Callable[[timedelta], Awaitable[MigrationReport]]
+
+
+def _find_backend(url: str) -> _Backend:
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        raise InvalidStoreUrlError(url, "it does not start with a scheme, such as sqlite:///")
+    if scheme == "memory":
+        return _memory(url, rest)
+    if scheme == "sqlite":
+        return _sqlite(_sqlite_path(url, rest))
+    if scheme in _POSTGRES:
+        return _postgres(url)
+    if scheme in _NOT_YET:
+        raise InvalidStoreUrlError(url, f"{scheme} is not available in this version")
+    raise InvalidStoreUrlError(url, "known schemes are memory, postgresql and sqlite")
+
+
+def _memory(url: str, rest: str) -> _Backend:
     if rest:
         raise InvalidStoreUrlError(url, "a store in memory has no name: write memory://")
-    return MemoryStore()
+
+    async def make() -> OpenStore:
+        return MemoryStore()
+
+    async def inspect() -> StoreInspection:
+        return StoreInspection("memory://", "memory")
+
+    async def migrate(_: timedelta) -> MigrationReport:
+        return MigrationReport((), 0)
+
+    return _Backend(make, inspect, migrate)
 
 
-async def _open_sqlite(url: str, rest: str) -> OpenStore:
+def _sqlite(path: Path) -> _Backend:
     from rota.stores.sqlite.connection import SqliteSettings  # noqa: PLC0415 - loads the driver
+    from rota.stores.sqlite.inspection import (  # noqa: PLC0415 - loads the driver
+        inspect_file,
+        migrate_file,
+    )
     from rota.stores.sqlite.store import SqliteStore  # noqa: PLC0415 - loads the driver
 
-    return await SqliteStore.open(SqliteSettings(_sqlite_path(url, rest)))
+    settings = SqliteSettings(path)
+    return _Backend(
+        partial(SqliteStore.open, settings),
+        partial(inspect_file, settings),
+        lambda locked_for: migrate_file(replace(settings, busy_for=locked_for)),
+    )
 
 
 def _sqlite_path(url: str, rest: str) -> Path:
@@ -87,9 +143,13 @@ def _sqlite_path(url: str, rest: str) -> Path:
     return Path(name).absolute()
 
 
-async def _open_postgres(url: str) -> OpenStore:
+def _postgres(url: str) -> _Backend:
     try:
         from rota.stores.postgres.address import read_address  # noqa: PLC0415 - as below
+        from rota.stores.postgres.schema.inspection import (  # noqa: PLC0415 - loads the driver
+            inspect_database,
+            migrate_database,
+        )
         from rota.stores.postgres.store import PostgresStore  # noqa: PLC0415 - loads the driver
     except ModuleNotFoundError as error:
         raise StoreUnavailableError(
@@ -97,4 +157,9 @@ async def _open_postgres(url: str) -> OpenStore:
             "pip install 'rota[postgres]'",
             {"missing": str(error.name), "extra": "rota[postgres]"},
         ) from error
-    return await PostgresStore.open(read_address(url))
+    settings = read_address(url)
+    return _Backend(
+        partial(PostgresStore.open, settings),
+        partial(inspect_database, settings),
+        partial(migrate_database, settings),
+    )

@@ -20,6 +20,17 @@ Exit status: 0 done, 1 what was checked has problems, 2 bad input,
 70 a fault in rota itself.
 """
 
+STORE = """Stores: how one stands, and bringing its schema up to date.
+
+A program that opens a store brings it up to date by itself. Try:
+
+    rota store status
+    rota store migrate postgresql://rota@db.example/rota --lock-timeout 60
+
+The store is sqlite:///rota.db in the working directory, unless an address is
+given or the environment variable ROTA_STORE names another.
+"""
+
 CRON = """Cron expressions: when they are due, and what they mean.
 
 An expression is five fields: minute, hour, day of month, month, weekday. Try:

@@ -46,6 +46,11 @@ class SqliteSettings:
 
 def open_writer(settings: SqliteSettings) -> apsw.Connection:
     """The connection that writes, to a sound file with the schema this program needs."""
+    return open_migrated(settings)[0]
+
+
+def open_migrated(settings: SqliteSettings) -> tuple[apsw.Connection, tuple[AppliedMigration, ...]]:
+    """The same, and the migrations that the file went through for it."""
     check_library(apsw.sqlite_lib_version())
     prepare_file(settings.path)
     with translated(settings.path):
@@ -57,9 +62,9 @@ def open_writer(settings: SqliteSettings) -> apsw.Connection:
             check_file(connection, settings.path)
             _use_write_ahead_log(connection, settings)
             _run_script(connection, QUERIES.configure_writer)
-            migrate(connection, MIGRATIONS)
+            applied = migrate(connection, MIGRATIONS)
             check_edges(connection)
-        return connection
+        return connection, applied
 
 
 def open_reader(settings: SqliteSettings) -> apsw.Connection:
@@ -156,13 +161,20 @@ def transaction(connection: apsw.Connection) -> Iterator[None]:
         raise
 
 
-def migrate(connection: apsw.Connection, known: tuple[Migration, ...]) -> None:
-    """Bring the schema up to date; whoever comes first does it, the others find it done."""
+def migrate(
+    connection: apsw.Connection, known: tuple[Migration, ...]
+) -> tuple[AppliedMigration, ...]:
+    """Bring the schema up to date, and say by which migrations.
+
+    Whoever comes first does it, the others find it done.
+    """
     with transaction(connection):
         connection.execute(QUERIES.create_migrations)
         applied = connection.execute(QUERIES.read_migrations)
-        for migration in pending_migrations(known, map(AppliedMigration._make, applied)):
+        pending = pending_migrations(known, map(AppliedMigration._make, applied))
+        for migration in pending:
             _apply(connection, migration)
+    return tuple(migration.mark for migration in pending)
 
 
 def _apply(connection: apsw.Connection, migration: Migration) -> None:

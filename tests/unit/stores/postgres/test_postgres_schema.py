@@ -22,8 +22,9 @@ from rota.stores.protocol import DocumentWrite
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-LATER = read_migration("0002_later.sql", "-- compatible: yes\nCREATE TABLE rota.later (a int);\n")
-BREAKING = read_migration("0003_breaking.sql", "-- compatible: no\nDROP TABLE rota.documents;\n")
+OURS = [(migration.mark.number, migration.mark.name) for migration in MIGRATIONS]
+LATER = read_migration("9001_later.sql", "-- compatible: yes\nCREATE TABLE rota.later (a int);\n")
+BREAKING = read_migration("9002_breaking.sql", "-- compatible: no\nDROP TABLE rota.documents;\n")
 
 
 async def apply(settings: PostgresSettings, known: Sequence[Migration]) -> None:
@@ -50,7 +51,7 @@ async def test_the_schema_is_brought_up_to_date_once(
     await apply(postgres_settings, MIGRATIONS)
     await apply(postgres_settings, (*MIGRATIONS, LATER))
     await apply(postgres_settings, (*MIGRATIONS, LATER))
-    assert await applied(other) == [(1, "documents"), (2, "later")]
+    assert await applied(other) == [*OURS, (9001, "later")]
 
 
 async def test_those_who_come_at_the_same_time_do_it_once(
@@ -58,7 +59,7 @@ async def test_those_who_come_at_the_same_time_do_it_once(
 ) -> None:
     known = (*MIGRATIONS, LATER)
     await asyncio.gather(*(apply(postgres_settings, known) for _ in range(8)))
-    assert await applied(other) == [(1, "documents"), (2, "later")]
+    assert await applied(other) == [*OURS, (9001, "later")]
 
 
 async def test_an_older_program_goes_on_with_a_compatible_schema(
@@ -89,11 +90,11 @@ async def test_a_migration_with_other_content_is_refused(
 async def test_a_migration_that_fails_leaves_everything_as_it_was(
     postgres_settings: PostgresSettings, other: Connection
 ) -> None:
-    broken = read_migration("0003_broken.sql", "-- compatible: yes\nDROP TABLE rota.absent;\n")
+    broken = read_migration("9002_broken.sql", "-- compatible: yes\nDROP TABLE rota.absent;\n")
     await apply(postgres_settings, MIGRATIONS)
-    with pytest.raises(SchemaOutdatedError, match=r"0003_broken does not fit.*absent"):
+    with pytest.raises(SchemaOutdatedError, match=r"9002_broken does not fit.*absent"):
         await apply(postgres_settings, (*MIGRATIONS, LATER, broken))
-    assert await applied(other) == [(1, "documents")]
+    assert await applied(other) == OURS
     assert await other.fetchval("SELECT to_regclass('later')") is None
 
 
@@ -166,7 +167,7 @@ async def test_a_user_who_may_not_change_the_tables_is_told_so(
     script = "-- compatible: yes\nALTER TABLE rota.documents ADD COLUMN a int;\n"
     with pytest.raises(StoreUnavailableError, match="this user may not do that"):
         await apply(
-            as_user(postgres_settings, schema), (*MIGRATIONS, read_migration("0002_a.sql", script))
+            as_user(postgres_settings, schema), (*MIGRATIONS, read_migration("9001_a.sql", script))
         )
     await other.execute(f"DROP OWNED BY {schema}; DROP ROLE {schema}")
 

@@ -22,23 +22,26 @@ MIGRATIONS = load_migrations("rota.stores.postgres")
 
 async def migrate(
     session: Session, settings: PostgresSettings, known: Sequence[Migration] = MIGRATIONS
-) -> None:
-    """Bring the schema up to date; whoever comes first does it, the others find it done.
+) -> tuple[AppliedMigration, ...]:
+    """Bring the schema up to date, and say by which migrations.
 
-    Where nothing is to be done nothing is locked, and a user who may not create anything is fine.
+    Whoever comes first does it, the others find it done. Where nothing is to be done nothing is
+    locked, and a user who may not create anything is fine.
     """
     surroundings = await _read_surroundings(session)
     _refuse_other_encodings(surroundings["encoding"], settings.label)
     if surroundings["has_migrations"] and not await _read_pending(session, known):
-        return
+        return ()
     async with session.transaction():
         await session.fetch(QUERIES.wait_for_locks, _milliseconds(settings.connect_for))
         await session.fetch(QUERIES.lock_schema)
         if not (await _read_surroundings(session))["has_schema"]:
             await session.run_script(QUERIES.create_schema)
         await session.run_script(QUERIES.create_migrations)
-        for migration in await _read_pending(session, known):
+        pending = await _read_pending(session, known)
+        for migration in pending:
             await _apply(session, migration)
+    return tuple(migration.mark for migration in pending)
 
 
 async def _read_surroundings(session: Session) -> Record:
