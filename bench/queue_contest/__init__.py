@@ -1,0 +1,1 @@
+"""The parts of bench/queue.py: contestants, what is measured of them, and what is printed."""

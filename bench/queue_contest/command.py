@@ -1,0 +1,136 @@
+"""The command line of bench/queue.py."""
+
+import argparse
+from pathlib import Path
+
+from bench.queue_contest.contestants import Contestant, Measure, StoreKind, list_contestants
+from bench.queue_contest.flatness import run_flatness
+from bench.queue_contest.harness.environments import (
+    Environments,
+    MissingError,
+    default_cache,
+    default_python,
+)
+from bench.queue_contest.harness.places import Ground, NoServerError
+from bench.queue_contest.measures import FULL, QUICK, Sizes
+from bench.queue_contest.race import Race
+from bench.queue_contest.report import print_figures, print_settings, print_verdicts
+from bench.queue_contest.targets import judge
+from rich.console import Console
+
+WIDTH = 132
+DESCRIPTION = """Rota and other job queues, one run, side by side: no-op jobs, durability on.
+
+Databases go to the temporary folder: set TMPDIR to a real disk. The contestants are installed into
+the cache folder on first use; whoever cannot be installed is named and left out.
+"""
+
+
+def main() -> None:
+    given = _make_parser().parse_args()
+    console, ground = _make_console(), Ground()
+    try:
+        environments = Environments(given.cache, given.python)
+        contestants = _admit(console, _choose(given), environments, ground)
+        if given.flat:
+            run_flatness(console, contestants, environments, ground, given.flat_rows)
+        else:
+            _run_race(console, contestants, environments, ground, given)
+    finally:
+        ground.close()
+
+
+def _make_console() -> Console:
+    """At least as wide as the tables; what is not a terminal has any width."""
+    console = Console()
+    return console if console.width >= WIDTH else Console(width=WIDTH)
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="one repeat, fewer jobs; 4 minutes")
+    parser.add_argument(
+        "--only", default="", help="parts of contestants' names, with commas: rota,pgqueuer"
+    )
+    parser.add_argument("--store", choices=list(StoreKind), help="only what is kept there")
+    parser.add_argument(
+        "--measure",
+        choices=list(Measure),
+        action="append",
+        help="only this; may be given several times",
+    )
+    parser.add_argument("--repeats", type=int, help="how often everything is measured")
+    parser.add_argument(
+        "--flat",
+        action="store_true",
+        help="instead: what lease and settle cost with and without millions of other jobs",
+    )
+    parser.add_argument(
+        "--flat-rows", type=int, default=1_000_000, help="rows of each kind for --flat"
+    )
+    parser.add_argument(
+        "--python",
+        default=default_python(),
+        help="the interpreter of all Python contestants; the one that runs this if left out",
+    )
+    parser.add_argument(
+        "--cache", type=Path, default=default_cache(), help="where contestants are installed"
+    )
+    return parser
+
+
+def _choose(given: argparse.Namespace) -> list[Contestant]:
+    parts = [part.strip().lower() for part in given.only.split(",") if part.strip()]
+    return [
+        contestant
+        for contestant in list_contestants()
+        if given.store in (None, contestant.store)
+        and (not parts or any(part in contestant.key.lower() for part in parts))
+    ]
+
+
+def _admit(
+    console: Console, chosen: list[Contestant], environments: Environments, ground: Ground
+) -> list[Contestant]:
+    """Those whose environment could be made and whose store is there; others are named aloud."""
+    missing: dict[str, str] = {}
+    with console.status("installing contestants"):
+        for name in dict.fromkeys(contestant.environment for contestant in chosen):
+            try:
+                environments.make(name)
+            except MissingError as error:
+                missing[name] = str(error)
+    if any(contestant.store is StoreKind.POSTGRES for contestant in chosen):
+        try:
+            ground.start_server()
+        except NoServerError as error:
+            missing[StoreKind.POSTGRES] = str(error)
+    for name, reason in missing.items():
+        console.print(f"[bold red]LEFT OUT, {name}: {reason}[/bold red]")
+    return [
+        each for each in chosen if each.environment not in missing and each.store not in missing
+    ]
+
+
+def _run_race(
+    console: Console,
+    contestants: list[Contestant],
+    environments: Environments,
+    ground: Ground,
+    given: argparse.Namespace,
+) -> None:
+    sizes = _choose_sizes(given)
+    measures = [Measure(name) for name in given.measure] if given.measure else list(Measure)
+    print_settings(console, contestants, environments, ground, sizes)
+    results = Race(ground, environments, sizes).run(contestants, measures, console)
+    print_figures(console, contestants, results)
+    print_verdicts(console, judge(results))
+
+
+def _choose_sizes(given: argparse.Namespace) -> Sizes:
+    sizes = QUICK if given.quick else FULL
+    if given.repeats is None:
+        return sizes
+    return Sizes(**{**vars(sizes), "repeats": given.repeats})

@@ -1,0 +1,204 @@
+"""Who takes part, with which settings, and how their stores are asked whether work is left."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+BATCH = 500
+"""What Rota leases at once here; pgbench and the bare statements use the same."""
+
+CONCURRENT = 100
+"""How many jobs Rota's worker runs at once; Graphile Worker's the same."""
+
+BULK_SIZE = 500
+"""How many jobs a bulk hands in at once, for all."""
+
+POLL_SECONDS = 2
+
+
+class StoreKind(StrEnum):
+    """What the jobs are kept in."""
+
+    POSTGRES = "postgres"
+    SQLITE = "sqlite"
+
+
+class Measure(StrEnum):
+    """What is measured of a contestant."""
+
+    ENQUEUE = "enqueue"
+    BULK = "bulk"
+    DRAIN = "drain"
+    DRAIN_TWO = "drain-by-two"
+    LATENCY = "latency"
+    IDLE = "idle"
+
+
+EVERYTHING = tuple(Measure)
+DRAINS = (Measure.DRAIN, Measure.DRAIN_TWO)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contestant:
+    """A program of ``peers`` with settings.
+
+    ``is_pending`` is a statement that gives one true value while a job is unfinished, and ``table``
+    the table that is locked until the starting gun. A limit is not in the race: it shows how fast
+    bare statements are.
+    """
+
+    name: str
+    store: StoreKind
+    environment: str
+    program: str
+    words: str
+    is_pending: str
+    table: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+    measures: tuple[Measure, ...] = EVERYTHING
+    is_limit: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"{self.name} on {self.store}"
+
+
+ROTA = "Rota"
+PGQUEUER = "PgQueuer"
+GRAPHILE = "Graphile Worker"
+GRAPHILE_DEFAULTS = "Graphile, defaults"
+PGBENCH = "pgbench, Rota's statements"
+ASYNCPG = "asyncpg, bare table"
+HUEY_OFF = "Huey, synchronous=OFF"
+HUEY = "Huey"
+APSW = "apsw, Rota's statements"
+
+_ROTA_SETTINGS = {"worker": {"batch": BATCH, "concurrency": CONCURRENT}, "uvloop": True}
+_ROTA_PENDING = "SELECT EXISTS (SELECT 1 FROM rota.jobs WHERE status <> 'COMPLETED')"
+_HUEY_PENDING = "SELECT EXISTS (SELECT 1 FROM task)"
+
+
+def list_contestants() -> list[Contestant]:
+    """All of them, in the order they are shown in."""
+    return [*_on_postgres(), *_on_sqlite()]
+
+
+def _on_postgres() -> list[Contestant]:
+    return [
+        Contestant(
+            name=ROTA,
+            store=StoreKind.POSTGRES,
+            environment="rota",
+            program="on_rota",
+            words=f"batch {BATCH}, {CONCURRENT} concurrent, uvloop, finished jobs kept",
+            is_pending=_ROTA_PENDING,
+            table="rota.jobs",
+            settings=_ROTA_SETTINGS,
+        ),
+        Contestant(
+            name=PGQUEUER,
+            store=StoreKind.POSTGRES,
+            environment="pgqueuer",
+            program="on_pgqueuer",
+            words="batch 1000, one asyncpg connection, uvloop",
+            is_pending="SELECT EXISTS (SELECT FROM pgqueuer)",
+            table="pgqueuer",
+            settings={"batch": 1000, "uvloop": True, "poll": POLL_SECONDS},
+        ),
+        _graphile(
+            GRAPHILE,
+            {"concurrent": 100, "localQueue": 500},
+            "local queue 500, 100 concurrent, completion batched",
+            EVERYTHING,
+        ),
+        _graphile(
+            GRAPHILE_DEFAULTS,
+            {"concurrent": 24, "localQueue": 0},
+            "no local queue, 24 concurrent: its best latency",
+            (Measure.LATENCY, Measure.IDLE),
+        ),
+        *_postgres_limits(),
+    ]
+
+
+def _graphile(
+    name: str, settings: dict[str, int], words: str, measures: tuple[Measure, ...]
+) -> Contestant:
+    return Contestant(
+        name=name,
+        store=StoreKind.POSTGRES,
+        environment="node",
+        program="on_graphile.mjs",
+        words=words,
+        is_pending="SELECT EXISTS (SELECT FROM graphile_worker._private_jobs)",
+        table="graphile_worker._private_jobs",
+        settings={**settings, "poll": POLL_SECONDS},
+        measures=measures,
+    )
+
+
+def _postgres_limits() -> list[Contestant]:
+    return [
+        Contestant(
+            name=PGBENCH,
+            store=StoreKind.POSTGRES,
+            environment="rota",
+            program="on_rota",
+            words=f"the statements of lease and apply, batch {BATCH}, no handler",
+            is_pending=_ROTA_PENDING,
+            measures=DRAINS,
+            is_limit=True,
+        ),
+        Contestant(
+            name=ASYNCPG,
+            store=StoreKind.POSTGRES,
+            environment="rota",
+            program="on_asyncpg",
+            words=f"id, state, due time and payload; batch {BATCH}, uvloop",
+            is_pending="SELECT EXISTS (SELECT FROM bare_jobs WHERE state < 2)",
+            table="bare_jobs",
+            settings={"batch": BATCH, "uvloop": True},
+            measures=(Measure.ENQUEUE, Measure.BULK, *DRAINS),
+            is_limit=True,
+        ),
+    ]
+
+
+def _on_sqlite() -> list[Contestant]:
+    return [
+        Contestant(
+            name=ROTA,
+            store=StoreKind.SQLITE,
+            environment="rota",
+            program="on_rota",
+            words=f"synchronous=FULL, batch {BATCH}, {CONCURRENT} concurrent, uvloop",
+            is_pending="SELECT EXISTS (SELECT 1 FROM jobs WHERE status <> 'COMPLETED')",
+            settings=_ROTA_SETTINGS,
+        ),
+        _huey(HUEY_OFF, fsync=False, words="may lose jobs; 1 thread, polls every 10-50 ms"),
+        _huey(HUEY, fsync=None, words="its default, WAL and FULL; 1 thread, polls every 10-50 ms"),
+        Contestant(
+            name=APSW,
+            store=StoreKind.SQLITE,
+            environment="rota",
+            program="on_apsw",
+            words=f"the statements of lease and apply, batch {BATCH}, no worker",
+            is_pending="SELECT EXISTS (SELECT 1 FROM jobs WHERE status <> 'COMPLETED')",
+            settings={"batch": BATCH},
+            measures=DRAINS,
+            is_limit=True,
+        ),
+    ]
+
+
+def _huey(name: str, *, fsync: bool | None, words: str) -> Contestant:
+    return Contestant(
+        name=name,
+        store=StoreKind.SQLITE,
+        environment="huey",
+        program="on_huey",
+        words=words,
+        is_pending=_HUEY_PENDING,
+        settings={"fsync": fsync},
+        measures=(Measure.ENQUEUE, *DRAINS, Measure.LATENCY, Measure.IDLE),
+    )

@@ -1,0 +1,115 @@
+"""Whether leasing costs the same beside millions of jobs that have ended, are due later or wait."""
+
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+
+from bench.queue_contest.contestants import ROTA, Contestant, StoreKind
+from bench.queue_contest.harness.environments import Environments
+from bench.queue_contest.harness.places import Ground, Place
+from bench.queue_contest.harness.programs import Entry, entry_folder
+from bench.queue_contest.report import TITLES, print_machine, print_verdicts
+from bench.queue_contest.targets import Verdict
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+BATCHES = (100, 500)
+CYCLE_COUNT = 10_000
+REPEATS = 5
+WARM_UP_COUNT = 2_000
+GOAL = 1.3
+LAYING_PATIENCE = 1800.0
+
+
+def run_flatness(
+    console: Console,
+    contestants: list[Contestant],
+    environments: Environments,
+    ground: Ground,
+    rows: int,
+) -> None:
+    """Both stores, empty and full; the measurements take turns."""
+    ours = [contestant for contestant in contestants if contestant.name == ROTA]
+    print_machine(console, ours, environments, ground)
+    verdicts: list[Verdict] = []
+    for contestant in ours:
+        enter = partial(_enter, contestant, environments, ground)
+        with enter() as full:
+            seconds = _lay_in(console, full, rows)
+            console.print(f"{rows:,} finished, due later and ready each, laid in {seconds:.0f} s")
+            costs = _measure(console, full, enter)
+            console.print(_table(contestant.store, costs, rows))
+            console.print(full.ask("explain"), markup=False, highlight=False)
+            verdicts += _judge(contestant.store, costs)
+    print_verdicts(console, verdicts)
+
+
+Costs = dict[tuple[str, int], list[float]]
+"""µs a job, run by run, by whether the table was empty or full and by batch."""
+
+
+@contextmanager
+def _enter(contestant: Contestant, environments: Environments, ground: Ground) -> Iterator[Entry]:
+    """The contestant at a place that is made ready, and removed afterwards."""
+    is_sqlite = contestant.store is StoreKind.SQLITE
+    place: Place = ground.new_sqlite() if is_sqlite else ground.new_postgres()
+    with closing(place), entry_folder() as folder:
+        entry = Entry(replace(contestant, program="on_flatness"), place, environments, folder)
+        entry.tell("prepare")
+        yield entry
+
+
+def _lay_in(console: Console, full: Entry, rows: int) -> float:
+    with console.status(f"laying {3 * rows:,} rows into {full.contestant.store}"):
+        seconds = full.tell("lay", rows, patience=LAYING_PATIENCE)
+        full.place.settle()
+    return seconds
+
+
+def _measure(
+    console: Console, full: Entry, enter: Callable[[], AbstractContextManager[Entry]]
+) -> Costs:
+    """Every measurement beside an empty table has a new one."""
+    costs: Costs = {(name, batch): [] for name in ("empty", "full") for batch in BATCHES}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+        what = f"lease and settle on {full.contestant.store}"
+        bar = progress.add_task(what, total=REPEATS * len(costs))
+        full.tell("cycle", WARM_UP_COUNT, BATCHES[0])
+        for _ in range(REPEATS):
+            for (name, batch), found in costs.items():
+                with nullcontext(full) if name == "full" else enter() as entry:
+                    found.append(_measure_once(entry, batch))
+                progress.advance(bar)
+    return costs
+
+
+def _measure_once(entry: Entry, batch: int) -> float:
+    """µs a job; what is taken from the table was added to it before."""
+    entry.tell("bulk", CYCLE_COUNT)
+    entry.place.settle()
+    return entry.tell("cycle", CYCLE_COUNT, batch) / CYCLE_COUNT * 1e6
+
+
+def _table(store: StoreKind, costs: Costs, rows: int) -> Table:
+    title = f"{TITLES[store]}: lease and settle, µs a job, median of {REPEATS}"
+    table = Table("batch", "empty table", f"beside 3 x {rows:,} rows", title=title)
+    for batch in BATCHES:
+        cells = [statistics.median(costs[name, batch]) for name in ("empty", "full")]
+        table.add_row(str(batch), *(f"{cell:.1f}" for cell in cells))
+    return table
+
+
+def _judge(store: StoreKind, costs: Costs) -> list[Verdict]:
+    return [
+        Verdict(
+            f"{TITLES[store]} lease and settle, full against empty, batch {batch}",
+            GOAL,
+            statistics.median(costs["full", batch]) / statistics.median(costs["empty", batch]),
+            is_least=False,
+        )
+        for batch in BATCHES
+    ]

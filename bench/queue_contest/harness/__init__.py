@@ -1,0 +1,1 @@
+"""Environments, databases and processes: what a contest needs before anything is measured."""

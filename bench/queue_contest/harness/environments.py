@@ -1,0 +1,127 @@
+"""Where the contestants live: an environment each in a cache folder, made on first use."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+PEERS = Path(__file__).resolve().parents[1] / "peers"
+NODE_PACKAGE = "graphile-worker"
+REQUIREMENTS = {
+    "rota": ["--editable", f"{ROOT}[postgres]", "uvloop"],
+    "pgqueuer": ["pgqueuer[asyncpg]", "asyncpg", "uvloop"],
+    "huey": ["huey"],
+}
+SHOWN_PACKAGES = {
+    "rota": ["rota", "asyncpg", "apsw", "msgspec", "uvloop"],
+    "pgqueuer": ["pgqueuer", "asyncpg", "uvloop"],
+    "huey": ["huey"],
+}
+
+
+class MissingError(Exception):
+    """A contestant's environment cannot be made on this machine; its rows are left out."""
+
+
+class Environments:
+    """Virtual environments of one interpreter, and one folder of Node packages."""
+
+    def __init__(self, cache: Path, python: str) -> None:
+        self._python = python
+        self._cache = cache / _ask(python, "import sys; print(sys.implementation.cache_tag)")
+        self._cache.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def modules(self) -> Path:
+        """The folder from which Node finds its packages."""
+        return self._cache / "node"
+
+    def make(self, name: str) -> None:
+        """Install what is missing; MissingError when that fails."""
+        if name == "node":
+            self._make_node()
+        else:
+            self._make_python(name)
+
+    def command(self, environment: str, program: str) -> list[str]:
+        """What runs a program of ``peers``."""
+        if environment == "node":
+            return ["node", str(PEERS / program)]
+        module = f"bench.queue_contest.peers.{program}"
+        return [str(self._interpreter(environment)), "-m", module]
+
+    def versions(self, name: str) -> str:
+        """Of the interpreter and the packages that matter."""
+        if name == "node":
+            told = json.loads(
+                (self.modules / f"node_modules/{NODE_PACKAGE}/package.json").read_text()
+            )
+            return f"{NODE_PACKAGE} {told['version']}, Node {_output(['node', '--version'])}"
+        script = (
+            "import sys; from importlib.metadata import version\n"
+            "print(', '.join(f'{name} {version(name)}' for name in sys.argv[1:]))"
+        )
+        return _ask(str(self._interpreter(name)), script, *SHOWN_PACKAGES[name])
+
+    def describe_python(self) -> str:
+        """The interpreter of all Python contestants; how it was built decides much."""
+        script = (
+            "import platform, timeit\n"
+            "loop = min(timeit.repeat('for n in range(500000): t += n * n', 't = 0', number=1))\n"
+            "print(platform.python_implementation(), platform.python_version()"
+            " + f', a plain loop of 500,000 takes {loop * 1e3:.0f} ms')"
+        )
+        return _ask(self._python, script)
+
+    def _interpreter(self, name: str) -> Path:
+        return self._cache / name / ("Scripts" if os.name == "nt" else "bin") / "python"
+
+    def _make_python(self, name: str) -> None:
+        stamp, wanted = self._cache / name / "installed", "\n".join(REQUIREMENTS[name])
+        if stamp.exists() and stamp.read_text() == wanted:
+            return
+        _run([self._python, "-m", "venv", "--clear", str(self._cache / name)], name)
+        pip = [str(self._interpreter(name)), "-m", "pip", "install", "--quiet"]
+        _run([*pip, *REQUIREMENTS[name]], name)
+        stamp.write_text(wanted)
+
+    def _make_node(self) -> None:
+        for program in ("node", "npm"):
+            if shutil.which(program) is None:
+                raise MissingError(f"{program} is not installed")
+        if (self.modules / "node_modules" / NODE_PACKAGE).exists():
+            return
+        self.modules.mkdir(exist_ok=True)
+        (self.modules / "package.json").write_text('{"private": true}')
+        install = ["npm", "install", "--silent", "--no-audit", "--no-fund", NODE_PACKAGE]
+        _run(install, NODE_PACKAGE, folder=self.modules)
+
+
+def default_cache() -> Path:
+    """Where environments are kept between runs; never in the project's tree."""
+    given = os.environ.get("XDG_CACHE_HOME")
+    return (Path(given) if given else Path.home() / ".cache") / "rota-bench"
+
+
+def _run(command: list[str], name: str, folder: Path | None = None) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it said nothing"]
+        raise MissingError(f"{name} cannot be installed: {last[0]}")
+
+
+def _ask(python: str, script: str, *arguments: str) -> str:
+    return _output([python, "-c", script, *arguments])
+
+
+def _output(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def default_python() -> str:
+    """The interpreter the harness runs on."""
+    return sys.executable

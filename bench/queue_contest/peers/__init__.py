@@ -1,0 +1,1 @@
+"""One program for each contestant, all with the same verbs, each in an environment of its own."""

@@ -1,0 +1,103 @@
+"""The order of a run: repeat by repeat and measure by measure, the contestants take turns."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from bench.queue_contest import pgbench
+from bench.queue_contest.contestants import PGBENCH, Contestant, Measure, StoreKind
+from bench.queue_contest.harness.environments import Environments
+from bench.queue_contest.harness.machine import time_loop
+from bench.queue_contest.harness.places import Ground, PostgresPlace
+from bench.queue_contest.harness.programs import ContestantError, Entry, entry_folder
+from bench.queue_contest.measures import Figures, Sizes, take
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+@dataclass
+class Results:
+    """What was measured, run by run."""
+
+    figures: dict[tuple[str, Measure], list[Figures]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    failures: list[str] = field(default_factory=list)
+    loops: list[float] = field(default_factory=list)
+
+    def median(self, contestant: str, measure: Measure, name: str) -> float | None:
+        """Of all runs; None when there was none."""
+        runs = self.figures.get((contestant, measure))
+        return statistics.median(run[name] for run in runs) if runs else None
+
+    def spread(self, contestant: str, measure: Measure, name: str) -> tuple[float, float] | None:
+        """The lowest and the highest of all runs."""
+        runs = self.figures.get((contestant, measure))
+        values = [run[name] for run in runs] if runs else []
+        return (min(values), max(values)) if values else None
+
+
+class Race:
+    """Runs what is planned and shows how far it is."""
+
+    def __init__(self, ground: Ground, environments: Environments, sizes: Sizes) -> None:
+        self._ground = ground
+        self._environments = environments
+        self._sizes = sizes
+        self.results = Results()
+
+    def run(
+        self, contestants: list[Contestant], measures: Iterable[Measure], console: Console
+    ) -> Results:
+        """Everybody's measurements; who fails is named and goes on with the next."""
+        heats = self._plan(contestants, list(measures))
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+            bar = progress.add_task("starting", total=len(heats))
+            for contestant, measure in heats:
+                progress.update(bar, description=f"{measure}: {contestant.key}".ljust(48))
+                self.results.loops.append(time_loop())
+                self._run_heat(contestant, measure, console)
+                progress.advance(bar)
+        return self.results
+
+    def _plan(
+        self, contestants: list[Contestant], measures: list[Measure]
+    ) -> list[tuple[Contestant, Measure]]:
+        """Idling and latency are steady or long, so they are repeated less often."""
+        return [
+            (contestant, measure)
+            for repeat in range(self._sizes.repeats)
+            for measure in measures
+            if repeat < _repeats_of(measure, self._sizes.repeats)
+            for contestant in contestants
+            if measure in contestant.measures
+        ]
+
+    def _run_heat(self, contestant: Contestant, measure: Measure, console: Console) -> None:
+        try:
+            figures = self._measure(contestant, measure)
+        except ContestantError as error:
+            self.results.failures.append(f"{contestant.key}, {measure}: {error}")
+            console.print(f"[red]{contestant.key}, {measure} failed:[/red] {error}", markup=True)
+        else:
+            self.results.figures[contestant.key, measure].append(figures)
+
+    def _measure(self, contestant: Contestant, measure: Measure) -> Figures:
+        is_sqlite = contestant.store is StoreKind.SQLITE
+        place = self._ground.new_sqlite() if is_sqlite else self._ground.new_postgres()
+        try:
+            with entry_folder() as folder:
+                entry = Entry(contestant, place, self._environments, folder)
+                if contestant.name == PGBENCH and isinstance(place, PostgresPlace):
+                    return pgbench.measure(entry, place, self._ground, measure, self._sizes)
+                return take(measure, entry, self._sizes)
+        finally:
+            place.close()
+
+
+def _repeats_of(measure: Measure, repeats: int) -> int:
+    if measure is Measure.IDLE:
+        return 1
+    return min(repeats, 3) if measure is Measure.LATENCY else repeats

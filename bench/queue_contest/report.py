@@ -1,0 +1,120 @@
+"""What is printed: the settings before, the figures and the verdicts after."""
+
+from bench.queue_contest.contestants import Contestant, Measure, StoreKind
+from bench.queue_contest.harness.environments import Environments
+from bench.queue_contest.harness.machine import describe_machine
+from bench.queue_contest.harness.places import Ground
+from bench.queue_contest.measures import Sizes
+from bench.queue_contest.peers.contestant import PAYLOAD_SIZE
+from bench.queue_contest.race import Results
+from bench.queue_contest.targets import Verdict
+from rich.console import Console
+from rich.table import Table
+
+TITLES = {StoreKind.POSTGRES: "PostgreSQL", StoreKind.SQLITE: "SQLite"}
+
+
+def print_machine(
+    console: Console, contestants: list[Contestant], environments: Environments, ground: Ground
+) -> None:
+    """Machine, interpreter, server and versions."""
+    console.print(f"machine: {describe_machine()}")
+    console.print(f"Python of all contestants: {environments.describe_python()}")
+    for name in sorted({contestant.environment for contestant in contestants}):
+        console.print(f"versions: {environments.versions(name)}")
+    if any(contestant.store is StoreKind.POSTGRES for contestant in contestants):
+        console.print(f"PostgreSQL: {ground.describe_server()}")
+
+
+def print_settings(
+    console: Console,
+    contestants: list[Contestant],
+    environments: Environments,
+    ground: Ground,
+    sizes: Sizes,
+) -> None:
+    """Everything that decides how fast this run can be."""
+    print_machine(console, contestants, environments, ground)
+    for contestant in contestants:
+        console.print(f"  {contestant.key}: {contestant.words}")
+    console.print(
+        f"no-op jobs with {PAYLOAD_SIZE} bytes of payload; drain of {sizes.drain_count:,} laid in"
+        f" before, from the starting gun to no unfinished job in the store; latency at"
+        f" {sizes.feed_rate} jobs/s; contestants take turns, medians of {sizes.repeats}"
+    )
+
+
+def print_figures(console: Console, contestants: list[Contestant], results: Results) -> None:
+    """A table for each store."""
+    for store, title in TITLES.items():
+        rows = [contestant for contestant in contestants if contestant.store is store]
+        if rows:
+            console.print(_figures_table(title, rows, results))
+    loops = results.loops
+    if loops:
+        console.print(
+            f"a fixed loop took {min(loops):.0f} to {max(loops):.0f} ms between measurements:"
+            " the further apart, the busier the machine was with other things"
+        )
+    for failure in results.failures:
+        console.print(f"[red]left out:[/red] {failure.splitlines()[0]}")
+
+
+def _figures_table(title: str, rows: list[Contestant], results: Results) -> Table:
+    table = Table(title=title)
+    table.add_column("contestant", no_wrap=True)
+    heads = ("enqueue/s", "bulk/s", "drain/s", "by two/s", "p50 ms", "p99 ms")
+    for head in (*heads, "CPU µs a job", "idle CPU %", "commits/s"):
+        table.add_column(head, justify="right")
+    for contestant in rows:
+        name = f"({contestant.name})" if contestant.is_limit else contestant.name
+        table.add_row(name, *_cells(contestant.key, results))
+    return table
+
+
+def _cells(key: str, results: Results) -> list[str]:
+    rates = (Measure.ENQUEUE, Measure.BULK, Measure.DRAIN, Measure.DRAIN_TWO)
+    return [
+        *(_rate(results, key, measure) for measure in rates),
+        _figure(results, key, Measure.LATENCY, "p50_ms", ".1f"),
+        _figure(results, key, Measure.LATENCY, "p99_ms", ".1f"),
+        _pair(results, key, Measure.DRAIN, "us", ".0f"),
+        _pair(results, key, Measure.IDLE, "percent", ".2f"),
+        _figure(results, key, Measure.IDLE, "commits", ".1f"),
+    ]
+
+
+def _rate(results: Results, key: str, measure: Measure) -> str:
+    """The median, and how far the runs were apart."""
+    rate, spread = (
+        results.median(key, measure, "rate"),
+        results.spread(key, measure, "rate"),
+    )
+    if rate is None or spread is None:
+        return "-"
+    if len(results.figures[key, measure]) == 1:
+        return f"{rate:,.0f}"
+    return f"{rate:,.0f}\n[dim]{spread[0]:,.0f}-{spread[1]:,.0f}[/dim]"
+
+
+def _figure(results: Results, key: str, measure: Measure, name: str, form: str) -> str:
+    value = results.median(key, measure, name)
+    return "-" if value is None else format(value, form)
+
+
+def _pair(results: Results, key: str, measure: Measure, unit: str, form: str) -> str:
+    """Of the worker, and of the server where there is one."""
+    worker = _figure(results, key, measure, f"worker_{unit}", form)
+    server = _figure(results, key, measure, f"server_{unit}", form)
+    return worker if server in ("-", format(0.0, form)) else f"{worker} + {server}"
+
+
+def print_verdicts(console: Console, verdicts: list[Verdict]) -> None:
+    """Ratios of this run beside what was set as a goal."""
+    table = Table("goal", "wanted", "measured", "", title="Goals")
+    for verdict in verdicts:
+        sign = "at least" if verdict.is_least else "at most"
+        word = "[green]reached[/green]" if verdict.is_reached else "[red]missed[/red]"
+        table.add_row(verdict.words, f"{sign} {verdict.goal:g}", f"{verdict.ratio:.2f}", word)
+    if verdicts:
+        console.print(table)

@@ -1,0 +1,85 @@
+"""What was set as a goal for this contest, and whether this run has reached it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from bench.queue_contest.contestants import (
+    APSW,
+    GRAPHILE,
+    GRAPHILE_DEFAULTS,
+    HUEY_OFF,
+    PGBENCH,
+    PGQUEUER,
+    ROTA,
+    Measure,
+    StoreKind,
+)
+from bench.queue_contest.race import Results
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A ratio and the goal for it; ``is_least`` when it must not be lower, else not higher."""
+
+    words: str
+    goal: float
+    ratio: float
+    is_least: bool = True
+
+    @property
+    def is_reached(self) -> bool:
+        return self.ratio >= self.goal if self.is_least else self.ratio <= self.goal
+
+
+def judge(results: Results) -> list[Verdict]:
+    """Every goal for which both sides were measured."""
+    return [*_on_postgres(results), *_latency(results), *_on_sqlite(results)]
+
+
+def _on_postgres(results: Results) -> Iterator[Verdict]:
+    drain = _rates(results, Measure.DRAIN, StoreKind.POSTGRES)
+    two = _rates(results, Measure.DRAIN_TWO, StoreKind.POSTGRES)
+    single = _rates(results, Measure.ENQUEUE, StoreKind.POSTGRES)
+    bulk = _rates(results, Measure.BULK, StoreKind.POSTGRES)
+    yield from _compare("PostgreSQL drain against PgQueuer", 1.5, drain(ROTA), drain(PGQUEUER))
+    yield from _compare("PostgreSQL drain against Graphile", 1.0, drain(ROTA), drain(GRAPHILE))
+    yield from _compare("PostgreSQL drain against pgbench", 0.6, drain(ROTA), drain(PGBENCH))
+    yield from _compare("PostgreSQL drain, two against one", 1.0, two(ROTA), drain(ROTA))
+    yield from _compare(
+        "PostgreSQL enqueue one by one against PgQueuer", 1.0, single(ROTA), single(PGQUEUER)
+    )
+    peers = [rate for rate in (bulk(PGQUEUER), bulk(GRAPHILE)) if rate is not None]
+    yield from _compare(
+        "PostgreSQL bulk against the best peer", 1.2, bulk(ROTA), max(peers, default=None)
+    )
+
+
+def _latency(results: Results) -> Iterator[Verdict]:
+    for name in ("p50_ms", "p99_ms"):
+        waited = [
+            results.median(f"{peer} on {StoreKind.POSTGRES}", Measure.LATENCY, name)
+            for peer in (ROTA, PGQUEUER, GRAPHILE, GRAPHILE_DEFAULTS)
+        ]
+        peers = [each for each in waited[1:] if each is not None]
+        words = f"PostgreSQL latency {name[:3]} against the best peer"
+        for verdict in _compare(words, 1.0, waited[0], min(peers, default=None)):
+            yield Verdict(verdict.words, verdict.goal, verdict.ratio, is_least=False)
+
+
+def _on_sqlite(results: Results) -> Iterator[Verdict]:
+    drain = _rates(results, Measure.DRAIN, StoreKind.SQLITE)
+    yield from _compare(
+        "SQLite drain, durable, against Huey that is not", 1.5, drain(ROTA), drain(HUEY_OFF)
+    )
+    yield from _compare("SQLite drain against the raw statements", 0.6, drain(ROTA), drain(APSW))
+
+
+def _rates(results: Results, measure: Measure, store: StoreKind) -> Callable[[str], float | None]:
+    return lambda name: results.median(f"{name} on {store}", measure, "rate")
+
+
+def _compare(
+    words: str, goal: float, ours: float | None, theirs: float | None
+) -> Iterator[Verdict]:
+    if ours is not None and theirs:
+        yield Verdict(words, goal, ours / theirs)
