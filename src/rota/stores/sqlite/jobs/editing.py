@@ -18,6 +18,7 @@ from rota.stores.sqlite.jobs.rows import (
     encode_body,
     encode_deferral,
     encode_ids,
+    end_of,
     place_of,
     to_micros,
 )
@@ -38,12 +39,13 @@ def amend(connection: apsw.Connection, asked: Amendment) -> Job:
     kept = _existing(connection, asked.tenant, asked.job_id)
     amended = _decide(connection, kept, asked)
     _refuse_twin(connection, amended)
+    updated_at = to_micros(amended.updated_at)
     connection.execute(
         QUERIES.amend,
         (
             *(amended.queue, amended.kind, amended.priority, amended.status),
             *(to_micros(amended.due_at), place_of(amended, asked.now)),
-            *(to_micros(amended.updated_at), encode_deferral(amended.deferral)),
+            *(updated_at, end_of(amended, updated_at), encode_deferral(amended.deferral)),
             *(encode_body(amended), amended.id),
         ),
     )

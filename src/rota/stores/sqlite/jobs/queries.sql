@@ -8,13 +8,13 @@
 -- All columns, in the order of the table; a job that exists by id or identity is left as it is.
 INSERT INTO jobs (
     id, tenant, queue, kind, priority, status, due_at, is_due, created_at, updated_at,
-    attempt_count, loss_count, last_error, ending,
+    ended_at, attempt_count, loss_count, last_error, ending,
     lease_token, lease_worker, lease_taken_at, lease_until,
     last_token, deferral, idempotency_key, occurrence, body
 )
 VALUES (
     ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
-    ?21, ?22, ?23
+    ?21, ?22, ?23, ?24
 )
 ON CONFLICT DO NOTHING;
 
@@ -128,15 +128,15 @@ WHERE id = ?1;
 UPDATE jobs SET lease_until = max(lease_until, ?3) WHERE id = ?1 AND lease_token = ?2;
 
 -- name: move
--- ?1 to ?14 what a change writes, ?15 id, ?16 tenant, ?17 and ?18 the status and the token it
--- expects, ?19 whether others may depend on the job, ?20 the instant at which the lease must have
+-- ?1 to ?15 what a change writes, ?16 id, ?17 tenant, ?18 and ?19 the status and the token it
+-- expects, ?20 whether others may depend on the job, ?21 the instant at which the lease must have
 -- run out, or NULL.
 UPDATE jobs SET
     status = ?1, due_at = ?2, is_due = ?3, attempt_count = ?4, loss_count = ?5, last_error = ?6,
     ending = ?7, lease_token = ?8, lease_worker = ?9, lease_taken_at = ?10, lease_until = ?11,
-    last_token = ?12, deferral = ?13, updated_at = ?14
-WHERE id = ?15 AND tenant = ?16 AND status = ?17 AND last_token = ?18
-    AND is_awaited <= ?19 AND (?20 IS NULL OR lease_until < ?20);
+    last_token = ?12, deferral = ?13, updated_at = ?14, ended_at = ?15
+WHERE id = ?16 AND tenant = ?17 AND status = ?18 AND last_token = ?19
+    AND is_awaited <= ?20 AND (?21 IS NULL OR lease_until < ?21);
 
 -- name: add_attempt
 -- In the order of the fields of an Attempt.
@@ -172,7 +172,7 @@ WITH RECURSIVE below (id) AS (
     CROSS JOIN jobs AS waiting ON waiting.id = needed.child
     WHERE waiting.status = 'PENDING'
 )
-UPDATE jobs SET status = 'BLOCKED', updated_at = ?2
+UPDATE jobs SET status = 'BLOCKED', updated_at = ?2, ended_at = ?2
 WHERE id IN (SELECT id FROM below)
 RETURNING id;
 
@@ -198,11 +198,11 @@ FROM above
 CROSS JOIN job_dependencies AS needed ON needed.child = above.id;
 
 -- name: amend
--- ?1 to ?9 what an amendment may change, ?10 id
+-- ?1 to ?10 what an amendment may change, ?11 id
 UPDATE jobs SET
     queue = ?1, kind = ?2, priority = ?3, status = ?4, due_at = ?5, is_due = ?6, updated_at = ?7,
-    deferral = ?8, body = ?9
-WHERE id = ?10;
+    ended_at = ?8, deferral = ?9, body = ?10
+WHERE id = ?11;
 
 -- name: remove
 -- ?1 id
@@ -219,16 +219,16 @@ DELETE FROM job_dependencies WHERE child = ?1 RETURNING parent;
 -- name: find_ended
 -- ?1 the instant before which they ended, ?2 how many. The longest ago first; none that others
 -- depend on.
-SELECT updated_at, id FROM jobs
-WHERE status IN ('COMPLETED', 'FAILED', 'BLOCKED') AND updated_at < ?1
+SELECT ended_at, id FROM jobs
+WHERE ended_at IS NOT NULL AND ended_at < ?1
     AND NOT EXISTS (SELECT 1 FROM job_dependencies WHERE parent = jobs.id)
-ORDER BY updated_at, id
+ORDER BY ended_at, id
 LIMIT ?2;
 
 -- name: find_freed
 -- ?1 the instant before which it ended, ?2 id. The same for one job.
-SELECT updated_at, id FROM jobs
-WHERE id = ?2 AND status IN ('COMPLETED', 'FAILED', 'BLOCKED') AND updated_at < ?1
+SELECT ended_at, id FROM jobs
+WHERE id = ?2 AND ended_at < ?1
     AND NOT EXISTS (SELECT 1 FROM job_dependencies WHERE parent = jobs.id);
 
 -- name: read_expired

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any, TypeAlias, TypedDict
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 from msgspec.structs import fields as fields_of
 
 from rota.errors import DamagedJobError
@@ -95,6 +95,15 @@ def place_of(job: Job, now: datetime) -> int | None:
     return job.due_at <= now if job.status is JobStatus.READY else None
 
 
+def end_of(job: Job, updated_at: int) -> int | None:
+    """``ended_at``: when the job ended, if it has."""
+    status = job.status
+    has_ended = (
+        status is JobStatus.COMPLETED or status is JobStatus.FAILED or status is JobStatus.BLOCKED
+    )
+    return updated_at if has_ended else None
+
+
 def encode_lease(lease: Lease | None) -> tuple[int | str | None, ...]:
     """The four columns of a lease."""
     if lease is None:
@@ -113,12 +122,27 @@ def encode_job(job: Job, now: datetime) -> Row:
     created_at = due_at if job.created_at is job.due_at else to_micros(job.created_at)
     updated_at = created_at if job.updated_at is job.created_at else to_micros(job.updated_at)
     return (
-        *(job.id, job.tenant, job.queue, job.kind, job.priority, job.status),
-        *(due_at, place_of(job, now), created_at, updated_at),
-        *(job.attempt_count, job.loss_count, job.last_error, job.ending),
+        job.id,
+        job.tenant,
+        job.queue,
+        job.kind,
+        job.priority,
+        job.status,
+        due_at,
+        place_of(job, now),
+        created_at,
+        updated_at,
+        end_of(job, updated_at),
+        job.attempt_count,
+        job.loss_count,
+        job.last_error,
+        job.ending,
         *encode_lease(job.lease),
-        *(job.last_token, encode_deferral(job.deferral)),
-        *(job.idempotency_key, job.occurrence, encode_body(job)),
+        job.last_token,
+        encode_deferral(job.deferral),
+        job.idempotency_key,
+        job.occurrence,
+        encode_body(job),
     )
 
 
@@ -159,33 +183,33 @@ def decode_job(row: Row) -> Job:
 
 
 def decode_leased(row: Row, leased: Lease) -> Job:
-    """The job in a row of ``lease_lane``; ``leased`` is its lease but for the token.
-
-    Most jobs succeed at once: what only an attempt leaves behind is looked at last.
-    """
-    job_id, tenant, queue, kind, priority, due_at, created_at, last_token = row[:8]
+    """The job in a row of ``lease_lane``; ``leased`` is its lease but for the token."""
+    job_id, tenant, queue, kind, priority, due_at, created_at, token = row[:8]
     idempotency_key, occurrence, body = row[13:]
-    due = to_instant(due_at)
     try:
         rest = _decode_body(body)
-        if row[8:13] != _UNTRIED:
-            rest |= _decode_trials(*row[8:13])
-        return Job(
+        due = to_instant(due_at)
+        job = Job(
             id=job_id,
             tenant=tenant,
             queue=queue,
             kind=kind,
+            name=rest.pop("name"),
+            payload=rest.pop("payload") if "payload" in rest else {},
             priority=priority,
             status=JobStatus.RUNNING,
             due_at=due,
             created_at=due if created_at == due_at else to_instant(created_at),
             updated_at=leased.taken_at,
-            lease=_under_token(leased, last_token),
-            last_token=last_token,
+            lease=_under_token(leased, token),
+            last_token=token,
             idempotency_key=idempotency_key,
             occurrence=occurrence,
-            **rest,
         )
+        # Most jobs are plain and succeed at once: what is rare is looked at last.
+        if row[8:13] != _UNTRIED:
+            rest |= _decode_trials(*row[8:13])
+        return replace(job, **rest) if rest else job
     except _DAMAGE as error:
         raise DamagedJobError(job_id, str(error)) from error
 

@@ -17,6 +17,7 @@ from rota.stores.sqlite.jobs.rows import (
     encode_attempt,
     encode_deferral,
     encode_lease,
+    end_of,
     place_of,
     to_micros,
 )
@@ -46,13 +47,18 @@ def apply_changes(connection: apsw.Connection, changes: Sequence[Change], now: d
     awaited or the change is stale, and it is looked at again before the next one is written.
     """
     settled = Settled([], [])
+    answers = settled.answers
     moment = _Moment(connection, now, to_micros(now))
 
     def note_each() -> Iterator[Row]:
         for change in changes:
             yield moment.encode(change, is_awaited=False)
-            is_written = connection.changes() == 1
-            settled.answers.append(moment.follow_up(change, settled.ready, is_written=is_written))
+            if connection.changes() == 0:
+                answers.append(moment.try_awaited(change, settled.ready))
+            elif _is_alone(change):
+                answers.append(Applied(change.job))
+            else:
+                answers.append(moment.follow_up(change, settled.ready, is_awaited=False))
 
     connection.executemany(QUERIES.move, note_each())
     return settled
@@ -68,35 +74,48 @@ class _Moment(NamedTuple):
     def encode(self, change: Change, *, is_awaited: bool) -> Row:
         """The values of ``move``."""
         job = change.job
-        updated_at = job.updated_at
+        is_now = job.updated_at is self.now
+        updated_at = self.now_micros if is_now else to_micros(job.updated_at)
         is_loss = change.attempt is not None and change.attempt.outcome == "lost"
         return (
-            *(job.status, to_micros(job.due_at), place_of(job, self.now)),
-            *(job.attempt_count, job.loss_count, job.last_error, job.ending),
+            job.status,
+            to_micros(job.due_at),
+            place_of(job, self.now),
+            job.attempt_count,
+            job.loss_count,
+            job.last_error,
+            job.ending,
             *encode_lease(job.lease),
-            *(job.last_token, encode_deferral(job.deferral)),
-            self.now_micros if updated_at is self.now else to_micros(updated_at),
-            *(job.id, job.tenant, change.path[0], change.expected_token),
-            *(is_awaited, self.now_micros if is_loss else None),
+            job.last_token,
+            encode_deferral(job.deferral),
+            updated_at,
+            end_of(job, updated_at),
+            job.id,
+            job.tenant,
+            change.path[0],
+            change.expected_token,
+            is_awaited,
+            self.now_micros if is_loss else None,
         )
 
-    def follow_up(self, change: Change, ready: list[Job], *, is_written: bool) -> Applied:
+    def try_awaited(self, change: Change, ready: list[Job]) -> Applied:
+        """Write a change that was not written as long as nobody was to depend on the job."""
+        self.connection.execute(QUERIES.move, self.encode(change, is_awaited=True))
+        if self.connection.changes() == 0:
+            return STALE
+        return self.follow_up(change, ready, is_awaited=True)
+
+    def follow_up(self, change: Change, ready: list[Job], *, is_awaited: bool) -> Applied:
         """What else goes with the change; ``ready`` grows by those who are READY now."""
-        if not is_written:
-            self.connection.execute(QUERIES.move, self.encode(change, is_awaited=True))
-            if not self.connection.changes():
-                return STALE
         job = change.job
         if job.status is JobStatus.READY:
             ready.append(job)
         if change.attempt is not None:
             self.connection.execute(QUERIES.add_attempt, encode_attempt(change.attempt))
-        if is_written and change.successor is None and not change.is_removed:
-            return Applied(job)
         successor = self._continue_series(change)
         if successor is not None:
             ready.append(successor)
-        fate = Fate() if is_written else settle_dependents(self.connection, job, self.now)
+        fate = settle_dependents(self.connection, job, self.now) if is_awaited else Fate()
         ready.extend(fate.ready)
         is_removed = change.is_removed and remove_job(self.connection, job.id)
         return Applied(job, successor, fate.released, fate.blocked, is_removed)
@@ -109,6 +128,16 @@ class _Moment(NamedTuple):
         if successor is None or not insert_successor(self.connection, successor, self.now):
             return None
         return successor
+
+
+def _is_alone(change: Change) -> bool:
+    """Whether nothing goes with the change."""
+    return (
+        change.job.status is JobStatus.COMPLETED
+        and change.successor is None
+        and change.attempt is None
+        and not change.is_removed
+    )
 
 
 def settle_dependents(connection: apsw.Connection, ended: Job, now: datetime) -> Fate:
