@@ -1,0 +1,134 @@
+"""Maintenance and quiet hours, from the rail's switch to the worker's handler, in virtual time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, time, timedelta
+
+import pytest
+
+from rota.gates import Closed, Gate, GateWatch, Open, Verdict
+from rota.jobs import Job
+from rota.rail import Rail
+from rota.stores.memory import MemoryStore
+from rota.testing import VirtualClock
+from rota.worker import Context, Worker, WorkerSettings
+
+EVENING = datetime(2026, 1, 5, 21, tzinfo=UTC)
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+SEVEN = datetime(2026, 1, 6, 7, tzinfo=UTC)
+
+
+class Stage:
+    """A rail for one tenant and a worker that notes when it was called."""
+
+    def __init__(self, *own: Gate) -> None:
+        self.clock = VirtualClock(EVENING)
+        self.store = MemoryStore()
+        self.rail = Rail(self.store, tenant="guild-7", clock=self.clock)
+        self.ran: list[tuple[str, datetime]] = []
+        settings = WorkerSettings(gate=GateWatch(self.store, more=own), poll_for=HOUR)
+        handlers = {"reminder.send": self._note, "cleanup": self._note}
+        self.worker = Worker(
+            self.store, handlers, clock=self.clock, notifies={"reminder.send"}, settings=settings
+        )
+
+    async def _note(self, context: Context) -> None:
+        self.ran.append((context.job.kind, self.clock.now()))
+
+    async def ask(self, kind: str, run_at: datetime) -> str:
+        return await self.rail.schedule_once(kind, {"event": 1}, run_at=run_at)
+
+    async def job(self, job_id: str) -> Job:
+        return (await self.store.get("guild-7", [job_id]))[job_id]
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        running = asyncio.create_task(self.worker.run())
+        try:
+            yield
+        finally:
+            self.worker.stop()
+            await self.clock.run(running)
+
+
+@pytest.mark.clause("T-3", "T-17", "T-18", "T-34")
+async def test_quiet_hours_hold_back_what_notifies_and_nothing_else() -> None:
+    stage = Stage()
+    await stage.rail.set_quiet_hours(start="22:00", end="07:00", tz="Europe/London")
+    reminder = await stage.ask("reminder.send", EVENING + 2 * HOUR)
+    await stage.ask("cleanup", EVENING + 2 * HOUR)
+    async with stage.working():
+        await stage.clock.advance_to(SEVEN - MINUTE)
+        assert stage.ran == [("cleanup", EVENING + 2 * HOUR)]
+        held = await stage.job(reminder)
+        assert held.deferral is not None
+        assert (held.deferral.until, held.deferral.reason) == (SEVEN, "quiet hours")
+        assert (held.deferral.count, held.attempt_count) == (1, 0)
+        await stage.clock.advance_to(SEVEN + MINUTE)
+    assert stage.ran[1:] == [("reminder.send", SEVEN)]
+
+
+@pytest.mark.clause("T-3", "T-17")
+async def test_maintenance_that_is_switched_on_and_off_is_noticed_by_a_running_worker() -> None:
+    stage = Stage()
+    async with stage.working():
+        await stage.ask("cleanup", EVENING)
+        await stage.clock.advance(10 * MINUTE)
+        await stage.rail.set_maintenance(True, reason="upgrade")
+        await stage.ask("cleanup", EVENING + 15 * MINUTE)
+        await stage.clock.advance(16 * MINUTE)
+        assert [at for _, at in stage.ran] == [EVENING]
+        await stage.rail.set_maintenance(False)
+        await stage.clock.advance(5 * MINUTE)
+    assert [at for _, at in stage.ran] == [EVENING, EVENING + 30 * MINUTE]
+
+
+@pytest.mark.clause("T-17", "T-18")
+async def test_a_job_goes_to_the_first_instant_that_passes_both_gates() -> None:
+    stage = Stage()
+    await stage.rail.set_quiet_hours(start="22:00", end="07:00", tz="UTC")
+    await stage.rail.set_maintenance(True, until=SEVEN + HOUR, reason="upgrade")
+    reminder = await stage.ask("reminder.send", EVENING + 2 * HOUR)
+    async with stage.working():
+        await stage.clock.advance_to(SEVEN + 2 * HOUR)
+    assert stage.ran == [("reminder.send", SEVEN + HOUR)]
+    ended = await stage.job(reminder)
+    assert ended.deferral is not None
+    assert ended.deferral.count == 1
+    assert ended.attempt_count == 0
+
+
+@pytest.mark.clause("T-3")
+async def test_a_gate_of_ones_own_is_asked_like_the_others() -> None:
+    class OfficeHours:
+        """Closed to clean-ups until noon."""
+
+        def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:  # noqa: ARG002 - given by Gate
+            if job.kind == "cleanup" and now.hour < 12:
+                return Closed(datetime.combine(now.date(), time(12), UTC), "before noon")
+            return Open()
+
+    stage = Stage(OfficeHours())
+    await stage.rail.set_quiet_hours(start="22:00", end="07:00", tz="UTC")
+    await stage.ask("cleanup", SEVEN)
+    await stage.ask("reminder.send", SEVEN)
+    async with stage.working():
+        await stage.clock.advance_to(SEVEN + 6 * HOUR)
+    assert stage.ran == [("reminder.send", SEVEN), ("cleanup", SEVEN + 5 * HOUR)]
+
+
+@pytest.mark.clause("T-18")
+async def test_a_burst_that_was_held_back_overnight_runs_once_each_over_five_minutes() -> None:
+    stage = Stage()
+    await stage.rail.set_quiet_hours(start="22:00", end="07:00", tz="UTC")
+    for _ in range(100):
+        await stage.ask("reminder.send", EVENING + 3 * HOUR)
+    async with stage.working():
+        await stage.clock.advance_to(SEVEN - MINUTE)
+        assert stage.ran == []
+        await stage.clock.advance_to(SEVEN + 6 * MINUTE)
+    starts = [at for _, at in stage.ran]
+    assert len(starts) == 100
+    assert starts.count(SEVEN) == 10
+    assert SEVEN + 4 * MINUTE < max(starts) < SEVEN + 5 * MINUTE
