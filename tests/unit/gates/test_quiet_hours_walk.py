@@ -38,19 +38,25 @@ SINCE, UNTIL = datetime(2011, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC
 
 def is_quiet(hours: QuietHours, instant: datetime) -> bool:
     """Written apart from the code under test, from the same sentence."""
-    shown = instant.astimezone(hours.zone)
-    today, now = shown.date(), shown.time()
+    shown = instant.astimezone(hours.zone).replace(tzinfo=None)
+    today = shown.date()
     if today in hours.holidays or today.weekday() in hours.rest_days:
         return True
-    for window in (QuietWindow(hours.start, hours.end, hours.weekdays), *hours.more):
-        for begun in (today - DAY, today):
-            if begun.weekday() in window.weekdays and window.start != window.end:
-                lasts_over = window.end < window.start
-                from_, to = datetime.combine(begun, window.start), window.end
-                until = datetime.combine(begun + DAY if lasts_over else begun, to)
-                if from_ <= datetime.combine(today, now) < until:
-                    return True
-    return False
+    windows = (QuietWindow(hours.start, hours.end, hours.weekdays), *hours.more)
+    return any(
+        from_ <= shown < until
+        for window in windows
+        for from_, until in (stretch(window, today - DAY), stretch(window, today))
+    )
+
+
+def stretch(window: QuietWindow, begun: date) -> tuple[datetime, datetime]:
+    """The wall times of a window that begins on that day; none where it does not."""
+    from_ = datetime.combine(begun, window.start)
+    if begun.weekday() not in window.weekdays:
+        return from_, from_
+    until = datetime.combine(begun, window.end)
+    return from_, until if until >= from_ else until + DAY
 
 
 def reopening(hours: QuietHours, now: datetime) -> datetime | None:
