@@ -27,6 +27,7 @@ class Queries:
     update: str
     remove: str
     is_taken: str
+    has_table: str
     rescue_forwards: str
     rescue_backwards: str
     restore: str

@@ -97,6 +97,10 @@ WHERE collection = ?1 AND key = ?2 AND version = ?3 AND ?4 IS NULL;
 SELECT 1 FROM documents
 WHERE collection = ?1 AND key = ?2 AND ?3 IS NULL AND ?4 IS NULL;
 
+-- name: has_table
+-- ?1 name
+SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1;
+
 -- name: rescue_forwards
 -- All documents of a damaged file from its first, until one cannot be read.
 SELECT collection, key, version, body FROM documents ORDER BY collection, key;

@@ -12,22 +12,31 @@ import apsw
 
 from rota.errors import RotaError, StoreUnavailableError
 from rota.stores.sqlite.connection import SqliteSettings, open_writer, transaction
+from rota.stores.sqlite.jobs.saved import JOB_TABLES, SavedTable
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.translation import translated
 
 
 class RescueReport(NamedTuple):
-    """How many documents were saved, and whether that is all there were."""
+    """How many documents and jobs were saved, and whether that is all there were."""
 
-    saved_count: int
+    document_count: int
+    job_count: int
     is_complete: bool
 
 
+_TABLES = (
+    SavedTable("documents", QUERIES.rescue_forwards, QUERIES.rescue_backwards, QUERIES.restore),
+    *JOB_TABLES,
+)
+
+
 def rescue(damaged: Path, rescued: Path) -> RescueReport:
-    """Copy the documents of ``damaged``, with their versions, into the new store ``rescued``.
+    """Copy the documents and jobs of ``damaged``, as they are, into the new store ``rescued``.
 
     They are read from both ends towards the damage, so what is lost lies between the first and the
-    last damaged page. Raises StoreDamagedError when not even the beginning can be read.
+    last damaged page. A job that waits for one that was lost waits on, until it is amended or
+    called off. Raises StoreDamagedError when not even the beginning can be read.
     """
     if rescued.exists():
         raise StoreUnavailableError(f"{rescued} exists already; name a file that does not")
@@ -40,20 +49,31 @@ def rescue(damaged: Path, rescued: Path) -> RescueReport:
             source.close()
 
 
+class _Copied(NamedTuple):
+    row_count: int
+    is_complete: bool
+
+
 def _copy(source: apsw.Connection, target: apsw.Connection) -> RescueReport:
-    before = target.total_changes()
-    is_complete = True
     with transaction(target):
-        for statement in (QUERIES.rescue_forwards, QUERIES.rescue_backwards):
-            rows = _Readable(source.execute(statement))
-            target.executemany(QUERIES.restore, rows)
-            if rows.is_complete:
-                break
-        else:
-            is_complete = False
-    saved_count = target.total_changes() - before
+        copied = {table.name: _copy_table(source, target, table) for table in _TABLES}
     target.close()
-    return RescueReport(saved_count, is_complete)
+    is_complete = all(each.is_complete for each in copied.values())
+    return RescueReport(copied["documents"].row_count, copied["jobs"].row_count, is_complete)
+
+
+def _copy_table(source: apsw.Connection, target: apsw.Connection, table: SavedTable) -> _Copied:
+    if source.execute(QUERIES.has_table, (table.name,)).fetchone() is None:
+        return _Copied(0, is_complete=True)  # the file is older than the table
+    before = target.total_changes()
+    is_complete = False
+    for statement in (table.forwards, table.backwards):
+        rows = _Readable(source.execute(statement))
+        target.executemany(table.restore, rows)
+        if rows.is_complete:
+            is_complete = True
+            break
+    return _Copied(target.total_changes() - before, is_complete)
 
 
 class _Readable:
@@ -83,7 +103,8 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     ending = "that is all there were" if report.is_complete else "others could not be read"
-    sys.stdout.write(f"Saved {report.saved_count} documents to {rescued}; {ending}.\n")
+    saved = f"{report.document_count} documents and {report.job_count} jobs"
+    sys.stdout.write(f"Saved {saved} to {rescued}; {ending}.\n")
     return 0 if report.is_complete else 3
 
 

@@ -46,7 +46,7 @@ async def read_all(path: Path) -> list[Document]:
 
 
 async def test_a_sound_file_is_copied_whole_with_its_versions(filled: Path, rescued: Path) -> None:
-    assert rescue(filled, rescued) == RescueReport(DOCUMENT_COUNT, is_complete=True)
+    assert rescue(filled, rescued) == RescueReport(DOCUMENT_COUNT, 0, is_complete=True)
     assert await read_all(rescued) == await read_all(filled)
 
 
@@ -55,9 +55,9 @@ async def test_what_lies_before_and_behind_the_damage_is_saved(filled: Path, res
     damage(filled)
     report = rescue(filled, rescued)
     assert not report.is_complete
-    assert DOCUMENT_COUNT - 100 < report.saved_count < DOCUMENT_COUNT
+    assert DOCUMENT_COUNT - 100 < report.document_count < DOCUMENT_COUNT
     saved = await read_all(rescued)
-    assert len(saved) == report.saved_count
+    assert len(saved) == report.document_count
     assert set(saved) <= set(before)
     assert (saved[0], saved[-1]) == (before[0], before[-1])
 
@@ -94,9 +94,8 @@ def test_the_program_says_what_it_saved(
     filled: Path, rescued: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([str(filled), str(rescued)]) == 0
-    assert (
-        capsys.readouterr().out == f"Saved 5000 documents to {rescued}; that is all there were.\n"
-    )
+    told = f"Saved 5000 documents and 0 jobs to {rescued}; that is all there were.\n"
+    assert capsys.readouterr().out == told
     assert main([str(filled), str(rescued)]) == 1
     assert "exists already" in capsys.readouterr().err
 

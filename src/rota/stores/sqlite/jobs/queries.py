@@ -50,6 +50,13 @@ class Queries:
     count: str
     count_all: str
     read_attempts: str
+    rescue_jobs: str
+    rescue_jobs_backwards: str
+    restore_job: str
+    rescue_dependencies: str
+    rescue_dependencies_backwards: str
+    rescue_attempts: str
+    rescue_attempts_backwards: str
 
 
 QUERIES = Queries(**load_statements("rota.stores.sqlite.jobs", "queries.sql"))

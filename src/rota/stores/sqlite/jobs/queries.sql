@@ -247,9 +247,10 @@ LIMIT ?4;
 SELECT due_at FROM jobs WHERE is_due = 0 ORDER BY due_at LIMIT 1;
 
 -- name: first_later_of_tenants
--- ?1 tenants. Walks past the jobs of others; whoever chooses tenants has few of them, or none.
+-- ?1 tenants. Walks past the jobs of others, in the index; the plus keeps it from reading all jobs
+-- of these tenants instead.
 SELECT due_at FROM jobs
-WHERE is_due = 0 AND tenant IN (SELECT value FROM json_each(?1))
+WHERE is_due = 0 AND +tenant IN (SELECT value FROM json_each(?1))
 ORDER BY due_at
 LIMIT 1;
 
@@ -269,16 +270,17 @@ LIMIT 1;
 SELECT min(due_at) FROM jobs WHERE is_due = 1 AND tenant = ?1 AND queue = ?2;
 
 -- name: find
--- ?1 tenant, ?2 queue, ?3 status, ?4 and ?5 lowest and highest priority, ?6 and ?7 created from
--- and before, ?8 and ?9 the last of the page before, ?10 how many. What is NULL does not matter.
+-- ?1 tenant, ?2 queue, ?3 status, ?4 and ?5 lowest and highest priority, ?6 and ?7 the first and
+-- the last instant they may be created at, ?8 and ?9 the last of the page before, ?10 how many.
+-- Queue and status do not matter when they are NULL. A page begins where the one before it ended:
+-- ?7 is not after ?8.
 SELECT
     id, tenant, queue, kind, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, last_error, ending,
     lease_token, lease_worker, lease_taken_at, lease_until,
     last_token, deferral, idempotency_key, occurrence, body
 FROM jobs
-WHERE tenant = ?1 AND created_at >= ?6 AND created_at < ?7
-    AND created_at <= ?8 AND (created_at < ?8 OR id > ?9)
+WHERE tenant = ?1 AND created_at BETWEEN ?6 AND ?7 AND (created_at < ?8 OR id > ?9)
     AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR status = ?3)
     AND priority BETWEEN ?4 AND ?5
 ORDER BY created_at DESC, id
@@ -287,7 +289,7 @@ LIMIT ?10;
 -- name: count
 -- The first seven of find.
 SELECT count(*) FROM jobs
-WHERE tenant = ?1 AND created_at >= ?6 AND created_at < ?7
+WHERE tenant = ?1 AND created_at BETWEEN ?6 AND ?7
     AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR status = ?3)
     AND priority BETWEEN ?4 AND ?5;
 
@@ -301,3 +303,53 @@ SELECT job_id, number, token, worker, started_at, ended_at, outcome, error
 FROM job_attempts
 WHERE job_id = ?2 AND EXISTS (SELECT 1 FROM jobs WHERE id = ?2 AND tenant = ?1)
 ORDER BY token;
+
+-- name: rescue_jobs
+-- All jobs of a damaged file from its first, until one cannot be read.
+SELECT
+    id, tenant, queue, kind, priority, status, due_at, is_due, created_at, updated_at, ended_at,
+    attempt_count, loss_count, last_error, ending,
+    lease_token, lease_worker, lease_taken_at, lease_until,
+    last_token, deferral, idempotency_key, occurrence, body, is_awaited, open_count, set_aside
+FROM jobs
+ORDER BY id;
+
+-- name: rescue_jobs_backwards
+-- The same from its last.
+SELECT
+    id, tenant, queue, kind, priority, status, due_at, is_due, created_at, updated_at, ended_at,
+    attempt_count, loss_count, last_error, ending,
+    lease_token, lease_worker, lease_taken_at, lease_until,
+    last_token, deferral, idempotency_key, occurrence, body, is_awaited, open_count, set_aside
+FROM jobs
+ORDER BY id DESC;
+
+-- name: restore_job
+-- One that was saved before is left as it is.
+INSERT INTO jobs (
+    id, tenant, queue, kind, priority, status, due_at, is_due, created_at, updated_at, ended_at,
+    attempt_count, loss_count, last_error, ending,
+    lease_token, lease_worker, lease_taken_at, lease_until,
+    last_token, deferral, idempotency_key, occurrence, body, is_awaited, open_count, set_aside
+)
+VALUES (
+    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
+    ?21, ?22, ?23, ?24, ?25, ?26, ?27
+)
+ON CONFLICT DO NOTHING;
+
+-- name: rescue_dependencies
+SELECT parent, child FROM job_dependencies ORDER BY parent, child;
+
+-- name: rescue_dependencies_backwards
+SELECT parent, child FROM job_dependencies ORDER BY parent DESC, child DESC;
+
+-- name: rescue_attempts
+SELECT job_id, number, token, worker, started_at, ended_at, outcome, error
+FROM job_attempts
+ORDER BY job_id, token;
+
+-- name: rescue_attempts_backwards
+SELECT job_id, number, token, worker, started_at, ended_at, outcome, error
+FROM job_attempts
+ORDER BY job_id DESC, token DESC;

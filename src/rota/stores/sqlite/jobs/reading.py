@@ -31,8 +31,9 @@ def get(connection: apsw.Connection, tenant: str, job_ids: Sequence[JobId]) -> d
 
 def find(connection: apsw.Connection, wanted: JobFilter, cursor: str | None, limit: int) -> Page:
     """A page of the jobs of the filter's tenant."""
+    first = _encode_filter(wanted)
     created_at, job_id = (_EVER, "") if cursor is None else _read_cursor(cursor)
-    values = (*_encode_filter(wanted), created_at, job_id, limit + 1)
+    values = (*first[:-1], min(first[-1], created_at), created_at, job_id, limit + 1)
     return cut_page(decode_all(connection.execute(QUERIES.find, values)), limit)
 
 
@@ -108,12 +109,13 @@ def _encode_filter(wanted: JobFilter) -> Row:
     lowest, highest = wanted.priority_min, wanted.priority_max
     after, before = wanted.created_after, wanted.created_before
     return (
-        *(wanted.tenant, wanted.queue, wanted.status),
-        *(-_EVER if lowest is None else lowest, _EVER if highest is None else highest),
-        *(
-            -_EVER if after is None else to_micros(after),
-            _EVER if before is None else to_micros(before),
-        ),
+        wanted.tenant,
+        wanted.queue,
+        wanted.status,
+        -_EVER if lowest is None else lowest,
+        _EVER if highest is None else highest,
+        -_EVER if after is None else to_micros(after),
+        _EVER if before is None else to_micros(before) - 1,
     )
 
 

@@ -49,7 +49,7 @@ CREATE INDEX jobs_in_line ON jobs (tenant, queue, priority DESC, created_at, id,
 WHERE is_due = 1;
 
 -- Who is due later, over all queues and for each.
-CREATE INDEX jobs_later ON jobs (due_at, id) WHERE is_due = 0;
+CREATE INDEX jobs_later ON jobs (due_at, id, tenant) WHERE is_due = 0;
 CREATE INDEX jobs_later_by_queue ON jobs (queue, due_at, tenant) WHERE is_due = 0;
 
 CREATE INDEX jobs_leased ON jobs (lease_until, id) WHERE lease_until IS NOT NULL;
