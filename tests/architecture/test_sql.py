@@ -38,7 +38,7 @@ def used(folder: Path) -> set[str]:
     package = ".".join(folder.relative_to(ROOT / "src").parts)
     paths = (ROOT / "src/rota/stores").rglob("*.py")
     texts = (path.read_text(encoding="utf-8") for path in paths)
-    users = (text for text in texts if f"from {package}.queries import QUERIES\n" in text)
+    users = (text for text in texts if f"from {package}.queries import QUERIES" in text)
     return {name for text in users for name in _USE.findall(text)}
 
 

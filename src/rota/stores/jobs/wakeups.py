@@ -3,10 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
+from typing import TypeAlias
 
 from rota.errors import StoreClosedError
 from rota.jobs import Job
 from rota.stores.jobs.requests import check_choice, is_chosen
+
+Place: TypeAlias = tuple[str, str]
+"""A queue and a tenant."""
 
 
 class Wakeups:
@@ -31,10 +35,19 @@ class Wakeups:
 
     def ring(self, jobs: Iterable[Job]) -> None:
         """These jobs have become READY, or are due at another time."""
-        places = {(job.queue, job.tenant) for job in jobs}
+        self.ring_at({(job.queue, job.tenant) for job in jobs})
+
+    def ring_at(self, places: Iterable[Place]) -> None:
+        """There may be something to lease in these places."""
+        named = list(places)
         for listener in self._listeners:
-            if any(listener.cares(queue, tenant) for queue, tenant in places):
+            if any(listener.cares(queue, tenant) for queue, tenant in named):
                 listener.wake()
+
+    def ring_everywhere(self) -> None:
+        """There may be something to lease, nobody knows where."""
+        for listener in self._listeners:
+            listener.wake()
 
     def close(self) -> None:
         """Nothing will ring any more; whoever waits is told."""

@@ -1,1 +1,1 @@
-"""Documents in a PostgreSQL database, shared by any number of processes on any number of hosts."""
+"""Documents and jobs in a PostgreSQL database, shared by any number of processes and hosts."""

@@ -12,12 +12,19 @@ from asyncpg import Connection, Record
 from asyncpg.pool import Pool
 
 from rota.clock.in_flight import in_flight
+from rota.errors import StoreError
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.schema import migrate
 from rota.stores.postgres.session import Session
 from rota.stores.postgres.translation import DRIVER_ERRORS, NOTHING_WRITTEN, translated
 
 Result = TypeVar("Result")
+
+TRY_COUNT = 5
+"""How often work is tried that the server gives up in favour of another."""
+
+GIVEN_UP = (asyncpg.TransactionRollbackError, asyncpg.UniqueViolationError)
+"""What the server says then; also when somebody was quicker to take a name."""
 
 
 class Database:
@@ -60,6 +67,19 @@ class Database:
         task.add_done_callback(self._under_way.discard)
         return await asyncio.shield(task)
 
+    async def run_repeatably(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
+        """As ``run``; work that the server gives up in favour of another is done again.
+
+        The work leaves nothing behind when it fails: it is a statement or a transaction.
+        """
+        for _ in range(TRY_COUNT - 1):
+            try:
+                return await self.run(work)
+            except StoreError as error:
+                if not isinstance(error.__cause__, GIVEN_UP):
+                    raise
+        return await self.run(work)
+
     async def close(self) -> None:
         """Complete what is under way, then let the connections go."""
         with in_flight():
@@ -95,7 +115,7 @@ async def _create_pool(settings: PostgresSettings) -> "Pool[Record]":
         max_size=settings.connection_count,
         reset=_leave_as_is,
         timeout=settings.connect_for.total_seconds(),
-        server_settings=_session_settings(settings),
+        server_settings=session_settings(settings),
     )
     return await pool
 
@@ -104,7 +124,7 @@ async def _leave_as_is(_: "Connection[Record]") -> None:
     """No call changes anything about its connection, so there is nothing to ask the server for."""
 
 
-def _session_settings(settings: PostgresSettings) -> dict[str, str]:
+def session_settings(settings: PostgresSettings) -> dict[str, str]:
     """How the server treats the connections. Whether commits are durable is left to its owner."""
     answer_ms = settings.answer_for // timedelta(milliseconds=1)
     return {
@@ -117,11 +137,13 @@ def _session_settings(settings: PostgresSettings) -> dict[str, str]:
         "tcp_keepalives_idle": "10",
         "tcp_keepalives_interval": "5",
         "tcp_keepalives_count": "3",
-        # Documents are always looked up one by one through the index, in the order they are named.
-        # A plan that reads the whole table would lock rows in another order, take longer the more
-        # documents there are, and be kept from the day when the table was empty.
+        # Rows are always looked up one by one through an index, in the order they are named or
+        # wanted. A plan that reads the whole table, or sorts what an index has in order, would lock
+        # rows in another order, take longer the more of them there are, and be kept from the day
+        # when the table was empty.
         "plan_cache_mode": "force_generic_plan",
         "enable_seqscan": "off",
+        "enable_bitmapscan": "off",
         "enable_hashjoin": "off",
         "enable_mergejoin": "off",
         "jit": "off",

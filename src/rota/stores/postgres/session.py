@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import asyncpg
-from asyncpg import Record
+from asyncpg import Connection, Record
 from asyncpg.pool import PoolConnectionProxy
 
 from rota.stores.postgres.address import PostgresSettings
@@ -21,8 +21,12 @@ class Session:
     that. Where the network has gone silent both would wait in vain.
     """
 
+    is_foreign = False
+
     def __init__(
-        self, connection: "PoolConnectionProxy[Record]", settings: PostgresSettings
+        self,
+        connection: "Connection[Record] | PoolConnectionProxy[Record]",
+        settings: PostgresSettings,
     ) -> None:
         self._connection = connection
         self._schema = settings.schema

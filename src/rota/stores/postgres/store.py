@@ -9,17 +9,18 @@ from rota.errors import StoreClosedError, StoreUnavailableError
 from rota.stores.naming import check_name, checked
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.database import Database
+from rota.stores.postgres.documents.writer import Writer
+from rota.stores.postgres.documents.writes import write_all
+from rota.stores.postgres.jobs.verbs import JobVerbs
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.session import Session
-from rota.stores.postgres.writer import Writer
-from rota.stores.postgres.writes import write_all
 from rota.stores.protocol import Document, DocumentWrite, Reach
 
 PAGE_LENGTH = 1000
 
 
-class PostgresStore:
-    """Remembers documents in a database, for every process that can reach it.
+class PostgresStore(JobVerbs):
+    """Remembers documents and jobs in a database, for every process that can reach it.
 
     A write that has been handed over is carried out even when its caller is cancelled while
     waiting for it. A store belongs to the process and the event loop that opened it.
@@ -27,9 +28,9 @@ class PostgresStore:
 
     reach = Reach.NETWORK
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, settings: PostgresSettings) -> None:
         """Put a store on what ``open`` has opened."""
-        self._database = database
+        super().__init__(database, settings)
         self._writer = Writer(database)
         self._process_id = os.getpid()
         self._closing: asyncio.Task[None] | None = None
@@ -37,7 +38,7 @@ class PostgresStore:
     @classmethod
     async def open(cls, settings: PostgresSettings) -> Self:
         """The store in a schema of a database; the schema is made if there is none."""
-        return cls(await Database.open(settings))
+        return cls(await Database.open(settings), settings)
 
     async def __aenter__(self) -> Self:
         return self
@@ -87,6 +88,7 @@ class PostgresStore:
             await asyncio.shield(self._closing)
 
     async def _release(self) -> None:
+        await self._notices.close()
         await self._writer.close()
         await self._database.close()
 

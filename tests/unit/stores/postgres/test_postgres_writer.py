@@ -8,10 +8,10 @@ import asyncpg
 import pytest
 
 from rota.errors import StaleVersionError, StoreError, StoreUnavailableError
-from rota.stores.postgres import writer as writer_module
+from rota.stores.postgres.documents import writer as writer_module
+from rota.stores.postgres.documents.writes import Versions, write_each
 from rota.stores.postgres.session import Session
 from rota.stores.postgres.store import PostgresStore
-from rota.stores.postgres.writes import Versions, write_each
 from rota.stores.protocol import DocumentWrite
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"

@@ -16,8 +16,8 @@ import asyncpg
 
 from rota.errors import StoreError
 from rota.stores.postgres.database import Database
+from rota.stores.postgres.documents.writes import MOST_AT_ONCE, Versions, write_each
 from rota.stores.postgres.translation import translate
-from rota.stores.postgres.writes import MOST_AT_ONCE, Versions, write_each
 from rota.stores.protocol import DocumentWrite
 
 LANE_COUNT = 4

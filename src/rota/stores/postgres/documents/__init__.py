@@ -1,0 +1,1 @@
+"""Documents in the database: writes, one call's or several callers' together."""

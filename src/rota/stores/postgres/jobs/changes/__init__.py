@@ -1,0 +1,1 @@
+"""What becomes of jobs that are kept: settled, amended, removed."""

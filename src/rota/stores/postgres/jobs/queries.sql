@@ -1,0 +1,561 @@
+-- Every statement about jobs that the PostgreSQL store runs.
+--
+-- The schema is written as rota; a store that was given another name puts it in its place. Lists
+-- come as arrays and are looked up one by one through an index, in the order they come in, which is
+-- that of the ids: programs that lock rows in one order do not wait for each other in a circle. A
+-- job is read in the columns and the order of rows.py.
+
+-- name: insert_jobs
+-- A job that exists already by id or identity fails the statement.
+-- $1 now, then the columns of rows.py
+INSERT INTO rota.jobs (
+    id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, body
+)
+SELECT
+    id, tenant, queue, priority, status, CASE WHEN status = 'READY' THEN due_at <= $1 END,
+    is_awaited, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, body
+FROM unnest(
+    $2::uuid[], $3::text[], $4::text[], $5::integer[], $6::text[], $7::boolean[],
+    $8::timestamptz[], $9::timestamptz[], $10::timestamptz[],
+    $11::integer[], $12::integer[], $13::bigint[], $14::text[], $15::text[], $16::text[],
+    $17::uuid[], $18::text[]
+) AS wanted (
+    id, tenant, queue, priority, status, is_awaited, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, body
+);
+
+-- name: insert_missing
+-- The ids of those that did not exist by id or identity, and are kept now. Whoever is about to
+-- write the same is waited for: if they roll back, this one is kept.
+-- $1 now, then the columns of rows.py
+INSERT INTO rota.jobs (
+    id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, body
+)
+SELECT
+    id, tenant, queue, priority, status, CASE WHEN status = 'READY' THEN due_at <= $1 END,
+    is_awaited, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, body
+FROM unnest(
+    $2::uuid[], $3::text[], $4::text[], $5::integer[], $6::text[], $7::boolean[],
+    $8::timestamptz[], $9::timestamptz[], $10::timestamptz[],
+    $11::integer[], $12::integer[], $13::bigint[], $14::text[], $15::text[], $16::text[],
+    $17::uuid[], $18::text[]
+) AS wanted (
+    id, tenant, queue, priority, status, is_awaited, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, body
+)
+ON CONFLICT DO NOTHING
+RETURNING id::text;
+
+-- name: read_jobs
+-- $1 ids
+SELECT
+    id::text, tenant, queue, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral,
+    lease_worker, lease_taken_at, lease_until, body, is_awaited
+FROM rota.jobs
+WHERE id = ANY ($1::uuid[])
+ORDER BY id;
+
+-- name: lock_jobs
+-- As read_jobs; nobody else changes them, or comes to depend on them, until the transaction ends.
+-- $1 ids
+SELECT
+    id::text, tenant, queue, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral,
+    lease_worker, lease_taken_at, lease_until, body, is_awaited
+FROM rota.jobs
+WHERE id = ANY ($1::uuid[])
+ORDER BY id
+FOR NO KEY UPDATE;
+
+-- name: find_twins
+-- $1 identities
+SELECT
+    id::text, tenant, queue, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral,
+    lease_worker, lease_taken_at, lease_until, body, is_awaited
+FROM rota.jobs
+WHERE identity = ANY ($1::uuid[])
+ORDER BY id;
+
+-- name: add_dependencies
+-- $1 parents, $2 children
+INSERT INTO rota.job_dependencies (parent, child)
+SELECT parent, child FROM unnest($1::uuid[], $2::uuid[]) AS wanted (parent, child)
+ON CONFLICT DO NOTHING;
+
+-- name: mark_awaited
+-- $1 ids of jobs that are locked
+UPDATE rota.jobs SET is_awaited = true WHERE id = ANY ($1::uuid[]) AND NOT is_awaited;
+
+-- name: unmark_awaited
+-- $1 ids of jobs that are locked; those on which somebody still depends stay as they are
+UPDATE rota.jobs AS job SET is_awaited = false
+WHERE id = ANY ($1::uuid[]) AND is_awaited
+    AND NOT EXISTS (SELECT FROM rota.job_dependencies WHERE parent = job.id);
+
+-- name: lease
+-- Leases jobs of the line: tenants take turns, beginning after $4, and each gets an equal part.
+-- One row for each job, in order; or, when $8 is true and there are jobs to promote first, nothing
+-- is leased and a single row has a NULL for its id.
+--
+-- Lanes are found by stepping through the index from one to the next, so that it does not matter
+-- how many jobs are in them. Of a tenant with one lane its first jobs are taken, past those that
+-- others are just taking. Where a tenant has several, it is looked up first, without a lock, how
+-- many of each come next; otherwise more would be locked than are taken, and kept from others. If
+-- others take them meanwhile a lane may give fewer, and has_more says to ask again.
+--
+-- $1 now, $2 queues, $3 tenants (NULL for all), $4 the tenant before the first, $5 how many,
+-- $6 until when, $7 for whom, $8 whether to look for jobs to promote
+WITH RECURSIVE late AS MATERIALIZED (
+    SELECT $8::boolean AND EXISTS (
+        SELECT FROM rota.jobs WHERE NOT is_due AND due_at <= $1::timestamptz
+    ) AS is_late
+), every_queue AS (
+    (SELECT queue FROM rota.jobs WHERE is_due ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT following.queue
+    FROM every_queue AS last
+    CROSS JOIN LATERAL (
+        SELECT queue FROM rota.jobs WHERE is_due AND queue > last.queue ORDER BY queue LIMIT 1
+    ) AS following
+), chosen_queue AS (
+    SELECT queue FROM every_queue WHERE $2::text[] IS NULL
+    UNION ALL
+    SELECT DISTINCT queue COLLATE "C" FROM unnest($2::text[]) AS wanted (queue)
+), lane AS (
+    (
+        SELECT place.queue, wave.number AS wave, head.tenant, 1 AS step
+        FROM late
+        CROSS JOIN chosen_queue AS place
+        CROSS JOIN (VALUES (0, $4::text COLLATE "C"), (1, '')) AS wave (number, lower_end)
+        CROSS JOIN LATERAL (
+            SELECT tenant FROM rota.jobs
+            WHERE is_due AND queue = place.queue AND tenant > wave.lower_end
+                AND (wave.number = 0 OR tenant <= $4) AND due_at <= $1
+            ORDER BY tenant LIMIT 1
+        ) AS head
+        WHERE NOT late.is_late AND $3::text[] IS NULL
+        UNION ALL
+        SELECT DISTINCT place.queue, (wanted.tenant <= $4)::integer, wanted.tenant, NULL::integer
+        FROM late
+        CROSS JOIN chosen_queue AS place
+        CROSS JOIN (SELECT name COLLATE "C" FROM unnest($3::text[]) AS given (name))
+            AS wanted (tenant)
+        WHERE NOT late.is_late AND EXISTS (
+            SELECT FROM rota.jobs
+            WHERE is_due AND queue = place.queue AND tenant = wanted.tenant AND due_at <= $1
+        )
+    )
+    UNION ALL
+    SELECT last.queue, last.wave, following.tenant, last.step + 1
+    FROM lane AS last
+    CROSS JOIN LATERAL (
+        SELECT tenant FROM rota.jobs
+        WHERE is_due AND queue = last.queue AND tenant > last.tenant
+            AND (last.wave = 0 OR tenant <= $4) AND due_at <= $1
+        ORDER BY tenant LIMIT 1
+    ) AS following
+    WHERE last.step < $5
+), turn AS MATERIALIZED (
+    SELECT
+        tenant, array_agg(queue) AS queues, count(*) AS lane_count,
+        row_number() OVER (ORDER BY min(wave), tenant) AS number
+    FROM lane
+    GROUP BY tenant
+    ORDER BY number
+    LIMIT $5
+), part AS MATERIALIZED (
+    SELECT greatest(1, $5::bigint / nullif(count(*), 0)) AS length FROM turn
+), quota AS (
+    SELECT turn.number, turn.tenant, turn.queues[1] AS queue, part.length, false AS has_more
+    FROM turn CROSS JOIN part
+    WHERE turn.lane_count = 1
+    UNION ALL
+    SELECT turn.number, turn.tenant, next.queue, count(*), sum(count(*)) OVER mine = part.length
+    FROM turn
+    CROSS JOIN part
+    CROSS JOIN LATERAL (
+        SELECT place.queue
+        FROM unnest(turn.queues) AS place (queue)
+        CROSS JOIN LATERAL (
+            SELECT priority, created_at, id FROM rota.jobs
+            WHERE is_due AND queue = place.queue AND tenant = turn.tenant AND due_at <= $1
+            ORDER BY priority DESC, created_at, id
+            LIMIT part.length
+        ) AS job
+        ORDER BY job.priority DESC, job.created_at, job.id
+        LIMIT part.length
+    ) AS next
+    WHERE turn.lane_count > 1
+    GROUP BY turn.number, turn.tenant, next.queue, part.length
+    WINDOW mine AS (PARTITION BY turn.number)
+), picked AS MATERIALIZED (
+    SELECT quota.number, quota.has_more, job.id
+    FROM quota
+    CROSS JOIN LATERAL (
+        SELECT id FROM rota.jobs
+        WHERE is_due AND queue = quota.queue AND tenant = quota.tenant AND due_at <= $1
+        ORDER BY priority DESC, created_at, id
+        LIMIT quota.length
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS job
+), leased AS (
+    UPDATE rota.jobs AS job SET
+        status = 'RUNNING', is_due = NULL, last_token = job.last_token + 1, updated_at = $1,
+        lease_worker = $7::text, lease_taken_at = $1, lease_until = $6::timestamptz
+    FROM picked
+    WHERE job.id = picked.id
+    RETURNING
+        job.id, job.tenant, job.queue, job.priority, job.due_at, job.created_at,
+        job.attempt_count, job.loss_count, job.last_token, job.last_error, job.deferral, job.body,
+        picked.has_more, picked.number
+), ordered AS (
+    SELECT * FROM leased ORDER BY number, priority DESC, created_at, id
+)
+SELECT
+    id::text, tenant, queue, priority, due_at, created_at,
+    attempt_count, loss_count, last_token, last_error, deferral, body, has_more
+FROM ordered
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM late WHERE is_late;
+
+-- name: promote
+-- Puts jobs whose time has come into the line, the longest due first.
+-- $1 now, $2 how many
+UPDATE rota.jobs AS job SET is_due = true
+FROM (
+    SELECT id FROM rota.jobs
+    WHERE NOT is_due AND due_at <= $1::timestamptz
+    ORDER BY due_at, id
+    LIMIT $2::bigint
+    FOR NO KEY UPDATE SKIP LOCKED
+) AS late
+WHERE job.id = late.id;
+
+-- name: extend
+-- The ids and tokens of those that are still held.
+-- $1 ids, $2 tokens, $3 until when
+UPDATE rota.jobs AS job SET lease_until = greatest(job.lease_until, $3::timestamptz)
+FROM unnest($1::uuid[], $2::bigint[]) AS held (id, token)
+WHERE job.id = held.id AND job.last_token = held.token AND job.status = 'RUNNING'
+RETURNING job.id::text, job.last_token;
+
+-- name: find_expired
+-- $1 now, $2 until when and $3 id of the last one before (NULL at first), $4 how many
+SELECT
+    id::text, tenant, queue, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral,
+    lease_worker, lease_taken_at, lease_until, body, is_awaited
+FROM rota.jobs
+WHERE status = 'RUNNING' AND lease_until < $1::timestamptz
+    AND (lease_until, id) > (
+        coalesce($2::timestamptz, '-infinity'),
+        coalesce($3::uuid, '00000000-0000-0000-0000-000000000000')
+    )
+ORDER BY lease_until, id
+LIMIT $4::bigint;
+
+-- name: next_due
+-- The first instant at which any job of the line or after it is due. In the line it is only looked
+-- for where nothing is due, which is so when a clock was set back.
+-- $1 now
+SELECT CASE
+    WHEN EXISTS (SELECT FROM rota.jobs WHERE is_due AND due_at <= $1::timestamptz) THEN $1
+    ELSE least(
+        (SELECT min(due_at) FROM rota.jobs WHERE is_due),
+        (SELECT due_at FROM rota.jobs WHERE NOT is_due ORDER BY due_at LIMIT 1)
+    )
+END AS due_at;
+
+-- name: next_due_in
+-- As next_due, in some lanes only.
+-- $1 now, $2 queues, $3 tenants (NULL for all)
+WITH RECURSIVE every_queue AS (
+    SELECT min(queue) AS queue FROM (
+        (SELECT queue FROM rota.jobs WHERE is_due ORDER BY queue LIMIT 1)
+        UNION ALL
+        (SELECT queue FROM rota.jobs WHERE NOT is_due ORDER BY queue LIMIT 1)
+    ) AS first
+    UNION ALL
+    SELECT (
+        SELECT min(queue) FROM (
+            (SELECT queue FROM rota.jobs WHERE is_due AND queue > last.queue
+            ORDER BY queue LIMIT 1)
+            UNION ALL
+            (SELECT queue FROM rota.jobs WHERE NOT is_due AND queue > last.queue
+            ORDER BY queue LIMIT 1)
+        ) AS following
+    )
+    FROM every_queue AS last
+    WHERE last.queue IS NOT NULL
+), chosen_queue AS MATERIALIZED (
+    SELECT queue FROM every_queue WHERE $2::text[] IS NULL AND queue IS NOT NULL
+    UNION ALL
+    SELECT DISTINCT queue COLLATE "C" FROM unnest($2::text[]) AS wanted (queue)
+), lane AS (
+    (
+        SELECT place.queue, head.tenant, true AS is_walked
+        FROM chosen_queue AS place
+        CROSS JOIN LATERAL (
+            SELECT tenant FROM rota.jobs
+            WHERE NOT is_due AND queue = place.queue
+            ORDER BY tenant LIMIT 1
+        ) AS head
+        WHERE $3::text[] IS NULL
+        UNION ALL
+        SELECT place.queue, wanted.tenant COLLATE "C", false
+        FROM chosen_queue AS place
+        CROSS JOIN unnest($3::text[]) AS wanted (tenant)
+    )
+    UNION ALL
+    SELECT last.queue, following.tenant, true
+    FROM lane AS last
+    CROSS JOIN LATERAL (
+        SELECT tenant FROM rota.jobs
+        WHERE NOT is_due AND queue = last.queue AND tenant > last.tenant
+        ORDER BY tenant LIMIT 1
+    ) AS following
+    WHERE last.is_walked
+)
+SELECT CASE
+    WHEN EXISTS (
+        SELECT FROM chosen_queue AS place
+        CROSS JOIN LATERAL (
+            SELECT FROM rota.jobs
+            WHERE is_due AND queue = place.queue AND ($3 IS NULL OR tenant = ANY ($3))
+                AND due_at <= $1::timestamptz
+            LIMIT 1
+        ) AS job
+    ) THEN $1
+    ELSE least(
+        (
+            SELECT min(job.due_at) FROM chosen_queue AS place
+            CROSS JOIN LATERAL (
+                SELECT due_at FROM rota.jobs
+                WHERE is_due AND queue = place.queue AND ($3 IS NULL OR tenant = ANY ($3))
+            ) AS job
+        ),
+        (
+            SELECT min(job.due_at) FROM lane
+            CROSS JOIN LATERAL (
+                SELECT due_at FROM rota.jobs
+                WHERE NOT is_due AND queue = lane.queue AND tenant = lane.tenant
+                ORDER BY due_at LIMIT 1
+            ) AS job
+        )
+    )
+END AS due_at;
+
+-- name: complete_jobs
+-- Ends jobs on which nobody depends, where their leases are still held. The answer is NULL when all
+-- were; otherwise it holds the positions, from 1, of those that were.
+-- $1 ids, $2 tokens, $3 tenants, $4 when they were due, $5 when they ended
+WITH ended AS (
+    UPDATE rota.jobs AS job SET
+        status = 'COMPLETED', due_at = wanted.due_at, updated_at = wanted.ended_at, loss_count = 0,
+        lease_worker = NULL, lease_taken_at = NULL, lease_until = NULL
+    FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::timestamptz[], $5::timestamptz[])
+        WITH ORDINALITY AS wanted (id, token, tenant, due_at, ended_at, position)
+    WHERE job.id = wanted.id AND job.last_token = wanted.token AND job.tenant = wanted.tenant
+        AND job.status = 'RUNNING' AND NOT job.is_awaited
+    RETURNING wanted.position
+)
+SELECT CASE
+    WHEN (SELECT count(*) FROM ended) < cardinality($1) THEN ARRAY(SELECT position FROM ended)
+END AS positions;
+
+-- name: move_jobs
+-- Writes what a change writes of its job.
+-- $1 now, then ids, statuses, due instants, attempt counts, loss counts, last tokens, last errors,
+-- endings, deferrals, workers, from when and until when they have the lease, instants of the change
+UPDATE rota.jobs AS job SET
+    status = wanted.status, due_at = wanted.due_at,
+    is_due = CASE WHEN wanted.status = 'READY' THEN wanted.due_at <= $1::timestamptz END,
+    attempt_count = wanted.attempt_count, loss_count = wanted.loss_count,
+    last_token = wanted.last_token, last_error = wanted.last_error, ending = wanted.ending,
+    deferral = wanted.deferral, lease_worker = wanted.lease_worker,
+    lease_taken_at = wanted.lease_taken_at, lease_until = wanted.lease_until,
+    updated_at = wanted.updated_at
+FROM unnest(
+    $2::uuid[], $3::text[], $4::timestamptz[], $5::integer[], $6::integer[], $7::bigint[],
+    $8::text[], $9::text[], $10::text[], $11::text[], $12::timestamptz[], $13::timestamptz[],
+    $14::timestamptz[]
+) AS wanted (
+    id, status, due_at, attempt_count, loss_count, last_token, last_error, ending, deferral,
+    lease_worker, lease_taken_at, lease_until, updated_at
+)
+WHERE job.id = wanted.id;
+
+-- name: find_children
+-- $1 parents
+SELECT parent::text, child::text FROM rota.job_dependencies
+WHERE parent = ANY ($1::uuid[])
+ORDER BY parent, child;
+
+-- name: find_waiting
+-- Those that depend on any of these, directly or through others, and still wait.
+-- $1 parents
+WITH RECURSIVE waiting AS (
+    SELECT unnest($1::uuid[]) AS id
+    UNION
+    SELECT link.child
+    FROM waiting
+    CROSS JOIN LATERAL (
+        SELECT child FROM rota.job_dependencies WHERE parent = waiting.id
+    ) AS link
+    CROSS JOIN LATERAL (
+        SELECT FROM rota.jobs WHERE jobs.id = link.child AND status = 'PENDING'
+    ) AS job
+)
+SELECT id::text FROM waiting ORDER BY id;
+
+-- name: find_ancestors
+-- Who depends on whom, from these on upwards.
+-- $1 children
+WITH RECURSIVE link AS (
+    SELECT child, parent FROM rota.job_dependencies WHERE child = ANY ($1::uuid[])
+    UNION
+    SELECT next.child, next.parent
+    FROM link
+    CROSS JOIN LATERAL (
+        SELECT child, parent FROM rota.job_dependencies WHERE child = link.parent
+    ) AS next
+)
+SELECT child::text, parent::text FROM link ORDER BY child, parent;
+
+-- name: lock_dependencies
+-- One changes dependencies at a time: two that are harmless apart may be a circle together.
+-- $1 tenant
+SELECT pg_advisory_xact_lock(hashtextextended('rota.job_dependencies.' || $1::text, 0));
+
+-- name: remove_dependencies
+-- $1 children
+DELETE FROM rota.job_dependencies WHERE child = ANY ($1::uuid[]);
+
+-- name: remove_jobs
+-- $1 ids
+DELETE FROM rota.jobs WHERE id = ANY ($1::uuid[]);
+
+-- name: remove_attempts
+-- $1 ids of jobs
+DELETE FROM rota.job_attempts WHERE job_id = ANY ($1::uuid[]);
+
+-- name: add_attempts
+-- $1 ids of jobs, $2 bodies
+INSERT INTO rota.job_attempts (job_id, body)
+SELECT job_id, body
+FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS wanted (job_id, body, position)
+ORDER BY position;
+
+-- name: read_attempts
+-- $1 tenant, $2 id of the job
+SELECT attempt.body
+FROM rota.jobs AS job
+CROSS JOIN LATERAL (
+    SELECT number, body FROM rota.job_attempts WHERE job_id = job.id
+) AS attempt
+WHERE job.id = $2::uuid AND job.tenant = $1
+ORDER BY attempt.number;
+
+-- name: amend
+-- $1 now, $2 id, $3 queue, $4 priority, $5 status, $6 due instant, $7 instant of the change,
+-- $8 identity, $9 body
+UPDATE rota.jobs SET
+    queue = $3::text, priority = $4::integer, status = $5::text, due_at = $6::timestamptz,
+    is_due = CASE WHEN $5 = 'READY' THEN $6 <= $1::timestamptz END,
+    updated_at = $7::timestamptz, identity = $8::uuid, body = $9::text
+WHERE id = $2::uuid;
+
+-- name: set_aside
+-- $1 ids, $2 reasons
+UPDATE rota.jobs AS job SET
+    status = 'DAMAGED', is_due = NULL, set_aside = wanted.reason,
+    lease_worker = NULL, lease_taken_at = NULL, lease_until = NULL
+FROM unnest($1::uuid[], $2::text[]) AS wanted (id, reason)
+WHERE job.id = wanted.id;
+
+-- name: find_ended
+-- Who may be pruned, the longest ended first; nobody changes them until the transaction ends.
+-- $1 ended before, $2 how many
+SELECT id::text, updated_at FROM rota.jobs
+WHERE status IN ('COMPLETED', 'FAILED', 'BLOCKED') AND NOT is_awaited
+    AND updated_at < $1::timestamptz
+ORDER BY updated_at, id
+LIMIT $2::bigint
+FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: find_parents
+-- On whom these depend.
+-- $1 children
+SELECT child::text, parent::text FROM rota.job_dependencies
+WHERE child = ANY ($1::uuid[])
+ORDER BY child, parent;
+
+-- name: find_freed
+-- Those of locked jobs that may be pruned once nobody depends on them, and how many do.
+-- $1 ids, $2 ended before
+SELECT job.id::text, job.updated_at, (
+    SELECT count(*) FROM rota.job_dependencies WHERE parent = job.id
+) AS child_count
+FROM rota.jobs AS job
+WHERE job.id = ANY ($1::uuid[]) AND job.status IN ('COMPLETED', 'FAILED', 'BLOCKED')
+    AND job.updated_at < $2::timestamptz
+ORDER BY job.id;
+
+-- name: find_page
+-- $1 tenant; $2 queue, $3 status, $4 lowest and $5 highest priority, $6 made from then on and
+-- $7 before then, each NULL for any; $8 instant and $9 id of the last one before (NULL at first);
+-- $10 how many
+SELECT
+    id::text, tenant, queue, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral,
+    lease_worker, lease_taken_at, lease_until, body, is_awaited
+FROM rota.jobs
+WHERE tenant = $1::text AND set_aside IS NULL
+    AND ($2::text IS NULL OR queue = $2) AND ($3::text IS NULL OR status = $3)
+    AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
+    AND created_at >= coalesce($6::timestamptz, '-infinity')
+    AND created_at < coalesce($7::timestamptz, 'infinity')
+    AND created_at <= coalesce($8::timestamptz, 'infinity')
+    AND ($8 IS NULL OR created_at < $8 OR id > $9::uuid)
+ORDER BY created_at DESC, id
+LIMIT $10::bigint;
+
+-- name: count_page
+-- $1 to $7 as for find_page
+SELECT count(*) AS count FROM rota.jobs
+WHERE tenant = $1::text AND set_aside IS NULL
+    AND ($2::text IS NULL OR queue = $2) AND ($3::text IS NULL OR status = $3)
+    AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
+    AND created_at >= coalesce($6::timestamptz, '-infinity')
+    AND created_at < coalesce($7::timestamptz, 'infinity');
+
+-- name: read_clock
+SELECT clock_timestamp() AS now;
+
+-- name: notify
+-- What is told is worth no wait for the disk: a commit that only notifies need not survive.
+-- $1 channel, $2 message
+SELECT set_config('synchronous_commit', 'off', true), pg_notify($1::text, $2::text);
+
+-- name: notify_at_commit
+-- $1 channel, $2 message
+SELECT pg_notify($1::text, $2::text);
+
+-- name: ping
+SELECT 1;
+
+-- name: set_savepoint
+SAVEPOINT rota_jobs;
+
+-- name: release_savepoint
+RELEASE SAVEPOINT rota_jobs;
+
+-- name: roll_back_to_savepoint
+ROLLBACK TO SAVEPOINT rota_jobs;

@@ -1,0 +1,59 @@
+"""``get``, ``find``, ``count`` and ``attempts``."""
+
+from collections.abc import Sequence
+
+from rota.errors import DamagedJobError
+from rota.jobs import Attempt, Job, JobFilter, JobId, Page, check_limit, cut_page, decode_cursor
+from rota.stores.postgres.jobs.leasing import set_aside
+from rota.stores.postgres.jobs.queries import QUERIES
+from rota.stores.postgres.jobs.rows import decode_attempt, decode_jobs, known_ids
+from rota.stores.postgres.jobs.statements import Statements
+
+
+async def get(statements: Statements, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
+    """The tenant's jobs that exist among these.
+
+    One that cannot be read is left out, unless it is the only one that was asked for.
+    """
+    wanted = known_ids(job_ids)
+    if not wanted:
+        return {}
+    rows = await statements.fetch(QUERIES.read_jobs, wanted)
+    reading = decode_jobs(row for row in rows if row[1] == tenant)
+    if reading.damaged and len(wanted) == 1:
+        raise DamagedJobError(*reading.damaged[0])
+    return reading.jobs
+
+
+async def find(
+    statements: Statements, tenant: str, wanted: JobFilter, cursor: str | None, limit: int
+) -> Page:
+    """A page of the tenant's jobs. What cannot be read is set aside, and on no page."""
+    last_at, last_id = (None, None) if cursor is None else decode_cursor(cursor)
+    arguments = (*_conditions(tenant, wanted), last_at, last_id, check_limit(limit) + 1)
+    while True:
+        reading = decode_jobs(await statements.fetch(QUERIES.find_page, *arguments))
+        if not reading.damaged:
+            return cut_page(list(reading.jobs.values()), limit)
+        await set_aside(statements, reading.damaged)
+
+
+async def count(statements: Statements, tenant: str, wanted: JobFilter) -> int:
+    """How many jobs of the tenant the filter accepts."""
+    ((number,),) = await statements.fetch(QUERIES.count_page, *_conditions(tenant, wanted))
+    return int(number)
+
+
+async def attempts(statements: Statements, tenant: str, job_id: JobId) -> list[Attempt]:
+    """The attempts of a job that did not succeed, the first one first."""
+    if not known_ids([job_id]):
+        return []
+    rows = await statements.fetch(QUERIES.read_attempts, tenant, job_id)
+    return [decode_attempt(job_id, body) for (body,) in rows]
+
+
+def _conditions(tenant: str, wanted: JobFilter) -> tuple[object, ...]:
+    return (
+        *(tenant, wanted.queue, wanted.status, wanted.priority_min, wanted.priority_max),
+        *(wanted.created_after, wanted.created_before),
+    )

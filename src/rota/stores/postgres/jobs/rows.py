@@ -1,0 +1,254 @@
+"""Jobs and attempts <-> rows of the tables.
+
+What the statements look at has a column of its own. The rest of the record, whatever fields it may
+come to have, is kept as JSON in ``body``, without those that have their usual value: a plain job's
+is little more than its name and payload, and is read in little time.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from hashlib import sha256
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias, TypedDict
+
+import msgspec
+from msgspec.structs import FieldInfo
+from msgspec.structs import fields as fields_of
+
+from rota.errors import DamagedJobError
+from rota.jobs import Attempt, Deferral, Ending, Job, JobId, JobStatus, Lease, normalize_job_id
+from rota.stores.jobs.duplicates import identity_of
+
+Row: TypeAlias = Sequence[Any]
+"""As a driver gives it: columns by position."""
+
+_PLAIN = (
+    *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),
+    *("attempt_count", "loss_count", "last_token", "last_error", "ending", "deferral"),
+)
+_READ = (*_PLAIN, "worker", "taken_at", "until", "body", "is_awaited")
+"""The columns that are read of a job, in their order."""
+_LEASE = ("last_token", "worker", "taken_at", "until")
+_DIRECT = (*_PLAIN, "lease")
+_REST = [field for field in fields_of(Job) if field.name not in _DIRECT]
+_STATUSES: Mapping[str, JobStatus] = {str(status): status for status in JobStatus}
+_ENDINGS: Mapping[str, Ending] = {str(ending): ending for ending in Ending}
+
+
+def _with_default(field: FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.name, field.type, msgspec.field(default_factory=field.default_factory)
+    if field.default is not msgspec.NODEFAULT:
+        return field.name, field.type, field.default
+    return field.name, field.type
+
+
+_rest_of: Callable[[Job], tuple[Any, ...]] = attrgetter(*(field.name for field in _REST))
+_Body: Callable[..., Any] = msgspec.defstruct(
+    "_Body", [_with_default(field) for field in _REST], omit_defaults=True, gc=False
+)
+_Rest: Any = TypedDict("_Rest", {field.name: field.type for field in _REST}, total=False)  # type: ignore[misc] # the fields are those of Job
+_encode = msgspec.json.Encoder().encode
+_decode_rest: Callable[[str], Any] = msgspec.json.Decoder(_Rest).decode
+_decode_deferral = msgspec.json.Decoder(Deferral).decode
+_decode_attempt = msgspec.json.Decoder(Attempt).decode
+_UNREADABLE = (msgspec.MsgspecError, UnicodeError, TypeError, KeyError)
+
+
+class KeptJob(NamedTuple):
+    """A job as it was read, and whether any other depends on it."""
+
+    job: Job
+    is_awaited: bool
+
+
+class Damage(NamedTuple):
+    """A job that cannot be read, and why."""
+
+    job_id: JobId
+    reason: str
+
+
+class Reading(NamedTuple):
+    """What was read: the jobs by id, in the order they came in, and those that are damaged."""
+
+    kept: dict[JobId, KeptJob]
+    damaged: list[Damage]
+
+    @property
+    def jobs(self) -> dict[JobId, Job]:
+        return {job_id: kept.job for job_id, kept in self.kept.items()}
+
+
+def known_ids(job_ids: Iterable[JobId]) -> list[JobId]:
+    """Those that a job may have, each once and in order; no job is called anything else."""
+    return sorted({job_id for job_id in job_ids if normalize_job_id(job_id) == job_id})
+
+
+def digest_identity(job: Job) -> str | None:
+    """The job's identity in the 128 bits of a UUID; None when it has none."""
+    identity = identity_of(job)
+    return None if identity is None else sha256(_encode(identity)).hexdigest()[:32]
+
+
+def encode_body(job: Job) -> str:
+    """What has no column of its own."""
+    return _encode(_Body(*_rest_of(job))).decode()
+
+
+def encode_deferral(deferral: Deferral | None) -> str | None:
+    return None if deferral is None else _encode(deferral).decode()
+
+
+def encode_attempt(attempt: Attempt) -> str:
+    return _encode(attempt).decode()
+
+
+def encode_jobs(
+    jobs: Sequence[Job], bodies: Sequence[str], awaited: Collection[JobId] = ()
+) -> list[Sequence[Any]]:
+    """The columns that ``insert_jobs`` takes; ``awaited`` are those that others depend on."""
+    return [
+        [job.id for job in jobs],
+        [job.tenant for job in jobs],
+        [job.queue for job in jobs],
+        [job.priority for job in jobs],
+        [job.status for job in jobs],
+        [job.id in awaited for job in jobs],
+        [job.due_at for job in jobs],
+        [job.created_at for job in jobs],
+        [job.updated_at for job in jobs],
+        [job.attempt_count for job in jobs],
+        [job.loss_count for job in jobs],
+        [job.last_token for job in jobs],
+        [job.last_error for job in jobs],
+        [job.ending for job in jobs],
+        [encode_deferral(job.deferral) for job in jobs],
+        [digest_identity(job) for job in jobs],
+        bodies,
+    ]
+
+
+def encode_moves(jobs: Sequence[Job]) -> list[list[Any]]:
+    """The columns that ``move_jobs`` takes."""
+    leases = [job.lease for job in jobs]
+    return [
+        [job.id for job in jobs],
+        [job.status for job in jobs],
+        [job.due_at for job in jobs],
+        [job.attempt_count for job in jobs],
+        [job.loss_count for job in jobs],
+        [job.last_token for job in jobs],
+        [job.last_error for job in jobs],
+        [job.ending for job in jobs],
+        [encode_deferral(job.deferral) for job in jobs],
+        [lease and lease.worker for lease in leases],
+        [lease and lease.taken_at for lease in leases],
+        [lease and lease.until for lease in leases],
+        [job.updated_at for job in jobs],
+    ]
+
+
+def decode_jobs(rows: Iterable[Row]) -> Reading:
+    """All jobs that can be read, and those that cannot."""
+    reading = Reading({}, [])
+    for row in rows:
+        try:
+            reading.kept[row[0]] = KeptJob(_decode_job(row), row[-1])
+        except _UNREADABLE as error:
+            reading.damaged.append(Damage(row[0], _say(error)))
+    return reading
+
+
+def decode_job(row: Row) -> Job:
+    """The job in a row; DamagedJobError when it cannot be one."""
+    try:
+        return _decode_job(row)
+    except _UNREADABLE as error:
+        raise DamagedJobError(row[0], _say(error)) from error
+
+
+def _decode_job(row: Row) -> Job:
+    fields = dict(zip(_READ, row, strict=True))
+    token, worker, taken_at, until = (fields[name] for name in _LEASE)
+    ending, deferral = fields["ending"], fields["deferral"]
+    fields["status"] = _STATUSES[fields["status"]]
+    fields["ending"] = None if ending is None else _ENDINGS[ending]
+    fields["deferral"] = None if deferral is None else _decode_deferral(deferral)
+    if until is not None:
+        fields["lease"] = Lease(token=token, worker=worker, taken_at=taken_at, until=until)
+    rest = _decode_rest(fields["body"])
+    return Job(**{name: fields[name] for name in _DIRECT if name in fields}, **rest)
+
+
+class LeaseTerms:
+    """Who leases, from when and until when: reads the rows of one lease."""
+
+    def __init__(self, worker: str, now: datetime, until: datetime) -> None:
+        self._worker = worker
+        self._now = now
+        self._until = until
+        self._leases: dict[int, Lease] = {}
+
+    def decode(self, rows: Iterable[Row]) -> tuple[list[Job], list[Damage]]:
+        """The jobs that were leased, in order, and those among them that are damaged."""
+        jobs: list[Job] = []
+        damaged: list[Damage] = []
+        for row in rows:
+            try:
+                jobs.append(self._decode_job(row))
+            except _UNREADABLE as error:
+                damaged.append(Damage(row[0], _say(error)))
+        return jobs, damaged
+
+    def _decode_job(self, row: Row) -> Job:
+        (
+            job_id,
+            tenant,
+            queue,
+            priority,
+            due_at,
+            created_at,
+            attempt_count,
+            loss_count,
+            token,
+            last_error,
+            deferral,
+            body,
+            _,
+        ) = row
+        return Job(
+            id=job_id,
+            tenant=tenant,
+            queue=queue,
+            priority=priority,
+            status=JobStatus.RUNNING,
+            due_at=due_at,
+            created_at=created_at,
+            updated_at=self._now,
+            attempt_count=attempt_count,
+            loss_count=loss_count,
+            last_token=token,
+            last_error=last_error,
+            deferral=None if deferral is None else _decode_deferral(deferral),
+            lease=self._leases.get(token) or self._lease(token),
+            **_decode_rest(body),
+        )
+
+    def _lease(self, token: int) -> Lease:
+        """Leases that are the same in everything are one object."""
+        lease = Lease(token=token, worker=self._worker, taken_at=self._now, until=self._until)
+        self._leases[token] = lease
+        return lease
+
+
+def decode_attempt(job_id: JobId, body: str) -> Attempt:
+    """The attempt; DamagedJobError when it cannot be read."""
+    try:
+        return _decode_attempt(body)
+    except _UNREADABLE as error:
+        raise DamagedJobError(job_id, _say(error)) from error
+
+
+def _say(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,17 @@
+"""The PostgreSQL store, put through the contract of all stores of jobs on a real server."""
+
+import pytest
+
+from rota.stores.jobs import JobStore
+from rota.stores.postgres.address import read_address
+from rota.stores.postgres.store import PostgresStore
+from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
+
+
+class TestPostgresJobs(JobStoreContract):
+    @pytest.fixture
+    def job_store_factory(self, postgres_url: str) -> JobStoreFactory:
+        async def open_empty() -> JobStore:
+            return await PostgresStore.open(read_address(postgres_url))
+
+        return open_empty
