@@ -31,6 +31,13 @@ class WorkerStopped(Event, frozen=True, omit_defaults=False):
     unwritten_count: int
 
 
+class JobsLeased(Event, frozen=True):
+    """Jobs were taken from the store, in one go."""
+
+    worker: str
+    count: int
+
+
 class JobEvent(Event, frozen=True):
     """Something about one job. ``attempt`` is the number of the attempt, counted from 1."""
 

@@ -11,7 +11,7 @@ from rota.events import StoreFailed, StoreRecovered
 from rota.worker.journal import Journal
 
 FIRST_PAUSE = timedelta(milliseconds=200)
-LONGEST_PAUSE = timedelta(seconds=15)
+LONGEST_PAUSE = timedelta(seconds=10)
 
 _DOUBLING_LIMIT = 20
 
@@ -19,21 +19,26 @@ Answer = TypeVar("Answer")
 
 
 class Outage:
-    """Whether the store answers; told when that changes, whoever notices."""
+    """Whether the store answers; told when that changes.
+
+    It lasts until everybody whom the store failed has been answered, so that a store which fails
+    in one respect only is not reported again and again.
+    """
 
     def __init__(self, journal: Journal) -> None:
-        self.is_on = False
         self._journal = journal
+        self._waiting: set[object] = set()
 
-    def begin(self, error: BaseException) -> None:
-        if not self.is_on:
-            self.is_on = True
+    def begin(self, waiting: object, error: BaseException) -> None:
+        if not self._waiting:
             self._journal.tell(StoreFailed(error=f"{type(error).__name__}: {error}"))
+        self._waiting.add(waiting)
 
-    def end(self) -> None:
-        if self.is_on:
-            self.is_on = False
-            self._journal.tell(StoreRecovered())
+    def end(self, waiting: object) -> None:
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
+            if not self._waiting:
+                self._journal.tell(StoreRecovered())
 
 
 class Patience:
@@ -60,13 +65,13 @@ class Patience:
 
     async def wait(self, error: StoreError) -> None:
         """The store did not answer: let some time pass before it is asked again."""
-        self._outage.begin(error)
+        self._outage.begin(self, error)
         self._failure_count += 1
         await self._clock.sleep(choose_pause(self._failure_count, self._random.random()))
 
     def note_answer(self) -> None:
         self._failure_count = 0
-        self._outage.end()
+        self._outage.end(self)
 
 
 def choose_pause(failure_count: int, chance: float) -> timedelta:

@@ -48,8 +48,7 @@ class Registry(Mapping[str, Handler]):
         _check_kind(kind)
         if kind in self._handlers:
             raise _refusal("kind", f"{kind!r} has a handler already")
-        if not callable(work):
-            raise _refusal("handler", f"of {kind!r} must be callable, got {work!r:.40}")
+        _check_work(kind, work)
         _check_timeout(timeout)
         is_notifying = notifies or kind in self._notifying
         self._handlers[kind] = Handler(work, _is_async(work), is_notifying, timeout)
@@ -63,6 +62,13 @@ class Registry(Mapping[str, Handler]):
 def _check_kind(kind: object) -> None:
     if not isinstance(kind, str) or not kind:
         raise _refusal("kind", f"must be a text, and not empty, got {kind!r:.40}")
+
+
+def _check_work(kind: str, work: object) -> None:
+    if not callable(work):
+        raise _refusal("handler", f"of {kind!r} must be callable, got {work!r:.40}")
+    if inspect.isgeneratorfunction(work) or inspect.isasyncgenfunction(work):
+        raise _refusal("handler", f"of {kind!r} is a generator function: nothing of it would run")
 
 
 def _check_timeout(timeout: object) -> None:

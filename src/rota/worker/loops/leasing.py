@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from rota.clock.timeout import timeout_after
 from rota.errors import RotaError, StoreError
+from rota.events import JobsLeased
 from rota.jobs import Job, begin_beside
 from rota.stores.jobs import LeaseRequest
 from rota.worker.loops.settling import Settler
@@ -138,6 +139,9 @@ class Leaser:
         if not jobs:
             return ()
         self._after_tenant = jobs[-1].tenant
+        if self._surroundings.journal.wants(JobsLeased):
+            owner = self._surroundings.owner
+            self._surroundings.journal.tell(JobsLeased(worker=owner, count=len(jobs)))
         until = now + settings.lease_for
         held = [Held(job, until) for job in jobs]
         self._settler.in_hand.update(held)

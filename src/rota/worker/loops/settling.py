@@ -6,7 +6,7 @@ commits, and at a quiet moment a single job is written at once.
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from rota.errors import RotaError, StoreClosedError, StoreUnavailableError
@@ -27,6 +27,7 @@ from rota.worker.surroundings import Surroundings
 from rota.worker.teller import Teller
 
 LARGEST_WRITE = 1_000
+SHORTEST_DEFERRAL = timedelta(seconds=1)
 
 
 class Settled(NamedTuple):
@@ -67,11 +68,6 @@ class Settler:
         self._waiting.append(held)
         if len(self._waiting) == 1:
             self._called.set()
-
-    def drop(self, held: Held) -> None:
-        """Write nothing about it: it is another's now."""
-        self.in_hand.discard(held)
-        self._teller.tell_lost(held)
 
     def close(self) -> None:
         """Let ``run`` return when all is written."""
@@ -162,10 +158,15 @@ def decide(job: Job, outcome: Outcome | Closed, now: datetime, chance: float) ->
     """
     try:
         if isinstance(outcome, Closed):
-            return decide_defer(job, max(outcome.reopens_at, now), outcome.reason, now)
+            return decide_defer(job, _reopening(outcome, now), outcome.reason, now)
         return decide_outcome(job, outcome, now, chance)
     except RotaError as error:
         return decide_cancel(job, f"It cannot be settled: {error}", now)
+
+
+def _reopening(closed: Closed, now: datetime) -> datetime:
+    """When to ask again; a gate that names the past must not be asked without end."""
+    return closed.reopens_at if closed.reopens_at > now else now + SHORTEST_DEFERRAL
 
 
 def is_written(change: Change, kept: Job | None) -> bool:

@@ -56,6 +56,7 @@ class Crew:
         self._is_call_pending = False
         self._is_closed = False
         self._watches: set[asyncio.Task[None]] = set()
+        self._leaked: set[asyncio.Task[None]] = set()
 
     @property
     def waiting_count(self) -> int:
@@ -73,9 +74,7 @@ class Crew:
     def hand_back_waiting(self) -> None:
         """Give back what has not begun."""
         while self._waiting:
-            held = self._waiting.popleft()
-            if held.stage is Stage.WAITING:
-                self._end(held, Interrupted())
+            self._end(self._waiting.popleft(), Interrupted())
         self._on_change()
 
     def cancel_all(self, reason: CancelReason) -> None:
@@ -91,8 +90,12 @@ class Crew:
         held.cancel_reason = reason
         if held.context is not None:
             held.context.cancel_reason = reason
+        if reason is CancelReason.LOST:
+            self._teller.tell_lost(held)
         if held.stage is Stage.WAITING:
+            self._waiting.remove(held)
             self._abandon(held)
+            self._on_change()
         else:
             # Not at once: a handler that has this done to itself would be cancelled later, in the
             # middle of another job.
@@ -109,7 +112,7 @@ class Crew:
         self._is_closed = True
         self._dispatch.threads.close()
         tasks = [runner.task for runner in self.runners.values() if runner.task is not None]
-        for task in (*tasks, *self._watches):
+        for task in (*tasks, *self._watches, *self._leaked):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
@@ -134,8 +137,6 @@ class Crew:
         held = self._waiting.popleft()
         if self._waiting:
             self._call_another()
-        if held.stage is not Stage.WAITING:  # it was lost before it could begin
-            return held.ended_at
         held.started_at = self._clock.now()
         held.stage, held.runner, runner.held = Stage.RUNNING, runner, held
         self.running_count += 1
@@ -161,7 +162,7 @@ class Crew:
         if held.cancel_reason is CancelReason.LOST:
             held.stage, held.ended_at = Stage.ENDED, self._clock.now()
             self.finished_count += 1
-            self._settler.drop(held)
+            self._settler.in_hand.discard(held)
         else:
             self._end(held, judge_interruption(held))
 
@@ -193,6 +194,9 @@ class Crew:
         self.runners.pop(runner.name, None)
         self.leaked_count += 1
         self.running_count -= 1
+        if runner.task is not None:
+            self._leaked.add(runner.task)
+            runner.task.add_done_callback(self._leaked.discard)
         self._teller.tell_leaked(held, self.leaked_count)
         self._abandon(held)
         self._on_change()

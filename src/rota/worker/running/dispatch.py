@@ -13,7 +13,7 @@ from rota.gates import Closed
 from rota.jobs import Discarded, Failed, Interrupted, Outcome, Snoozed, Succeeded
 from rota.worker.context import CancelReason, Context, Discard, Snooze
 from rota.worker.registry import Handler
-from rota.worker.running.held import Held
+from rota.worker.running.held import Held, Stage
 from rota.worker.running.isolation import Isolated
 from rota.worker.running.threads import Threads
 from rota.worker.surroundings import Surroundings
@@ -66,7 +66,9 @@ class Dispatch:
             return interpret(await self._call(handler, held, held.context), held)
         except CancelledError as error:
             return _judge_cancellation(held, error)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the job failed
+        except (GeneratorExit, KeyboardInterrupt):
+            raise  # these speak to the interpreter, not of the job
+        except BaseException as error:  # noqa: BLE001 - whatever else it is, the job failed
             return _judge_error(held, error)
 
     async def _call(self, handler: Handler, held: Held, context: Context) -> Any:
@@ -99,7 +101,7 @@ class Dispatch:
                 try:
                     await asyncio.shield(future)
                 except CancelledError:
-                    if not held.is_interrupted:
+                    if not held.is_interrupted or held.stage is not Stage.RUNNING:
                         raise
                 except BaseException:  # noqa: BLE001, S110 - raised by result(), below
                     pass

@@ -65,7 +65,7 @@ class Pulse:
 
     def take_answer(self, beat: Beat, answers: Sequence[bool]) -> None:
         """Whoever has lost a lease is told, unless it has ended in the meantime."""
-        self._outage.end()
+        self._outage.end(self)
         for held, is_held in zip(beat.held, answers, strict=True):
             if is_held:
                 held.until = max(held.until, beat.until)
@@ -74,7 +74,7 @@ class Pulse:
 
     def take_failure(self, error: StoreError) -> None:
         """The store does not answer: nothing runs on beyond a lease that is known to be over."""
-        self._outage.begin(error)
+        self._outage.begin(self, error)
         now = self._clock.now()
         for held in list(self._in_hand):
             if held.until <= now and held.stage is not Stage.ENDED:
