@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 import pytest
-from tests.unit.testing.reference_model import play
+from tests.unit.testing.trace.reference_model import play
 
 from rota.testing.trace import (
     Crashed,
