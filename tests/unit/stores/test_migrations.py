@@ -63,11 +63,27 @@ def test_a_migration_that_was_applied_with_other_content_is_refused() -> None:
         pending_migrations([FIRST], [other])
 
 
-def test_the_migrations_of_sqlite_are_numbered_without_gaps_and_never_edited() -> None:
-    released = {1: "899aa88d0a549ee375f250d35301b7d7196e828f81b8e41d9f0eeaf3a7003a22"}
-    migrations = load_migrations("rota.stores.sqlite")
-    assert [migration.mark.number for migration in migrations] == list(
-        range(1, len(migrations) + 1)
-    )
-    for number, checksum in released.items():
-        assert migrations[number - 1].mark.checksum == checksum
+@pytest.mark.parametrize(
+    ("package", "released"),
+    [
+        (
+            "rota.stores.sqlite",
+            ["899aa88d0a549ee375f250d35301b7d7196e828f81b8e41d9f0eeaf3a7003a22"],
+        ),
+        (
+            "rota.stores.postgres",
+            ["18e82788019ad26a884e1e642ce473e3c6f57632fb9c3e3cfa10f76d3cc6ce8f"],
+        ),
+    ],
+)
+def test_migrations_are_numbered_without_gaps_and_never_edited_once_released(
+    package: str, released: list[str]
+) -> None:
+    marks = [migration.mark for migration in load_migrations(package)]
+    assert [mark.number for mark in marks] == list(range(1, len(marks) + 1))
+    assert [mark.checksum for mark in marks[: len(released)]] == released
+
+
+@pytest.mark.parametrize("package", ["rota.stores.sqlite", "rota.stores.postgres"])
+def test_programs_that_know_documents_only_can_work_with_jobs_beside_them(package: str) -> None:
+    assert all(migration.mark.is_compatible for migration in load_migrations(package)[1:])
