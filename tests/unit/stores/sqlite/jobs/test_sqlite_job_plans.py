@@ -1,0 +1,80 @@
+"""No statement walks past jobs that do not matter: each finds what it needs in an index."""
+
+import re
+from dataclasses import asdict
+
+import apsw
+import pytest
+
+from rota.stores.sqlite.connection import MIGRATIONS, migrate
+from rota.stores.sqlite.jobs.queries import QUERIES
+
+STATEMENTS = asdict(QUERIES)
+_PARAMETER = re.compile(r"\?(\d+)")
+_KEPT = r"(?:jobs|needed|waiting|parents|job_dependencies|job_attempts)"
+_WALK = re.compile(rf"SCAN {_KEPT}\b|TEMP B-TREE")
+
+WHOLE_TABLES = {name for name in STATEMENTS if name.startswith("rescue_")}
+"""They are there to read everything."""
+
+IN_ORDER = {"first_later"}
+"""It takes the first entry of the index of those due later, and no other."""
+
+USES = {
+    "promote": "jobs_later",
+    "next_tenant": "COVERING INDEX jobs_in_line (tenant>?)",
+    "next_queue": "COVERING INDEX jobs_in_line (tenant=? AND queue>?)",
+    "is_lane_due": "COVERING INDEX jobs_in_line (tenant=? AND queue=?)",
+    "look_along": "COVERING INDEX jobs_in_line (tenant=? AND queue=?)",
+    "lease_lane": "COVERING INDEX jobs_in_line (tenant=? AND queue=?)",
+    "lease_chosen": "PRIMARY KEY (id=?)",
+    "extend": "PRIMARY KEY (id=?)",
+    "move": "PRIMARY KEY (id=?)",
+    "release": "PRIMARY KEY (parent=?)",
+    "block": "PRIMARY KEY (parent=?)",
+    "find_twin": "jobs_identity (tenant=? AND kind=? AND idempotency_key=? AND <expr>=?)",
+    "find_ended": "COVERING INDEX jobs_ended",
+    "read_expired": "INDEX jobs_leased ((lease_until,id)>(?,?) AND lease_until<?)",
+    "first_later": "COVERING INDEX jobs_later",
+    "first_later_of_tenants": "COVERING INDEX jobs_later",
+    "first_later_of_queue": "COVERING INDEX jobs_later_by_queue (queue=?)",
+    "first_later_of_both": "COVERING INDEX jobs_later_by_queue (queue=?)",
+    "find": "INDEX jobs_listed (tenant=? AND created_at>? AND created_at<?)",
+    "count": "INDEX jobs_listed (tenant=? AND created_at>? AND created_at<?)",
+    "count_all": "COVERING INDEX jobs_listed (tenant=?)",
+}
+
+
+@pytest.fixture(scope="module")
+def connection() -> apsw.Connection:
+    connection = apsw.Connection(":memory:")
+    migrate(connection, MIGRATIONS)
+    return connection
+
+
+def plan_of(connection: apsw.Connection, statement: str) -> str:
+    count = max((int(number) for number in _PARAMETER.findall(statement)), default=0)
+    steps = connection.execute(f"EXPLAIN QUERY PLAN {statement}", (None,) * count)
+    return "\n".join(step[3] for step in steps)
+
+
+@pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - WHOLE_TABLES - IN_ORDER))
+def test_nothing_is_walked_through_or_sorted(connection: apsw.Connection, name: str) -> None:
+    plan = plan_of(connection, STATEMENTS[name])
+    allowed = {"first_later_of_tenants"}  # in the index, up to the first of theirs
+    assert name in allowed or not _WALK.search(plan), plan
+
+
+@pytest.mark.parametrize("name", sorted(USES))
+def test_each_hot_statement_has_its_index(connection: apsw.Connection, name: str) -> None:
+    plan = plan_of(connection, STATEMENTS[name])
+    assert USES[name] in plan
+    assert "TEMP B-TREE" not in plan
+
+
+def test_a_walk_is_seen(connection: apsw.Connection) -> None:
+    assert _WALK.search(plan_of(connection, "SELECT * FROM jobs WHERE kind = 1"))
+    assert (
+        _WALK.search(plan_of(connection, "SELECT * FROM jobs WHERE id = ?1 ORDER BY body")) is None
+    )
+    assert _WALK.search(plan_of(connection, "SELECT * FROM jobs ORDER BY body"))
