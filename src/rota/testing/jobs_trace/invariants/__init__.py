@@ -1,0 +1,1 @@
+"""The invariants, each as a function from evidence to breaches."""
