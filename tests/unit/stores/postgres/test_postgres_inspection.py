@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 import asyncpg
@@ -15,6 +15,7 @@ from rota.stores.postgres.schema import MIGRATIONS
 from rota.stores.postgres.schema.inspection import inspect_database, migrate_database
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import DocumentWrite
+from rota.testing import a_job
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -52,14 +53,21 @@ async def test_a_store_is_shown_with_what_it_holds(
     postgres_settings: PostgresSettings, store: PostgresStore, other: Connection
 ) -> None:
     await store.write_each([DocumentWrite("tasks", key, None, b"") for key in "ab"])
+    parent = a_job()
+    jobs = [parent, a_job(dependencies=[parent.id]), a_job()]
+    await store.insert(jobs, datetime(2026, 1, 1, tzinfo=UTC))
     found = await inspect_database(postgres_settings)
     assert found.exists
     assert found.is_up_to_date
     assert found.kind == "PostgreSQL"
     assert found.version == (await other.fetchval("SHOW server_version")).split(" ")[0]
     assert found.document_counts == {"tasks": 2}
+    assert found.job_counts == {"PENDING": 1, "READY": 2}
+    assert found.set_aside_job_count == 0
     assert found.size is not None
     assert found.size > 0
+    await other.execute("UPDATE jobs SET set_aside = 'its body cannot be read'")
+    assert (await inspect_database(postgres_settings)).set_aside_job_count == 3
 
 
 async def test_the_address_shows_the_schema_and_no_secret(
