@@ -95,7 +95,7 @@ class Teller:
             until, reason = job.due_at, held.outcome.reason
             self._journal.tell(JobDeferred(until=until, reason=reason, **_named(held.job)))
         elif change.attempt is None:
-            outcome = OUTCOME_NAMES.get(type(held.outcome), "called off")
+            outcome = OUTCOME_NAMES[type(held.outcome)]
             self._journal.tell(JobSettled(outcome=outcome, **_timed(held, job)))
         else:
             self._journal.tell(

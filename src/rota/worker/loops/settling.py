@@ -11,15 +11,7 @@ from typing import NamedTuple
 
 from rota.errors import RotaError, StoreClosedError, StoreUnavailableError
 from rota.gates import Closed
-from rota.jobs import (
-    Change,
-    Interrupted,
-    Job,
-    Outcome,
-    decide_cancel,
-    decide_defer,
-    decide_outcome,
-)
+from rota.jobs import Change, Interrupted, Job, Outcome, decide_defer, decide_outcome
 from rota.stores.jobs import Applied
 from rota.worker.outage import Outage, Patience
 from rota.worker.running.held import Held
@@ -151,17 +143,10 @@ class Settler:
 
 
 def decide(job: Job, outcome: Outcome | Closed, now: datetime, chance: float) -> Change:
-    """What the outcome means for the job.
-
-    One whose series cannot go on, because what is kept of it makes no sense, ends as called off:
-    it must not come back for ever.
-    """
-    try:
-        if isinstance(outcome, Closed):
-            return decide_defer(job, _reopening(outcome, now), outcome.reason, now)
-        return decide_outcome(job, outcome, now, chance)
-    except RotaError as error:
-        return decide_cancel(job, f"It cannot be settled: {error}", now)
+    """What the outcome means for the job; ``chance`` is for the jitter of a retry."""
+    if isinstance(outcome, Closed):
+        return decide_defer(job, _reopening(outcome, now), outcome.reason, now)
+    return decide_outcome(job, outcome, now, chance)
 
 
 def _reopening(closed: Closed, now: datetime) -> datetime:

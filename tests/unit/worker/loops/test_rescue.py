@@ -1,0 +1,132 @@
+"""Jobs whose worker is gone are found, in time and all of them."""
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, once, succeed
+
+from rota.events import JobStalled
+from rota.jobs import Ending, Interrupted, Job, JobStatus, Lost, RetryPolicy
+from rota.stores.jobs import LeaseRequest
+from rota.testing import a_job
+from rota.worker import WorkerSettings
+from rota.worker.loops.rescue import PAGE_SIZE, choose_interval, judge_expired
+
+AT_ONCE = RetryPolicy(max_attempts=9, base_delay_seconds=0, max_delay_seconds=0)
+
+
+async def die_holding(shop: Workshop, limit: int = 1) -> list[Job]:
+    """Another worker takes jobs, and is never heard of again."""
+    request = LeaseRequest(worker="the dead", limit=limit, lease_for=MINUTE)
+    return await shop.store.lease(request, shop.clock.now())
+
+
+def expired(worker: str) -> Job:
+    job = a_job(status=JobStatus.RUNNING, created_at=NOW)
+    assert job.lease is not None
+    return replace(job, lease=replace(job.lease, worker=worker))
+
+
+def test_the_jobs_of_others_are_lost() -> None:
+    assert judge_expired(expired("other"), "me", set(), ()) == Lost()
+
+
+def test_what_one_holds_oneself_is_not_for_the_sweep() -> None:
+    job = expired("me")
+    assert judge_expired(job, "me", {job.id}, ()) is None
+    assert judge_expired(expired("other"), "me", {job.id}, ()) == Lost()
+
+
+def test_what_one_was_never_given_goes_back_unspent() -> None:
+    assert judge_expired(expired("me"), "me", set(), [NOW]) == Interrupted()
+
+
+def test_what_one_has_let_go_of_is_lost() -> None:
+    assert judge_expired(expired("me"), "me", set(), [NOW - SECOND]) == Lost()
+    assert judge_expired(expired("other"), "me", set(), [NOW]) == Lost()
+
+
+def test_sweeps_come_well_within_a_minute_and_more_often_for_short_leases() -> None:
+    assert choose_interval(MINUTE) == 15 * SECOND
+    assert choose_interval(60 * MINUTE) == 15 * SECOND
+    assert choose_interval(SECOND) == SECOND / 2
+
+
+@pytest.mark.clause("T-9")
+async def test_a_stalled_job_is_rescued_within_its_lease_and_a_sweep(shop: Workshop) -> None:
+    job = await shop.add(retry_policy=AT_ONCE)
+    await die_holding(shop)
+    shop.make_worker({"work": succeed})
+    shop.start()
+    await shop.pass_time(MINUTE)
+    assert (await shop.look(job)).status is JobStatus.RUNNING
+    await shop.pass_time(16 * SECOND)
+    kept = await shop.look(job)
+    assert (kept.status, kept.attempt_count) == (JobStatus.COMPLETED, 1)
+    (event,) = shop.told(JobStalled)
+    assert (event.job_id, event.worker, event.loss_count) == (job.id, "the dead", 1)
+    (attempt,) = await shop.attempts(job)
+    assert (attempt.outcome, attempt.worker) == ("lost", "the dead")
+
+
+async def test_every_stalled_job_is_met_however_many_there_are(shop: Workshop) -> None:
+    count = 2 * PAGE_SIZE + 7
+    await shop.add_many(count, retry_policy=RetryPolicy(max_attempts=1))
+    await die_holding(shop, count)
+    shop.make_worker({"work": succeed})
+    await shop.pass_time(MINUTE + SECOND)
+    shop.start()
+    await shop.pass_time(SECOND)
+    assert len(shop.told(JobStalled)) == count
+
+
+async def test_a_job_that_takes_its_worker_down_three_times_is_set_aside(shop: Workshop) -> None:
+    job = await shop.add(retry_policy=AT_ONCE)
+    settings = WorkerSettings(queues=["elsewhere"])
+    shop.make_worker({}, settings)
+    shop.start()
+    for _ in range(3):
+        assert len(await die_holding(shop)) == 1
+        await shop.pass_time(2 * MINUTE)
+    kept = await shop.look(job)
+    assert (kept.status, kept.ending) == (JobStatus.FAILED, Ending.LOST)
+    assert len(await shop.attempts(job)) == 3
+    assert [event.state for event in shop.told(JobStalled)] == ["queued", "queued", "dlq"]
+
+
+async def test_a_lease_that_is_extended_meanwhile_is_no_loss(shop: Workshop) -> None:
+    job = await shop.add()
+    (leased,) = await die_holding(shop)
+    await shop.pass_time(MINUTE + SECOND)
+
+    async def come_back() -> None:
+        until = shop.clock.now() + MINUTE
+        held = [(leased.id, leased.last_token)]
+        await shop.store.extend(held, until, shop.clock.now())  # type: ignore[arg-type]  # a pair is as good
+
+    shop.hooked.before["apply"] = once(come_back)
+    shop.make_worker({"work": succeed})
+    shop.start()
+    await shop.pass_time(30 * SECOND)
+    assert (await shop.look(job)).status is JobStatus.RUNNING
+    assert shop.told(JobStalled) == []
+
+
+async def test_a_rescue_goes_on_when_the_store_is_back(shop: Workshop) -> None:
+    job = await shop.add(retry_policy=AT_ONCE)
+    await die_holding(shop)
+    await shop.pass_time(MINUTE + SECOND)
+    shop.hooked.before["apply"] = once(be_down)
+    shop.make_worker({"work": succeed})
+    shop.start()
+    await shop.pass_time(10 * SECOND)
+    assert (await shop.look(job)).status is JobStatus.COMPLETED
+
+
+async def test_two_workers_rescue_a_job_once(shop: Workshop) -> None:
+    job = await shop.add(retry_policy=RetryPolicy(max_attempts=5, base_delay_seconds=600))
+    await die_holding(shop)
+    for _ in range(2):
+        shop.make_worker({"work": succeed})
+        shop.start()
+    await shop.pass_time(2 * MINUTE)
+    assert len(shop.told(JobStalled)) == len(await shop.attempts(job)) == 1
