@@ -14,7 +14,7 @@ from rota.clock.system import SystemClock
 from rota.errors import InvalidStoreUrlError, StoreUnavailableError
 from rota.stores.inspection import MigrationReport, StoreInspection
 from rota.stores.memory import MemoryStore
-from rota.stores.protocol import OpenStore
+from rota.stores.opened import OpenStore
 
 LOCKED_FOR = timedelta(seconds=10)
 """How long others may keep a store locked before a migration gives up."""

@@ -85,16 +85,26 @@ def test_a_driver_is_not_loaded_before_its_store_is_opened() -> None:
 
 
 class StoreOfClock:
-    def __init__(self, shown: datetime | None) -> None:
+    def __init__(self, shown: datetime) -> None:
         self._shown = shown
 
     async def read_clock(self) -> datetime | None:
         return self._shown
 
 
-async def test_a_store_on_this_host_has_the_clock_of_the_host() -> None:
-    async with open_clock(StoreOfClock(None)) as clock:
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_store_on_this_host_has_the_clock_of_the_host(kind: str, tmp_path: Path) -> None:
+    url = "memory://" if kind == "memory" else f"sqlite:///{tmp_path}/rota.db"
+    async with await open_store(url) as store, open_clock(store) as clock:
         assert isinstance(clock, SystemClock)
+
+
+async def test_a_store_on_a_server_has_the_clock_of_the_server(postgres_url: str) -> None:
+    async with await open_store(postgres_url) as store, open_clock(store) as clock:
+        assert isinstance(clock, CorrectedClock)
+        shown = await store.read_clock()
+        assert shown is not None
+        assert abs(clock.now() - shown) < timedelta(seconds=5)
 
 
 async def test_a_store_elsewhere_sets_the_clock_of_the_host_right() -> None:

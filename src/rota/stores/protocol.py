@@ -7,7 +7,7 @@ document has moved on since.
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol
 
 
 class Reach(Enum):
@@ -94,16 +94,4 @@ class DocumentStore(Protocol):
 
         Closing what is closed is no error.
         """
-        ...
-
-
-class OpenStore(DocumentStore, Protocol):
-    """A store as ``open_store`` gives it: left with ``async with``, it is closed."""
-
-    async def __aenter__(self) -> Self:
-        """The store itself, already open."""
-        ...
-
-    async def __aexit__(self, *_: object) -> None:
-        """Close the store."""
         ...
