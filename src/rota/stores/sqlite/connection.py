@@ -132,7 +132,7 @@ def check_file(connection: apsw.Connection, path: Path) -> None:
     """Refuse a file that is truncated, no database, or damaged where it can be seen cheaply.
 
     A file of up to ``WHOLE_CHECK_SIZE`` is walked as a whole. Of a larger one the header, the
-    length and the schema are checked, and by ``check_edges`` both edges of the tree of documents;
+    length and the schema are checked, and by ``check_edges`` both edges of the trees;
     what is damaged deeper inside is reported by the call that meets it.
     """
     size = connection.execute(QUERIES.measure_file).fetchone()
@@ -143,7 +143,7 @@ def check_file(connection: apsw.Connection, path: Path) -> None:
 
 
 def check_edges(connection: apsw.Connection) -> None:
-    """Read the first and the last document; SQLite raises when it meets damage on the way."""
+    """Read the first and the last of all; SQLite raises when it meets damage on the way."""
     connection.execute(QUERIES.check_edges).fetchall()
 
 

@@ -35,10 +35,14 @@ FROM pragma_page_count, pragma_page_size, (SELECT count(*) FROM sqlite_schema);
 PRAGMA quick_check(1);
 
 -- name: check_edges
--- Walks down both edges of the tree of documents.
+-- Walks down both edges of the trees of documents and jobs.
 SELECT * FROM (SELECT 1 FROM documents ORDER BY collection, key LIMIT 1)
 UNION ALL
-SELECT * FROM (SELECT 1 FROM documents ORDER BY collection DESC, key DESC LIMIT 1);
+SELECT * FROM (SELECT 1 FROM documents ORDER BY collection DESC, key DESC LIMIT 1)
+UNION ALL
+SELECT * FROM (SELECT status FROM jobs ORDER BY id LIMIT 1)
+UNION ALL
+SELECT * FROM (SELECT status FROM jobs ORDER BY id DESC LIMIT 1);
 
 -- name: begin_write
 -- Takes the write lock at once: a lock asked for later could be refused half-way.

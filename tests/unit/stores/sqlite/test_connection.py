@@ -17,6 +17,8 @@ from rota.stores.protocol import DocumentWrite
 from rota.stores.sqlite.connection import MIGRATIONS, SqliteSettings, migrate, transaction
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.store import SqliteStore
+from rota.testing.builders import a_job
+from rota.testing.job_store_contract.fixture import NOW, a_request
 
 LATER = read_migration("0003_later.sql", "-- compatible: yes\nCREATE TABLE later (a);\n")
 BREAKING = read_migration("0004_breaking.sql", "-- compatible: no\nDROP TABLE documents;\n")
@@ -169,6 +171,32 @@ def test_an_older_program_goes_on_with_a_compatible_schema() -> None:
     migrate(connection, (*MIGRATIONS, LATER))
     migrate(connection, MIGRATIONS)
     assert connection.execute("SELECT count(*) FROM documents").fetchall() == [(0,)]
+
+
+async def test_a_program_that_knows_no_jobs_goes_on_with_the_schema_that_has_them(
+    store: SqliteStore, path: Path
+) -> None:
+    """What it does to documents, and whatever else its first migration lets it do, still works."""
+    await store.insert([a_job()], NOW)
+    older = apsw.Connection(str(path))
+    with transaction(older):
+        older.execute("INSERT INTO documents VALUES ('tasks', 'theirs', 1, x'00')")
+    migrate(older, MIGRATIONS[:1])
+    older.close()
+    assert list(await store.read("tasks", ["theirs"])) == ["theirs"]
+    assert len(await store.lease(a_request(), NOW)) == 1
+
+
+async def test_a_file_from_before_there_were_jobs_is_brought_up_to_date(
+    path: Path, sqlite_settings: SqliteSettings
+) -> None:
+    older = apsw.Connection(str(path))
+    migrate(older, MIGRATIONS[:1])
+    older.execute("INSERT INTO documents VALUES ('tasks', 'theirs', 1, x'00')")
+    older.close()
+    async with await SqliteStore.open(sqlite_settings) as store:
+        await store.insert([a_job()], NOW)
+        assert list(await store.read("tasks", ["theirs"])) == ["theirs"]
 
 
 def test_an_older_program_is_refused_by_an_incompatible_schema() -> None:

@@ -6,15 +6,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apsw
 import pytest
 
 from rota.errors import StoreDamagedError, StoreUnavailableError
+from rota.jobs import Failed
 from rota.stores.protocol import Document, DocumentWrite
-from rota.stores.sqlite.connection import SqliteSettings
+from rota.stores.sqlite.connection import MIGRATIONS, SqliteSettings, migrate
 from rota.stores.sqlite.rescue import RescueReport, main, rescue
 from rota.stores.sqlite.store import SqliteStore
+from rota.testing.builders import a_job
+from rota.testing.job_store_contract.fixture import DAY, NOW, end, everything, take
 
 DOCUMENT_COUNT = 5_000
+JOB_COUNT = 1_000
 
 
 @pytest.fixture
@@ -60,6 +65,41 @@ async def test_what_lies_before_and_behind_the_damage_is_saved(filled: Path, res
     assert len(saved) == report.document_count
     assert set(saved) <= set(before)
     assert (saved[0], saved[-1]) == (before[0], before[-1])
+
+
+async def test_jobs_are_saved_with_all_that_belongs_to_them(path: Path, rescued: Path) -> None:
+    async with await SqliteStore.open(SqliteSettings(path)) as store:
+        parent = a_job()
+        child = a_job(dependencies=[parent.id], payload={"b": 1, "a": 2})
+        await store.insert([parent, child], NOW)
+        (leased,) = await take(store)
+        await end(store, leased, Failed("no"))
+        before = await everything(store)
+    assert rescue(path, rescued) == RescueReport(0, 2, is_complete=True)
+    async with await SqliteStore.open(SqliteSettings(rescued)) as store:
+        assert await everything(store) == before
+        assert [one.error for one in await store.attempts("default", parent.id)] == ["no"]
+        (leased,) = await take(store, NOW + DAY)
+        assert (await end(store, leased)).released == (child.id,)
+
+
+async def test_jobs_before_and_behind_the_damage_are_saved(path: Path, rescued: Path) -> None:
+    async with await SqliteStore.open(SqliteSettings(path)) as store:
+        await store.insert([a_job(payload="x" * 400) for _ in range(JOB_COUNT)], NOW)
+    damage(path)
+    report = rescue(path, rescued)
+    assert not report.is_complete
+    assert JOB_COUNT - 200 < report.job_count < JOB_COUNT
+    async with await SqliteStore.open(SqliteSettings(rescued)) as store:
+        assert len(await take(store, limit=JOB_COUNT)) == report.job_count
+
+
+def test_a_file_from_before_there_were_jobs_is_saved_too(path: Path, rescued: Path) -> None:
+    older = apsw.Connection(str(path))
+    migrate(older, MIGRATIONS[:1])
+    older.execute("INSERT INTO documents VALUES ('tasks', 'a', 1, x'00')")
+    older.close()
+    assert rescue(path, rescued) == RescueReport(1, 0, is_complete=True)
 
 
 def test_a_file_without_its_first_page_cannot_be_read(filled: Path, rescued: Path) -> None:

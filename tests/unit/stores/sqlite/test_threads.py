@@ -7,10 +7,17 @@ from typing import Any
 import apsw
 import pytest
 
-from rota.errors import StoreUnavailableError
+from rota.errors import (
+    DuplicateJobError,
+    JobNotFoundError,
+    StoreUnavailableError,
+    UnknownDependencyError,
+)
 from rota.stores.protocol import DocumentWrite
 from rota.stores.sqlite import threads
 from rota.stores.sqlite.store import SqliteStore
+from rota.testing.builders import a_job
+from rota.testing.job_store_contract.fixture import NOW, a_request
 
 New = Callable[..., DocumentWrite]
 
@@ -85,6 +92,58 @@ async def test_a_call_that_fails_takes_no_other_down(
     assert outcomes[0] == outcomes[2] == [1]
     assert type(outcomes[1]) is error
     assert sorted(await store.read("tasks", ["a", "b", "c", "d"])) == ["a", "d"]
+
+
+async def test_a_refusal_costs_the_others_nothing(store: SqliteStore, new: New, gate: Any) -> None:
+    """Nothing was written by what is refused: the rest of the transaction stands."""
+    commits = count_commits(store)
+    (busy,) = await start(store.write_all(gate))
+    missing = a_job()
+    waiting = await start(
+        store.insert([a_job()], NOW),
+        store.insert([a_job(), a_job(dependencies=[missing.id])], NOW),
+        store.delete("default", missing.id),
+        store.write_each([new("a")]),
+        store.lease(a_request(), NOW),
+    )
+    gate.opened.set()
+    await busy
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    kinds = [type(outcome) for outcome in outcomes]
+    assert kinds == [list, UnknownDependencyError, JobNotFoundError, list, list]
+    assert isinstance(outcomes[4], list)
+    assert len(outcomes[4]) == 1
+    assert len(commits) == 2
+
+
+async def test_a_refusal_that_comes_late_undoes_its_own_writes_only(
+    store: SqliteStore, gate: Any
+) -> None:
+    """The first job had been written when the second was found to clash."""
+    await store.insert([a_job(idempotency_key="key", payload=1)], NOW)
+    (busy,) = await start(store.write_all(gate))
+    waiting = await start(
+        store.insert([a_job()], NOW),
+        store.insert([a_job(), a_job(idempotency_key="key", payload=2)], NOW),
+        store.insert([a_job()], NOW),
+    )
+    gate.opened.set()
+    await busy
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [list, DuplicateJobError, list]
+    assert await store.count("default") == 3
+
+
+async def test_whoever_listens_is_told_though_the_caller_was_cancelled(
+    store: SqliteStore, gate: Any
+) -> None:
+    (busy,) = await start(store.write_all(gate))
+    async with store.listen() as listener:
+        (cancelled,) = await start(store.insert([a_job()], NOW))
+        cancelled.cancel()
+        gate.opened.set()
+        await asyncio.wait_for(listener.wait(), 10)
+    await busy
 
 
 async def test_a_full_disk_is_told_and_leaves_nothing_half_written(
