@@ -105,7 +105,10 @@ async def extend(statements: Statements, held: Sequence[HeldLease], until: datet
     if not known:
         return [False] * len(held)
     rows = await statements.fetch(
-        QUERIES.extend, [lease.job_id for lease in known], [lease.token for lease in known], until
+        QUERIES.extend,
+        [lease.job_id for lease in known],
+        [lease.token for lease in known],
+        until,
     )
     kept = {(row[0], row[1]) for row in rows}
     return [lease in kept for lease in held]

@@ -4,6 +4,10 @@
 -- come as arrays and are looked up one by one through an index, in the order they come in, which is
 -- that of the ids: programs that lock rows in one order do not wait for each other in a circle. A
 -- job is read in the columns and the order of rows.py.
+--
+-- A plan is made once, often while there are no jobs yet, and kept. So each statement leaves no
+-- choice: what must not be looked up through another index than the one that is meant is compared
+-- by IS NOT DISTINCT FROM, for which there are none, and what must not be reordered ends in OFFSET 0.
 
 -- name: insert_jobs
 -- A job that exists already by id or identity fails the statement.
@@ -53,7 +57,7 @@ RETURNING id::text;
 -- name: read_jobs
 -- $1 ids
 SELECT
-    id::text, tenant, queue, priority, status, due_at, created_at, updated_at,
+    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, last_error, ending, deferral,
     lease_worker, lease_taken_at, lease_until, body, is_awaited
 FROM rota.jobs
@@ -64,7 +68,7 @@ ORDER BY id;
 -- As read_jobs; nobody else changes them, or comes to depend on them, until the transaction ends.
 -- $1 ids
 SELECT
-    id::text, tenant, queue, priority, status, due_at, created_at, updated_at,
+    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, last_error, ending, deferral,
     lease_worker, lease_taken_at, lease_until, body, is_awaited
 FROM rota.jobs
@@ -75,7 +79,7 @@ FOR NO KEY UPDATE;
 -- name: find_twins
 -- $1 identities
 SELECT
-    id::text, tenant, queue, priority, status, due_at, created_at, updated_at,
+    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, last_error, ending, deferral,
     lease_worker, lease_taken_at, lease_until, body, is_awaited
 FROM rota.jobs
@@ -104,7 +108,7 @@ WHERE id = ANY ($1::uuid[]) AND is_awaited
 -- is leased and a single row has a NULL for its id.
 --
 -- Lanes are found by stepping through the index from one to the next, so that it does not matter
--- how many jobs are in them. Of a tenant with one lane its first jobs are taken, past those that
+-- how many jobs are in them; no name comes after the last character there is. Of a tenant with one lane its first jobs are taken, past those that
 -- others are just taking. Where a tenant has several, it is looked up first, without a lock, how
 -- many of each come next; otherwise more would be locked than are taken, and kept from others. If
 -- others take them meanwhile a lane may give fewer, and has_more says to ask again.
@@ -112,9 +116,10 @@ WHERE id = ANY ($1::uuid[]) AND is_awaited
 -- $1 now, $2 queues, $3 tenants (NULL for all), $4 the tenant before the first, $5 how many,
 -- $6 until when, $7 for whom, $8 whether to look for jobs to promote
 WITH RECURSIVE late AS MATERIALIZED (
-    SELECT $8::boolean AND EXISTS (
-        SELECT FROM rota.jobs WHERE NOT is_due AND due_at <= $1::timestamptz
-    ) AS is_late
+    SELECT $8::boolean AND coalesce((
+        SELECT due_at <= $1::timestamptz FROM rota.jobs
+        WHERE NOT is_due ORDER BY due_at, id LIMIT 1
+    ), false) AS is_late
 ), every_queue AS (
     (SELECT queue FROM rota.jobs WHERE is_due ORDER BY queue LIMIT 1)
     UNION ALL
@@ -129,35 +134,38 @@ WITH RECURSIVE late AS MATERIALIZED (
     SELECT DISTINCT queue COLLATE "C" FROM unnest($2::text[]) AS wanted (queue)
 ), lane AS (
     (
-        SELECT place.queue, wave.number AS wave, head.tenant, 1 AS step
+        SELECT place.queue, wave.number AS wave, wave.upper_end, head.tenant, 1 AS step
         FROM late
         CROSS JOIN chosen_queue AS place
-        CROSS JOIN (VALUES (0, $4::text COLLATE "C"), (1, '')) AS wave (number, lower_end)
+        CROSS JOIN (
+            VALUES (0, $4::text COLLATE "C", chr(1114111) COLLATE "C"), (1, '', $4)
+        ) AS wave (number, lower_end, upper_end)
         CROSS JOIN LATERAL (
             SELECT tenant FROM rota.jobs
-            WHERE is_due AND queue = place.queue AND tenant > wave.lower_end
-                AND (wave.number = 0 OR tenant <= $4) AND due_at <= $1
+            WHERE is_due AND queue = place.queue
+                AND tenant > wave.lower_end AND tenant <= wave.upper_end AND due_at <= $1
             ORDER BY tenant LIMIT 1
         ) AS head
         WHERE NOT late.is_late AND $3::text[] IS NULL
         UNION ALL
-        SELECT DISTINCT place.queue, (wanted.tenant <= $4)::integer, wanted.tenant, NULL::integer
+        SELECT place.queue, (head.tenant <= $4)::integer, '', head.tenant, NULL::integer
         FROM late
         CROSS JOIN chosen_queue AS place
-        CROSS JOIN (SELECT name COLLATE "C" FROM unnest($3::text[]) AS given (name))
-            AS wanted (tenant)
-        WHERE NOT late.is_late AND EXISTS (
-            SELECT FROM rota.jobs
-            WHERE is_due AND queue = place.queue AND tenant = wanted.tenant AND due_at <= $1
-        )
+        CROSS JOIN (SELECT DISTINCT name FROM unnest($3::text[]) AS given (name)) AS wanted
+        CROSS JOIN LATERAL (
+            SELECT tenant FROM rota.jobs
+            WHERE is_due AND queue = place.queue AND tenant = wanted.name AND due_at <= $1
+            LIMIT 1
+        ) AS head
+        WHERE NOT late.is_late
     )
     UNION ALL
-    SELECT last.queue, last.wave, following.tenant, last.step + 1
+    SELECT last.queue, last.wave, last.upper_end, following.tenant, last.step + 1
     FROM lane AS last
     CROSS JOIN LATERAL (
         SELECT tenant FROM rota.jobs
-        WHERE is_due AND queue = last.queue AND tenant > last.tenant
-            AND (last.wave = 0 OR tenant <= $4) AND due_at <= $1
+        WHERE is_due AND queue = last.queue
+            AND tenant > last.tenant AND tenant <= last.upper_end AND due_at <= $1
         ORDER BY tenant LIMIT 1
     ) AS following
     WHERE last.step < $5
@@ -218,7 +226,7 @@ WITH RECURSIVE late AS MATERIALIZED (
     SELECT * FROM leased ORDER BY number, priority DESC, created_at, id
 )
 SELECT
-    id::text, tenant, queue, priority, due_at, created_at,
+    id::text AS job_id, tenant, queue, priority, due_at, created_at,
     attempt_count, loss_count, last_token, last_error, deferral, body, has_more
 FROM ordered
 UNION ALL
@@ -243,13 +251,14 @@ WHERE job.id = late.id;
 -- $1 ids, $2 tokens, $3 until when
 UPDATE rota.jobs AS job SET lease_until = greatest(job.lease_until, $3::timestamptz)
 FROM unnest($1::uuid[], $2::bigint[]) AS held (id, token)
-WHERE job.id = held.id AND job.last_token = held.token AND job.status = 'RUNNING'
+WHERE job.id = held.id AND job.last_token = held.token
+    AND job.status IS NOT DISTINCT FROM 'RUNNING'
 RETURNING job.id::text, job.last_token;
 
 -- name: find_expired
 -- $1 now, $2 until when and $3 id of the last one before (NULL at first), $4 how many
 SELECT
-    id::text, tenant, queue, priority, status, due_at, created_at, updated_at,
+    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, last_error, ending, deferral,
     lease_worker, lease_taken_at, lease_until, body, is_awaited
 FROM rota.jobs
@@ -269,7 +278,7 @@ SELECT CASE
     WHEN EXISTS (SELECT FROM rota.jobs WHERE is_due AND due_at <= $1::timestamptz) THEN $1
     ELSE least(
         (SELECT min(due_at) FROM rota.jobs WHERE is_due),
-        (SELECT due_at FROM rota.jobs WHERE NOT is_due ORDER BY due_at LIMIT 1)
+        (SELECT due_at FROM rota.jobs WHERE NOT is_due ORDER BY due_at, id LIMIT 1)
     )
 END AS due_at;
 
@@ -322,34 +331,44 @@ WITH RECURSIVE every_queue AS (
         ORDER BY tenant LIMIT 1
     ) AS following
     WHERE last.is_walked
+), due AS (
+    SELECT FROM chosen_queue AS place
+    CROSS JOIN LATERAL (
+        SELECT FROM rota.jobs
+        WHERE is_due AND queue = place.queue AND due_at <= $1::timestamptz LIMIT 1
+    ) AS job
+    WHERE $3 IS NULL
+    UNION ALL
+    SELECT FROM chosen_queue AS place
+    CROSS JOIN unnest($3) AS wanted (tenant)
+    CROSS JOIN LATERAL (
+        SELECT FROM rota.jobs
+        WHERE is_due AND queue = place.queue AND tenant = wanted.tenant AND due_at <= $1 LIMIT 1
+    ) AS job
+), set_back AS (
+    SELECT job.due_at FROM chosen_queue AS place
+    CROSS JOIN LATERAL (
+        SELECT min(due_at) AS due_at FROM rota.jobs WHERE is_due AND queue = place.queue
+    ) AS job
+    WHERE $3 IS NULL
+    UNION ALL
+    SELECT job.due_at FROM chosen_queue AS place
+    CROSS JOIN unnest($3) AS wanted (tenant)
+    CROSS JOIN LATERAL (
+        SELECT min(due_at) AS due_at FROM rota.jobs
+        WHERE is_due AND queue = place.queue AND tenant = wanted.tenant
+    ) AS job
+), later AS (
+    SELECT job.due_at FROM lane
+    CROSS JOIN LATERAL (
+        SELECT due_at FROM rota.jobs
+        WHERE NOT is_due AND queue = lane.queue AND tenant = lane.tenant
+        ORDER BY due_at LIMIT 1
+    ) AS job
 )
 SELECT CASE
-    WHEN EXISTS (
-        SELECT FROM chosen_queue AS place
-        CROSS JOIN LATERAL (
-            SELECT FROM rota.jobs
-            WHERE is_due AND queue = place.queue AND ($3 IS NULL OR tenant = ANY ($3))
-                AND due_at <= $1::timestamptz
-            LIMIT 1
-        ) AS job
-    ) THEN $1
-    ELSE least(
-        (
-            SELECT min(job.due_at) FROM chosen_queue AS place
-            CROSS JOIN LATERAL (
-                SELECT due_at FROM rota.jobs
-                WHERE is_due AND queue = place.queue AND ($3 IS NULL OR tenant = ANY ($3))
-            ) AS job
-        ),
-        (
-            SELECT min(job.due_at) FROM lane
-            CROSS JOIN LATERAL (
-                SELECT due_at FROM rota.jobs
-                WHERE NOT is_due AND queue = lane.queue AND tenant = lane.tenant
-                ORDER BY due_at LIMIT 1
-            ) AS job
-        )
-    )
+    WHEN EXISTS (SELECT FROM due) THEN $1
+    ELSE least((SELECT min(due_at) FROM set_back), (SELECT min(due_at) FROM later))
 END AS due_at;
 
 -- name: complete_jobs
@@ -362,8 +381,9 @@ WITH ended AS (
         lease_worker = NULL, lease_taken_at = NULL, lease_until = NULL
     FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::timestamptz[], $5::timestamptz[])
         WITH ORDINALITY AS wanted (id, token, tenant, due_at, ended_at, position)
-    WHERE job.id = wanted.id AND job.last_token = wanted.token AND job.tenant = wanted.tenant
-        AND job.status = 'RUNNING' AND NOT job.is_awaited
+    WHERE job.id = wanted.id AND job.last_token = wanted.token
+        AND (job.tenant, job.status) IS NOT DISTINCT FROM (wanted.tenant, 'RUNNING')
+        AND NOT job.is_awaited
     RETURNING wanted.position
 )
 SELECT CASE
@@ -394,7 +414,7 @@ WHERE job.id = wanted.id;
 
 -- name: find_children
 -- $1 parents
-SELECT parent::text, child::text FROM rota.job_dependencies
+SELECT parent::text AS parent_id, child::text AS child_id FROM rota.job_dependencies
 WHERE parent = ANY ($1::uuid[])
 ORDER BY parent, child;
 
@@ -407,13 +427,13 @@ WITH RECURSIVE waiting AS (
     SELECT link.child
     FROM waiting
     CROSS JOIN LATERAL (
-        SELECT child FROM rota.job_dependencies WHERE parent = waiting.id
+        SELECT child FROM rota.job_dependencies WHERE parent = waiting.id OFFSET 0
     ) AS link
     CROSS JOIN LATERAL (
-        SELECT FROM rota.jobs WHERE jobs.id = link.child AND status = 'PENDING'
+        SELECT FROM rota.jobs WHERE id = link.child AND status = 'PENDING' OFFSET 0
     ) AS job
 )
-SELECT id::text FROM waiting ORDER BY id;
+SELECT id::text AS job_id FROM waiting ORDER BY id;
 
 -- name: find_ancestors
 -- Who depends on whom, from these on upwards.
@@ -424,10 +444,10 @@ WITH RECURSIVE link AS (
     SELECT next.child, next.parent
     FROM link
     CROSS JOIN LATERAL (
-        SELECT child, parent FROM rota.job_dependencies WHERE child = link.parent
+        SELECT child, parent FROM rota.job_dependencies WHERE child = link.parent OFFSET 0
     ) AS next
 )
-SELECT child::text, parent::text FROM link ORDER BY child, parent;
+SELECT child::text AS child_id, parent::text AS parent_id FROM link ORDER BY child, parent;
 
 -- name: lock_dependencies
 -- One changes dependencies at a time: two that are harmless apart may be a circle together.
@@ -460,7 +480,7 @@ FROM rota.jobs AS job
 CROSS JOIN LATERAL (
     SELECT number, body FROM rota.job_attempts WHERE job_id = job.id
 ) AS attempt
-WHERE job.id = $2::uuid AND job.tenant = $1
+WHERE job.id = $2::uuid AND job.tenant IS NOT DISTINCT FROM $1::text
 ORDER BY attempt.number;
 
 -- name: amend
@@ -483,7 +503,7 @@ WHERE job.id = wanted.id;
 -- name: find_ended
 -- Who may be pruned, the longest ended first; nobody changes them until the transaction ends.
 -- $1 ended before, $2 how many
-SELECT id::text, updated_at FROM rota.jobs
+SELECT id::text AS job_id, updated_at FROM rota.jobs
 WHERE status IN ('COMPLETED', 'FAILED', 'BLOCKED') AND NOT is_awaited
     AND updated_at < $1::timestamptz
 ORDER BY updated_at, id
@@ -493,14 +513,14 @@ FOR NO KEY UPDATE SKIP LOCKED;
 -- name: find_parents
 -- On whom these depend.
 -- $1 children
-SELECT child::text, parent::text FROM rota.job_dependencies
+SELECT child::text AS child_id, parent::text AS parent_id FROM rota.job_dependencies
 WHERE child = ANY ($1::uuid[])
 ORDER BY child, parent;
 
 -- name: find_freed
 -- Those of locked jobs that may be pruned once nobody depends on them, and how many do.
 -- $1 ids, $2 ended before
-SELECT job.id::text, job.updated_at, (
+SELECT job.id::text AS job_id, job.updated_at, (
     SELECT count(*) FROM rota.job_dependencies WHERE parent = job.id
 ) AS child_count
 FROM rota.jobs AS job
@@ -513,7 +533,7 @@ ORDER BY job.id;
 -- $7 before then, each NULL for any; $8 instant and $9 id of the last one before (NULL at first);
 -- $10 how many
 SELECT
-    id::text, tenant, queue, priority, status, due_at, created_at, updated_at,
+    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, last_error, ending, deferral,
     lease_worker, lease_taken_at, lease_until, body, is_awaited
 FROM rota.jobs
