@@ -1,11 +1,14 @@
 """A store that does not answer is waited for."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from random import Random
 from typing import TypeVar
 
 from rota.clock.protocol import Clock
+from rota.clock.timeout import timeout_after
 from rota.errors import StoreClosedError, StoreError
 from rota.events import StoreFailed, StoreRecovered
 from rota.worker.journal import Journal
@@ -49,6 +52,11 @@ class Patience:
         self._clock = clock
         self._random = random
         self._failure_count = 0
+        self._hurried = asyncio.Event()
+
+    def hurry(self) -> None:
+        """There is not much time left: ask again now, and from now on after the shortest pauses."""
+        self._hurried.set()
 
     async def ask(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
         """What the call answers, once the store does. StoreClosedError is not waited out."""
@@ -67,7 +75,13 @@ class Patience:
         """The store did not answer: let some time pass before it is asked again."""
         self._outage.begin(self, error)
         self._failure_count += 1
-        await self._clock.sleep(choose_pause(self._failure_count, self._random.random()))
+        if self._hurried.is_set():
+            await self._clock.sleep(FIRST_PAUSE)
+            return
+        pause = choose_pause(self._failure_count, self._random.random())
+        with suppress(TimeoutError):
+            async with timeout_after(self._clock, pause):
+                await self._hurried.wait()
 
     def note_answer(self) -> None:
         self._failure_count = 0

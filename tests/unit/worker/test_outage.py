@@ -1,5 +1,6 @@
 """A store that is away: asked again after growing pauses, told twice."""
 
+import asyncio
 from itertools import pairwise
 from random import Random
 
@@ -59,6 +60,20 @@ async def test_after_an_answer_the_pauses_begin_anew() -> None:
     before = scene.clock.now()
     await scene.clock.run(patience.wait(StoreUnavailableError("away")))
     assert scene.clock.now() - before <= FIRST_PAUSE
+
+
+async def test_who_is_in_a_hurry_asks_at_once_and_often() -> None:
+    scene = Scene()
+    patience = scene.make_patience()
+    for _ in range(10):
+        await scene.clock.run(patience.wait(StoreUnavailableError("away")))
+    before = scene.clock.now()
+    waiting = asyncio.create_task(patience.wait(StoreUnavailableError("away")))
+    await scene.clock.advance(FIRST_PAUSE)
+    patience.hurry()
+    await scene.clock.run(waiting)
+    await scene.clock.run(patience.wait(StoreUnavailableError("away")))
+    assert scene.clock.now() - before == 2 * FIRST_PAUSE
 
 
 async def test_a_closed_store_is_not_waited_for() -> None:

@@ -65,6 +65,7 @@ class Settler:
         """Let ``run`` return when all is written."""
         self._is_closing = True
         self._called.set()
+        self._patience.hurry()
 
     async def run(self) -> None:
         while self._waiting or not self._is_closing:

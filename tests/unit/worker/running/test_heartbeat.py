@@ -1,0 +1,186 @@
+"""Leases are kept while jobs are in hand, and nothing runs on one that is over."""
+
+import asyncio
+from datetime import datetime
+
+import pytest
+from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, succeed
+
+from rota.clock import SystemClock
+from rota.clock.protocol import keeps_real_time
+from rota.errors import StoreClosedError
+from rota.events import JobSettled, JobStalled, StoreFailed, StoreRecovered
+from rota.jobs import Job, JobStatus
+from rota.worker import CancelReason, Context, Worker, WorkerSettings
+
+
+def lease_end(job: Job) -> datetime:
+    assert job.lease is not None
+    return job.lease.until
+
+
+@pytest.mark.clause("T-10")
+async def test_a_job_may_run_for_longer_than_its_lease(shop: Workshop) -> None:
+    async def linger(_: Context) -> None:
+        await shop.clock.sleep(30 * MINUTE)
+
+    shop.make_worker({"work": linger})
+    job = await shop.add()
+    shop.start()
+    shop.make_worker({"work": linger})  # another, who would rescue it
+    shop.start()
+    await shop.pass_time(29 * MINUTE)
+    kept = await shop.look(job)
+    assert lease_end(kept) > shop.clock.now() + 54 * SECOND
+    await shop.pass_time(2 * MINUTE)
+    assert (await shop.look(job)).status is JobStatus.COMPLETED
+    assert (shop.told(JobStalled), await shop.attempts(job)) == ([], [])
+
+
+async def test_what_waits_for_its_turn_is_kept_too(shop: Workshop) -> None:
+    async def linger(_: Context) -> None:
+        await shop.clock.sleep(5 * MINUTE)
+
+    shop.make_worker({"work": linger}, WorkerSettings(concurrency=1))
+    await shop.add_many(3)
+    settled = await shop.clock.run(shop.worker.run_once())
+    assert [it.is_stale for it in settled] == [False] * 3
+
+
+async def test_beats_come_every_quarter_of_a_lease_and_no_less_often_than_every_five_seconds(
+    shop: Workshop,
+) -> None:
+    async def linger(_: Context) -> None:
+        await shop.clock.sleep(MINUTE - SECOND / 2)
+
+    for lease_for, count in ((MINUTE, 11), (4 * SECOND, 59)):
+        shop.hooked.calls.clear()
+        shop.make_worker({"work": linger}, WorkerSettings(lease_for=lease_for))
+        await shop.add()
+        await shop.clock.run(shop.worker.run_once())
+        assert shop.hooked.sizes("extend") == [1] * count
+
+
+async def test_an_idle_worker_has_nothing_to_keep(shop: Workshop) -> None:
+    shop.make_worker({"work": succeed})
+    shop.start()
+    await shop.pass_time(MINUTE)
+    assert shop.hooked.sizes("extend") == []
+
+
+async def test_a_beat_the_store_does_not_answer_is_made_up_for(shop: Workshop) -> None:
+    async def linger(_: Context) -> None:
+        await shop.clock.sleep(3 * MINUTE)
+
+    shop.make_worker({"work": linger})
+    job = await shop.add()
+    shop.start()
+    await shop.pass_time(10 * SECOND)
+    shop.hooked.before["extend"] = be_down
+    await shop.pass_time(50 * SECOND)
+    del shop.hooked.before["extend"]
+    await shop.pass_time(3 * MINUTE)
+    assert (await shop.look(job)).status is JobStatus.COMPLETED
+    assert (len(shop.told(StoreFailed)), len(shop.told(StoreRecovered))) == (1, 1)
+
+
+async def test_nothing_runs_on_beyond_a_lease_that_could_not_be_kept(shop: Workshop) -> None:
+    ended: list[tuple[datetime, CancelReason | None]] = []
+
+    async def linger(context: Context) -> None:
+        try:
+            await shop.clock.sleep(60 * MINUTE)
+        finally:
+            ended.append((shop.clock.now(), context.cancel_reason))
+
+    shop.make_worker({"work": linger})
+    job = await shop.add()
+    shop.hooked.before["extend"] = be_down
+    shop.hooked.before["apply"] = be_down
+    shop.start()
+    await shop.pass_time(2 * MINUTE)
+    ((at, reason),) = ended
+    assert NOW + MINUTE <= at <= NOW + MINUTE + 2 * SECOND
+    assert reason is CancelReason.LAPSED
+    shop.hooked.before.clear()
+    await shop.finish()
+    kept = await shop.look(job)
+    assert (kept.status, kept.attempt_count) == (JobStatus.READY, 0)
+
+
+async def test_what_is_settled_between_two_beats_is_not_taken_for_lost(shop: Workshop) -> None:
+    async def linger(_: Context) -> None:
+        await shop.clock.sleep(5 * SECOND)
+
+    async def answer_late() -> None:
+        await shop.clock.sleep(SECOND)
+
+    shop.make_worker({"work": linger})
+    await shop.add()
+    shop.hooked.before["extend"] = answer_late
+    shop.start()
+    await shop.pass_time(MINUTE)
+    assert shop.hooked.sizes("extend") == [1]
+    assert [type(event) for event in shop.events[-1:]] == [JobSettled]
+
+
+def test_a_clock_says_whether_a_thread_can_wait_beside_it(shop: Workshop) -> None:
+    assert keeps_real_time(SystemClock())
+    assert not keeps_real_time(shop.clock)
+
+
+async def test_by_the_machines_time_a_thread_keeps_the_leases() -> None:
+    shop = Workshop()
+    beats = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    keeper = shop.hooked.make_keeper()
+    seen: list[int] = []
+
+    class Watched:
+        def extend(self, held: list[object], until: datetime, now: datetime) -> list[bool]:
+            seen.append(len(held))
+            if len(seen) >= 2:
+                loop.call_soon_threadsafe(beats.set)
+            return keeper.extend(held, until, now)  # type: ignore[arg-type]  # handed through
+
+        def close(self) -> None:
+            seen.append(-1)
+
+    shop.hooked.make_keeper = Watched  # type: ignore[method-assign,assignment]  # looked at
+    settings = WorkerSettings(lease_for=SECOND / 10)
+    worker = Worker(shop.store, {}, settings=settings)
+
+    @worker.handler("work")
+    async def wait(_: Context) -> None:
+        await beats.wait()
+
+    now = SystemClock().now()
+    job = await shop.add(created_at=now)
+    settled = await worker.run_once()
+    assert [it.is_stale for it in settled] == [False]
+    assert seen[:2] == [1, 1]
+    assert seen[-1] == -1
+    assert (await shop.look(job)).status is JobStatus.COMPLETED
+
+
+async def test_a_thread_that_finds_the_store_closed_ends_the_worker() -> None:
+    shop = Workshop()
+    settings = WorkerSettings(lease_for=SECOND / 10)
+    worker = Worker(shop.store, {}, settings=settings)
+
+    class Closed:
+        def extend(self, *_: object) -> list[bool]:
+            raise StoreClosedError
+
+        def close(self) -> None:
+            """Nothing was opened."""
+
+    shop.hooked.make_keeper = Closed  # type: ignore[method-assign]  # what is tested
+
+    @worker.handler("work")
+    async def wait(_: Context) -> None:
+        await asyncio.Event().wait()
+
+    await shop.add(created_at=SystemClock().now())
+    with pytest.raises(StoreClosedError):
+        await worker.run_once()
