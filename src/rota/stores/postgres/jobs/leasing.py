@@ -18,36 +18,51 @@ PROMOTED_AT_ONCE = 10_000
 
 Only when more than that have become due since the last lease is their order not that of all."""
 
+MOST_STEPS = 5
+"""So often further tenants are asked in the place of those of whom others have taken all."""
+
 
 class _Round(NamedTuple):
-    """One round of the turns: how many are wanted, of whom, and whether to look for late ones."""
+    """One round of the turns: how many are wanted, of whom, and who comes first."""
 
     length: int
     tenants: Sequence[str] | None
+    after_tenant: str
     is_first: bool = False
+    is_hindered: bool = False
+    """Others were quicker: rather any jobs than those that come next."""
+    step_count: int = 0
+    """How often others had taken all of the tenants that were asked."""
+
+
+class _Catch(NamedTuple):
+    """What a round gave."""
+
+    rows: list[Row]
+    hindered: set[str]
+    """The tenants of whom others were quicker to take what came next."""
+    last_asked: str | None
+    """Where to go on when nobody was asked after this tenant."""
 
 
 async def lease(statements: Statements, request: LeaseRequest, now: datetime) -> list[Job]:
     """Hand out jobs. Almost always one statement: a transaction by itself.
 
-    Only when some tenants leave over what others could use, further rounds follow. What they fail
-    to get is no reason to keep back what the first one got.
+    Only when some tenants leave over what others could use, or somebody else was quicker, further
+    rounds follow. What they fail to get is no reason to keep back what the first one got.
     """
-    until = now + request.lease_for
-    terms = LeaseTerms(request.worker, now, until)
+    terms = LeaseTerms(request.worker, now, now + request.lease_for)
     tenants = None if request.tenants is None else list(request.tenants)
-    rows = await _take(statements, request, _Round(request.limit, tenants, is_first=True), now)
-    jobs, damaged = terms.decode(rows)
-    unsated = _unsated(rows, request.limit)
+    turn: _Round | None = _Round(request.limit, tenants, request.after_tenant, is_first=True)
+    jobs: list[Job] = []
+    damaged: list[Damage] = []
     try:
-        while unsated and len(rows) < request.limit:
-            left = _Round(request.limit - len(rows), order_turns(unsated, request.after_tenant))
-            more = await _take(statements, request, left, now)
-            more_jobs, more_damaged = terms.decode(more)
-            jobs += more_jobs
+        while turn is not None:
+            caught = await _take(statements, request, turn, now)
+            turn = _next_round(turn, caught)
+            more, more_damaged = terms.decode(caught.rows)
+            jobs += more
             damaged += more_damaged
-            rows += more
-            unsated = _unsated(more, left.length)
         await set_aside(statements, damaged)
     except DRIVER_ERRORS:
         if not jobs:
@@ -56,8 +71,8 @@ async def lease(statements: Statements, request: LeaseRequest, now: datetime) ->
 
 
 async def _take(
-    statements: Statements, request: LeaseRequest, wanted: _Round, now: datetime
-) -> list[Row]:
+    statements: Statements, request: LeaseRequest, turn: _Round, now: datetime
+) -> _Catch:
     """The rows of one round, after what is late has been put into the line."""
 
     async def ask(*, looks_for_late: bool) -> list[Row]:
@@ -65,29 +80,44 @@ async def _take(
             QUERIES.lease,
             now,
             None if request.queues is None else list(request.queues),
-            wanted.tenants,
-            request.after_tenant,
-            wanted.length,
+            turn.tenants,
+            turn.after_tenant,
+            turn.length,
             now + request.lease_for,
             request.worker,
             looks_for_late,
+            turn.is_hindered,
         )
 
-    rows = await ask(looks_for_late=wanted.is_first)
-    if rows and rows[-1][0] is None:
+    rows = await ask(looks_for_late=turn.is_first)
+    if rows and rows[-1][0] is None and rows[-1][1] is None:
         await statements.fetch(QUERIES.promote, now, PROMOTED_AT_ONCE)
         rows = await ask(looks_for_late=False)
-    return rows
+    hindered: set[str] = set()
+    last_asked: str | None = None
+    while rows and rows[-1][0] is None:
+        _, tenant, *_, is_last = rows.pop()
+        if is_last:
+            last_asked = tenant
+        else:
+            hindered.add(tenant)
+    return _Catch(rows, hindered, last_asked)
 
 
-def _unsated(rows: Sequence[Row], count: int) -> list[str]:
-    """The tenants that may have more than their part, which ``turns`` gives to each."""
-    if len(rows) >= count:
-        return []
+def _next_round(turn: _Round, caught: _Catch) -> _Round | None:
+    """For those that may have more than their part, which ``turns`` gives to each."""
+    rows, hindered, last_asked = caught
+    left = turn.length - len(rows)
+    part = rows[-1][-1] if rows else 0
     taken = Counter(row[1] for row in rows)
-    part = max(1, count // len(taken)) if taken else 0
-    hindered = {row[1] for row in rows if row[-1]}
-    return [tenant for tenant, got in taken.items() if got >= part or tenant in hindered]
+    unsated = hindered | {tenant for tenant, got in taken.items() if got >= part}
+    if left and last_asked is not None and turn.step_count < MOST_STEPS:
+        stepped = turn._replace(length=left, after_tenant=last_asked, is_first=False)
+        return stepped._replace(step_count=turn.step_count + 1)
+    if not left or not unsated:
+        return None
+    tenants = order_turns(unsated, turn.after_tenant)
+    return _Round(left, tenants, turn.after_tenant, is_hindered=bool(hindered))
 
 
 async def set_aside(statements: Statements, damaged: Sequence[Damage]) -> None:

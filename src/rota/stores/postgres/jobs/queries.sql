@@ -104,17 +104,21 @@ WHERE id = ANY ($1::uuid[]) AND is_awaited
 
 -- name: lease
 -- Leases jobs of the line: tenants take turns, beginning after $4, and each gets an equal part.
--- One row for each job, in order; or, when $8 is true and there are jobs to promote first, nothing
--- is leased and a single row has a NULL for its id.
+-- One row for each job, in order, with the length of a part. Then there may be rows without an id.
+-- With the length 0, they mean that others were just taking what came next of that tenant's; with 1,
+-- that after this tenant there may be more tenants to ask. Without a tenant, nothing was leased,
+-- because there are jobs to promote first, which is looked for when $8 is true.
 --
 -- Lanes are found by stepping through the index from one to the next, so that it does not matter
--- how many jobs are in them; no name comes after the last character there is. Of a tenant with one lane its first jobs are taken, past those that
+-- how many jobs are in them; no name comes after the last character there is. A few more tenants
+-- are looked up than have a part: others may be taking what those have. Of a tenant with one lane its first jobs are taken, past those that
 -- others are just taking. Where a tenant has several, it is looked up first, without a lock, how
 -- many of each come next; otherwise more would be locked than are taken, and kept from others. If
--- others take them meanwhile a lane may give fewer, and has_more says to ask again.
+-- others take them meanwhile a lane gives fewer, and it is worth asking again, with $9, which takes
+-- what there is from one lane after the other.
 --
 -- $1 now, $2 queues, $3 tenants (NULL for all), $4 the tenant before the first, $5 how many,
--- $6 until when, $7 for whom, $8 whether to look for jobs to promote
+-- $6 until when, $7 for whom, $8 whether to look for jobs to promote, $9 whether any will do
 WITH RECURSIVE late AS MATERIALIZED (
     SELECT $8::boolean AND coalesce((
         SELECT due_at <= $1::timestamptz FROM rota.jobs
@@ -168,7 +172,7 @@ WITH RECURSIVE late AS MATERIALIZED (
             AND tenant > last.tenant AND tenant <= last.upper_end AND due_at <= $1
         ORDER BY tenant LIMIT 1
     ) AS following
-    WHERE last.step < $5
+    WHERE last.step < $5 + 8
 ), turn AS MATERIALIZED (
     SELECT
         tenant, array_agg(queue) AS queues, count(*) AS lane_count,
@@ -176,7 +180,7 @@ WITH RECURSIVE late AS MATERIALIZED (
     FROM lane
     GROUP BY tenant
     ORDER BY number
-    LIMIT $5
+    LIMIT $5 + 8
 ), part AS MATERIALIZED (
     SELECT greatest(1, $5::bigint / nullif(count(*), 0)) AS length FROM turn
 ), quota AS (
@@ -199,12 +203,12 @@ WITH RECURSIVE late AS MATERIALIZED (
         ORDER BY job.priority DESC, job.created_at, job.id
         LIMIT part.length
     ) AS next
-    WHERE turn.lane_count > 1
+    WHERE turn.lane_count > 1 AND NOT $9::boolean
     GROUP BY turn.number, turn.tenant, next.queue, part.length
     WINDOW mine AS (PARTITION BY turn.number)
 ), picked AS MATERIALIZED (
-    SELECT quota.number, quota.has_more, job.id
-    FROM quota
+    SELECT quota.number, job.id
+    FROM (SELECT * FROM quota ORDER BY number) AS quota
     CROSS JOIN LATERAL (
         SELECT id FROM rota.jobs
         WHERE is_due AND queue = quota.queue AND tenant = quota.tenant AND due_at <= $1
@@ -212,6 +216,24 @@ WITH RECURSIVE late AS MATERIALIZED (
         LIMIT quota.length
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS job
+    UNION ALL
+    SELECT turn.number, job.id
+    FROM turn
+    CROSS JOIN part
+    CROSS JOIN LATERAL (
+        SELECT any_job.id
+        FROM unnest(turn.queues) AS place (queue)
+        CROSS JOIN LATERAL (
+            SELECT id FROM rota.jobs
+            WHERE is_due AND queue = place.queue AND tenant = turn.tenant AND due_at <= $1
+            ORDER BY priority DESC, created_at, id
+            LIMIT part.length
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS any_job
+        LIMIT part.length
+    ) AS job
+    WHERE turn.lane_count > 1 AND $9
+    LIMIT $5
 ), leased AS (
     UPDATE rota.jobs AS job SET
         status = 'RUNNING', is_due = NULL, last_token = job.last_token + 1, updated_at = $1,
@@ -221,14 +243,31 @@ WITH RECURSIVE late AS MATERIALIZED (
     RETURNING
         job.id, job.tenant, job.queue, job.priority, job.due_at, job.created_at,
         job.attempt_count, job.loss_count, job.last_token, job.last_error, job.deferral, job.body,
-        picked.has_more, picked.number
-), ordered AS (
+        picked.number
+), ordered AS MATERIALIZED (
     SELECT * FROM leased ORDER BY number, priority DESC, created_at, id
+), hindered AS (
+    SELECT split.tenant
+    FROM (
+        SELECT number, tenant, sum(length) AS length FROM quota WHERE has_more
+        GROUP BY number, tenant
+    ) AS split
+    LEFT JOIN (
+        SELECT number, count(*) AS length FROM leased GROUP BY number
+    ) AS got USING (number)
+    WHERE coalesce(got.length, 0) < split.length
+), following AS (
+    SELECT tenant FROM turn
+    WHERE number = $5 + 8 AND (SELECT count(*) FROM leased) < $5
 )
 SELECT
     id::text AS job_id, tenant, queue, priority, due_at, created_at,
-    attempt_count, loss_count, last_token, last_error, deferral, body, has_more
-FROM ordered
+    attempt_count, loss_count, last_token, last_error, deferral, body, part.length
+FROM ordered CROSS JOIN part
+UNION ALL
+SELECT NULL, tenant, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0 FROM hindered
+UNION ALL
+SELECT NULL, tenant, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1 FROM following
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM late WHERE is_late;

@@ -16,7 +16,12 @@ from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.database import session_settings
 from rota.stores.postgres.jobs.leasing import extend
 from rota.stores.postgres.session import Session
-from rota.stores.postgres.translation import DRIVER_ERRORS, NOTHING_WRITTEN, translated
+from rota.stores.postgres.translation import (
+    DRIVER_ERRORS,
+    LOST_CONNECTION,
+    NOTHING_WRITTEN,
+    translated,
+)
 from rota.triggers.zone import to_utc
 
 
@@ -47,9 +52,17 @@ class PostgresKeeper:
             runner.close()
 
     async def _extend(self, held: Sequence[HeldLease], until: datetime) -> list[bool]:
+        is_new = self._connection is None or self._connection.is_closed()
         connection = await self._connected()
         with translated(self._settings.label):
-            return await extend(Session(connection, self._settings), held, until)
+            try:
+                return await extend(Session(connection, self._settings), held, until)
+            except LOST_CONNECTION as error:
+                # While nobody asked, the loop did not turn, and a loss was not noticed.
+                if is_new or isinstance(error, TimeoutError):
+                    raise
+        connection.terminate()
+        return await self._extend(held, until)
 
     async def _connected(self) -> "Connection[Record]":
         if self._connection is None or self._connection.is_closed():
