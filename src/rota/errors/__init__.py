@@ -27,6 +27,7 @@ RotaError
     DependenciesFixedError
     DependencyCycleError
     DuplicateJobError
+    EffectInProgressError
     HasDependentsError
     IllegalMoveError
     JobEndedError
@@ -35,6 +36,7 @@ RotaError
     TaskListMismatchError
     WorkerBusyError
   RefusedError        a limit or a gate said no
+    EffectUnknownError
   StoreError          the store is at fault
     DamagedJobError
     SchemaOutdatedError
@@ -56,6 +58,7 @@ RotaError
 """
 
 from rota.errors.clock import BusyLoopError, ClockUseError, DeadlockError
+from rota.errors.effects import EffectInProgressError, EffectUnknownError
 from rota.errors.groups import (
     ConflictError,
     InvalidInputError,
@@ -127,6 +130,8 @@ __all__ = [
     "DependenciesFixedError",
     "DependencyCycleError",
     "DuplicateJobError",
+    "EffectInProgressError",
+    "EffectUnknownError",
     "FieldParseError",
     "HasDependentsError",
     "IllegalMoveError",

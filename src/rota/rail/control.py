@@ -24,6 +24,7 @@ from rota.jobs import (
     decide_cancel,
 )
 from rota.jobs.validation.fields import read_id
+from rota.rail.listing import walk_jobs
 from rota.rail.surroundings import Surroundings
 
 ROUND_LIMIT = 20
@@ -31,7 +32,6 @@ ROUND_LIMIT = 20
 
 PASSED_OVER = "passed over: its series was paused when its time came"
 
-_PAGE = 100
 _LIVE = (JobStatus.READY, JobStatus.PENDING, JobStatus.RUNNING)
 
 
@@ -121,16 +121,9 @@ async def resume_series(around: Surroundings, job_id: object, *, catch_up: bool)
 
 async def _scan_series(around: Surroundings, origin: JobId) -> AsyncIterator[Job]:
     for status in _LIVE:
-        cursor: str | None = None
-        while True:
-            wanted = JobFilter(status=status)
-            page = await around.store.find(around.tenant, wanted, cursor, _PAGE)
-            for job in page.items:
-                if job.origin == origin:
-                    yield job
-            cursor = page.next_cursor
-            if cursor is None:
-                break
+        async for job in walk_jobs(around, JobFilter(status=status)):
+            if job.origin == origin:
+                yield job
 
 
 async def _amend(around: Surroundings, job: Job, **fields: Any) -> Job | None:

@@ -1,12 +1,12 @@
 """Lists of a tenant's jobs by specification 3's states."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
 from rota.errors import InvalidInputError
 from rota.jobs import Job, JobFilter, JobStatus, check_limit, encode_cursor, rail_word
-from rota.jobs.listing.search import listing_key
+from rota.jobs.listing.search import HIGHEST_LIMIT, listing_key
 from rota.jobs.states import RailWord
 from rota.rail.surroundings import Surroundings
 from rota.rail.view import RailJob, view_job
@@ -68,6 +68,18 @@ async def find_page(
         if not has_more:
             return found, None
         cursor = encode_cursor(looked_at[-1].created_at, looked_at[-1].id)
+
+
+async def walk_jobs(around: Surroundings, wanted: JobFilter) -> AsyncIterator[Job]:
+    """All jobs of the tenant that are wanted, the newest first, page by page."""
+    cursor: str | None = None
+    while True:
+        page = await around.store.find(around.tenant, wanted, cursor, HIGHEST_LIMIT)
+        for job in page.items:
+            yield job
+        cursor = page.next_cursor
+        if cursor is None:
+            return
 
 
 def read_state(state: object) -> RailWord | None:

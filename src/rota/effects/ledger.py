@@ -1,0 +1,244 @@
+"""The ledger that makes an effect happen effectively once.
+
+An effect is claimed by compare-and-set before it is brought about, and recorded afterwards. Between
+the two a crash leaves a claim that runs out: whether the effect happened, nobody knows, and the
+caller has chosen beforehand what is worse, twice or never.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime, timedelta
+from inspect import isawaitable
+from secrets import token_hex
+from typing import Any, TypeVar, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from rota.clock.instants import later
+from rota.clock.protocol import Clock
+from rota.effects.record import (
+    EFFECTS,
+    Effect,
+    EffectState,
+    OnCrash,
+    Verdict,
+    begin_effect,
+    check_key,
+    decode_effect,
+    document_key,
+    encode_effect,
+    judge_effect,
+)
+from rota.errors import (
+    EffectInProgressError,
+    EffectUnknownError,
+    InvalidInputError,
+    InvalidJobError,
+    StoreError,
+)
+from rota.jobs.validation.payload import read_payload
+from rota.stores.protocol import Document, DocumentStore, DocumentWrite
+
+Value = TypeVar("Value")
+Action = Callable[[], Awaitable[Value] | Value]
+
+
+class LedgerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a claim lasts unless it is renewed, and how often others look whether it still does.
+
+    A claim is renewed, while its action runs, when a third of it has passed.
+    """
+
+    lease_for: timedelta = timedelta(minutes=1)
+    look_every: timedelta = timedelta(seconds=1)
+
+
+class Ledger:
+    """Remembers which effects have happened, for all tenants of a store."""
+
+    def __init__(
+        self, store: DocumentStore, clock: Clock, settings: LedgerSettings | None = None
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings or LedgerSettings()
+
+    async def once(
+        self,
+        tenant: str,
+        key: str,
+        action: Action[Any],
+        *,
+        on_crash: OnCrash = "at_least_once",
+        wait_for: timedelta | None = None,
+    ) -> Any:
+        """The result of the action, which is called unless the effect has happened already.
+
+        Its result is remembered as JSON, of at most 64 KiB, and given to whoever asks again. While
+        somebody else brings the effect about, wait: until they have, or their claim has run out;
+        EffectInProgressError after ``wait_for``, if that is sooner. An effect that began and was
+        cut short, by a crash or by an exception, is brought about again or, ``at_most_once``,
+        never: EffectUnknownError.
+        """
+        _check_choice(on_crash)
+        claim = await self._claim(tenant, check_key(key), on_crash, wait_for)
+        if claim.state is EffectState.DONE:
+            return claim.result
+        async with self._giving_up(claim, on_crash), self._renewing(claim):
+            result = action()
+            if isawaitable(result):
+                result = await result
+        return await self._finish(claim, result)
+
+    async def find(self, tenant: str, key: str) -> Effect | None:
+        """What is remembered about an effect."""
+        document = await self._read(tenant, key)
+        return None if document is None else decode_effect(document)
+
+    async def confirm(self, tenant: str, key: str, result: Any = None) -> None:
+        """Somebody knows that the effect happened: remember it, with what came of it."""
+        holder = token_hex(8)
+        claim = begin_effect(tenant, check_key(key), holder, self._clock.now(), timedelta(0))
+        await self._finish(claim, result)
+
+    async def forget(self, tenant: str, key: str) -> bool:
+        """Somebody knows that the effect did not happen, or may happen again; False if unknown."""
+        document = await self._read(tenant, key)
+        if document is None:
+            return False
+        return await self._write(tenant, key, document.version, None) is not None
+
+    async def prune(self, ended_before: datetime) -> int:
+        """Forget effects that were done, or became unknown, before then; how many."""
+        count = 0
+        async for page in self._store.scan(EFFECTS):
+            writes = [
+                DocumentWrite(EFFECTS, document.key, document.version, None)
+                for document in page
+                if _has_ended(decode_effect(document), ended_before)
+            ]
+            count += sum(version is not None for version in await self._store.write_each(writes))
+        return count
+
+    async def _claim(
+        self, tenant: str, key: str, on_crash: OnCrash, wait_for: timedelta | None
+    ) -> Effect:
+        """The effect, either done or the caller's to bring about."""
+        give_way_at = None if wait_for is None else later(self._clock.now(), wait_for)
+        while True:
+            document = await self._read(tenant, key)
+            effect = None if document is None else decode_effect(document)
+            now = self._clock.now()
+            verdict = judge_effect(effect, now, on_crash)
+            if effect is not None and verdict is Verdict.TAKE_RESULT:
+                return effect
+            if effect is not None and verdict is Verdict.GIVE_UP:
+                raise EffectUnknownError(tenant, key, effect.started_at)
+            if effect is not None and verdict is Verdict.WAIT:
+                await self._wait(effect, give_way_at)
+                continue
+            claim = begin_effect(tenant, key, token_hex(8), now, self._settings.lease_for)
+            expected = None if document is None else document.version
+            if await self._write(tenant, key, expected, claim) is not None:
+                return claim
+
+    async def _wait(self, effect: Effect, give_way_at: datetime | None) -> None:
+        now = self._clock.now()
+        look_at = min(effect.until, later(now, self._settings.look_every))
+        if give_way_at is not None:
+            if now >= give_way_at:
+                raise EffectInProgressError(effect.tenant, effect.key, effect.until)
+            look_at = min(look_at, give_way_at)
+        await self._clock.sleep_until(look_at)
+
+    @asynccontextmanager
+    async def _renewing(self, claim: Effect) -> AsyncIterator[None]:
+        """The claim lasts while the block does."""
+        renewal = asyncio.get_running_loop().create_task(self._renew(claim))
+        try:
+            yield
+        finally:
+            renewal.cancel()
+            await asyncio.wait([renewal])
+
+    async def _renew(self, claim: Effect) -> None:
+        while True:
+            await self._clock.sleep(self._settings.lease_for / 3)
+            with suppress(StoreError):  # there is time for another try
+                until = later(self._clock.now(), self._settings.lease_for)
+                await self._rewrite(claim, replace(claim, until=until))
+
+    @asynccontextmanager
+    async def _giving_up(self, claim: Effect, on_crash: OnCrash) -> AsyncIterator[None]:
+        """If the block fails, so that another attempt need not wait until the claim has run out."""
+        is_done = False
+        try:
+            yield
+            is_done = True
+        finally:
+            if not is_done:
+                with suppress(StoreError):  # then the claim runs out
+                    await self._rewrite(claim, self._given_up(claim, on_crash))
+
+    def _given_up(self, claim: Effect, on_crash: OnCrash) -> Effect | None:
+        if on_crash == "at_least_once":
+            return None
+        return replace(claim, state=EffectState.UNKNOWN, ended_at=self._clock.now())
+
+    async def _rewrite(self, claim: Effect, effect: Effect | None) -> None:
+        """Write what became of a claim, as long as it is still the same holder's."""
+        while True:
+            document = await self._read(claim.tenant, claim.key)
+            if document is None or decode_effect(document).holder != claim.holder:
+                return
+            if await self._write(claim.tenant, claim.key, document.version, effect) is not None:
+                return
+
+    async def _finish(self, claim: Effect, result: Any) -> Any:
+        """The effect has happened, whoever else may think they hold it; the result to go by."""
+        error: InvalidInputError | None = None
+        kept: Any = None
+        try:
+            kept = read_payload(result)
+        except InvalidJobError as refusal:
+            error = InvalidInputError(f"result {refusal.reason}", {"field": "result"})
+        done = replace(claim, state=EffectState.DONE, ended_at=self._clock.now(), result=kept)
+        first = await self._record(done)
+        if error is not None:
+            raise error
+        return first.result
+
+    async def _record(self, done: Effect) -> Effect:
+        while True:
+            document = await self._read(done.tenant, done.key)
+            present = None if document is None else decode_effect(document)
+            if present is not None and present.state is EffectState.DONE:
+                return present
+            expected = None if document is None else document.version
+            if await self._write(done.tenant, done.key, expected, done) is not None:
+                return done
+
+    async def _read(self, tenant: str, key: str) -> Document | None:
+        place = document_key(tenant, key)
+        return (await self._store.read(EFFECTS, [place])).get(place)
+
+    async def _write(
+        self, tenant: str, key: str, expected: int | None, effect: Effect | None
+    ) -> int | None:
+        body = None if effect is None else encode_effect(effect)
+        write = DocumentWrite(EFFECTS, document_key(tenant, key), expected, body)
+        (version,) = await self._store.write_each([write])
+        return version
+
+
+def _has_ended(effect: Effect, before: datetime) -> bool:
+    return effect.ended_at is not None and effect.ended_at < before
+
+
+def _check_choice(on_crash: str) -> None:
+    if on_crash not in get_args(OnCrash):
+        raise InvalidInputError(
+            f"on_crash must be one of {', '.join(get_args(OnCrash))}", {"field": "on_crash"}
+        )
