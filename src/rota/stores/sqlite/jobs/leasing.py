@@ -5,16 +5,16 @@ looked at: whoever has ended, is due later or waits for others costs nothing. A 
 later joins its lane when a lease finds that its time has come.
 """
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
-from heapq import merge
-from itertools import islice
 from typing import NamedTuple
 
 import apsw
 
 from rota.errors import DamagedJobError
-from rota.jobs import Job, Lease
+from rota.jobs import Job, JobId, Lease
 from rota.stores.jobs.requests import HeldLease, LeaseRequest
 from rota.stores.jobs.turns import order_turns, take_turns
 from rota.stores.sqlite.jobs.queries import QUERIES
@@ -26,6 +26,8 @@ from rota.stores.sqlite.jobs.rows import (
     to_micros,
 )
 
+_BEHIND_ALL = b""
+
 MOST_PROMOTED = 10_000
 """So many jobs, at most, join their lanes in one lease, the longest due first.
 
@@ -36,14 +38,18 @@ others follow with the next lease. It keeps the transaction short for those who 
 
 def lease_jobs(connection: apsw.Connection, request: LeaseRequest, now: datetime) -> list[Job]:
     """Hand out due jobs; see ``JobStore.lease``."""
-    now_micros = to_micros(now)
-    connection.execute(QUERIES.promote, (now_micros, MOST_PROMOTED))
-    lanes = dict(islice(_find_lanes(connection, request, now_micros), request.limit))
-    lease = Lease(token=0, worker=request.worker, taken_at=now, until=now + request.lease_for)
-    taker = _Taker(connection, lease, now_micros, to_micros(lease.until))
-    return take_turns(
-        lanes, request.limit, lambda tenant, count: taker.take(tenant, lanes[tenant], count)
-    )
+    until = now + request.lease_for
+    taker = _Taker(connection, request, to_micros(now), to_micros(until))
+    lease = Lease(token=0, worker=request.worker, taken_at=now, until=until)
+    connection.execute(QUERIES.promote, (taker.now, MOST_PROMOTED))
+    taken: list[Job] = []
+    while len(taken) < request.limit:
+        rows = taker.take_rows(request.limit - len(taken))
+        sound = list(_decode(connection, rows, lease))
+        taken += sound
+        if len(sound) == len(rows):
+            break
+    return taken
 
 
 def extend_leases(
@@ -62,102 +68,122 @@ def extend_leases(
     return answers
 
 
-def find_queues(
-    connection: apsw.Connection, tenant: str, queues: Collection[str] | None
-) -> Iterable[str]:
-    """The queues of a tenant in which somebody may stand, of those that were chosen."""
-    return set(queues) if queues is not None else _step(connection, QUERIES.next_queue, tenant)
-
-
-def find_tenants(
-    connection: apsw.Connection, tenants: Collection[str] | None, after: str = ""
-) -> Iterable[str]:
-    """Who may have a lane, of those that were chosen, beginning after that one."""
-    if tenants is not None:
-        return order_turns(set(tenants), after)
-    return _tenants_in_turn(connection, after)
-
-
-def is_lane_due(connection: apsw.Connection, tenant: str, queue: str, now: int) -> bool:
-    """Whether somebody in the lane is due."""
-    found = connection.execute(QUERIES.is_lane_due, (tenant, queue, now)).fetchone()
-    return found is not None
-
-
 class _Taker(NamedTuple):
     """Takes jobs out of lanes, under one lease."""
 
     connection: apsw.Connection
-    lease: Lease
+    request: LeaseRequest
     now: int
     until: int
 
-    def take(self, tenant: str, queues: Sequence[str], count: int) -> list[Job]:
-        """The first so many of the tenant; fewer only when there are no more."""
-        taken: list[Job] = []
-        while len(taken) < count:
-            wanted = count - len(taken)
-            rows = self._take_rows(tenant, queues, wanted)
-            taken += self._decode(sorted(rows, key=_order_key))
-            if len(rows) < wanted:
+    def take_rows(self, limit: int) -> list[Row]:
+        """Up to so many, tenants in turn."""
+        lanes = self._find_due_lanes(limit)
+        if len(lanes) == 1:
+            (tenant, queues) = next(iter(lanes.items()))
+            if len(queues) == 1:
+                return self._take_lane(tenant, queues[0], limit)
+        taken_counts: Counter[str] = Counter()
+
+        def choose(tenant: str, count: int) -> list[JobId]:
+            passed = taken_counts[tenant]
+            taken_counts[tenant] += count
+            return self._look_along(tenant, lanes[tenant], passed + count)[passed:]
+
+        return self._take_chosen(take_turns(lanes, limit, choose))
+
+    def _find_due_lanes(self, limit: int) -> dict[str, list[str]]:
+        """The queues in which they have a due job, of up to so many tenants, in their turns."""
+        asked = self.request
+        lanes: dict[str, list[str]] = {}
+        for lane in walk_lanes(self.connection, asked.queues, asked.tenants, asked.after_tenant):
+            if lane.tenant not in lanes and len(lanes) == limit:
                 break
-        return taken
+            if is_lane_due(self.connection, lane, self.now):
+                lanes.setdefault(lane.tenant, []).append(lane.queue)
+        return lanes
 
-    def _take_rows(self, tenant: str, queues: Sequence[str], count: int) -> list[Row]:
-        worker = self.lease.worker
-        if len(queues) == 1:
-            lane = (tenant, queues[0], self.now, count, worker, self.until)
-            return self.connection.execute(QUERIES.lease_lane, lane).fetchall()
-        heads = (
-            self.connection.execute(QUERIES.look_along, (tenant, queue, self.now, count))
-            for queue in queues
-        )
-        chosen = encode_ids(job_id for _, _, job_id in islice(merge(*heads), count))
-        values = (chosen, self.now, worker, self.until)
-        return self.connection.execute(QUERIES.lease_chosen, values).fetchall()
+    def _take_lane(self, tenant: str, queue: str, count: int) -> list[Row]:
+        """One lane, as it is most of the time, is served by one statement."""
+        values = (tenant, queue, self.now, count, self.request.worker, self.until)
+        return sorted(self.connection.execute(QUERIES.lease_lane, values), key=_order_key)
 
-    def _decode(self, rows: Iterable[Row]) -> Iterator[Job]:
-        for row in rows:
-            try:
-                yield decode_leased(row, self.lease)
-            except DamagedJobError as damage:
-                # Left in line it would be met again and again, and hold up those behind it.
-                logger.warning("%s; it is set aside", damage)
-                self.connection.execute(QUERIES.set_aside, (damage.job_id, damage.reason))
+    def _look_along(self, tenant: str, queues: Iterable[str], count: int) -> list[JobId]:
+        """The first so many of a tenant."""
+        found: list[Row] = []
+        for queue in queues:
+            found += self.connection.execute(QUERIES.look_along, (tenant, queue, self.now, count))
+        return [job_id for _, _, job_id in sorted(found)[:count]]
+
+    def _take_chosen(self, chosen: Sequence[JobId]) -> list[Row]:
+        values = (encode_ids(chosen), self.now, self.request.worker, self.until)
+        rows = {row[0]: row for row in self.connection.execute(QUERIES.lease_chosen, values)}
+        return [rows[job_id] for job_id in chosen]
 
 
-def _find_lanes(
-    connection: apsw.Connection, request: LeaseRequest, now: int
-) -> Iterator[tuple[str, list[str]]]:
-    """The tenants in the order of their turns, each with the queues in which it has a due job."""
-    for tenant in find_tenants(connection, request.tenants, request.after_tenant):
-        queues = [
-            queue
-            for queue in find_queues(connection, tenant, request.queues)
-            if is_lane_due(connection, tenant, queue, now)
-        ]
-        if queues:
-            yield tenant, queues
+class Lane(NamedTuple):
+    """A queue of a tenant in which somebody stands, and when the first in it is due."""
+
+    tenant: str
+    queue: str
+    due_at: int
 
 
-def _tenants_in_turn(connection: apsw.Connection, after: str) -> Iterator[str]:
-    is_around = False
-    last = after
-    while True:
-        found = connection.execute(QUERIES.next_tenant, (last,)).fetchone()
-        if found is not None and not (is_around and found[0] > after):
-            yield (last := found[0])
-        elif is_around or not after:
+def walk_lanes(
+    connection: apsw.Connection,
+    queues: Collection[str] | None,
+    tenants: Collection[str] | None,
+    after: str = "",
+) -> Iterator[Lane]:
+    """The lanes that were chosen, by tenant and queue, beginning with the tenant after that one.
+
+    It steps from lane to lane: how many stand in each does not matter.
+    """
+    chosen = None if queues is None else sorted(set(queues))
+    if tenants is not None:
+        for tenant in order_turns(set(tenants), after):
+            yield from _walk(connection, (tenant, ""), chosen, tenant)
+        return
+    if after:
+        yield from _walk(connection, (after, _BEHIND_ALL), chosen, None)
+    yield from _walk(connection, ("", ""), chosen, after or None)
+
+
+def is_lane_due(connection: apsw.Connection, lane: Lane, now: int) -> bool:
+    """Whether somebody in the lane is due; it is the first, unless the clock was set back."""
+    if lane.due_at <= now:
+        return True
+    place = (lane.tenant, lane.queue, now)
+    return connection.execute(QUERIES.is_lane_due, place).fetchone() is not None
+
+
+def _walk(
+    connection: apsw.Connection,
+    place: tuple[str, str | bytes],
+    chosen: Sequence[str] | None,
+    last_tenant: str | None,
+) -> Iterator[Lane]:
+    while (found := connection.execute(QUERIES.next_lane, place).fetchone()) is not None:
+        lane = Lane._make(found)
+        if last_tenant is not None and lane.tenant > last_tenant:
             return
-        else:
-            is_around, last = True, ""
+        place = lane.tenant, f"{lane.queue}\0"  # the text that follows directly
+        if chosen is not None:
+            index = bisect_left(chosen, lane.queue)
+            if index == len(chosen) or chosen[index] != lane.queue:
+                place = lane.tenant, chosen[index] if index < len(chosen) else _BEHIND_ALL
+                continue
+        yield lane
 
 
-def _step(connection: apsw.Connection, statement: str, tenant: str) -> Iterator[str]:
-    """From queue to queue, without a look at the jobs in between."""
-    last = ""
-    while (found := connection.execute(statement, (tenant, last)).fetchone()) is not None:
-        yield (last := found[0])
+def _decode(connection: apsw.Connection, rows: Iterable[Row], lease: Lease) -> Iterator[Job]:
+    for row in rows:
+        try:
+            yield decode_leased(row, lease)
+        except DamagedJobError as damage:
+            # Left in line it would be met again and again, and hold up those behind it.
+            logger.warning("%s; it is set aside", damage)
+            connection.execute(QUERIES.set_aside, (damage.job_id, damage.reason))
 
 
 def _order_key(row: Row) -> tuple[int, int, str]:

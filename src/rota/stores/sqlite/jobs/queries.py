@@ -18,8 +18,7 @@ class Queries:
     mark_awaited: str
     count_open: str
     promote: str
-    next_tenant: str
-    next_queue: str
+    next_lane: str
     is_lane_due: str
     look_along: str
     lease_lane: str

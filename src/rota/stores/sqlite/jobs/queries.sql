@@ -69,13 +69,13 @@ WHERE id IN (
     SELECT id FROM jobs WHERE is_due = 0 AND due_at <= ?1 ORDER BY due_at, id LIMIT ?2
 );
 
--- name: next_tenant
--- ?1 a tenant. The one after it that has a lane.
-SELECT tenant FROM jobs WHERE is_due = 1 AND tenant > ?1 ORDER BY tenant LIMIT 1;
-
--- name: next_queue
--- ?1 tenant, ?2 a queue. The lane of the tenant after that of the queue.
-SELECT queue FROM jobs WHERE is_due = 1 AND tenant = ?1 AND queue > ?2 ORDER BY queue LIMIT 1;
+-- name: next_lane
+-- ?1 tenant, ?2 queue. The first lane from there on, and when the first in it is due. A queue given
+-- as bytes comes after every text, and so after all lanes of its tenant.
+SELECT tenant, queue, due_at FROM jobs
+WHERE is_due = 1 AND (tenant, queue) >= (?1, ?2)
+ORDER BY tenant, queue, priority DESC, created_at, id
+LIMIT 1;
 
 -- name: is_lane_due
 -- ?1 tenant, ?2 queue, ?3 now. A clock that was set back finds some in line that are not due.

@@ -7,7 +7,7 @@ import apsw
 
 from rota.jobs import Attempt, Job, JobFilter, JobId, Page, cut_page, decode_cursor
 from rota.stores.jobs.requests import expiry_key
-from rota.stores.sqlite.jobs.leasing import find_queues, find_tenants, is_lane_due
+from rota.stores.sqlite.jobs.leasing import is_lane_due, walk_lanes
 from rota.stores.sqlite.jobs.queries import QUERIES
 from rota.stores.sqlite.jobs.rows import (
     Row,
@@ -78,13 +78,11 @@ def next_due_at(
     """The first instant, from now on, at which a READY job is due."""
     now_micros = to_micros(now)
     firsts = list(_find_later(connection, queues, tenants))
-    for tenant in find_tenants(connection, tenants):
-        for queue in find_queues(connection, tenant, queues):
-            if is_lane_due(connection, tenant, queue, now_micros):
-                return now
-            firsts += connection.execute(QUERIES.first_in_lane, (tenant, queue)).fetchall()
-    known = [first for (first,) in firsts if first is not None]
-    return max(now, to_instant(min(known))) if known else None
+    for lane in walk_lanes(connection, queues, tenants):
+        if is_lane_due(connection, lane, now_micros):
+            return now
+        firsts += connection.execute(QUERIES.first_in_lane, (lane.tenant, lane.queue))
+    return max(now, to_instant(min(firsts)[0])) if firsts else None
 
 
 def _find_later(

@@ -22,8 +22,7 @@ IN_ORDER = {"first_later"}
 
 USES = {
     "promote": "jobs_later",
-    "next_tenant": "COVERING INDEX jobs_in_line (tenant>?)",
-    "next_queue": "COVERING INDEX jobs_in_line (tenant=? AND queue>?)",
+    "next_lane": "COVERING INDEX jobs_in_line ((tenant,queue)>(?,?))",
     "is_lane_due": "COVERING INDEX jobs_in_line (tenant=? AND queue=?)",
     "look_along": "COVERING INDEX jobs_in_line (tenant=? AND queue=?)",
     "lease_lane": "COVERING INDEX jobs_in_line (tenant=? AND queue=?)",
