@@ -91,9 +91,7 @@ class QuietHours:
         """From a quiet instant to the first open one, stopping at every change of the clock."""
         while self.covers(wall):
             opens_at = instant + (self._end_of_quiet(wall) - wall)
-            changes = transitions_between(
-                instant + _INSTANT_LATER, opens_at + _INSTANT_LATER, self.zone
-            )
+            changes = transitions_between(instant + _INSTANT_LATER, opens_at, self.zone)
             change = next(changes, None)
             instant = opens_at if change is None else change.at
             wall = wall_time(instant, self.zone)

@@ -16,9 +16,11 @@ from rota.gates import (
     ScopedMaintenance,
     Spread,
     TenantQuietHours,
+    Verdict,
 )
 from rota.gates.document import GATES, encode_entry, key_of
 from rota.gates.watch import CHANGES, LATEST_CHANGE
+from rota.jobs import Job
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite
 from rota.testing import VirtualClock, a_job
@@ -182,4 +184,18 @@ async def test_what_is_looked_at_again_is_not_spread() -> None:
     store = MemoryStore()
     await put_entry(store, ScopedMaintenance(EVERYTHING, (Maintenance(),)))
     found = await reopenings(GateWatch(store), 50)
+    assert found == [LATE + 5 * MINUTE] * 50
+
+
+class AskAgain:
+    """Opens after six minutes, and only knows that five are too early to tell."""
+
+    def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:  # noqa: ARG002 - given by Gate
+        if now >= LATE + 6 * MINUTE:
+            return Open()
+        return Closed(LATE + 5 * MINUTE, "who knows", is_recheck=True)
+
+
+async def test_a_gate_that_cannot_tell_is_asked_at_the_instant_it_names_by_all() -> None:
+    found = await reopenings(GateWatch(MemoryStore(), more=[AskAgain()]), 50)
     assert found == [LATE + 5 * MINUTE] * 50
