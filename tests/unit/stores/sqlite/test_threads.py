@@ -15,6 +15,7 @@ from rota.errors import (
 )
 from rota.stores.protocol import DocumentWrite
 from rota.stores.sqlite import threads
+from rota.stores.sqlite.documents import apply_each
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import NOW, a_request
@@ -132,6 +133,28 @@ async def test_a_refusal_that_comes_late_undoes_its_own_writes_only(
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [list, DuplicateJobError, list]
     assert await store.count("default") == 3
+
+
+async def test_what_was_written_before_a_refusal_is_undone(
+    store: SqliteStore, new: New, gate: Any
+) -> None:
+    """Then the transaction cannot stand, and each call has one of its own."""
+
+    def write_and_refuse(connection: apsw.Connection) -> None:
+        apply_each(connection, [new("half")])
+        raise JobNotFoundError("half")
+
+    (busy,) = await start(store.write_all(gate))
+    waiting = await start(
+        store.write_each([new("a")]),
+        store._writer.run(write_and_refuse),
+        store.write_each([new("b")]),
+    )
+    gate.opened.set()
+    await busy
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [list, JobNotFoundError, list]
+    assert sorted(await store.read("tasks", ["a", "b", "half"])) == ["a", "b"]
 
 
 async def test_whoever_listens_is_told_though_the_caller_was_cancelled(
