@@ -2,6 +2,7 @@
 
 from rota.worker.context import CancelReason, Context, Discard, Snooze
 from rota.worker.loops.settling import Settled
+from rota.worker.running.once import effectively_once
 from rota.worker.running.shift import StopManner, StopReport
 from rota.worker.settings import WorkerSettings
 from rota.worker.signals import run_until_signalled, stop_on_signals
@@ -17,6 +18,7 @@ __all__ = [
     "StopReport",
     "Worker",
     "WorkerSettings",
+    "effectively_once",
     "run_until_signalled",
     "stop_on_signals",
 ]

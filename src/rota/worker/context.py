@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from rota.effects import Ledger, OnCrash, effect_key
+from rota.effects.ledger import Action
 from rota.errors import InvalidInputError
 from rota.jobs import Job, Punctuality, assess_punctuality
 
@@ -56,11 +58,12 @@ class Context:
     returns after it was cut short, the attempt did not succeed.
     """
 
-    __slots__ = ("_punctuality", "cancel_reason", "job", "now")
+    __slots__ = ("_ledger", "_punctuality", "cancel_reason", "job", "now")
 
-    def __init__(self, job: Job, now: datetime) -> None:
+    def __init__(self, job: Job, now: datetime, ledger: Ledger | None = None) -> None:
         self.job = job
         self.now = now
+        self._ledger = ledger
         self.cancel_reason: CancelReason | None = None
         self._punctuality: Punctuality | None = None
 
@@ -111,3 +114,30 @@ class Context:
         if self._punctuality is None:
             self._punctuality = assess_punctuality(self.job, self.now)
         return self._punctuality
+
+    @property
+    def effect_key(self) -> str:
+        """A key for ``once`` that is the same for every attempt at what this job stands for.
+
+        It is made of the job's kind, its idempotency key or else its id, and its occurrence; a job
+        that replaces a dead one has the dead one's.
+        """
+        return effect_key(self.job)
+
+    async def once(
+        self,
+        key: str,
+        action: Action[Any],
+        *,
+        on_crash: OnCrash = "at_least_once",
+        wait_for: timedelta | None = None,
+    ) -> Any:
+        """Have the action's effect effectively once for this tenant and key, and its result.
+
+        See ``rota.effects.Ledger.once``.
+        """
+        if self._ledger is None:
+            raise InvalidInputError("this context was made without a ledger", {"field": "ledger"})
+        return await self._ledger.once(
+            self.tenant, key, action, on_crash=on_crash, wait_for=wait_for
+        )

@@ -4,15 +4,20 @@ import os
 import secrets
 import socket
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from rota.clock.protocol import Clock
 from rota.stores.jobs import JobStore
+from rota.stores.protocol import DocumentStore
 from rota.worker.journal import Journal
 from rota.worker.registry import Registry
 from rota.worker.settings import WorkerSettings
 
 _LONGEST_HOST = 60
+
+
+class WorkerStore(JobStore, DocumentStore, Protocol):
+    """Jobs to run, and documents in which is remembered what handlers did once."""
 
 
 class Surroundings(NamedTuple):
@@ -21,7 +26,7 @@ class Surroundings(NamedTuple):
     ``owner`` is whom the store sees; ``random`` is what all jitter is drawn from.
     """
 
-    store: JobStore
+    store: WorkerStore
     clock: Clock
     settings: WorkerSettings
     handlers: Registry

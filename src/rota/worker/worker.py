@@ -9,13 +9,12 @@ from typing import TypeVar
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import WorkerBusyError, WorkerForkedError
-from rota.stores.jobs import JobStore
 from rota.worker.journal import Journal
 from rota.worker.loops.settling import Settled
 from rota.worker.registry import Registry, Work
 from rota.worker.running.shift import Shift, StopReport
 from rota.worker.settings import WorkerSettings
-from rota.worker.surroundings import Surroundings, make_owner
+from rota.worker.surroundings import Surroundings, WorkerStore, make_owner
 
 AnyWork = TypeVar("AnyWork", bound=Work)
 
@@ -35,7 +34,7 @@ class Worker:
 
     def __init__(
         self,
-        store: JobStore,
+        store: WorkerStore,
         handlers: Mapping[str, Work] | None = None,
         *,
         clock: Clock | None = None,

@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 from rota.errors import StoreUnavailableError
 from rota.events import Event
 from rota.jobs import Attempt, Change, Job
-from rota.stores.jobs import Applied, HeldLease, JobStore, LeaseRequest
+from rota.stores.jobs import Applied, HeldLease, LeaseRequest
 from rota.stores.memory import MemoryStore
 from rota.testing import VirtualClock, a_job
 from rota.worker import StopReport, Worker, WorkerSettings
 from rota.worker.registry import Work
+from rota.worker.surroundings import WorkerStore
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -82,10 +83,10 @@ def once(hook: Hook) -> Hook:
 class Workshop:
     """Puts jobs in, runs workers and looks at what became of both."""
 
-    def __init__(self, store: JobStore | None = None) -> None:
+    def __init__(self, store: WorkerStore | None = None) -> None:
         self.clock = VirtualClock(NOW)
         self.hooked = HookedStore()
-        self.store: JobStore = store or self.hooked
+        self.store: WorkerStore = store or self.hooked
         self.events: list[Event] = []
         self.worker = self.make_worker({})
         self._runs: list[asyncio.Task[StopReport]] = []

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from rota.clock.in_flight import in_flight
+from rota.effects import Ledger
 from rota.events import JobStarted
 from rota.gates import Closed
 from rota.jobs import Discarded, Failed, Interrupted, Outcome, Snoozed, Succeeded
@@ -40,6 +41,7 @@ class Dispatch:
         self._journal = surroundings.journal
         self._teller = Teller(surroundings.journal)
         self._cancel = cancel
+        self._ledger = Ledger(surroundings.store, surroundings.clock)
 
     async def run(self, held: Held) -> Outcome | Closed:
         """What became of the attempt; Closed when the gate did not let the job pass."""
@@ -60,7 +62,7 @@ class Dispatch:
             if handler is None:
                 held.error_code = NO_HANDLER
                 return Failed(f"No handler for type={job.kind}")
-            held.context = Context(job, held.started_at)
+            held.context = Context(job, held.started_at, self._ledger)
             if self._journal.wants(JobStarted):
                 self._teller.tell_started(held)
             return interpret(await self._call(handler, held, held.context), held)
