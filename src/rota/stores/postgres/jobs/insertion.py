@@ -156,7 +156,7 @@ async def _keep(
     links = [(parent, job.id) for job in new for parent in job.dependencies]
     for start in range(0, len(links), MOST_AT_ONCE):
         parents, children = zip(*links[start : start + MOST_AT_ONCE], strict=True)
-        await statements.fetch(QUERIES.add_dependencies, parents, children)
+        await statements.fetch(QUERIES.add_dependencies, list(parents), list(children))
 
 
 async def insert_missing(

@@ -6,7 +6,7 @@ is little more than its name and payload, and is read in little time.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias, TypedDict
@@ -28,6 +28,7 @@ _PLAIN = (
 )
 _READ = (*_PLAIN, "worker", "taken_at", "until", "body", "is_awaited")
 """The columns that are read of a job, in their order."""
+_INSTANTS = ("due_at", "created_at", "updated_at")
 _LEASE = ("last_token", "worker", "taken_at", "until")
 _DIRECT = (*_PLAIN, "lease")
 _REST = [field for field in fields_of(Job) if field.name not in _DIRECT]
@@ -170,6 +171,8 @@ def decode_job(row: Row) -> Job:
 
 def _decode_job(row: Row) -> Job:
     fields = dict(zip(_READ, row, strict=True))
+    for name in _INSTANTS:
+        fields[name] = _in_calendar(fields[name])
     token, worker, taken_at, until = (fields[name] for name in _LEASE)
     ending, deferral = fields["ending"], fields["deferral"]
     fields["status"] = _STATUSES[fields["status"]]
@@ -223,8 +226,8 @@ class LeaseTerms:
             queue=queue,
             priority=priority,
             status=JobStatus.RUNNING,
-            due_at=due_at,
-            created_at=created_at,
+            due_at=_in_calendar(due_at),
+            created_at=_in_calendar(created_at),
             updated_at=self._now,
             attempt_count=attempt_count,
             loss_count=loss_count,
@@ -240,6 +243,11 @@ class LeaseTerms:
         lease = Lease(token=token, worker=self._worker, taken_at=self._now, until=self._until)
         self._leases[token] = lease
         return lease
+
+
+def _in_calendar(instant: datetime) -> datetime:
+    """The driver takes the ends of the calendar for infinities, which it gives back as naive."""
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
 
 
 def decode_attempt(job_id: JobId, body: str) -> Attempt:

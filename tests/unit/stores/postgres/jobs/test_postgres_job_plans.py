@@ -1,0 +1,197 @@
+"""Plans: each statement goes through the index that is meant for it, however full the table is.
+
+A plan is made once per connection and kept, so the one for an empty table must do for a full one.
+"""
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+import asyncpg
+import pytest
+
+from rota.stores.postgres.address import PostgresSettings
+from rota.stores.postgres.database import session_settings
+from rota.stores.postgres.jobs.queries import QUERIES
+from rota.stores.postgres.queries import placed
+from rota.stores.postgres.store import PostgresStore
+from rota.testing.builders import a_job
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+Plan: TypeAlias = dict[str, Any]
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+ROW_COUNT = 1_000
+FEW = 60
+"""Rows that a statement may look at for ten that it needs."""
+
+INDEXES = {
+    "read_jobs": {"jobs_by_id"},
+    "lock_jobs": {"jobs_by_id"},
+    "find_twins": {"jobs_by_identity"},
+    "mark_awaited": {"jobs_by_id"},
+    "unmark_awaited": {"jobs_by_id", "job_dependencies_by_parent"},
+    "lease": {"jobs_in_line", "jobs_later", "jobs_by_id"},
+    "promote": {"jobs_later", "jobs_by_id"},
+    "extend": {"jobs_by_id"},
+    "find_expired": {"jobs_leased"},
+    "next_due": {"jobs_in_line", "jobs_later"},
+    "next_due_in": {"jobs_in_line", "jobs_later_in_lane"},
+    "complete_jobs": {"jobs_by_id"},
+    "move_jobs": {"jobs_by_id"},
+    "find_children": {"job_dependencies_by_parent"},
+    "find_waiting": {"job_dependencies_by_parent", "jobs_by_id"},
+    "find_ancestors": {"job_dependencies_by_child"},
+    "remove_dependencies": {"job_dependencies_by_child"},
+    "remove_jobs": {"jobs_by_id"},
+    "remove_attempts": {"job_attempts_by_job"},
+    "read_attempts": {"job_attempts_by_job", "jobs_by_id"},
+    "amend": {"jobs_by_id"},
+    "set_aside": {"jobs_by_id"},
+    "find_ended": {"jobs_ended"},
+    "find_parents": {"job_dependencies_by_child"},
+    "find_freed": {"jobs_by_id", "job_dependencies_by_parent"},
+    "find_page": {"jobs_listed"},
+    "count_page": {"jobs_listed"},
+}
+IN_ORDER = (
+    *("read_jobs", "lock_jobs", "promote", "find_expired", "next_due"),
+    *("find_ended", "find_page"),
+)
+"""Nothing is sorted: the index gives what is wanted in the order in which it is wanted."""
+
+
+def nodes_of(plan: Plan) -> Iterator[Plan]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes_of(child)
+
+
+@pytest.fixture
+async def inside(
+    store: PostgresStore, postgres_settings: PostgresSettings
+) -> AsyncIterator[Connection]:
+    """A connection with the settings that those of the store have."""
+    assert store is not None
+    connection = await asyncpg.connect(
+        postgres_settings.url, server_settings=session_settings(postgres_settings)
+    )
+    yield connection
+    connection.terminate()
+
+
+async def explain(
+    inside: Connection, schema: str, name: str, *arguments: str, does_it: bool = False
+) -> list[Plan]:
+    """The nodes of the plan that is kept for a statement."""
+    statement = placed(getattr(QUERIES, name), schema)
+    count = max(map(int, re.findall(r"\$(\d+)", statement)), default=0)
+    values = arguments or ("NULL",) * count
+    given = f"({', '.join(values)})" if values else ""
+    options = "FORMAT JSON, ANALYZE" if does_it else "FORMAT JSON"
+    await inside.execute(f"PREPARE asked AS {statement}")
+    text = await inside.fetchval(f"EXPLAIN ({options}) EXECUTE asked{given}")
+    await inside.execute("DEALLOCATE asked")
+    (plan,) = json.loads(text)
+    return list(nodes_of(plan["Plan"]))
+
+
+async def fill(store: PostgresStore, inside: Connection) -> None:
+    """Many jobs that have ended, that run, that are due later and that wait; analysed."""
+    await inside.execute(
+        placed(
+            "INSERT INTO rota.jobs (id, due_at, created_at, updated_at, last_token, priority,"
+            " attempt_count, loss_count, is_due, is_awaited, status, tenant, queue, body,"
+            " lease_until)"
+            " SELECT gen_random_uuid(), due_at, '2026-01-01Z'::timestamptz + n * interval '1 ms',"
+            " '2026-01-01Z', 0, 5, 0, 0, is_due, false, status, 'default', queue, '{}', until"
+            " FROM generate_series(1, $1::integer) AS n, (VALUES"
+            " ('COMPLETED', NULL::boolean, '2026-01-01Z'::timestamptz, 'default', NULL),"
+            " ('RUNNING', NULL, '2026-01-01Z', 'default', '2026-01-02Z'::timestamptz),"
+            " ('READY', false, '2026-02-01Z', 'default', NULL),"
+            " ('READY', true, '2026-01-01Z', 'default', NULL),"
+            " ('READY', true, '2026-01-01Z', 'other', NULL)"
+            ") AS kind (status, is_due, due_at, queue, until)",
+            store._settings.schema,
+        ),
+        ROW_COUNT,
+    )
+    await inside.execute(placed("ANALYZE rota.jobs", store._settings.schema))
+
+
+@pytest.mark.parametrize("is_full", [False, True], ids=["empty", "full"])
+@pytest.mark.parametrize("name", INDEXES)
+async def test_a_statement_goes_through_the_index_that_is_meant(
+    store: PostgresStore, inside: Connection, name: str, is_full: bool
+) -> None:
+    if is_full:
+        await fill(store, inside)
+    nodes = await explain(inside, store._settings.schema, name)
+    assert {node["Index Name"] for node in nodes if "Index Name" in node} == INDEXES[name]
+    types = {node["Node Type"] for node in nodes}
+    assert not types & {"Seq Scan", "Bitmap Heap Scan", "Hash Join", "Merge Join"}
+    if name in IN_ORDER:
+        assert "Sort" not in types
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("NULL", "NULL"),
+        ("'{default}'", "NULL"),
+        ("NULL", "'{default}'"),
+        ("'{default,nobody}'", "'{default,nobody}'"),
+    ],
+)
+@pytest.mark.parametrize("after", ["''", "'default'", "'zzz'"])
+async def test_a_lease_looks_at_few_rows_however_many_there_are(
+    store: PostgresStore, inside: Connection, place: tuple[str, str], after: str
+) -> None:
+    await fill(store, inside)
+    arguments = (
+        *(f"'{NOW}'", *place, after, "10", f"'{NOW + timedelta(minutes=1)}'", "'w'"),
+        *("true", "false"),
+    )
+    nodes = await explain(inside, store._settings.schema, "lease", *arguments, does_it=True)
+    assert max(seen(node) for node in nodes) <= FEW
+    assert nodes[0]["Actual Rows"] == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("next_due", (f"'{NOW}'",)),
+        ("next_due_in", (f"'{NOW}'", "'{default}'", "NULL")),
+        ("next_due_in", (f"'{NOW}'", "NULL", "'{default}'")),
+        ("next_due_in", (f"'{NOW}'", "'{quiet}'", "'{nobody}'")),
+        ("promote", (f"'{NOW}'", "10")),
+        ("find_expired", (f"'{NOW + timedelta(days=2)}'", "NULL", "NULL", "10")),
+        ("find_ended", (f"'{NOW}'", "10")),
+        ("find_page", ("'default'", *("NULL",) * 8, "10")),
+    ],
+)
+async def test_a_question_looks_at_few_rows_however_many_there_are(
+    store: PostgresStore, inside: Connection, name: str, arguments: tuple[str, ...]
+) -> None:
+    await fill(store, inside)
+    nodes = await explain(inside, store._settings.schema, name, *arguments, does_it=True)
+    assert max(seen(node) for node in nodes) <= FEW
+
+
+async def test_completing_looks_up_each_job_once(store: PostgresStore, inside: Connection) -> None:
+    await fill(store, inside)
+    jobs = [a_job() for _ in range(20)]
+    await store.insert(jobs, NOW)
+    ids = f"'{{{','.join(job.id for job in jobs)}}}'"
+    same = [f"'{{{','.join([value] * 20)}}}'" for value in ("1", "default", "2026-01-01Z")]
+    arguments = (ids, same[0], same[1], same[2], same[2])
+    nodes = await explain(inside, store._settings.schema, "complete_jobs", *arguments, does_it=True)
+    assert max(seen(node) for node in nodes) <= FEW
+
+
+def seen(node: Plan) -> int:
+    """How many rows a node has looked at, those it passed over among them."""
+    rows = node.get("Actual Rows", 0) + node.get("Rows Removed by Filter", 0)
+    return int((rows + node.get("Rows Removed by Join Filter", 0)) * node.get("Actual Loops", 1))
