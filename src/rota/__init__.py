@@ -9,6 +9,7 @@ from rota.scheduler import DECLARATIVE, POLLING, Scheduler, SchedulerPolicy, Sch
 from rota.triggers.parse import parse_cron
 from rota.triggers.rrule import parse_rrule
 from rota.wiring import open_store
+from rota.worker import Context, Discard, Snooze, Worker, WorkerSettings
 
 __version__ = "0.1.0"
 
@@ -16,12 +17,17 @@ __all__ = [
     "DECLARATIVE",
     "POLLING",
     "BackoffStrategy",
+    "Context",
+    "Discard",
     "Job",
     "JobStatus",
     "RetryPolicy",
     "Scheduler",
     "SchedulerPolicy",
     "SchedulerSettings",
+    "Snooze",
+    "Worker",
+    "WorkerSettings",
     "errors",
     "events",
     "open_store",
