@@ -186,6 +186,33 @@ async def test_one_change_that_the_store_refuses_does_not_hold_up_the_others(
     assert [event.job_id for event in shop.told(JobNotSettled)] == [bad.id]
 
 
+@pytest.mark.parametrize("trouble", [be_down, None], ids=["away", "closed"])
+async def test_while_changes_are_tried_one_by_one_the_store_may_fail_too(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch, trouble: Any
+) -> None:
+    whole, call_count = shop.hooked.apply, 0
+
+    async def apply(changes: Any, now: Any) -> Any:
+        nonlocal call_count
+        call_count += 1
+        if len(changes) > 1:
+            raise IllegalMoveError("RUNNING", "RUNNING")
+        if call_count == 2:
+            await (be_down() if trouble else shop.store.close())
+        return await whole(changes, now)
+
+    monkeypatch.setattr(shop.hooked, "apply", apply)
+    shop.make_worker({"work": succeed})
+    jobs = await shop.add_many(2)
+    if trouble is None:
+        with pytest.raises(StoreClosedError):
+            await shop.clock.run(shop.worker.run_once())
+    else:
+        await shop.clock.run(shop.worker.run_once())
+        assert {(await shop.look(job)).status for job in jobs} == {JobStatus.COMPLETED}
+        assert shop.told(JobNotSettled) == []
+
+
 async def test_a_store_that_is_closed_ends_the_worker(shop: Workshop) -> None:
     async def close(_: Context) -> None:
         await shop.store.close()

@@ -87,6 +87,25 @@ async def test_whatever_a_handler_raises_the_attempt_has_failed(
     assert [event.err_code for event in shop.told(JobFailed)] == [type(error).__name__]
 
 
+def test_an_interrupt_of_the_program_is_no_failure_of_the_job() -> None:
+    async def interrupt(_: Context) -> None:
+        raise KeyboardInterrupt
+
+    async def run() -> None:
+        shop = Workshop()
+        shops.append(shop)
+        shop.make_worker({"work": interrupt})
+        jobs.append(await shop.add())
+        await shop.worker.run_once()
+
+    shops: list[Workshop] = []
+    jobs: list[Job] = []
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(run())
+    kept = shops[0].hooked._shelf.jobs[jobs[0].id]
+    assert (kept.attempt_count, kept.last_error) == (0, None)
+
+
 async def test_a_runner_goes_on_after_a_handler_that_called_itself_cancelled(
     shop: Workshop,
 ) -> None:

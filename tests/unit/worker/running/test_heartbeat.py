@@ -8,9 +8,10 @@ from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, s
 
 from rota.clock import SystemClock
 from rota.clock.protocol import keeps_real_time
-from rota.errors import StoreClosedError
-from rota.events import JobSettled, JobStalled, StoreFailed, StoreRecovered
+from rota.errors import StoreClosedError, StoreUnavailableError
+from rota.events import Event, JobSettled, JobStalled, StoreFailed, StoreRecovered
 from rota.jobs import Job, JobStatus
+from rota.stores.jobs import HeldLease
 from rota.worker import CancelReason, Context, Worker, WorkerSettings
 
 
@@ -108,6 +109,39 @@ async def test_nothing_runs_on_beyond_a_lease_that_could_not_be_kept(shop: Works
     assert (kept.status, kept.attempt_count) == (JobStatus.READY, 0)
 
 
+async def test_what_waits_is_handed_back_when_its_lease_could_not_be_kept(shop: Workshop) -> None:
+    started: list[str] = []
+
+    async def linger(context: Context) -> None:
+        started.append(context.job.id)
+        await shop.clock.sleep(60 * MINUTE)
+
+    shop.make_worker({"work": linger}, WorkerSettings(concurrency=1))
+    first, second = await shop.add_many(2)
+    shop.hooked.before["extend"] = be_down
+    once = asyncio.create_task(shop.worker.run_once())
+    await shop.pass_time(MINUTE + 2 * SECOND)
+    settled = await shop.clock.run(once)
+    assert started == [first.id]
+    assert {it.job.id for it in settled} == {first.id, second.id}
+    for job in (first, second):
+        kept = await shop.look(job)
+        assert (kept.status, kept.attempt_count) == (JobStatus.READY, 0)
+
+
+async def test_a_store_that_is_closed_between_two_beats_ends_the_worker(shop: Workshop) -> None:
+    async def linger(_: Context) -> None:
+        await shop.clock.sleep(60 * MINUTE)
+
+    shop.make_worker({"work": linger})
+    await shop.add()
+    once = asyncio.create_task(shop.worker.run_once())
+    await shop.pass_time(SECOND)
+    await shop.store.close()
+    with pytest.raises(StoreClosedError):
+        await shop.clock.run(once)
+
+
 async def test_what_is_settled_between_two_beats_is_not_taken_for_lost(shop: Workshop) -> None:
     async def linger(_: Context) -> None:
         await shop.clock.sleep(5 * SECOND)
@@ -161,6 +195,41 @@ async def test_by_the_machines_time_a_thread_keeps_the_leases() -> None:
     assert seen[:2] == [1, 1]
     assert seen[-1] == -1
     assert (await shop.look(job)).status is JobStatus.COMPLETED
+
+
+async def test_a_thread_says_when_the_store_is_away_and_goes_on() -> None:
+    shop = Workshop()
+    keeper, call_count = shop.hooked.make_keeper(), 0
+    recovered = asyncio.Event()
+
+    class Flaky:
+        def extend(self, held: list[HeldLease], until: datetime, now: datetime) -> list[bool]:
+            nonlocal call_count
+            call_count += 1
+            if call_count == 1:
+                raise StoreUnavailableError("away")
+            return keeper.extend(held, until, now)
+
+        def close(self) -> None:
+            """Nothing was opened."""
+
+    def note(event: Event) -> None:
+        shop.events.append(event)
+        if isinstance(event, StoreRecovered):
+            recovered.set()
+
+    shop.hooked.make_keeper = Flaky  # type: ignore[method-assign,assignment]  # what is tested
+    worker = Worker(shop.store, {}, settings=WorkerSettings(lease_for=SECOND / 5))
+    worker.events.subscribe(note)
+
+    @worker.handler("work")
+    async def wait(_: Context) -> None:
+        await recovered.wait()
+
+    await shop.add(created_at=SystemClock().now())
+    (settled,) = await worker.run_once()
+    assert settled.job.status is JobStatus.COMPLETED
+    assert len(shop.told(StoreFailed)) == 1
 
 
 async def test_a_thread_that_finds_the_store_closed_ends_the_worker() -> None:
