@@ -1,6 +1,13 @@
 """The rail: scheduling, recurrence and dead letters for many tenants, after specification 3."""
 
 from rota.rail.audit import AuditEntry, read_audit
+from rota.rail.dead_letters import (
+    DeadLetter,
+    DeadLetterFilter,
+    DeadLetters,
+    Retried,
+    RetryPlan,
+)
 from rota.rail.listing import RailPage
 from rota.rail.preview import Preview, Upcoming
 from rota.rail.rail import Rail
@@ -9,12 +16,17 @@ from rota.rail.view import RailJob, SeriesView
 
 __all__ = [
     "AuditEntry",
+    "DeadLetter",
+    "DeadLetterFilter",
+    "DeadLetters",
     "Preview",
     "Rail",
     "RailJob",
     "RailPage",
     "RailSettings",
     "RailStore",
+    "Retried",
+    "RetryPlan",
     "SeriesView",
     "Upcoming",
     "read_audit",
