@@ -1,0 +1,164 @@
+"""Four workers and a producer, killed with kill -9 at random moments, in real time.
+
+4,000 jobs each time. The whole of it, 20,000 jobs, is
+``KILL_LOOP_JOBS=20000 pytest -s --timeout=0 tests/process/worker/test_worker_kills.py``.
+"""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.process.programs.job_crew import BATCH, CrewOrder, number_id
+from tests.process.worker.crew import (
+    Crew,
+    count_open,
+    gathered_crew,
+    pause_for,
+    read_all,
+    seconds_now,
+)
+from tests.servers.postgres import PostgresServer
+
+from rota.jobs import Ending, JobStatus
+from rota.testing.jobs_trace import JobEntry, Snapshot, check_jobs
+from rota.testing.jobs_trace.records import (
+    ApplyCalled,
+    AttemptStarted,
+    InsertAnswered,
+    LeaseAnswered,
+)
+
+pytestmark = pytest.mark.process
+
+SEED = 20_260_302
+WORKER_COUNT = 4
+JOB_COUNT = int(os.environ.get("KILL_LOOP_JOBS", "4000"))
+LEAST_KILLS = 8
+GIVES_UP_AFTER = 60 + JOB_COUNT / 20
+"""Real seconds, on however slow a machine."""
+
+
+async def kill_until_done(
+    crew: Crew, address: str, disturb: Callable[[int], None] = lambda _: None
+) -> float:
+    """Kill somebody every 0.2 to 2 s for as long as there is work; how long it took.
+
+    ``disturb`` is called after each kill, with its number.
+    """
+    random, begun_at = Random(SEED), seconds_now()
+    crew.start_producer()
+    for _ in range(WORKER_COUNT):
+        crew.start_worker()
+    while not await is_done(crew, address):
+        assert seconds_now() - begun_at < GIVES_UP_AFTER, "the work was never done"
+        pause_for(timedelta(seconds=random.uniform(0.2, 2)))
+        if crew.at_work:
+            crew.kill_one(random)
+            disturb(crew.killed_count)
+    crew.stop()
+    return seconds_now() - begun_at
+
+
+async def is_done(crew: Crew, address: str) -> bool:
+    if any(member.order.role == "producer" for member in crew.at_work):
+        return False
+    acknowledged = sum(
+        isinstance(entry, InsertAnswered) for member in crew.members for entry in member.history
+    )
+    return acknowledged >= JOB_COUNT / BATCH and await count_open(address) == 0
+
+
+def assert_nothing_is_lost(history: list[JobEntry], snapshot: Snapshot) -> None:
+    """All jobs are there and have ended: well, or after three losses in a row."""
+    check_jobs(history, snapshot).assert_ok()
+    assert set(snapshot.jobs) == {number_id(number) for number in range(JOB_COUNT)}
+    endings = Counter((job.status, job.ending) for job in snapshot.jobs.values())
+    assert set(endings) <= {
+        (JobStatus.COMPLETED, None),
+        (JobStatus.FAILED, Ending.LOST),
+        (JobStatus.BLOCKED, None),
+    }
+    assert endings[JobStatus.COMPLETED, None] >= 0.97 * JOB_COUNT
+
+
+def count_losses(history: list[JobEntry]) -> int:
+    applied = (entry for entry in history if isinstance(entry, ApplyCalled))
+    return sum(move.outcome == "lost" for entry in applied for move in entry.moves)
+
+
+def assert_the_judge_would_have_noticed(history: list[JobEntry], snapshot: Snapshot) -> None:
+    """The same history, with a lease given twice, is refused; so is a store that lost a job."""
+    lease = next(one for one in history if isinstance(one, LeaseAnswered) and one.grants)
+    position = history.index(lease)
+    assert "I4" in check_jobs([*history, *_again(history, position)], snapshot).invariants
+    snapshot.jobs.popitem()
+    assert "I1" in check_jobs(history, snapshot).invariants
+
+
+def _again(history: list[JobEntry], position: int) -> list[JobEntry]:
+    answer = history[position]
+    assert isinstance(answer, LeaseAnswered)
+    call = next(
+        one
+        for one in history
+        if getattr(one, "call", None) == answer.call and one.instance == answer.instance
+    )
+    return [_renamed(call), _renamed(answer)]
+
+
+def _renamed(entry: JobEntry) -> JobEntry:
+    return type(entry)(
+        **{name: getattr(entry, name) for name in entry.__struct_fields__} | {"instance": "again"}
+    )
+
+
+def report(name: str, crew: Crew, history: list[JobEntry], took: float) -> None:
+    starts = sum(isinstance(entry, AttemptStarted) for entry in history)
+    sys.stdout.write(
+        f"\n{name}: {JOB_COUNT} jobs, {crew.killed_count} processes killed, {starts} attempts, "
+        f"{count_losses(history)} of them lost, {len(history)} records, {took:.1f} s\n"
+    )
+
+
+@pytest.mark.clause("T-8", "T-9", "T-10", "M-2", "M-3")
+async def test_workers_that_are_killed_lose_nothing_and_repeat_nothing_on_sqlite(
+    tmp_path: Path,
+) -> None:
+    address = f"sqlite:///{tmp_path / 'rota.db'}"
+    order = CrewOrder(role="worker", store=address, history="", job_count=JOB_COUNT)
+    with gathered_crew(tmp_path, order) as crew:
+        took = await kill_until_done(crew, address)
+        history, snapshot = crew.merged_history(), await read_all(address)
+    report("SQLite", crew, history, took)
+    assert_nothing_is_lost(history, snapshot)
+    assert crew.killed_count >= LEAST_KILLS
+    assert count_losses(history) > 0
+    assert_the_judge_would_have_noticed(history, snapshot)
+
+
+@pytest.mark.clause("T-8", "T-9", "T-10", "M-2", "M-3")
+async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothing_on_postgres(
+    tmp_path: Path, own_postgres: PostgresServer
+) -> None:
+    order = CrewOrder(role="worker", store=own_postgres.url, history="", job_count=JOB_COUNT)
+    restarts: list[int] = []
+
+    def kill_server(kill_count: int) -> None:
+        if kill_count % 6 == 3:
+            own_postgres.kill()
+            own_postgres.restart()
+            restarts.append(kill_count)
+
+    with gathered_crew(tmp_path, order) as crew:
+        took = await kill_until_done(crew, own_postgres.url, kill_server)
+        history, snapshot = crew.merged_history(), await read_all(own_postgres.url)
+    report(f"PostgreSQL, itself killed {len(restarts)} times", crew, history, took)
+    assert_nothing_is_lost(history, snapshot)
+    assert crew.killed_count >= LEAST_KILLS
+    assert restarts
+    assert_the_judge_would_have_noticed(history, snapshot)
