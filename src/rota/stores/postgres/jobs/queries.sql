@@ -11,15 +11,17 @@
 
 -- name: insert_jobs
 -- A job that exists already by id or identity fails the statement.
--- $1 now, then the columns of rows.py
+-- $1 now, then the columns of rows.py, empty where all is as usual
 INSERT INTO rota.jobs (
     id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, last_error, ending, deferral, identity, body
 )
 SELECT
-    id, tenant, queue, priority, status, CASE WHEN status = 'READY' THEN due_at <= $1 END,
-    is_awaited, due_at, created_at, updated_at,
-    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, body
+    id, tenant, queue, priority, coalesce(status, 'READY'),
+    CASE WHEN coalesce(status, 'READY') = 'READY' THEN coalesce(due_at, created_at) <= $1 END,
+    coalesce(is_awaited, false), coalesce(due_at, created_at), created_at,
+    coalesce(updated_at, created_at), coalesce(attempt_count, 0), coalesce(loss_count, 0),
+    coalesce(last_token, 0), last_error, ending, deferral, identity, body
 FROM unnest(
     $2::uuid[], $3::text[], $4::text[], $5::integer[], $6::text[], $7::boolean[],
     $8::timestamptz[], $9::timestamptz[], $10::timestamptz[],
@@ -33,15 +35,17 @@ FROM unnest(
 -- name: insert_missing
 -- The ids of those that did not exist by id or identity, and are kept now. Whoever is about to
 -- write the same is waited for: if they roll back, this one is kept.
--- $1 now, then the columns of rows.py
+-- $1 now, then the columns of rows.py, empty where all is as usual
 INSERT INTO rota.jobs (
     id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, last_error, ending, deferral, identity, body
 )
 SELECT
-    id, tenant, queue, priority, status, CASE WHEN status = 'READY' THEN due_at <= $1 END,
-    is_awaited, due_at, created_at, updated_at,
-    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, body
+    id, tenant, queue, priority, coalesce(status, 'READY'),
+    CASE WHEN coalesce(status, 'READY') = 'READY' THEN coalesce(due_at, created_at) <= $1 END,
+    coalesce(is_awaited, false), coalesce(due_at, created_at), created_at,
+    coalesce(updated_at, created_at), coalesce(attempt_count, 0), coalesce(loss_count, 0),
+    coalesce(last_token, 0), last_error, ending, deferral, identity, body
 FROM unnest(
     $2::uuid[], $3::text[], $4::text[], $5::integer[], $6::text[], $7::boolean[],
     $8::timestamptz[], $9::timestamptz[], $10::timestamptz[],
@@ -413,10 +417,12 @@ END AS due_at;
 -- name: complete_jobs
 -- Ends jobs on which nobody depends, where their leases are still held. The answer is NULL when all
 -- were; otherwise it holds the positions, from 1, of those that were.
--- $1 ids, $2 tokens, $3 tenants, $4 when they were due, $5 when they ended
+-- $1 ids, $2 tokens, $3 tenants, $4 when they were due, $5 when they ended, or nothing if that was
+-- for all at $6
 WITH ended AS (
     UPDATE rota.jobs AS job SET
-        status = 'COMPLETED', due_at = wanted.due_at, updated_at = wanted.ended_at, loss_count = 0,
+        status = 'COMPLETED', due_at = wanted.due_at, loss_count = 0,
+        updated_at = coalesce(wanted.ended_at, $6::timestamptz),
         lease_worker = NULL, lease_taken_at = NULL, lease_until = NULL
     FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::timestamptz[], $5::timestamptz[])
         WITH ORDINALITY AS wanted (id, token, tenant, due_at, ended_at, position)

@@ -16,7 +16,17 @@ from msgspec.structs import FieldInfo
 from msgspec.structs import fields as fields_of
 
 from rota.errors import DamagedJobError
-from rota.jobs import Attempt, Deferral, Ending, Job, JobId, JobStatus, Lease, normalize_job_id
+from rota.jobs import (
+    Attempt,
+    Deferral,
+    Ending,
+    Job,
+    JobId,
+    JobStatus,
+    Lease,
+    RetryPolicy,
+    normalize_job_id,
+)
 from rota.stores.jobs.duplicates import identity_of
 
 Row: TypeAlias = Sequence[Any]
@@ -32,6 +42,8 @@ _INSTANTS = ("due_at", "created_at", "updated_at")
 _LEASE = ("last_token", "worker", "taken_at", "until")
 _DIRECT = (*_PLAIN, "lease")
 _REST = [field for field in fields_of(Job) if field.name not in _DIRECT]
+_POLICY_AT = [field.name for field in _REST].index("retry_policy")
+_USUAL_POLICY: RetryPolicy = _REST[_POLICY_AT].default
 _STATUSES: Mapping[str, JobStatus] = {str(status): status for status in JobStatus}
 _ENDINGS: Mapping[str, Ending] = {str(ending): ending for ending in Ending}
 
@@ -94,7 +106,10 @@ def digest_identity(job: Job) -> str | None:
 
 def encode_body(job: Job) -> str:
     """What has no column of its own."""
-    return _encode(_Body(*_rest_of(job))).decode()
+    rest = _rest_of(job)
+    if rest[_POLICY_AT] == _USUAL_POLICY:  # left out only when it is the very same
+        rest = (*rest[:_POLICY_AT], _USUAL_POLICY, *rest[_POLICY_AT + 1 :])
+    return _encode(_Body(*rest)).decode()
 
 
 def encode_deferral(deferral: Deferral | None) -> str | None:
@@ -108,26 +123,39 @@ def encode_attempt(attempt: Attempt) -> str:
 def encode_jobs(
     jobs: Sequence[Job], bodies: Sequence[str], awaited: Collection[JobId] = ()
 ) -> list[Sequence[Any]]:
-    """The columns that ``insert_jobs`` takes; ``awaited`` are those that others depend on."""
+    """The columns that ``insert_jobs`` takes; ``awaited`` are those that others depend on.
+
+    A column in which all is as usual stays empty, and the statement fills it in: most of the time
+    that a job takes here goes into writing each single value for the server.
+    """
+    created = [job.created_at for job in jobs]
     return [
         [job.id for job in jobs],
         [job.tenant for job in jobs],
         [job.queue for job in jobs],
         [job.priority for job in jobs],
-        [job.status for job in jobs],
-        [job.id in awaited for job in jobs],
-        [job.due_at for job in jobs],
-        [job.created_at for job in jobs],
-        [job.updated_at for job in jobs],
-        [job.attempt_count for job in jobs],
-        [job.loss_count for job in jobs],
-        [job.last_token for job in jobs],
-        [job.last_error for job in jobs],
-        [job.ending for job in jobs],
-        [encode_deferral(job.deferral) for job in jobs],
-        [digest_identity(job) for job in jobs],
+        _unless_all([job.status for job in jobs], JobStatus.READY),
+        [job.id in awaited for job in jobs] if awaited else [],
+        _unless_same([job.due_at for job in jobs], created),
+        created,
+        _unless_same([job.updated_at for job in jobs], created),
+        _unless_all([job.attempt_count for job in jobs], 0),
+        _unless_all([job.loss_count for job in jobs], 0),
+        _unless_all([job.last_token for job in jobs], 0),
+        _unless_all([job.last_error for job in jobs], None),
+        _unless_all([job.ending for job in jobs], None),
+        _unless_all([encode_deferral(job.deferral) for job in jobs], None),
+        _unless_all([digest_identity(job) for job in jobs], None),
         bodies,
     ]
+
+
+def _unless_all(values: list[Any], usual: object) -> list[Any]:
+    return [] if values.count(usual) == len(values) else values
+
+
+def _unless_same(values: list[Any], usual: list[Any]) -> list[Any]:
+    return [] if values == usual else values
 
 
 def encode_moves(jobs: Sequence[Job]) -> list[list[Any]]:

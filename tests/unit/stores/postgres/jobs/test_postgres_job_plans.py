@@ -186,7 +186,7 @@ async def test_completing_looks_up_each_job_once(store: PostgresStore, inside: C
     await store.insert(jobs, NOW)
     ids = f"'{{{','.join(job.id for job in jobs)}}}'"
     same = [f"'{{{','.join([value] * 20)}}}'" for value in ("1", "default", "2026-01-01Z")]
-    arguments = (ids, same[0], same[1], same[2], same[2])
+    arguments = (ids, same[0], same[1], same[2], same[2], "NULL")
     nodes = await explain(inside, store._settings.schema, "complete_jobs", *arguments, does_it=True)
     assert max(seen(node) for node in nodes) <= FEW
 

@@ -85,13 +85,15 @@ async def _complete(statements: Statements, changes: Sequence[Change]) -> Sequen
     if not changes:
         return ()
     jobs = [change.job for change in changes]
+    ends = [job.updated_at for job in jobs]
     ((positions,),) = await statements.fetch(
         QUERIES.complete_jobs,
         [job.id for job in jobs],
         [change.expected_token for change in changes],
         [job.tenant for job in jobs],
         [job.due_at for job in jobs],
-        [job.updated_at for job in jobs],
+        [] if ends.count(ends[0]) == len(ends) else ends,
+        ends[0],
     )
     return range(len(jobs)) if positions is None else [position - 1 for position in positions]
 

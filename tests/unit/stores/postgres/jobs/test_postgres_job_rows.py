@@ -1,0 +1,68 @@
+"""Jobs as rows: what is usual is not written, and everything comes back."""
+
+from datetime import UTC, datetime, timedelta
+
+from rota.jobs import BackoffStrategy, Deferral, Ending, Recurrence, RetryPolicy
+from rota.stores.postgres.jobs.rows import digest_identity, encode_body, encode_jobs, known_ids
+from rota.stores.postgres.store import PostgresStore
+from rota.testing.builders import a_job
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+async def test_every_field_comes_back_beside_jobs_that_are_as_usual(store: PostgresStore) -> None:
+    odd = a_job(
+        payload={"z": 1, "a": [1 << 63, 1e300, "\x00ä"], "": None},
+        due_at=NOW + HOUR,
+        updated_at=NOW,
+        retry_policy=RetryPolicy(max_attempts=9, backoff_strategy=BackoffStrategy.FIXED),
+        attempt_count=2,
+        loss_count=1,
+        last_error="it's {broken}",
+        ending=Ending.LOST,
+        last_token=7,
+        deferral=Deferral(until=NOW, reason="closed", count=3),
+        idempotency_key="key",
+        occurrence="1",
+        occurrence_at=NOW,
+        origin=a_job().id,
+        recurrence=Recurrence(cron="* * * * *", start=NOW, until=NOW + HOUR, count=5),
+        auto_remove=True,
+        replaces=a_job().id,
+    )
+    jobs = [a_job(), odd, a_job(priority=1, tenant="default")]
+    await store.insert(jobs, NOW)
+    kept = await store.get("default", [job.id for job in jobs])
+    assert kept == {job.id: job for job in jobs}
+    assert list(kept[odd.id].payload) == ["z", "a", ""]
+
+
+def test_columns_in_which_all_is_as_usual_stay_empty() -> None:
+    jobs = [a_job(), a_job(queue="x")]
+    columns = encode_jobs(jobs, ["{}", "{}"])
+    assert [len(column) for column in columns] == [2, 2, 2, 2, 0, 0, 0, 2, *[0] * 8, 2]
+    assert encode_jobs(jobs, ["{}", "{}"], {jobs[1].id})[5] == [False, True]
+
+
+def test_a_body_holds_only_what_is_not_usual() -> None:
+    plain = a_job(name="a", kind="b", retry_policy=RetryPolicy(max_attempts=3))
+    assert encode_body(plain) == '{"name":"a","kind":"b"}'
+
+
+def test_the_digest_tells_apart_what_is_told_apart() -> None:
+    jobs = [
+        a_job(idempotency_key="k"),
+        a_job(idempotency_key="k", occurrence=""),
+        a_job(idempotency_key="k", kind="x"),
+        a_job(idempotency_key="k", tenant="x"),
+        a_job(idempotency_key="kk"),
+    ]
+    assert len({digest_identity(job) for job in jobs}) == len(jobs)
+    assert digest_identity(jobs[0]) == digest_identity(a_job(idempotency_key="k"))
+    assert digest_identity(a_job(occurrence="1")) is None
+
+
+def test_only_uuids_in_lower_case_are_ids() -> None:
+    job_id = a_job().id
+    assert known_ids([job_id, job_id.upper() + "A", "1", "", job_id]) == [job_id]
