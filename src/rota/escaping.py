@@ -23,6 +23,19 @@ def escape(text: str) -> str:
     return _UNSAFE.sub(_written_out, text)
 
 
+def escape_json(text: str) -> str:
+    r"""JSON text with the same characters as ``\uNNNN``, so that it still says what it said.
+
+    Only within strings can there be any, if the text has no line breaks of its own.
+    """
+    return _UNSAFE.sub(_written_in_json, text)
+
+
+def _written_in_json(match: re.Match[str]) -> str:
+    units = match.group().encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
 def _written_out(match: re.Match[str]) -> str:
     code = ord(match.group())
     if code <= 0xFF:

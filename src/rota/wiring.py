@@ -33,6 +33,11 @@ async def open_store(url: str) -> OpenStore:
     return await _find_backend(url).open()
 
 
+def check_address(url: str) -> None:
+    """Refuse what ``open_store`` would refuse before anything is touched; nothing is opened."""
+    _find_backend(url)
+
+
 async def inspect_store(url: str) -> StoreInspection:
     """Look at the store at ``url`` without making or changing anything.
 

@@ -10,6 +10,7 @@ Try:
 
     rota up
     rota tasks why heartbeat
+    rota check
     rota cron next "0 9 * * 1-5" --zone Europe/London
     rota cron explain "*/10 8-18 * * mon-fri" --dialect extended
     rota cron check /etc/crontab --dialect extended

@@ -56,6 +56,7 @@ app.command("rota.cli.rrule:app", name="rrule", help=help_texts.RRULE)
 app.command("rota.cli.store:app", name="store", help=help_texts.STORE)
 app.command("rota.cli.tasks:app", name="tasks", help=help_texts.TASKS)
 app.command("rota.cli.up:up", name="up")
+app.command("rota.cli.check:check", name="check")
 
 
 @app.command(name="completion")

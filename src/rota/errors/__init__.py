@@ -7,6 +7,7 @@ RotaError
       InvalidRecurrenceRuleError
     ClockUseError
     FieldParseError
+    InvalidConfigurationError
     InvalidCursorError
     InvalidJobError
       UnknownDependencyError
@@ -46,6 +47,7 @@ RotaError
   BusyLoopError
   CronCalculationError
   DeadlockError
+  MissingExtraError
   NoOccurrenceError
   ScheduleTaskError
   SchedulerInitializationError
@@ -58,6 +60,7 @@ RotaError
 """
 
 from rota.errors.clock import BusyLoopError, ClockUseError, DeadlockError
+from rota.errors.configuration import InvalidConfigurationError, MissingExtraError
 from rota.errors.effects import EffectInProgressError, EffectUnknownError
 from rota.errors.groups import (
     ConflictError,
@@ -135,6 +138,7 @@ __all__ = [
     "FieldParseError",
     "HasDependentsError",
     "IllegalMoveError",
+    "InvalidConfigurationError",
     "InvalidCronExpressionError",
     "InvalidCursorError",
     "InvalidInputError",
@@ -146,6 +150,7 @@ __all__ = [
     "InvalidZoneError",
     "JobEndedError",
     "JobNotFoundError",
+    "MissingExtraError",
     "NegativeRetryDelayError",
     "NoOccurrenceError",
     "NotFoundError",

@@ -131,6 +131,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
       ``due_at``, and ``origin`` the id of the first job. ``missed_count`` is how many occurrences
       were passed over that nobody has been told of: they came while the job before it ran.
       ``is_paused``: those that follow wait until the series is resumed.
+    - ``trace`` says in which trace the job was asked for: a ``traceparent`` of W3C Trace Context.
     """
 
     id: JobId
@@ -160,6 +161,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_paused: bool = False
     auto_remove: bool = False
     replaces: JobId | None = None
+    trace: str | None = None
     created_at: Instant
     updated_at: Instant
 

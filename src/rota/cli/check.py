@@ -1,0 +1,124 @@
+"""``rota check``: whether anything on a store needs somebody to look at it."""
+
+import asyncio
+from datetime import timedelta
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from rota.cli.reading.options import DEFAULT_STORE, GivenTerminal, JsonOption, StoreOption
+from rota.clock.protocol import Clock
+from rota.escaping import escape
+from rota.observing.health import Finding, Thresholds, judge_set_aside, list_findings
+from rota.observing.standing import Standing, complete_standing, count_set_aside
+from rota.stores.inspection import StoreInspection
+from rota.wiring import inspect_store, open_store
+
+LateOption = Annotated[
+    float,
+    Parameter(
+        metavar="SECONDS",
+        validator=Number(gt=0, lte=31_536_000),
+        help="How long a job may be due before it is late.",
+    ),
+]
+DeadLettersOption = Annotated[
+    int,
+    Parameter(metavar="NUMBER", validator=Number(gte=0), help="How many are still well."),
+]
+StalledOption = Annotated[
+    int,
+    Parameter(metavar="NUMBER", validator=Number(gte=0), help="How many are still well."),
+]
+TenantOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--tenant",
+        metavar="NAME",
+        negative="",
+        help="Count the dead letters of this tenant; may be given again. Without it all jobs that "
+        "FAILED count, also those that were cancelled or discarded.",
+    ),
+]
+
+Examined = tuple[Standing | None, list[Finding]]
+
+
+def check(
+    *,
+    store: StoreOption = DEFAULT_STORE,
+    late_after: LateOption = 300,
+    dead_letters: DeadLettersOption = 0,
+    stalled: StalledOption = 0,
+    tenant: TenantOption = None,
+    as_json: JsonOption = False,
+    terminal: GivenTerminal,
+) -> bool:
+    """Check whether anything on a store needs looking at; for monitors.
+
+    Looks for dead letters, stalled jobs (their worker is gone and nobody has
+    rescued them), late jobs (due, and no worker takes them), and records that
+    cannot be read. Nothing is made or changed.
+
+    The exit status is 0 when all is well, 1 when there is something to look
+    at, and 6 when the store cannot be asked. Try:
+
+        rota check
+        rota check --late-after 60 --tenant guild-7
+        rota check --store postgresql://rota@db.example/rota --json
+    """
+    limits = Thresholds(
+        dead_letters=dead_letters, stalled=stalled, late_after=timedelta(seconds=late_after)
+    )
+    standing, findings = asyncio.run(_examine(store, terminal.clock, limits, tenant or []))
+    if as_json:
+        terminal.print_document(check_document(standing, findings))
+        return not findings
+    for finding in findings:
+        terminal.print_text(escape(finding.text), "yellow")
+    if not findings:
+        terminal.print_text("All is well.", "bold")
+    return not findings
+
+
+async def _examine(url: str, clock: Clock, limits: Thresholds, tenants: list[str]) -> Examined:
+    inspection = await inspect_store(url)
+    problem = judge_schema(inspection)
+    if problem is not None:  # to open such a store would change it
+        aside = judge_set_aside(count_set_aside(inspection))
+        return None, [problem] if aside is None else [problem, aside]
+    async with await open_store(url) as store:
+        now = await store.read_clock() or clock.now()
+        standing = await complete_standing(store, inspection, now, tenants)
+    return standing, list_findings(standing, limits)
+
+
+def judge_schema(inspection: StoreInspection) -> Finding | None:
+    """Why the jobs of a store cannot be looked at without changing it; None when they can."""
+    if inspection.problem is not None:
+        return Finding("schema", 1, inspection.problem)
+    if not inspection.exists:
+        return Finding("store", 1, "There is no such store yet; rota store migrate makes it.")
+    if inspection.pending:
+        count = len(inspection.pending)
+        noun = "migration is" if count == 1 else "migrations are"
+        return Finding("schema", count, f"{count} {noun} pending; rota store migrate applies them.")
+    return None
+
+
+def check_document(standing: Standing | None, findings: list[Finding]) -> dict[str, Any]:
+    """The answer for programs."""
+    return {
+        "is_well": not findings,
+        "findings": [
+            {"concern": it.concern, "count": it.count, "text": it.text} for it in findings
+        ],
+        "jobs": None if standing is None else dict(standing.job_counts),
+        "dead_letters": None if standing is None else standing.dead_count,
+        "stalled": None if standing is None else standing.stalled_count,
+        "oldest_due_seconds": None
+        if standing is None
+        else round(standing.oldest_due_for.total_seconds(), 3),
+        "set_aside": None if standing is None else standing.set_aside_count,
+    }
