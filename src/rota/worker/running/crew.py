@@ -96,10 +96,8 @@ class Crew:
             self._waiting.remove(held)
             self._abandon(held)
             self._on_change()
-        else:
-            # Not at once: a handler that has this done to itself would be cancelled later, in the
-            # middle of another job.
-            asyncio.get_running_loop().call_soon(self._interrupt, held)
+        elif held.runner is not None:
+            self._interrupt(held.runner, held)
 
     def abandon_all(self) -> None:
         """Wait no longer for those who were cut short and go on all the same."""
@@ -171,12 +169,11 @@ class Crew:
         self.finished_count += 1
         self._settler.add(held, outcome)
 
-    def _interrupt(self, held: Held) -> None:
-        runner = held.runner
-        if runner is None or runner.held is not held or runner.task is None:
-            return  # it has ended by itself
+    def _interrupt(self, runner: Runner, held: Held) -> None:
+        """Cancel a runner; it waits in the handler of this job, for this is not called from one."""
         held.is_interrupted = True
-        runner.task.cancel()
+        if runner.task is not None:
+            runner.task.cancel()
         watch = asyncio.create_task(self._watch(runner, held))
         self._watches.add(watch)
         watch.add_done_callback(self._watches.discard)

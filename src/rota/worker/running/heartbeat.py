@@ -18,7 +18,7 @@ from rota.errors import StoreClosedError, StoreError
 from rota.stores.jobs import HeldLease, LeaseKeeper
 from rota.worker.context import CancelReason
 from rota.worker.outage import Outage
-from rota.worker.running.held import Held, Stage
+from rota.worker.running.held import Held
 from rota.worker.surroundings import Surroundings
 
 LONGEST_INTERVAL = timedelta(seconds=5)
@@ -64,12 +64,12 @@ class Pulse:
         return Beat(held, [each.lease for each in held], now + self._lease_for, now)
 
     def take_answer(self, beat: Beat, answers: Sequence[bool]) -> None:
-        """Whoever has lost a lease is told, unless it has ended in the meantime."""
+        """Whoever has lost a lease is told; what has ended has none, and is left alone."""
         self._outage.end(self)
         for held, is_held in zip(beat.held, answers, strict=True):
             if is_held:
                 held.until = max(held.until, beat.until)
-            elif held.stage is not Stage.ENDED:
+            else:
                 self._cancel(held, CancelReason.LOST)
 
     def take_failure(self, error: StoreError) -> None:
@@ -77,7 +77,7 @@ class Pulse:
         self._outage.begin(self, error)
         now = self._clock.now()
         for held in list(self._in_hand):
-            if held.until <= now and held.stage is not Stage.ENDED:
+            if held.until <= now:
                 self._cancel(held, CancelReason.LAPSED)
 
 

@@ -1,5 +1,7 @@
 """Jobs whose worker is gone are found, in time and all of them."""
 
+from random import Random
+
 import pytest
 from msgspec.structs import replace
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, once, succeed
@@ -9,7 +11,11 @@ from rota.jobs import Ending, Interrupted, Job, JobStatus, Lost, RetryPolicy
 from rota.stores.jobs import LeaseRequest
 from rota.testing import a_job
 from rota.worker import WorkerSettings
-from rota.worker.loops.rescue import PAGE_SIZE, choose_interval, judge_expired
+from rota.worker.journal import Journal
+from rota.worker.loops.rescue import PAGE_SIZE, Rescue, choose_interval, judge_expired
+from rota.worker.outage import Outage
+from rota.worker.registry import Registry
+from rota.worker.surroundings import Surroundings
 
 AT_ONCE = RetryPolicy(max_attempts=9, base_delay_seconds=0, max_delay_seconds=0)
 
@@ -77,6 +83,26 @@ async def test_every_stalled_job_is_met_however_many_there_are(shop: Workshop) -
     shop.start()
     await shop.pass_time(SECOND)
     assert len(shop.told(JobStalled)) == count
+
+
+async def test_a_page_of_jobs_that_are_not_for_the_sweep_does_not_hide_the_others(
+    shop: Workshop,
+) -> None:
+    own = await shop.add_many(PAGE_SIZE)
+    request = LeaseRequest(worker="me", limit=PAGE_SIZE, lease_for=MINUTE)
+    await shop.store.lease(request, shop.clock.now())
+    await shop.pass_time(SECOND)
+    lost = await shop.add()
+    await die_holding(shop)
+    await shop.pass_time(2 * MINUTE)
+    surroundings = Surroundings(
+        shop.hooked, shop.clock, WorkerSettings(), Registry({}, ()), Journal(), Random(1), "me"
+    )
+    held_ids = {job.id for job in own}
+    rescue = Rescue(surroundings, Outage(surroundings.journal), lambda: held_ids, ())
+    assert await rescue.sweep() == 1
+    assert (await shop.look(lost)).status is JobStatus.READY
+    assert {(await shop.look(job)).status for job in own} == {JobStatus.RUNNING}
 
 
 async def test_a_job_that_takes_its_worker_down_three_times_is_set_aside(shop: Workshop) -> None:

@@ -7,8 +7,8 @@ import pytest
 from tests.unit.worker.workshop import MINUTE, SECOND, Workshop, succeed
 
 from rota.clock.idle import turn
-from rota.events import HandlerLeaked, JobSettled, LeaseLost
-from rota.jobs import JobStatus
+from rota.events import HandlerLeaked, JobFailed, JobSettled, LeaseLost
+from rota.jobs import JobStatus, RetryPolicy
 from rota.worker import CancelReason, Context, WorkerSettings
 from rota.worker.running.crew import BREATH_COUNT, CANCEL_GRACE
 
@@ -178,6 +178,61 @@ async def test_what_comes_out_of_a_given_up_place_is_ignored_and_no_place_is_add
     assert {(await shop.look(job)).status for job in jobs} == {JobStatus.COMPLETED}
     assert shop.hooked.calls.count(("apply", 0)) == 0
     assert len(shop.told(JobSettled)) == 6
+
+
+async def test_what_was_given_up_is_settled_once_even_if_it_ends_after_all(shop: Workshop) -> None:
+    defiant = Defiant()
+    shop.make_worker({}, WorkerSettings(concurrency=1))
+    shop.worker.handler("defiant", timeout=SECOND)(defiant)
+    await shop.add("defiant", retry_policy=RetryPolicy(max_attempts=1))
+    shop.start()
+    await shop.pass_time(MINUTE)
+    defiant.released.set()
+    await shop.pass_time(MINUTE)
+    assert [event.err_code for event in shop.told(JobFailed)] == ["TimedOut"]
+    assert shop.told(LeaseLost) == []
+    assert sum(shop.hooked.sizes("apply")) == 1
+
+
+async def test_a_runner_that_was_cancelled_once_knows_its_own_jobs_from_that(
+    shop: Workshop,
+) -> None:
+    async def linger(_: Context) -> None:
+        await shop.clock.sleep(MINUTE)
+
+    async def cancel_oneself(_: Context) -> None:
+        raise asyncio.CancelledError
+
+    shop.make_worker({"odd": cancel_oneself}, WorkerSettings(concurrency=1))
+    shop.worker.handler("slow", timeout=SECOND)(linger)
+    await shop.add("slow")
+    odd = await shop.add("odd")
+    await shop.clock.run(shop.worker.run_once())
+    kept = await shop.look(odd)
+    assert (kept.attempt_count, kept.last_error) == (1, "CancelledError")
+
+
+async def test_a_runner_that_somebody_cancels_in_a_job_hands_it_back_and_ends(
+    shop: Workshop,
+) -> None:
+    tasks: list[asyncio.Task[object]] = []
+
+    async def linger(_: Context) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.append(task)
+        if len(tasks) == 1:
+            await shop.clock.sleep(MINUTE)
+
+    shop.make_worker({"work": linger})
+    job = await shop.add()
+    shop.start()
+    await shop.pass_time(SECOND)
+    tasks[0].cancel()
+    await shop.pass_time(SECOND)
+    assert tasks[0].done()
+    kept = await shop.look(job)
+    assert (len(tasks), kept.status, kept.attempt_count) == (2, JobStatus.COMPLETED, 0)
 
 
 async def test_a_handler_that_has_itself_cut_short_is_the_only_one(shop: Workshop) -> None:
