@@ -1,8 +1,9 @@
+import json
 import unicodedata
 
 import pytest
 
-from rota.escaping import escape
+from rota.escaping import escape, escape_json
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,12 @@ def test_no_control_character_or_line_break_of_any_plane_gets_through() -> None:
             shown = escape(character)
             assert shown.isascii(), hex(code)
             assert shown.isprintable(), hex(code)
+
+
+@pytest.mark.parametrize(
+    "text", ["plain é漢🙂", "\x7f\x85\u202e\u2028\ufeff", "\U000e0041", "\ud800", 'quote" \\ \n']
+)
+def test_escaped_json_is_safe_and_says_the_same(text: str) -> None:
+    written = escape_json(json.dumps(text, ensure_ascii=False))
+    assert escape(written) == written
+    assert json.loads(written) == text
