@@ -51,7 +51,7 @@ async def find_live(around: Surroundings, job_id: object) -> list[Job]:
     if job is not None and not job.status.is_terminal and not _may_overlap(job):
         return [job]
     if job is not None and job.recurrence is None:
-        return _live_or_raise(job)
+        raise JobEndedError(job.id, job.status)
     origin = named if job is None else job.origin or job.id
     # Twice: between looking for those that wait and those that run, one may become the other.
     for _ in range(2):
@@ -163,12 +163,6 @@ def _require_series(live: list[Job]) -> list[Job]:
     if live[0].recurrence is None:
         raise InvalidJobError("job_id", "must name a series, and this job does not recur")
     return live
-
-
-def _live_or_raise(job: Job) -> list[Job]:
-    if job.status.is_terminal:
-        raise JobEndedError(job.id, job.status)
-    return [job]
 
 
 def _may_overlap(job: Job) -> bool:

@@ -16,7 +16,7 @@ from rota.errors import (
     JobNotFoundError,
     UnsupportedConnectionError,
 )
-from rota.jobs import PAUSED_UNTIL, Failed, Job, JobId, JobStatus, RetryPolicy
+from rota.jobs import PAUSED_UNTIL, Failed, JobId, JobStatus, RetryPolicy
 from rota.rail import Rail, RailSettings, read_audit
 from rota.stores.jobs import Inserted
 from rota.stores.memory import MemoryStore
@@ -390,45 +390,6 @@ async def test_of_overlapping_occurrences_all_that_live_are_paused_and_called_of
     assert (await rail.get(job_id)).state == "processing"
     await rail.cancel(job_id)
     assert (await rail.get(job_id)).state == "failed"
-
-
-class Faster:
-    """A worker that runs what is due just before somebody else's call."""
-
-    def __init__(self, store: MemoryStore, clock: VirtualClock) -> None:
-        self._store = store
-        self._clock = clock
-        self.run: list[Job] = []
-
-    def get_ahead(self, verb: str) -> None:
-        """Be faster than the next call of that verb."""
-        call = getattr(self._store, verb)
-
-        async def run_first(*arguments: Any) -> Any:
-            setattr(self._store, verb, call)
-            self.run += await run_due(self._store, self._clock.now())
-            return await call(*arguments)
-
-        setattr(self._store, verb, run_first)
-
-
-async def test_what_a_worker_changes_meanwhile_is_looked_at_again(
-    rail: Rail, store: MemoryStore, clock: VirtualClock
-) -> None:
-    job_id = await hourly(rail)
-    faster = Faster(store, clock)
-    faster.get_ahead("amend")
-    paused = await rail.pause(job_id)
-    assert paused.series is not None
-    assert paused.series.scheduled_for == NOW + HOUR
-    await rail.resume(job_id)
-    await clock.advance(HOUR)
-    faster.get_ahead("amend")
-    await rail.run_now(job_id)
-    faster.get_ahead("apply")
-    await rail.cancel(job_id)
-    assert await store.next_due_at(NOW) is None
-    assert [job.occurrence_at for job in faster.run] == [NOW + hours * HOUR for hours in range(3)]
 
 
 async def test_acts_need_a_name_and_a_reason_of_sensible_length(
