@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from asyncio import CancelledError
+from asyncio import CancelledError, Future
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -97,16 +97,10 @@ class Dispatch:
 
         The wait is given up by whoever counts the place as leaked.
         """
+        future = self.threads.call(handler.work, context)
         with in_flight():
-            future = self.threads.call(handler.work, context)
             while not future.done():
-                try:
-                    await asyncio.shield(future)
-                except CancelledError:
-                    if not held.is_interrupted or held.stage is not Stage.RUNNING:
-                        raise
-                except BaseException:  # noqa: BLE001, S110 - raised by result(), below
-                    pass
+                await _wait_for_thread(future, held)
         result = future.result()
         return await result if inspect.isawaitable(result) else result
 
@@ -138,6 +132,14 @@ def describe_error(error: BaseException) -> str:
     except Exception as failure:  # noqa: BLE001 - the code of a handler's error may itself fail
         text = f"(no text: {type(failure).__name__})"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+async def _wait_for_thread(future: "Future[Any]", held: Held) -> None:
+    try:
+        await asyncio.wait({future})
+    except CancelledError:
+        if not held.is_interrupted or held.stage is not Stage.RUNNING:
+            raise
 
 
 def _judge_cancellation(held: Held, error: CancelledError) -> Outcome:

@@ -37,7 +37,7 @@ class Threads:
         loop = asyncio.get_running_loop()
         lane = self._idle.pop() if self._idle else _Lane()
         future: Future[Any] = loop.create_future()
-        future.add_done_callback(lambda _: self._take_back(lane))
+        future.add_done_callback(lambda done: self._take_back(lane, done))
         context = copy_context()
         lane.calls.put(_Call(lambda: context.run(work, argument), loop, future))
         return future
@@ -48,7 +48,8 @@ class Threads:
         while self._idle:
             self._idle.pop().calls.put(None)
 
-    def _take_back(self, lane: "_Lane") -> None:
+    def _take_back(self, lane: "_Lane", done: "Future[Any]") -> None:
+        done.exception()  # who waited for it may be gone, and that is no oversight
         if self._is_closed:
             lane.calls.put(None)
         else:

@@ -70,7 +70,10 @@ async def test_an_idle_worker_has_nothing_to_keep(shop: Workshop) -> None:
 
 
 async def test_a_beat_the_store_does_not_answer_is_made_up_for(shop: Workshop) -> None:
-    async def linger(_: Context) -> None:
+    started: list[str] = []
+
+    async def linger(context: Context) -> None:
+        started.append(context.job.id)
         await shop.clock.sleep(3 * MINUTE)
 
     shop.make_worker({"work": linger})
@@ -82,6 +85,7 @@ async def test_a_beat_the_store_does_not_answer_is_made_up_for(shop: Workshop) -
     del shop.hooked.before["extend"]
     await shop.pass_time(3 * MINUTE)
     assert (await shop.look(job)).status is JobStatus.COMPLETED
+    assert started == [job.id]
     assert (len(shop.told(StoreFailed)), len(shop.told(StoreRecovered))) == (1, 1)
 
 
