@@ -25,11 +25,17 @@ from rota.worker import Context, WorkerSettings
 ONCE = RetryPolicy(max_attempts=1)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def shop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Workshop]:
-    """A workshop on either store."""
-    is_memory = request.param == "memory"
-    url = "memory://" if is_memory else f"sqlite:///{tmp_path.joinpath('rota.db')}"
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty store of each sort."""
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'rota.db'}"
+
+
+@pytest.fixture
+async def shop(url: str) -> AsyncIterator[Workshop]:
+    """A workshop on every store."""
     async with await open_store(url) as store:
         made = Workshop(store)
         yield made

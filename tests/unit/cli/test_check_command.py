@@ -151,3 +151,19 @@ def test_programs_get_one_document(rota: RunRota, url: str) -> None:
         "oldest_due_seconds": 0.0,
         "set_aside": 0,
     }  # fmt: skip
+
+
+def test_a_store_with_a_clock_of_its_own_is_judged_by_that(
+    rota: RunRota, postgres_url: str
+) -> None:
+    async def leave_due(store: OpenStore) -> None:
+        now = await store.read_clock()
+        assert now is not None
+        await store.insert([a_job(due_at=now - 4 * MINUTE)], now)
+
+    prepare(postgres_url, leave_due)
+    assert rota("check", "--store", postgres_url).status == 0
+    outcome = rota("check", "--store", postgres_url, "--late-after", "200", "--json")
+    assert outcome.status == 1
+    assert [it["concern"] for it in outcome.document["findings"]] == ["late"]
+    assert 240 <= outcome.document["oldest_due_seconds"] < 300

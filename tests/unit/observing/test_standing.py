@@ -1,4 +1,4 @@
-"""How a store stands, on every store that needs no server."""
+"""How a store stands, on every store."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -39,10 +39,16 @@ async def find_nothing() -> StoreInspection:
     return StoreInspection("memory://", "memory")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OpenStore]:
-    is_memory = request.param == "memory"
-    url = "memory://" if is_memory else f"sqlite:///{tmp_path.joinpath('rota.db')}"
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty store of each sort."""
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'rota.db'}"
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[OpenStore]:
     async with await open_store(url) as opened:
         yield opened
 
@@ -120,13 +126,14 @@ async def test_dead_letters_are_told_from_other_failures_tenant_by_tenant(
     assert (await look(store, NOW, "many")).dead_count == 230
 
 
-async def test_counts_and_what_is_set_aside_come_from_the_inspection(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path.joinpath('rota.db')}"
-    async with await open_store(url) as store:
-        await end(store, Failed("no"), "a")
-        await store.insert([a_job(), a_job()], NOW)
-        await store.write_all([DocumentWrite(SET_ASIDE, "task", None, b"?")])
-        standing = await take_standing(store, partial(inspect_store, url), NOW)
+@pytest.mark.parametrize("url", ["sqlite", "postgres"], indirect=True)
+async def test_counts_and_what_is_set_aside_come_from_the_inspection(
+    store: OpenStore, url: str
+) -> None:
+    await end(store, Failed("no"), "a")
+    await store.insert([a_job(), a_job()], NOW)
+    await store.write_all([DocumentWrite(SET_ASIDE, "task", None, b"?")])
+    standing = await take_standing(store, partial(inspect_store, url), NOW)
     assert (standing.job_counts["READY"], standing.failed_count) == (2, 1)
     assert standing.set_aside_count == 1
 
