@@ -20,7 +20,15 @@ from rota.jobs.graph import (
 from rota.jobs.identity import derive_job_id, make_job_id, make_job_ids, normalize_job_id
 from rota.jobs.listing.cursor import decode_cursor, encode_cursor
 from rota.jobs.listing.search import JobFilter, Page, check_limit, cut_page, list_jobs
-from rota.jobs.ordering import is_due, is_stalled, order_jobs, order_key, select_next
+from rota.jobs.ordering import (
+    age_priority,
+    aged_key,
+    is_due,
+    is_stalled,
+    order_jobs,
+    order_key,
+    select_next,
+)
 from rota.jobs.record import (
     PAUSED_UNTIL,
     RAIL_RETRIES,
@@ -107,6 +115,8 @@ __all__ = [
     "Snoozed",
     "Succeeded",
     "admit_job",
+    "age_priority",
+    "aged_key",
     "amend_job",
     "assess_punctuality",
     "begin_beside",

@@ -1,9 +1,9 @@
 """Which job comes first: the reference every store is tested against."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from rota.jobs.record import Job, JobId
+from rota.jobs.record import HIGHEST_PRIORITY, Job, JobId
 from rota.jobs.states import JobStatus
 
 
@@ -15,6 +15,22 @@ def order_key(job: Job) -> tuple[int, datetime, JobId]:
 def order_jobs(jobs: Iterable[Job]) -> list[Job]:
     """The jobs in the order in which they are to start."""
     return sorted(jobs, key=order_key)
+
+
+def age_priority(priority: int, created_at: datetime, step: timedelta | None, now: datetime) -> int:
+    """The priority that a job counts as when its queue ages: one more for each full step it waited.
+
+    Waiting begins when the job is made. Nothing comes to count for more than the highest priority
+    there is, or for less than its own; without a step it keeps its own.
+    """
+    if step is None or priority >= HIGHEST_PRIORITY or created_at >= now:
+        return priority
+    return min(HIGHEST_PRIORITY, priority + (now - created_at) // step)
+
+
+def aged_key(job: Job, step: timedelta | None, now: datetime) -> tuple[int, datetime, JobId]:
+    """As ``order_key``, with the priority that the job has come to count as."""
+    return -age_priority(job.priority, job.created_at, step, now), job.created_at, job.id
 
 
 def is_due(job: Job, now: datetime) -> bool:

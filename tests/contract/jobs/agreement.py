@@ -23,7 +23,9 @@ from tests.contract.jobs.wishes import (
     TENANTS,
     WORKERS,
     JobWish,
+    ageings,
     amendments,
+    caps,
     choices,
     filters,
     job_wishes,
@@ -37,7 +39,7 @@ from tests.contract.jobs.wishes import (
 
 from rota.errors import RotaError
 from rota.jobs import Change, Job, JobFilter, JobId, JobStatus, begin_beside
-from rota.stores.jobs import HeldLease, JobStore, LeaseRequest
+from rota.stores.jobs import Cap, HeldLease, JobStore, LeaseRequest
 from rota.stores.memory import MemoryStore
 
 NO_SUCH_PICK = 60
@@ -159,6 +161,8 @@ class JobStoresAgree(RuleBasedStateMachine):
         queues=choices,
         chosen=tenant_choices,
         after_tenant=st.sampled_from(["", *TENANTS, "m", "zz"]),
+        caps=st.just(()) | caps,
+        ageing=st.none() | ageings,
     )
     def lease(
         self,
@@ -169,6 +173,8 @@ class JobStoresAgree(RuleBasedStateMachine):
         queues: list[str] | None,
         chosen: list[str] | None,
         after_tenant: str,
+        caps: tuple[Cap, ...],
+        ageing: dict[str, timedelta] | None,
     ) -> None:
         request = LeaseRequest(
             worker=worker,
@@ -177,6 +183,8 @@ class JobStoresAgree(RuleBasedStateMachine):
             queues=queues,
             tenants=chosen,
             after_tenant=after_tenant,
+            caps=caps,
+            ageing=ageing,
         )
         self.leased += self.compare("lease", request, self.now)
 

@@ -18,6 +18,7 @@ from rota.jobs import (
     admit_job,
     make_job_id,
 )
+from rota.stores.jobs import Cap
 
 EPOCH = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TENANTS = ("default", "acme", "Zoo")
@@ -60,6 +61,20 @@ moments = st.sampled_from(
 """From now on."""
 choices = st.none() | st.lists(st.sampled_from([*QUEUES, "idle"]), max_size=2)
 tenant_choices = st.none() | st.lists(st.sampled_from([*TENANTS, "nobody"]), max_size=3)
+
+caps = st.lists(
+    st.builds(
+        Cap,
+        tenant=st.none() | st.sampled_from(TENANTS),
+        queue=st.none() | st.sampled_from(QUEUES),
+        running=st.none() | st.integers(0, 6),
+        count=st.none() | st.integers(0, 4),
+    ),
+    max_size=3,
+).map(tuple)
+ageings = st.dictionaries(
+    st.sampled_from(QUEUES), st.sampled_from([timedelta(seconds=5), timedelta(minutes=7)])
+)
 
 
 class JobWish(NamedTuple):

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.jobs.arbitrary import always
 
-from rota.jobs import Job, JobStatus, is_due, is_stalled, order_jobs, order_key, select_next
+from rota.jobs import (
+    Job,
+    JobStatus,
+    age_priority,
+    aged_key,
+    is_due,
+    is_stalled,
+    order_jobs,
+    order_key,
+    select_next,
+)
 from rota.testing import a_job
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -99,3 +109,25 @@ def test_a_lease_is_over_only_after_its_last_instant() -> None:
     assert not is_stalled(job, until)
     assert is_stalled(job, until + TICK)
     assert not is_stalled(a_job(), until + TICK)
+
+
+@pytest.mark.parametrize(
+    ("priority", "waited", "expected"),
+    [(3, 0, 3), (3, 59, 3), (3, 60, 4), (3, 179, 5), (3, 10**6, 10), (10, 10**6, 10), (3, -999, 3)],
+)
+def test_each_full_step_of_waiting_counts_as_one_priority(
+    priority: int, waited: int, expected: int
+) -> None:
+    made = START - timedelta(seconds=waited)
+    assert age_priority(priority, made, timedelta(seconds=60), START) == expected
+    assert age_priority(priority, made, None, START) == priority
+
+
+@always
+@given(JOBS, st.integers(1, 3))
+def test_ageing_never_turns_round_two_of_the_same_priority(jobs: list[Job], step: int) -> None:
+    now = START + 3 * TICK
+    aged = sorted(jobs, key=lambda job: aged_key(job, step * TICK, now))
+    for priority in (1, 2, 3):
+        mine = [job for job in aged if job.priority == priority]
+        assert mine == order_jobs(mine)

@@ -9,7 +9,8 @@ What a backend has to decide itself, because only it can do so atomically, is ke
 written down once as functions that all backends call or are tested against:
 
 - ``duplicates`` and ``placement``: what becomes of jobs that are handed in;
-- ``rota.jobs.ordering`` and ``turns``: who comes next;
+- ``rota.jobs.ordering`` and ``turns``: who comes next; ``caps`` and ``selection``, where there are
+  limits;
 - ``moves``: whether a change still holds, and which fields it writes;
 - ``rota.jobs.decide_dependents``: who is released and who is blocked.
 """
@@ -82,6 +83,11 @@ class JobStore(Protocol):
         Each carries a token greater than any it had before. Within a tenant they come in the order
         of ``rota.jobs.ordering``. Tenants take turns as ``turns`` says, so that none with a long
         backlog holds up the others. Returns fewer, or none, rather than wait.
+
+        What ``request.caps`` allow is never exceeded, however many lease at once, as long as all of
+        them give these caps: a job that is RUNNING counts, also when its lease has run out. With
+        ``request.ageing`` the order is that of ``rota.jobs.aged_key``. Who has no place, or nothing
+        that is due, keeps nobody else from theirs; ``selection`` says who gets which.
         """
         ...
 

@@ -1,6 +1,6 @@
 """What is asked of a store of jobs."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -8,6 +8,7 @@ import msgspec
 
 from rota.errors import InvalidInputError
 from rota.jobs import Job, JobId
+from rota.stores.jobs.caps import Cap
 from rota.stores.naming import check_name
 
 
@@ -23,6 +24,10 @@ class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     ``queues`` and ``tenants`` left out are all there are. ``after_tenant`` is the tenant of the
     last job that the caller was given before, so that the next tenant's turn comes first.
+
+    ``caps`` say how many jobs of a tenant, a queue or both may run, or be handed out; jobs for
+    which there is no place are passed over. ``ageing`` names queues in which jobs count for more
+    the longer they have waited, and the time that makes one priority.
     """
 
     worker: str
@@ -31,6 +36,13 @@ class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
     queues: Collection[str] | None = None
     tenants: Collection[str] | None = None
     after_tenant: str = ""
+    caps: tuple[Cap, ...] = ()
+    ageing: Mapping[str, timedelta] | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether more is asked for than the next jobs, whoever they are."""
+        return bool(self.caps or self.ageing)
 
     def __post_init__(self) -> None:
         check_name("worker", self.worker)
@@ -39,6 +51,9 @@ class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
         check_choice(self.tenants, "tenants")
         if self.lease_for <= timedelta(0):
             raise _refusal("lease_for", f"must be longer than no time, got {self.lease_for}")
+        for queue, step in (self.ageing or {}).items():
+            if step <= timedelta(0):
+                raise _refusal("ageing", f"must be longer than no time, got {step} for {queue!r}")
 
 
 def check_count(limit: int) -> int:

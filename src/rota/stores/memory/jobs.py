@@ -39,6 +39,7 @@ from rota.stores.jobs.results import STALE, Applied, Inserted
 from rota.stores.jobs.turns import order_turns, take_turns
 from rota.stores.jobs.wakeups import Wakeups
 from rota.stores.memory.closing import Closable
+from rota.stores.memory.limited import lease_limited
 from rota.stores.memory.shelf import Shelf, copied
 from rota.triggers.zone import to_utc
 
@@ -65,6 +66,9 @@ class JobVerbs(Closable):
         """Hand out due jobs, each to one caller only; see the protocol."""
         self._refuse_when_closed()
         now = to_utc(now, "now")
+        if request.is_limited:
+            with self._lock:
+                return lease_limited(self._shelf, request, now)
 
         def take(tenant: str, count: int) -> list[Job]:
             taken: list[Job] = []

@@ -5,9 +5,9 @@ Entries are never searched for. One that no longer fits its job is passed over w
 
 import heapq
 from collections.abc import Collection, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from rota.jobs import Job, JobId, JobStatus, is_due, order_key
+from rota.jobs import Job, JobId, JobStatus, aged_key, is_due, order_key
 from rota.stores.jobs.requests import is_chosen
 
 
@@ -35,6 +35,24 @@ class Lane:
             if job is not None:  # amended, or the clock was set back: it may be due again
                 self.add(job)
         return None
+
+    def first_jobs(self, now: datetime, count: int) -> list[Job]:
+        """Up to so many, in order; they stay where they are."""
+        found: dict[JobId, Job] = {}
+        while len(found) < count and (job := self.first_due(now)) is not None:
+            found[job.id] = job  # one that was leased and handed back may be met again
+            heapq.heappop(self._due)
+        for job in found.values():
+            heapq.heappush(self._due, (order_key(job), job.id))
+        return list(found.values())
+
+    def first_aged(self, now: datetime, count: int, step: timedelta) -> list[Job]:
+        """As ``first_jobs``, with the priorities that they have come to count as.
+
+        The whole lane is looked at: this store is for what is small.
+        """
+        found = self.first_jobs(now, len(self._due) + len(self._later))
+        return heapq.nsmallest(count, found, key=lambda job: aged_key(job, step, now))
 
     def next_due_at(self, now: datetime) -> datetime | None:
         if self.first_due(now) is not None:
@@ -82,6 +100,14 @@ class ReadyJobs:
         """Who has a job that is due."""
         chosen = [tenant for tenant in self._lanes if is_chosen(tenant, tenants)]
         return [tenant for tenant in chosen if self.first_due(tenant, queues, now) is not None]
+
+    def lanes_due(
+        self, tenant: str, queues: Collection[str] | None, now: datetime
+    ) -> dict[str, Lane]:
+        """The queues, among these, in which the tenant has a due job."""
+        lanes = self._lanes[tenant].items()
+        chosen = ((queue, lane) for queue, lane in lanes if is_chosen(queue, queues))
+        return {queue: lane for queue, lane in chosen if lane.first_due(now) is not None}
 
     def first_due(self, tenant: str, queues: Collection[str] | None, now: datetime) -> Job | None:
         """The tenant's job whose turn it is, of all these queues."""

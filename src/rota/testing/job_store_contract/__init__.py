@@ -19,7 +19,12 @@ from rota.testing.job_store_contract.fencing import ExpiryContract, FencingContr
 from rota.testing.job_store_contract.fixture import JobStoreFactory
 from rota.testing.job_store_contract.idempotency import IdempotencyContract
 from rota.testing.job_store_contract.insertion import InsertionContract, RefusalContract
-from rota.testing.job_store_contract.leasing import LeasingContract, TurnsContract
+from rota.testing.job_store_contract.leasing import (
+    AgeingContract,
+    CapsContract,
+    LeasingContract,
+    TurnsContract,
+)
 from rota.testing.job_store_contract.reading import ReadingContract
 from rota.testing.job_store_contract.series import SeriesContract
 from rota.testing.job_store_contract.waking import WakingContract
@@ -28,7 +33,9 @@ __all__ = ["JobStoreContract", "JobStoreFactory"]
 
 
 class JobStoreContract(
+    AgeingContract,
     AmendingContract,
+    CapsContract,
     ClosingContract,
     DependenciesContract,
     ExpiryContract,

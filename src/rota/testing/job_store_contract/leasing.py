@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 
 from rota.errors import InvalidInputError
-from rota.jobs import Job, JobStatus, Lease, order_jobs
-from rota.stores.jobs import JobStore
+from rota.jobs import Failed, Job, JobFilter, JobStatus, Lease, Lost, aged_key, order_jobs
+from rota.stores.jobs import Cap, JobStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import (
     DAY,
@@ -16,7 +16,9 @@ from rota.testing.job_store_contract.fixture import (
     SECOND,
     JobStoreFixture,
     a_request,
+    end,
     expect,
+    expect_true,
     find,
     names,
     statuses,
@@ -148,6 +150,147 @@ class TurnsContract(JobStoreFixture):
         with pytest.raises(InvalidInputError, match="now"):
             await jobs.insert([a_job()], naive)
         expect(len(await take(jobs)), 1)
+
+
+class CapsContract(JobStoreFixture):
+    """What is capped is never exceeded, and keeps nobody else waiting."""
+
+    @pytest.mark.parametrize(
+        ("cap", "expected"),
+        [
+            (Cap(tenant="a", running=2), Counter({"ax": 2, "bx": 3, "by": 3})),
+            (Cap(queue="x", running=2), Counter({"ax": 1, "ay": 3, "bx": 1, "by": 3})),
+            (Cap(tenant="a", queue="x", running=2), Counter({"ax": 2, "ay": 3, "bx": 3, "by": 3})),
+            (Cap(running=2), Counter({"ax": 1, "bx": 1})),
+            (Cap(tenant="a", running=0), Counter({"bx": 3, "by": 3})),
+            (Cap(tenant="nobody", running=0), Counter({"ax": 3, "ay": 3, "bx": 3, "by": 3})),
+        ],
+    )
+    async def test_no_more_run_at_once_than_a_cap_allows(
+        self, jobs: JobStore, cap: Cap, expected: Counter[str]
+    ) -> None:
+        """Those in x are older than those in y."""
+        places = [(tenant, queue) for queue in "xy" for tenant in "ab" for _ in range(3)]
+        await jobs.insert([a_job(tenant=tenant, queue=queue) for tenant, queue in places], NOW)
+        leased = await take(jobs, caps=(cap,))
+        expect(Counter(job.tenant + job.queue for job in leased), expected)
+        expect(await take(jobs, caps=(cap,)), [])
+
+    async def test_a_place_is_free_again_when_a_job_has_ended(self, jobs: JobStore) -> None:
+        cap = Cap(queue="default", running=2)
+        await jobs.insert([a_job() for _ in range(5)], NOW)
+        first, second = await take(jobs, caps=(cap,))
+        await end(jobs, first)
+        expect(len(await take(jobs, caps=(cap,))), 1)
+        await end(jobs, second, Failed("not yet"))
+        expect(len(await take(jobs, caps=(cap,))), 1)
+
+    async def test_a_lease_that_ran_out_counts_until_its_job_is_rescued(
+        self, jobs: JobStore
+    ) -> None:
+        cap = Cap(tenant="default", running=1)
+        await jobs.insert([a_job(), a_job()], NOW)
+        (leased,) = await take(jobs, caps=(cap,))
+        expect(await take(jobs, NOW + DAY, caps=(cap,)), [])
+        await end(jobs, leased, Lost(), NOW + DAY)
+        expect(len(await take(jobs, NOW + DAY, caps=(cap,))), 1)
+
+    async def test_a_capped_scope_is_never_exceeded_however_workers_race(
+        self, jobs: JobStore
+    ) -> None:
+        caps = (Cap(tenant="a", running=4), Cap(queue="x", running=7), Cap("b", "y", running=1))
+        places = _pairs("abc", "xy")
+        await jobs.insert([a_job(tenant=t, queue=q) for t, q in places for _ in range(20)], NOW)
+        for _ in range(4):
+            calls = (take(jobs, worker=f"w{it}", limit=9, caps=caps) for it in range(8))
+            leased = [job for batch in await asyncio.gather(*calls) for job in batch]
+            expect_true(bool(leased), "there is always somebody with a place")
+            counts = await _count_running(jobs, "abc")
+            expect_true(_total(counts, tenant="a") <= 4, f"tenant a: {counts}")
+            expect_true(_total(counts, queue="x") <= 7, f"queue x: {counts}")
+            expect_true(_total(counts, tenant="b", queue="y") <= 1, f"y of b: {counts}")
+            await asyncio.gather(*(end(jobs, job) for job in leased[::2]))
+
+    async def test_no_more_are_handed_out_than_a_cap_counts(self, jobs: JobStore) -> None:
+        await jobs.insert(_backlog(a=5, b=5), NOW)
+        caps = (Cap(tenant="a", count=1), Cap(tenant="a", count=3), Cap(running=100))
+        for left in (5, 0):
+            leased = await take(jobs, caps=caps)
+            expect(Counter(job.tenant for job in leased), +Counter(a=1, b=left))
+
+    async def test_caps_do_not_hold_up_others(self, jobs: JobStore) -> None:
+        """Whoever has no place costs the others neither their turn nor their part."""
+        await jobs.insert(_backlog(a=50, b=20, c=1, d=20), NOW)
+        caps = (Cap(tenant="a", running=1), Cap(tenant="b", count=0))
+        leased = await take(jobs, limit=12, caps=caps)
+        expect(Counter(job.tenant for job in leased), Counter(a=1, c=1, d=10))
+
+    async def test_a_full_queue_does_not_hide_another(self, jobs: JobStore) -> None:
+        crowd = [a_job(tenant=f"t{number}", queue="full") for number in range(6)]
+        await jobs.insert([*crowd, a_job(tenant="z", queue="free", priority=1)], NOW)
+        leased = await take(jobs, limit=3, caps=(Cap(queue="full", running=1),))
+        expect(sorted(job.queue for job in leased), ["free", "full"])
+
+    async def test_a_place_that_many_want_goes_round(self, jobs: JobStore) -> None:
+        await jobs.insert(_backlog(a=50, b=10, c=10), NOW)
+        served: Counter[str] = Counter()
+        last = ""
+        for _ in range(6):
+            leased = await take(jobs, after_tenant=last, caps=(Cap(queue="default", running=2),))
+            last = leased[-1].tenant
+            served.update(job.tenant for job in leased)
+            for job in leased:
+                await end(jobs, job)
+        expect(served, Counter(a=4, b=4, c=4))
+
+
+class AgeingContract(JobStoreFixture):
+    """Whoever has waited long counts for more."""
+
+    async def test_an_aged_queue_is_served_in_the_order_of_the_reference(
+        self, jobs: JobStore
+    ) -> None:
+        ageing = {"aged": MINUTE, "slow": DAY}
+        waiting = [
+            a_job(priority=1 + number * 7 % 10, created_at=NOW - number * 13 * SECOND, queue=queue)
+            for number in range(33)
+            for queue in ("aged", "slow", "plain")
+        ]
+        await jobs.insert(waiting, NOW)
+        leased = [job.id for _ in range(15) for job in await take(jobs, limit=7, ageing=ageing)]
+        ordered = sorted(waiting, key=lambda job: aged_key(job, ageing.get(job.queue), NOW))
+        expect(leased, [job.id for job in ordered])
+
+    async def test_no_wait_makes_more_of_a_job_than_the_highest_priority(
+        self, jobs: JobStore
+    ) -> None:
+        old = [a_job(name=f"{it}", priority=it, created_at=NOW - it * DAY) for it in (1, 2, 3)]
+        young = a_job(name="young", priority=10, created_at=NOW)
+        await jobs.insert([young, *old], NOW)
+        leased = await take(jobs, ageing={"default": MINUTE})
+        expect(names(leased), ["3", "2", "1", "young"])
+
+    async def test_without_a_full_step_the_order_is_as_ever(self, jobs: JobStore) -> None:
+        waiting = [a_job(priority=it % 10 + 1, created_at=NOW - it * SECOND) for it in range(20)]
+        await jobs.insert(waiting, NOW)
+        leased = await take(jobs, ageing={"default": MINUTE, "other": SECOND})
+        expect([job.id for job in leased], [job.id for job in order_jobs(waiting)])
+
+
+async def _count_running(jobs: JobStore, tenants: str) -> Counter[tuple[str, str]]:
+    wanted = JobFilter(status=JobStatus.RUNNING)
+    pages = [await jobs.find(tenant, wanted, limit=100) for tenant in tenants]
+    return Counter((job.tenant, job.queue) for page in pages for job in page.items)
+
+
+def _total(
+    counts: Counter[tuple[str, str]], tenant: str | None = None, queue: str | None = None
+) -> int:
+    return sum(
+        count
+        for place, count in counts.items()
+        if tenant in (None, place[0]) and queue in (None, place[1])
+    )
 
 
 def _backlog(**counts: int) -> list[Job]:

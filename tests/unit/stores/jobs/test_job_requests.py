@@ -4,9 +4,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rota.errors import InvalidInputError
-from rota.stores.jobs import LeaseRequest
+from rota.stores.jobs import Cap, LeaseRequest
 from rota.stores.jobs.requests import expiry_key, is_chosen
 from rota.testing import a_job
 
@@ -24,6 +25,7 @@ from rota.testing import a_job
         ("lease_for", timedelta(seconds=-1)),
         ("queues", "mail"),
         ("tenants", "acme"),
+        ("ageing", {"mail": timedelta(0)}),
     ],
 )
 def test_a_request_without_sense_names_its_field(field: str, value: Any) -> None:
@@ -31,6 +33,13 @@ def test_a_request_without_sense_names_its_field(field: str, value: Any) -> None
     with pytest.raises(InvalidInputError) as refusal:
         LeaseRequest(**fields)
     assert refusal.value.details["field"] == field
+
+
+def test_a_request_is_limited_by_what_it_asks_for() -> None:
+    plain = LeaseRequest(worker="w", limit=1, lease_for=timedelta(minutes=1))
+    assert not plain.is_limited
+    assert replace(plain, caps=(Cap("a"),)).is_limited
+    assert replace(plain, ageing={"mail": timedelta(hours=1)}).is_limited
 
 
 def test_no_choice_is_all_and_an_empty_one_is_none() -> None:

@@ -91,7 +91,7 @@ async def _take(
 
     rows = await ask(looks_for_late=turn.is_first)
     if rows and rows[-1][0] is None and rows[-1][1] is None:
-        await statements.fetch(QUERIES.promote, now, PROMOTED_AT_ONCE)
+        await promote(statements, now)
         rows = await ask(looks_for_late=False)
     hindered: set[str] = set()
     last_asked: str | None = None
@@ -118,6 +118,11 @@ def _next_round(turn: _Round, caught: _Catch) -> _Round | None:
         return None
     tenants = order_turns(unsated, turn.after_tenant)
     return _Round(left, tenants, turn.after_tenant, is_hindered=bool(hindered))
+
+
+async def promote(statements: Statements, now: datetime) -> None:
+    """Put jobs whose time has come into the line."""
+    await statements.fetch(QUERIES.promote, now, PROMOTED_AT_ONCE)
 
 
 async def set_aside(statements: Statements, damaged: Sequence[Damage]) -> None:

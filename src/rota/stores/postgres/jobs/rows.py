@@ -200,7 +200,7 @@ def decode_job(row: Row) -> Job:
 def _decode_job(row: Row) -> Job:
     fields = dict(zip(_READ, row, strict=True))
     for name in _INSTANTS:
-        fields[name] = _in_calendar(fields[name])
+        fields[name] = in_calendar(fields[name])
     token, worker, taken_at, until = (fields[name] for name in _LEASE)
     ending, deferral = fields["ending"], fields["deferral"]
     fields["status"] = _STATUSES[fields["status"]]
@@ -254,8 +254,8 @@ class LeaseTerms:
             queue=queue,
             priority=priority,
             status=JobStatus.RUNNING,
-            due_at=_in_calendar(due_at),
-            created_at=_in_calendar(created_at),
+            due_at=in_calendar(due_at),
+            created_at=in_calendar(created_at),
             updated_at=self._now,
             attempt_count=attempt_count,
             loss_count=loss_count,
@@ -273,7 +273,7 @@ class LeaseTerms:
         return lease
 
 
-def _in_calendar(instant: datetime) -> datetime:
+def in_calendar(instant: datetime) -> datetime:
     """The driver takes the ends of the calendar for infinities, which it gives back as naive."""
     return instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
 

@@ -19,6 +19,7 @@ from rota.stores.postgres.jobs.connections.foreign import statements_on
 from rota.stores.postgres.jobs.connections.keeper import PostgresKeeper
 from rota.stores.postgres.jobs.connections.wakeups import Notices
 from rota.stores.postgres.jobs.insertion import insert
+from rota.stores.postgres.jobs.limited.leasing import lease_limited
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.session import Session
 from rota.stores.postgres.translation import translated
@@ -48,7 +49,8 @@ class JobVerbs:
     async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
         """Hand out due jobs, each to one caller only; see the protocol."""
         now = to_utc(now, "now")
-        return await self._repeat(lambda session: leasing.lease(session, request, now))
+        lease = lease_limited if request.is_limited else leasing.lease
+        return await self._repeat(lambda session: lease(session, request, now))
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """Let leases last longer; False for each that is lost."""

@@ -7,7 +7,7 @@ import apsw
 
 from rota.stores.jobs.requests import HeldLease
 from rota.stores.sqlite.connection import SqliteSettings, open_beside, transaction
-from rota.stores.sqlite.jobs.leasing import extend_leases
+from rota.stores.sqlite.jobs.leasing.leases import extend_leases
 from rota.stores.sqlite.translation import translated
 from rota.triggers.zone import to_utc
 

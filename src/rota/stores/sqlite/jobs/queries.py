@@ -21,6 +21,8 @@ class Queries:
     next_lane: str
     is_lane_due: str
     look_along: str
+    look_along_level: str
+    read_leased: str
     lease_lane: str
     lease_chosen: str
     set_aside: str

@@ -88,6 +88,17 @@ WHERE is_due = 1 AND tenant = ?1 AND queue = ?2 AND due_at <= ?3
 ORDER BY priority DESC, created_at, id
 LIMIT ?4;
 
+-- name: look_along_level
+-- ?1 tenant, ?2 queue, ?3 now, ?4 how many, ?5 priority. The same of those with one priority.
+SELECT -priority, created_at, id FROM jobs
+WHERE is_due = 1 AND tenant = ?1 AND queue = ?2 AND priority = ?5 AND due_at <= ?3
+ORDER BY created_at, id
+LIMIT ?4;
+
+-- name: read_leased
+-- The lane of every job that is leased: there are as many as workers have in hand.
+SELECT tenant, queue FROM jobs WHERE lease_until IS NOT NULL;
+
 -- name: lease_lane
 -- ?1 tenant, ?2 queue, ?3 now, ?4 how many, ?5 worker, ?6 until. What rota.jobs.decide_lease
 -- decides, for the first of a lane; they come in no order.

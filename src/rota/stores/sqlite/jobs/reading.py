@@ -7,7 +7,7 @@ import apsw
 
 from rota.jobs import Attempt, Job, JobFilter, JobId, Page, cut_page, decode_cursor
 from rota.stores.jobs.requests import expiry_key
-from rota.stores.sqlite.jobs.leasing import is_lane_due, walk_lanes
+from rota.stores.sqlite.jobs.leasing.lanes import is_lane_due, walk_lanes
 from rota.stores.sqlite.jobs.queries import QUERIES
 from rota.stores.sqlite.jobs.rows import (
     Row,

@@ -29,7 +29,7 @@ from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.jobs import editing, reading
 from rota.stores.sqlite.jobs.insertion import Asked, insert_jobs
 from rota.stores.sqlite.jobs.keeper import Keeper
-from rota.stores.sqlite.jobs.leasing import extend_leases, lease_jobs
+from rota.stores.sqlite.jobs.leasing.leases import extend_leases, lease_jobs
 from rota.stores.sqlite.jobs.settling import Settled, apply_changes
 from rota.stores.sqlite.threads import OpenFile, Reader, Writer
 from rota.stores.sqlite.translation import translated
@@ -71,7 +71,8 @@ class JobVerbs(OpenFile):
     async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
         """Hand out due jobs, each to one caller only; see the protocol.
 
-        At most ``leasing.MOST_PROMOTED`` of the jobs that have become due join in with each call.
+        At most ``MOST_PROMOTED`` (in ``leasing.taking``) of the jobs that have become due join in
+        with each call.
         """
         writer = self._open_writer()
         now = to_utc(now, "now")

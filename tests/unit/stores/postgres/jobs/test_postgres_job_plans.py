@@ -6,6 +6,7 @@ A plan is made once per connection and kept, so the one for an empty table must 
 import json
 import re
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -14,6 +15,7 @@ import pytest
 
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.database import session_settings
+from rota.stores.postgres.jobs.limited import queries as limited
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.queries import placed
 from rota.stores.postgres.store import PostgresStore
@@ -24,6 +26,10 @@ Plan: TypeAlias = dict[str, Any]
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ROW_COUNT = 1_000
+STATEMENTS = {
+    **asdict(QUERIES),
+    **{f"limited.{name}": text for name, text in asdict(limited.QUERIES).items()},
+}
 FEW = 60
 """Rows that a statement may look at for ten that it needs."""
 
@@ -53,6 +59,10 @@ INDEXES = {
     "find_ended": {"jobs_ended"},
     "find_parents": {"job_dependencies_by_child"},
     "find_freed": {"jobs_by_id", "job_dependencies_by_parent"},
+    "limited.count_running": {"jobs_leased"},
+    "limited.find_lanes": {"jobs_in_line"},
+    "limited.look_along": {"jobs_in_line"},
+    "limited.lease_chosen": {"jobs_by_id"},
     "find_page": {"jobs_listed"},
     "count_page": {"jobs_listed"},
 }
@@ -86,7 +96,7 @@ async def explain(
     inside: Connection, schema: str, name: str, *arguments: str, does_it: bool = False
 ) -> list[Plan]:
     """The nodes of the plan that is kept for a statement."""
-    statement = placed(getattr(QUERIES, name), schema)
+    statement = placed(STATEMENTS[name], schema)
     count = max(map(int, re.findall(r"\$(\d+)", statement)), default=0)
     values = arguments or ("NULL",) * count
     given = f"({', '.join(values)})" if values else ""
@@ -177,6 +187,29 @@ async def test_a_question_looks_at_few_rows_however_many_there_are(
 ) -> None:
     await fill(store, inside)
     nodes = await explain(inside, store._settings.schema, name, *arguments, does_it=True)
+    assert max(seen(node) for node in nodes) <= FEW
+
+
+LANE = ("'{default}'", "'{default}'")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("find_lanes", ("NULL", "NULL", "''", "10", "'{}'", "'{}'", "'{}'", "'{}'")),
+        ("find_lanes", ("NULL", "NULL", "''", "10", "'{default}'", "'{default}'", *LANE)),
+        ("find_lanes", ("'{other}'", "'{default}'", "''", "10", "'{}'", "'{}'", *LANE)),
+        ("look_along", (*LANE, "'{false}'", "10", "'{}'")),
+        ("look_along", (*LANE, "'{true}'", "10", "'{}'")),
+    ],
+)
+async def test_a_lease_under_limits_looks_at_few_rows_however_many_there_are(
+    store: PostgresStore, inside: Connection, name: str, arguments: tuple[str, ...]
+) -> None:
+    await fill(store, inside)
+    asked = (f"'{NOW}'", *arguments)
+    schema = store._settings.schema
+    nodes = await explain(inside, schema, f"limited.{name}", *asked, does_it=True)
     assert max(seen(node) for node in nodes) <= FEW
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from rota.jobs import Succeeded
 from rota.stores.jobs import HeldLease
-from rota.stores.sqlite.jobs import leasing
+from rota.stores.sqlite.jobs.leasing import taking
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import DAY, MINUTE, NOW, SECOND, end, names, take
@@ -16,7 +16,7 @@ from rota.testing.job_store_contract.fixture import DAY, MINUTE, NOW, SECOND, en
 async def test_what_becomes_due_joins_in_bounded_steps_the_longest_due_first(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leasing, "MOST_PROMOTED", 2)
+    monkeypatch.setattr(taking, "MOST_PROMOTED", 2)
     later = [a_job(name=str(n), due_at=NOW + n * SECOND, priority=n) for n in (4, 1, 3, 2)]
     await store.insert(later, NOW)
     assert names(await take(store, NOW + DAY)) == ["2", "1"]

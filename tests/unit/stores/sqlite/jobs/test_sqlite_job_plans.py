@@ -17,14 +17,17 @@ _WALK = re.compile(rf"SCAN {_KEPT}\b|TEMP B-TREE")
 WHOLE_TABLES = {name for name in STATEMENTS if name.startswith("rescue_")}
 """They are there to read everything."""
 
-IN_ORDER = {"first_later"}
-"""It takes the first entry of the index of those due later, and no other."""
+IN_ORDER = {"first_later", "read_leased"}
+"""One takes the first entry of the index of those due later, and no other; the other one reads all
+of the index of those that are leased, and nothing else."""
 
 USES = {
     "promote": "jobs_later",
     "next_lane": "COVERING INDEX jobs_in_line ((tenant,queue)>(?,?))",
     "is_lane_due": "COVERING INDEX jobs_in_line (tenant=? AND queue=?)",
     "look_along": "COVERING INDEX jobs_in_line (tenant=? AND queue=?)",
+    "look_along_level": "COVERING INDEX jobs_in_line (tenant=? AND queue=? AND priority=?)",
+    "read_leased": "INDEX jobs_leased",
     "lease_lane": "COVERING INDEX jobs_in_line (tenant=? AND queue=?)",
     "lease_chosen": "PRIMARY KEY (id=?)",
     "extend": "PRIMARY KEY (id=?)",

@@ -1,0 +1,1 @@
+"""Leasing where there are limits."""

@@ -1,0 +1,1 @@
+"""Who comes next, and who holds on."""
