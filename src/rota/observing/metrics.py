@@ -7,7 +7,7 @@ job's id, and a tenant only when asked for.
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from rota.errors import MissingExtraError
 from rota.events import (
@@ -104,6 +104,7 @@ class _EventMetrics:
             name: prometheus.Counter(prometheus_name(name), text, labels, registry=registry)
             for name, text in _TEXTS.items()
         }
+        self._series: dict[Labels, _Series] = {}
         self._durations = prometheus.Histogram(
             "rota_handler_duration_seconds",
             "How long handlers took.",
@@ -120,14 +121,31 @@ class _EventMetrics:
         )
 
     def add(self, event: JobEvent, counted: tuple[Counter, ...], labels: Labels) -> None:
+        series = self._series.get(labels)
+        if series is None:  # finding it in each metric costs more than all the rest
+            series = self._series[labels] = self._make_series(labels)
         for name in counted:
-            self._counters[name].labels(*labels).inc()
+            counter = series.counters.get(name)
+            if counter is None:
+                counter = series.counters[name] = self._counters[name].labels(*labels)
+            counter.inc()
         timed = timed_by(event)
         if timed is None:
             return
-        self._waits.labels(*labels).observe(timed.wait_ms / _MILLISECONDS)
+        series.wait.observe(timed.wait_ms / _MILLISECONDS)
         if timed.handler_ms is not None:
-            self._durations.labels(*labels).observe(timed.handler_ms / _MILLISECONDS)
+            series.duration.observe(timed.handler_ms / _MILLISECONDS)
+
+    def _make_series(self, labels: Labels) -> "_Series":
+        return _Series({}, self._durations.labels(*labels), self._waits.labels(*labels))
+
+
+class _Series(NamedTuple):
+    """The metrics of one set of labels; counters come into being with their first event."""
+
+    counters: dict[Counter, prometheus.Counter]
+    duration: prometheus.Histogram
+    wait: prometheus.Histogram
 
 
 class _StoreMetrics:
