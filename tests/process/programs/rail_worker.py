@@ -1,7 +1,8 @@
 """A worker that sends what series ask for, and writes down each message outside the store.
 
-``python -m tests.process.programs.rail_worker STORE FILE``. A message is one line at the end of the
-file, on the disk before the handler returns. It ends when it is told to by a signal.
+``python -m tests.process.programs.rail_worker STORE FILE``. The file is there when the worker is at
+work. A message is one line at its end, on the disk before the handler returns. The worker ends when
+it is told to by a signal.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from rota import open_store
+from rota.events import Event, WorkerStarted
 from rota.gates import GateWatch
 from rota.worker import Context, Worker, WorkerSettings, run_until_signalled
 
@@ -35,7 +37,11 @@ class Outbox:
     """A file that only grows."""
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._path = path
+
+    def open(self, event: Event) -> None:
+        if isinstance(event, WorkerStarted):
+            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def append(self, message: Message) -> None:
         os.write(self._file, msgspec.json.encode(message) + b"\n")
@@ -51,6 +57,7 @@ async def work(address: str, outbox: Outbox) -> None:
     async with await open_store(address) as store:
         settings = WorkerSettings(gate=GateWatch(store), poll_for=timedelta(milliseconds=500))
         worker = Worker(store, settings=settings)
+        worker.events.subscribe(outbox.open)
 
         @worker.handler(KIND, notifies=True)
         async def send(context: Context) -> None:

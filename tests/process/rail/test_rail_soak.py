@@ -50,13 +50,15 @@ class Fleet:
 
     @property
     def messages(self) -> list[Message]:
-        return [message for path in self.outboxes if path.exists() for message in read_outbox(path)]
+        return [message for path in self.outboxes for message in read_outbox(path)]
 
     def start(self) -> None:
+        """Return when one more worker is at work."""
         self.outboxes.append(self._folder / f"outbox-{len(self.outboxes):03}.jsonl")
         program = [sys.executable, "-m", "tests.process.programs.rail_worker"]
         command = [*program, self._address, str(self.outboxes[-1])]
         self._at_work.append(subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL))
+        wait_for(self.outboxes[-1].exists, "the start of a worker")
 
     def replace_oldest(self) -> None:
         """As a deployment does, which starts the new one first."""
@@ -135,7 +137,6 @@ async def test_no_occurrence_is_sent_twice_and_none_is_lost(
         with gathered_fleet(postgres_url, tmp_path) as fleet:
             for _ in range(WORKER_COUNT):
                 fleet.start()
-            wait_for(lambda: all(path.exists() for path in fleet.outboxes), "the first workers")
             start_at = CLOCK.now().replace(microsecond=0) + LEADS_BY
             expected = await schedule(store, start_at)
             assert await schedule(store, start_at) == expected  # asked for again: nothing is new
