@@ -73,7 +73,7 @@ HUEY_OFF = "Huey, synchronous=OFF"
 HUEY = "Huey"
 APSW = "apsw, Rota's statements"
 
-_ROTA_SETTINGS = {"worker": {"batch": BATCH, "concurrency": CONCURRENT}, "uvloop": True}
+_ROTA_SETTINGS = {"batch": BATCH, "concurrency": CONCURRENT, "uvloop": True}
 _ROTA_PENDING = "SELECT EXISTS (SELECT 1 FROM rota.jobs WHERE status <> 'COMPLETED')"
 _HUEY_PENDING = "SELECT EXISTS (SELECT 1 FROM task)"
 
@@ -93,7 +93,7 @@ def _on_postgres() -> list[Contestant]:
             words=f"batch {BATCH}, {CONCURRENT} concurrent, uvloop, finished jobs kept",
             is_pending=_ROTA_PENDING,
             table="rota.jobs",
-            settings=_ROTA_SETTINGS,
+            settings={**_ROTA_SETTINGS, "poll": POLL_SECONDS},
         ),
         Contestant(
             name=PGQUEUER,
@@ -171,9 +171,9 @@ def _on_sqlite() -> list[Contestant]:
             store=StoreKind.SQLITE,
             environment="rota",
             program="on_rota",
-            words=f"synchronous=FULL, batch {BATCH}, {CONCURRENT} concurrent, uvloop",
+            words=f"synchronous=FULL, batch {BATCH}, {CONCURRENT} concurrent, polls every 50 ms",
             is_pending="SELECT EXISTS (SELECT 1 FROM jobs WHERE status <> 'COMPLETED')",
-            settings=_ROTA_SETTINGS,
+            settings={**_ROTA_SETTINGS, "poll": 0.05},
         ),
         _huey(HUEY_OFF, fsync=False, words="may lose jobs; 1 thread, polls every 10-50 ms"),
         _huey(HUEY, fsync=None, words="its default, WAL and FULL; 1 thread, polls every 10-50 ms"),

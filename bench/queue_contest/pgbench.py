@@ -5,6 +5,7 @@ the lease are gathered into arrays, which the completion takes back as parameter
 text is that of the store's own file.
 """
 
+import os
 import re
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -15,16 +16,18 @@ from bench.queue_contest.harness.places import Ground, PostgresPlace
 from bench.queue_contest.harness.programs import PATIENCE, ContestantError, Entry
 from bench.queue_contest.measures import Figures, Sizes
 
+from rota.stores.postgres.address import read_address
+from rota.stores.postgres.database import session_settings
 from rota.stores.postgres.jobs.queries import QUERIES
 
 _LAST_SELECT = re.compile(r"\n\)\nSELECT\n(?!.*\n\)\nSELECT\n)", re.DOTALL)
-_PARAMETER = re.compile(r"\$(\d+)")
+_PARAMETER = re.compile(r"\$(\d+)(::\w+(?:\[\])?)?")
 _GATHERED = """
 )
 SELECT
     array_agg(id) AS ids, array_agg(last_token) AS tokens, array_agg(tenant) AS tenants,
-    array_agg(due_at) AS dues, array_agg(:now::timestamptz) AS ends, count(body) AS read_count
-FROM claimed \\gset
+    array_agg(due_at) AS dues, count(body) AS read_count
+FROM claimed WHERE id IS NOT NULL \\gset
 """
 _LEASE_VALUES = (
     ":now",
@@ -35,10 +38,13 @@ _LEASE_VALUES = (
     ":until",
     "'bench'",
     "true",
+    "false",
 )
-"""Now, queues, tenants, after which tenant, how many, until when, for whom, whether to promote."""
+"""Now, queues, tenants, after which tenant, how many, until when, for whom, whether to look for
+jobs to promote, whether any will do."""
 
-_COMPLETE_VALUES = (":ids", ":tokens", ":tenants", ":dues", ":ends")
+_COMPLETE_VALUES = (":ids", ":tokens", ":tenants", ":dues", "'{}'", ":now")
+"""Ids, tokens, tenants, when they were due, when each ended if not all at once, when all ended."""
 
 
 def measure(
@@ -62,7 +68,7 @@ def measure(
 def make_script() -> str:
     """One lease and one completion, each a transaction of its own."""
     gathering, found = _LAST_SELECT.subn(
-        "\n), claimed AS (\nSELECT\n", QUERIES.lease.rstrip("; \n")
+        "\n), claimed (id) AS (\nSELECT\n", QUERIES.lease.rstrip("; \n")
     )
     if found != 1:
         raise ContestantError("the lease statement does not end in a SELECT of its own")
@@ -71,7 +77,12 @@ def make_script() -> str:
 
 
 def _fill(statement: str, values: tuple[str, ...]) -> str:
-    return _PARAMETER.sub(lambda match: values[int(match[1]) - 1], statement)
+    """Put values in place of parameters, each with the type that the statement gives it once."""
+    found = [(int(match[1]), match[2] or "") for match in _PARAMETER.finditer(statement)]
+    types = dict(sorted(found, key=lambda each: bool(each[1])))
+    if set(types) != set(range(1, len(values) + 1)):
+        raise ContestantError(f"a statement has {len(types)} parameters, not {len(values)}")
+    return _PARAMETER.sub(lambda one: values[int(one[1]) - 1] + types[int(one[1])], statement)
 
 
 def _run(program: Path, script: Path, place: PostgresPlace, clients: int, count: int) -> float:
@@ -83,6 +94,7 @@ def _run(program: Path, script: Path, place: PostgresPlace, clients: int, count:
     command += [f"--define={name}={value}" for name, value in values.items()]
     done = subprocess.run(
         [*command, place.settings["url"]],
+        env={**os.environ, "PGOPTIONS": _options(place.settings["url"])},
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -92,3 +104,9 @@ def _run(program: Path, script: Path, place: PostgresPlace, clients: int, count:
     if done.returncode != 0 or rate is None:
         raise ContestantError(f"pgbench: {done.stderr[-1500:]}")
     return clients * count / float(rate[1])
+
+
+def _options(url: str) -> str:
+    """The settings of the store's own sessions: they decide about plans."""
+    settings = session_settings(read_address(url)).items()
+    return " ".join("-c " + f"{name}={value}".replace(" ", r"\ ") for name, value in settings)

@@ -1,22 +1,18 @@
 """Lease and settle through Rota's store, beside millions of jobs that it must not look at."""
 
 import asyncio
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import apsw
 import asyncpg
 from bench.queue_contest.peers.contestant import PAYLOAD, SETTINGS, main
+from bench.queue_contest.peers.plans import explain_postgres, explain_sqlite
 from bench.queue_contest.peers.rota_store import RotaStore, make_jobs
 from msgspec.structs import replace
 
 from rota.jobs import Job, decide_complete
 from rota.stores.jobs import LeaseRequest
-from rota.stores.postgres.jobs import queries as postgres
 from rota.stores.sqlite.connection import SqliteSettings, open_beside, transaction
-from rota.stores.sqlite.jobs import queries as sqlite
 
 HOUR = timedelta(hours=1)
 MULTIPLIED_HERE = {
@@ -73,12 +69,8 @@ class OnFlatness(RotaStore):
 
     async def explain(self) -> None:
         """Print by which indexes a lease and a completion find their rows."""
-        if "path" in SETTINGS:
-            for line in explain_sqlite():
-                print(line)
-            return
-        for line in await explain_postgres():
-            print(line)
+        lines = explain_sqlite() if "path" in SETTINGS else await explain_postgres()
+        print("\n".join(lines))
 
 
 async def multiply(job_id: str, rows: int) -> None:
@@ -114,56 +106,6 @@ def _multiply_in_sqlite(job_id: str, rows: int) -> None:
             f" FROM numbers CROSS JOIN jobs WHERE id = '{job_id}'"
         )
     connection.close()
-
-
-def explain_sqlite() -> Iterator[str]:
-    """The plan of each statement that runs for a lease and a completion."""
-    connection: apsw.Connection = open_beside(SqliteSettings(Path(SETTINGS["path"])))
-    for name in ("promote", "next_tenant", "next_queue", "is_lane_due", "lease_lane", "move"):
-        statement = getattr(sqlite.QUERIES, name)
-        bindings = (None,) * _count_bindings(statement)
-        for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", bindings):
-            yield f"{name}: {row[3]}"
-    connection.close()
-
-
-def _count_bindings(statement: str) -> int:
-    return next((n for n in range(30, 0, -1) if f"?{n}" in statement), 0)
-
-
-async def explain_postgres() -> list[str]:
-    """What a lease of 100 touched, and how a completion finds its rows; rolled back."""
-    connection = await asyncpg.connect(SETTINGS["url"])
-    now = datetime.now(UTC)
-    explain = "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) "
-    lease_values = (now, None, None, "", 100, now + HOUR, "bench", True)
-    first = await connection.fetch("SELECT id, due_at FROM rota.jobs WHERE is_due LIMIT 100")
-    complete_values = (
-        [row[0] for row in first],
-        [0] * len(first),
-        ["default"] * len(first),
-        [row[1] for row in first],
-        [now] * len(first),
-    )
-    lines: list[str] = []
-    for statement, values in (
-        (postgres.QUERIES.lease, lease_values),
-        (postgres.QUERIES.complete_jobs, complete_values),
-    ):
-        transaction: Any = connection.transaction()
-        await transaction.start()
-        found = await connection.fetch(explain + statement.rstrip("; \n"), *values)
-        await transaction.rollback()
-        lines += _worth_telling([row[0] for row in found])
-    await connection.close()
-    return lines
-
-
-def _worth_telling(plan: list[str]) -> list[str]:
-    """The buffers of the whole, and every place where rows of a table are found."""
-    whole = [line.strip() for line in plan if "Buffers:" in line][:1]
-    scans = [line for line in plan if " on jobs" in line or "Sort  " in line]
-    return [*(f"whole statement: {line}" for line in whole), *scans]
 
 
 if __name__ == "__main__":

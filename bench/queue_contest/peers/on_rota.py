@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from datetime import timedelta
 
 from bench.queue_contest.peers.contestant import SETTINGS, Tally, main
 from bench.queue_contest.peers.rota_store import KIND, RotaStore
@@ -14,7 +15,12 @@ class OnRota(RotaStore):
 
     async def work(self) -> None:
         tally = Tally()
-        worker = Worker(self._store, settings=WorkerSettings(**SETTINGS["worker"]))
+        settings = WorkerSettings(
+            batch=SETTINGS["batch"],
+            concurrency=SETTINGS["concurrency"],
+            poll_for=timedelta(seconds=SETTINGS["poll"]),
+        )
+        worker = Worker(self._store, settings=settings)
 
         @worker.handler(KIND)
         async def noop(context: Context) -> None:
