@@ -15,7 +15,7 @@ from rota.gates.maintenance import Maintenance
 from rota.gates.only import Only
 from rota.gates.quiet_hours import QuietHours
 from rota.gates.spreading import Spread, spread_out
-from rota.gates.verdict import OPEN, Closed, Gate, Open, Verdict
+from rota.gates.verdict import OPEN, Closed, Gate, Open, Refreshed, Verdict
 from rota.gates.watch import GateWatch
 from rota.gates.window import QuietWindow, parse_time_of_day
 
@@ -34,6 +34,7 @@ __all__ = [
     "Open",
     "QuietHours",
     "QuietWindow",
+    "Refreshed",
     "Scope",
     "ScopedMaintenance",
     "Spread",

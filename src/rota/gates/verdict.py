@@ -1,7 +1,7 @@
 """Whether a job may run now, and if not, when to ask again."""
 
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -39,4 +39,13 @@ class Gate(Protocol):
 
     def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
         """Whether the job may start at ``now``; ``notifies`` says that its handler tells people."""
+        ...
+
+
+@runtime_checkable
+class Refreshed(Protocol):
+    """A gate that wants to look somewhere before it is asked about the next jobs."""
+
+    async def refresh(self, now: datetime) -> object:
+        """Look, if it is time to. What it raises is passed on, and the last look still holds."""
         ...

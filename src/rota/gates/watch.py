@@ -8,7 +8,7 @@ from rota.gates.board import Entry, make_board
 from rota.gates.chain import Chain
 from rota.gates.document import GATES, Damage, decode_entry
 from rota.gates.spreading import Spread, spread_out
-from rota.gates.verdict import Closed, Gate, Open, Verdict
+from rota.gates.verdict import Closed, Gate, Open, Refreshed, Verdict
 from rota.jobs.record import Job
 
 CHANGES = "gate_changes"
@@ -51,10 +51,10 @@ class GateDocuments(Protocol):
 class GateWatch:
     """A gate that follows the store: call ``refresh`` before asking it about jobs.
 
-    Besides the stored windows, the gates in ``more`` are asked. Jobs that would all start when a
-    gate opens are spread. Until it has read the store for the first time it is closed to all jobs.
-    A document that cannot be read is set aside, and told in ``damages``; if it could be read
-    before, what it said then still holds.
+    Besides the stored windows, the gates in ``more`` are asked, and refreshed if they want to be.
+    Jobs that would all start when a gate opens are spread. Until it has read the store for the
+    first time it is closed to all jobs. A document that cannot be read is set aside, and told in
+    ``damages``; if it could be read before, what it said then still holds.
     """
 
     def __init__(
@@ -82,6 +82,9 @@ class GateWatch:
 
         What the store raises is passed on, and what was read before still holds.
         """
+        for gate in self._more:
+            if isinstance(gate, Refreshed):
+                await gate.refresh(now)
         if _is_recent(self._looked_at, now, self._refresh_for):
             return False
         latest = (await self._documents.read(CHANGES, [LATEST_CHANGE])).get(LATEST_CHANGE)

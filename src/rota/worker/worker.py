@@ -6,9 +6,12 @@ from datetime import timedelta
 from random import Random
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import WorkerBusyError, WorkerForkedError
+from rota.gates import GateWatch
 from rota.worker.journal import Journal
 from rota.worker.loops.settling import Settled
 from rota.worker.registry import Registry, Work
@@ -26,7 +29,8 @@ class Worker:
     runs in a thread. If it returns, its job is done; unless it returns a ``Snooze``, to be called
     again later, or a ``Discard``, to give up for good. Any other value is ignored. If it raises,
     the job is tried again as its retry policy says. Jobs whose kind is in ``notifies`` tell people
-    something, and quiet hours hold them back.
+    something, and quiet hours hold them back. Maintenance and quiet hours that are kept in the
+    store are minded by themselves, besides the gate in ``settings``.
 
     A worker belongs to the process and, while it runs, to the event loop in which it is used.
     ``random`` is what all jitter is drawn from; seed it for a run that can be repeated.
@@ -46,7 +50,7 @@ class Worker:
         self.random = Random()  # noqa: S311 - jitter is no secret
         self._store = store
         self._clock = clock or SystemClock()
-        self._settings = settings or WorkerSettings()
+        self._settings = _minding_stored_gates(settings or WorkerSettings(), store)
         self._handlers = Registry(handlers, notifies)
         self._shift: Shift | None = None
         self._process_id = os.getpid()
@@ -127,3 +131,10 @@ class Worker:
     def _refuse_when_forked(self) -> None:
         if os.getpid() != self._process_id:
             raise WorkerForkedError(self._process_id, os.getpid())
+
+
+def _minding_stored_gates(settings: WorkerSettings, store: WorkerStore) -> WorkerSettings:
+    gate = settings.gate
+    if isinstance(gate, GateWatch):
+        return settings
+    return replace(settings, gate=GateWatch(store, more=() if gate is None else (gate,)))

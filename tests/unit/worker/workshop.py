@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from rota.errors import StoreUnavailableError
 from rota.events import Event
 from rota.jobs import Attempt, Change, Job
-from rota.stores.jobs import Applied, HeldLease, LeaseRequest
+from rota.stores.jobs import Applied, HeldLease, Inserted, LeaseRequest
 from rota.stores.memory import MemoryStore
 from rota.testing import VirtualClock, a_job
 from rota.worker import StopReport, Worker, WorkerSettings
@@ -42,6 +42,10 @@ class HookedStore(MemoryStore):
         self.calls.append(("lease", len(jobs)))
         await self._meet(self.after, "lease")
         return jobs
+
+    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
+        await self._meet(self.before, "insert")
+        return await super().insert(jobs, now)
 
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         self.calls.append(("apply", len(changes)))

@@ -5,11 +5,12 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from rota.clock.timeout import timeout_after
 from rota.errors import RotaError, StoreError
 from rota.events import JobsLeased
+from rota.gates import Refreshed
 from rota.jobs import Job, begin_beside
 from rota.stores.jobs import LeaseRequest
 from rota.worker.loops.settling import Settler
@@ -24,13 +25,6 @@ POLL_JITTER = 0.2
 
 _UNANSWERED_KEPT = 1_000
 _NO_TIME = timedelta(0)
-
-
-@runtime_checkable
-class Refreshed(Protocol):
-    """A gate that wants to look at the store before it is asked about jobs."""
-
-    async def refresh(self, now: datetime) -> object: ...
 
 
 class Pace(NamedTuple):
@@ -128,6 +122,7 @@ class Leaser:
             tenants=settings.tenants,
             after_tenant=self._after_tenant,
         )
+        await self._refresh_gate()
         now = clock.now()
         self._finished_count, self._asked_at = self._crew.finished_count, now
         try:
@@ -145,24 +140,26 @@ class Leaser:
         until = now + settings.lease_for
         held = [Held(job, until) for job in jobs]
         self._settler.in_hand.update(held)
-        await self._prepare(jobs)
+        await self._begin_beside(jobs)
         return held
 
-    async def _prepare(self, jobs: Sequence[Job]) -> None:
-        """What is to be done before the first of them starts; a store that fails now is met again.
+    async def _refresh_gate(self) -> None:
+        """Before anything is held: a store that hangs now costs no lease."""
+        gate = self._surroundings.settings.gate
+        if isinstance(gate, Refreshed):
+            with suppress(RotaError):
+                await gate.refresh(self._surroundings.clock.now())
 
-        Where the occurrences of a series may overlap, the next one comes into being now.
-        """
-        gate, now = self._surroundings.settings.gate, self._surroundings.clock.now()
+    async def _begin_beside(self, jobs: Sequence[Job]) -> None:
+        """Where the occurrences of a series may overlap, the next one comes into being now."""
+        now = self._surroundings.clock.now()
         beside = [
             after
             for job in jobs
             if job.recurrence is not None and (after := begin_beside(job, now)) is not None
         ]
-        with suppress(RotaError):
-            if isinstance(gate, Refreshed):
-                await gate.refresh(now)
-            if beside:
+        if beside:
+            with suppress(RotaError):  # its end brings the next one about as well
                 await self._surroundings.store.insert(beside, now)
 
     async def _lease_on(self) -> None:

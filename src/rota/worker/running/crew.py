@@ -8,6 +8,7 @@ import asyncio
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import count
 
@@ -67,8 +68,8 @@ class Crew:
         return bool(self._waiting) or self.running_count > 0
 
     def put(self, jobs: Iterable[Held]) -> None:
-        """Have these run, in this order, as soon as there are places."""
-        self._waiting.extend(jobs)
+        """Have these run, in this order, as soon as there are places; not those already lost."""
+        self._waiting.extend(held for held in jobs if held.stage is Stage.WAITING)
         self._call_another()
 
     def hand_back_waiting(self) -> None:
@@ -93,7 +94,8 @@ class Crew:
         if reason is CancelReason.LOST:
             self._teller.tell_lost(held)
         if held.stage is Stage.WAITING:
-            self._waiting.remove(held)
+            with suppress(ValueError):  # it may still be on its way here
+                self._waiting.remove(held)
             self._abandon(held)
             self._on_change()
         elif held.runner is not None:

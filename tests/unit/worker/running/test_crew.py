@@ -4,11 +4,11 @@ import asyncio
 import threading
 
 import pytest
-from tests.unit.worker.workshop import MINUTE, SECOND, Workshop, succeed
+from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, succeed
 
 from rota.clock.idle import turn
 from rota.events import HandlerLeaked, JobFailed, JobSettled, LeaseLost
-from rota.jobs import JobStatus, RetryPolicy
+from rota.jobs import JobStatus, Recurrence, RetryPolicy
 from rota.worker import CancelReason, Context, WorkerSettings
 from rota.worker.running.crew import BREATH_COUNT, CANCEL_GRACE
 
@@ -118,6 +118,28 @@ async def test_a_job_that_is_lost_before_it_begins_never_begins(shop: Workshop) 
     settled = await shop.clock.run(once)
     assert started == [first.id] == [it.job.id for it in settled]
     assert [event.job_id for event in shop.told(LeaseLost)] == [second.id]
+
+
+async def test_a_job_that_is_lost_on_its_way_to_the_crew_never_begins(shop: Workshop) -> None:
+    """The store hangs between the lease and the start, while the next occurrence is made."""
+    started: list[str] = []
+
+    async def note(context: Context) -> None:
+        started.append(context.job.id)
+
+    async def hang() -> None:
+        await shop.clock.sleep(20 * SECOND)
+
+    shop.make_worker({"work": note})
+    every = Recurrence(interval="1h", start=NOW, overlap="allow")
+    job = await shop.add(recurrence=every, occurrence_at=NOW)
+    shop.hooked.before["insert"] = hang
+    shop.start()
+    await shop.pass_time(SECOND)
+    await shop.store.delete(job.tenant, job.id)
+    await shop.pass_time(MINUTE)
+    assert started == []
+    assert [event.job_id for event in shop.told(LeaseLost)] == [job.id]
 
 
 class Defiant:

@@ -10,8 +10,9 @@ import pytest
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, succeed
 
 from rota.events import HandlerLeaked, JobDeferred, JobFailed, JobSettled, JobStarted
-from rota.gates import Closed, Open, Verdict
+from rota.gates import EVERYTHING, Closed, Maintenance, Open, Verdict
 from rota.jobs import Ending, Job, JobStatus, RetryPolicy
+from rota.rail.gate_board import set_maintenance
 from rota.worker import CancelReason, Context, Discard, Snooze, WorkerSettings
 from rota.worker.registry import Work
 
@@ -221,6 +222,18 @@ async def test_a_gate_that_fails_lets_nothing_pass(shop: Workshop) -> None:
     job = await shop.add()
     await shop.worker.run_once()
     assert (await shop.look(job)).last_error == "RuntimeError: no verdict on work, False, 12:00"
+
+
+async def test_gates_in_the_store_are_minded_besides_ones_own(shop: Workshop) -> None:
+    await set_maintenance(
+        shop.store, EVERYTHING, Maintenance(until=NOW + 2 * MINUTE, reason="upgrade", who="ops")
+    )
+    shop.make_worker(
+        {"work": succeed}, WorkerSettings(gate=Shutter(NOW + MINUTE)), notifies={"work"}
+    )
+    job = await shop.add()
+    await shop.worker.run_once()
+    assert (await shop.look(job)).due_at == NOW + 2 * MINUTE
 
 
 async def test_a_gate_that_reads_the_store_is_refreshed_before_jobs_pass(shop: Workshop) -> None:
