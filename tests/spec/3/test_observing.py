@@ -75,7 +75,7 @@ def make_worker(shop: Workshop) -> None:
     )
 
 
-@pytest.mark.clause("T-26", "X-40")
+@pytest.mark.clause("T-26")
 async def test_the_counters_count_what_happened(shop: Workshop) -> None:
     make_worker(shop)
     counters = Counters()
@@ -107,7 +107,7 @@ async def test_prometheus_counts_the_same_as_the_counters(shop: Workshop) -> Non
     assert totals == counters.counts()
 
 
-@pytest.mark.clause("T-27", "X-55")
+@pytest.mark.clause("T-27")
 async def test_timings_are_of_the_handler_and_from_due_to_claim(shop: Workshop) -> None:
     async def take_two_seconds(_: Context) -> None:
         await shop.clock.sleep(2 * SECOND)

@@ -56,7 +56,7 @@ def stalled(state: str = "queued") -> JobStalled:
         (stalled("dlq"), {"jobs.stalled": 1, "jobs.dlq": 1}),
     ],
 )
-@pytest.mark.clause("T-26", "X-40")
+@pytest.mark.clause("T-26")
 def test_an_event_moves_its_counters_and_no_others(event: Event, moved: dict[str, int]) -> None:
     counters = Counters()
     counters.observe(event)

@@ -113,7 +113,7 @@ async def test_stalled_jobs_of_all_tenants_are_counted(store: OpenStore) -> None
     assert (await look(store, NOW + 2 * MINUTE)).stalled_count == 3
 
 
-@pytest.mark.clause("T-35", "X-40")
+@pytest.mark.clause("T-35")
 async def test_dead_letters_are_told_from_other_failures_tenant_by_tenant(
     store: OpenStore,
 ) -> None:
