@@ -18,7 +18,7 @@ from rota.errors import (
 from rota.jobs import Discarded, Failed, JobId, JobStatus, RetryPolicy
 from rota.rail import DeadLetterFilter, DeadLetters, Rail, RetryPlan, read_audit
 from rota.rail.dead_letters import HIGHEST_RETRY
-from rota.rail.replacement import find_blocked
+from rota.rail.dead_letters.replacement import find_blocked
 from rota.stores.memory import MemoryStore
 from rota.testing import VirtualClock, a_job
 

@@ -16,9 +16,9 @@ from rota.errors import InvalidInputError, JobNotFoundError
 from rota.jobs import Attempt, Ending, Job, JobFilter, JobId, JobStatus
 from rota.jobs.validation.fields import read_id
 from rota.rail.audit import Act, record_act
+from rota.rail.dead_letters.replacement import Resubmission, find_blocked, is_dead, replace_jobs
 from rota.rail.listing import RailPage, Search, list_rail_jobs, walk_jobs
 from rota.rail.reading import read_tenant
-from rota.rail.replacement import Resubmission, find_blocked, is_dead, replace_jobs
 from rota.rail.surroundings import RailSettings, RailStore, Surroundings
 from rota.rail.view import RailJob, view_job
 
