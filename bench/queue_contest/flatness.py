@@ -42,7 +42,8 @@ def run_flatness(
             console.print(f"{rows:,} finished, due later and ready each, laid in {seconds:.0f} s")
             costs = _measure(console, full, enter)
             console.print(_table(contestant.store, costs, rows))
-            console.print(full.ask("explain"), markup=False, highlight=False)
+            plans, _, _seconds = full.ask("explain").rpartition("\n")
+            console.print(plans, markup=False, highlight=False)
             verdicts += _judge(contestant.store, costs)
     print_verdicts(console, verdicts)
 
@@ -74,16 +75,14 @@ def _measure(
 ) -> Costs:
     """Every measurement beside an empty table has a new one."""
     costs: Costs = {(name, batch): [] for name in ("empty", "full") for batch in BATCHES}
+    heats = list(costs) * REPEATS
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    full.tell("cycle", WARM_UP_COUNT, BATCHES[0])
     with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
         what = f"lease and settle on {full.contestant.store}"
-        bar = progress.add_task(what, total=REPEATS * len(costs))
-        full.tell("cycle", WARM_UP_COUNT, BATCHES[0])
-        for _ in range(REPEATS):
-            for (name, batch), found in costs.items():
-                with nullcontext(full) if name == "full" else enter() as entry:
-                    found.append(_measure_once(entry, batch))
-                progress.advance(bar)
+        for name, batch in progress.track(heats, description=what):
+            with nullcontext(full) if name == "full" else enter() as entry:
+                costs[name, batch].append(_measure_once(entry, batch))
     return costs
 
 

@@ -26,16 +26,15 @@ class Results:
     failures: list[str] = field(default_factory=list)
     loops: list[float] = field(default_factory=list)
 
+    def values(self, contestant: str, measure: Measure, name: str) -> list[float]:
+        """One figure of all runs that have it."""
+        runs = self.figures.get((contestant, measure), [])
+        return [run[name] for run in runs if name in run]
+
     def median(self, contestant: str, measure: Measure, name: str) -> float | None:
         """Of all runs; None when there was none."""
-        runs = self.figures.get((contestant, measure))
-        return statistics.median(run[name] for run in runs) if runs else None
-
-    def spread(self, contestant: str, measure: Measure, name: str) -> tuple[float, float] | None:
-        """The lowest and the highest of all runs."""
-        runs = self.figures.get((contestant, measure))
-        values = [run[name] for run in runs] if runs else []
-        return (min(values), max(values)) if values else None
+        values = self.values(contestant, measure, name)
+        return statistics.median(values) if values else None
 
 
 class Race:

@@ -1,5 +1,7 @@
 """What is printed: the settings before, the figures and the verdicts after."""
 
+import statistics
+
 from bench.queue_contest.contestants import Contestant, Measure, StoreKind
 from bench.queue_contest.harness.environments import Environments
 from bench.queue_contest.harness.machine import describe_machine
@@ -86,15 +88,13 @@ def _cells(key: str, results: Results) -> list[str]:
 
 def _rate(results: Results, key: str, measure: Measure) -> str:
     """The median, and how far the runs were apart."""
-    rate, spread = (
-        results.median(key, measure, "rate"),
-        results.spread(key, measure, "rate"),
-    )
-    if rate is None or spread is None:
+    rates = results.values(key, measure, "rate")
+    if not rates:
         return "-"
-    if len(results.figures[key, measure]) == 1:
-        return f"{rate:,.0f}"
-    return f"{rate:,.0f}\n[dim]{spread[0]:,.0f}-{spread[1]:,.0f}[/dim]"
+    middle = f"{statistics.median(rates):,.0f}"
+    return (
+        middle if len(rates) == 1 else f"{middle}\n[dim]{min(rates):,.0f}-{max(rates):,.0f}[/dim]"
+    )
 
 
 def _figure(results: Results, key: str, measure: Measure, name: str, form: str) -> str:
