@@ -7,12 +7,13 @@ import msgspec
 
 from rota.errors import InvalidInputError
 from rota.gates import Gate
+from rota.limits import LimitWatch
 
 _NO_TIME = timedelta(0)
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Eight options, and the gate that jobs pass before their handlers.
+    """Eight options, the gate that jobs pass before their handlers, and the limits on leases.
 
     - ``batch``: at most so many jobs are leased at once. ``concurrency``: so many run at once.
     - ``lease_for``: how long a job is held without a sign of life; when its worker dies, it is
@@ -32,6 +33,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     grace_for: timedelta = timedelta(seconds=25)
     retention: timedelta | None = None
     gate: Gate | None = None
+    limits: LimitWatch | None = None
 
     def __post_init__(self) -> None:
         for field in ("batch", "concurrency"):
@@ -45,6 +47,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
             _check_names(field, getattr(self, field))
         if self.gate is not None and not callable(getattr(self.gate, "judge", None)):
             raise _refusal("gate", f"must have a method judge, got {self.gate!r:.40}")
+        if self.limits is not None and not isinstance(self.limits, LimitWatch):
+            raise _refusal("limits", f"must be a LimitWatch, got {self.limits!r:.40}")
 
 
 def _check_count(field: str, value: object) -> None:

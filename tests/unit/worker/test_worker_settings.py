@@ -36,6 +36,7 @@ def test_the_defaults_are_those_of_the_specification() -> None:
         ("tenants", [""]),
         ("tenants", [None]),
         ("gate", object()),
+        ("limits", object()),
     ],
 )
 def test_a_senseless_setting_is_refused_by_name(field: str, value: Any) -> None:

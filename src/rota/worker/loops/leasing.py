@@ -12,6 +12,7 @@ from rota.errors import RotaError, StoreError
 from rota.events import JobsLeased
 from rota.gates import Refreshed
 from rota.jobs import Job, begin_beside
+from rota.limits import Allotment
 from rota.stores.jobs import LeaseRequest
 from rota.worker.loops.settling import Settler
 from rota.worker.outage import Outage, Patience
@@ -56,6 +57,19 @@ def choose_rest(poll_for: timedelta, due_for: timedelta | None, chance: float) -
     return poll if due_for is None else max(min(poll, due_for), min(SHORTEST_REST, poll))
 
 
+def choose_due_for(
+    due_at: datetime | None, held_back: Allotment, now: datetime
+) -> timedelta | None:
+    """How long it is until a job can be had; None when nobody knows.
+
+    While limits hold jobs back they are due all the time: it is when there are tokens again, when a
+    place becomes free, or at the next poll, that it makes sense to ask for them.
+    """
+    if held_back.is_limited and due_at is not None and due_at <= now:
+        due_at = held_back.again_at
+    return None if due_at is None else due_at - now
+
+
 class Leaser:
     """Keeps a crew supplied until it is told to stop.
 
@@ -81,6 +95,8 @@ class Leaser:
         self._asked_at: datetime | None = None
         self._asking_for = _NO_TIME
         self._finished_count = 0
+        self._held_back = Allotment(())
+        settler.on_written = self._note_place
 
     async def run(self) -> None:
         """Lease until told to stop."""
@@ -126,7 +142,7 @@ class Leaser:
         now = clock.now()
         self._finished_count, self._asked_at = self._crew.finished_count, now
         try:
-            jobs = await self._surroundings.store.lease(request, now)
+            jobs = await self._take(request, now)
         except (StoreError, asyncio.CancelledError):
             self.unanswered.append(now)
             raise
@@ -142,6 +158,19 @@ class Leaser:
         self._settler.in_hand.update(held)
         await self._begin_beside(jobs)
         return held
+
+    async def _take(self, request: LeaseRequest, now: datetime) -> Sequence[Job]:
+        limits = self._surroundings.settings.limits
+        if limits is None:
+            return await self._surroundings.store.lease(request, now)
+        allotment = await limits.lease(request, now)
+        self._held_back = allotment._replace(jobs=())
+        return allotment.jobs
+
+    def _note_place(self) -> None:
+        """Some jobs do not run any more: under limits, others may have their places."""
+        if self._held_back.is_limited:
+            self._called.set()
 
     async def _refresh_gate(self) -> None:
         """Before anything is held: a store that hangs now costs no lease."""
@@ -209,7 +238,7 @@ class Leaser:
                 clock.now(), settings.queues, settings.tenants
             )
         )
-        due_for = None if due_at is None else due_at - clock.now()
+        due_for = choose_due_for(due_at, self._held_back, clock.now())
         rest = choose_rest(settings.poll_for, due_for, self._surroundings.random.random())
         with suppress(TimeoutError):
             async with timeout_after(clock, rest):

@@ -5,7 +5,7 @@ commits, and at a quiet moment a single job is written at once.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -33,12 +33,13 @@ class Settler:
     """Takes outcomes and writes them, one write at a time.
 
     What waits here is still held: its lease is kept until it is written. ``in_hand`` are all jobs
-    that this worker holds.
+    that this worker holds. ``on_written`` is called after each write.
     """
 
     def __init__(self, surroundings: Surroundings, outage: Outage) -> None:
         self.in_hand: set[Held] = set()
         self.settled: list[Settled] | None = None
+        self.on_written: Callable[[], None] | None = None
         self.handed_back_count = 0
         self._store = surroundings.store
         self._clock = surroundings.clock
@@ -133,6 +134,8 @@ class Settler:
                 Settled(held.change.job, held.is_stale) for held in batch if held.change is not None
             ]
         self._teller.tell_settled(batch)
+        if self.on_written is not None:
+            self.on_written()
 
     async def _is_lost(self, held: Held) -> bool:
         """Whether a stale change means that another has the job, or that it was written before."""
