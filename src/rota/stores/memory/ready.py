@@ -6,18 +6,21 @@ Entries are never searched for. One that no longer fits its job is passed over w
 import heapq
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from rota.jobs import Job, JobId, JobStatus, aged_key, is_due, order_key
 from rota.stores.jobs.requests import is_chosen
 
+Entry: TypeAlias = tuple[tuple[int, datetime, JobId], JobId]
+
 
 class Lane:
-    """One queue of one tenant."""
+    """One queue of one tenant; those that are due stand apart by their priorities."""
 
     def __init__(self, jobs: Mapping[JobId, Job], tenant: str, queue: str) -> None:
         self._jobs = jobs
         self._place = tenant, queue
-        self._due: list[tuple[tuple[int, datetime, JobId], JobId]] = []
+        self._levels: dict[int, list[Entry]] = {}
         self._later: list[tuple[datetime, JobId]] = []
 
     def add(self, job: Job) -> None:
@@ -26,33 +29,29 @@ class Lane:
     def first_due(self, now: datetime) -> Job | None:
         """The job whose turn it is; it stays where it is."""
         self._move_what_became_due(now)
-        while self._due:
-            key, job_id = self._due[0]
-            job = self._find(job_id)
-            if job is not None and order_key(job) == key and is_due(job, now):
+        for priority in sorted(self._levels, reverse=True):
+            job = self._first_of(self._levels[priority], now)
+            if job is not None:
                 return job
-            heapq.heappop(self._due)
-            if job is not None:  # amended, or the clock was set back: it may be due again
-                self.add(job)
         return None
 
     def first_jobs(self, now: datetime, count: int) -> list[Job]:
         """Up to so many, in order; they stay where they are."""
-        found: dict[JobId, Job] = {}
-        while len(found) < count and (job := self.first_due(now)) is not None:
-            found[job.id] = job  # one that was leased and handed back may be met again
-            heapq.heappop(self._due)
-        for job in found.values():
-            heapq.heappush(self._due, (order_key(job), job.id))
-        return list(found.values())
+        self._move_what_became_due(now)
+        found: list[Job] = []
+        for priority in sorted(self._levels, reverse=True):
+            found += self._look_along(self._levels[priority], now, count - len(found))
+        return found
 
     def first_aged(self, now: datetime, count: int, step: timedelta) -> list[Job]:
         """As ``first_jobs``, with the priorities that they have come to count as.
 
-        The whole lane is looked at: this store is for what is small.
+        The first of each priority will do: among equals, whoever is older counts for no less.
         """
-        found = self.first_jobs(now, len(self._due) + len(self._later))
-        return heapq.nsmallest(count, found, key=lambda job: aged_key(job, step, now))
+        self._move_what_became_due(now)
+        levels = self._levels.values()
+        found = [job for level in levels for job in self._look_along(level, now, count)]
+        return sorted(found, key=lambda job: aged_key(job, step, now))[:count]
 
     def next_due_at(self, now: datetime) -> datetime | None:
         if self.first_due(now) is not None:
@@ -68,7 +67,30 @@ class Lane:
         while self._later and self._later[0][0] <= now:
             due_at, job_id = heapq.heappop(self._later)
             if self._fits(due_at, job_id):
-                heapq.heappush(self._due, (order_key(self._jobs[job_id]), job_id))
+                self._stand(self._jobs[job_id])
+
+    def _stand(self, job: Job) -> None:
+        heapq.heappush(self._levels.setdefault(job.priority, []), (order_key(job), job.id))
+
+    def _first_of(self, level: list[Entry], now: datetime) -> Job | None:
+        while level:
+            key, job_id = level[0]
+            job = self._find(job_id)
+            if job is not None and order_key(job) == key and is_due(job, now):
+                return job
+            heapq.heappop(level)
+            if job is not None:  # amended, or the clock was set back: it may be due again
+                self.add(job)
+        return None
+
+    def _look_along(self, level: list[Entry], now: datetime, count: int) -> list[Job]:
+        found: dict[JobId, Job] = {}
+        while len(found) < count and (job := self._first_of(level, now)) is not None:
+            found[job.id] = job  # one that was leased and handed back may be met again
+            heapq.heappop(level)
+        for job in found.values():
+            self._stand(job)
+        return list(found.values())
 
     def _fits(self, due_at: datetime, job_id: JobId) -> bool:
         job = self._find(job_id)
