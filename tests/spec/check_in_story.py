@@ -15,9 +15,8 @@ from typing import Any
 from tests.spec.check_ins import FORTNIGHT, START, WEEK, Closure, Tenant
 
 from rota.events import Event, JobDeferred, JobFailed, JobStalled
-from rota.gates import EVERYTHING, GateWatch, Maintenance
-from rota.rail import Rail
-from rota.rail.dead_letters import DeadLetters
+from rota.gates import EVERYTHING, Maintenance
+from rota.rail import DeadLetters, Rail
 from rota.rail.gate_board import plan_maintenance
 from rota.stores.opened import OpenStore
 from rota.testing import VirtualClock
@@ -65,9 +64,7 @@ class Employee:
         self._story = story
         self._is_dead = False
         store = FaultyStore(story.store, story.clock, self._strike)
-        settings = WorkerSettings(
-            gate=GateWatch(store), lease_for=MINUTE, poll_for=HOUR, concurrency=5, batch=5
-        )
+        settings = WorkerSettings(lease_for=MINUTE, poll_for=HOUR, concurrency=5, batch=5)
         self.worker = Worker(store, clock=story.clock, settings=settings)
         self.worker.random = Random(story.seed * 1_000 + number)
         self.worker.events.subscribe(story.note_event)

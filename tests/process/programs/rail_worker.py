@@ -16,7 +16,6 @@ import msgspec
 
 from rota import open_store
 from rota.events import Event, WorkerStarted
-from rota.gates import GateWatch
 from rota.worker import Context, Worker, WorkerSettings, run_until_signalled
 
 KIND = "checkin.ping"
@@ -55,7 +54,7 @@ def read_outbox(path: Path) -> list[Message]:
 
 async def work(address: str, outbox: Outbox) -> None:
     async with await open_store(address) as store:
-        settings = WorkerSettings(gate=GateWatch(store), poll_for=timedelta(milliseconds=500))
+        settings = WorkerSettings(poll_for=timedelta(milliseconds=500))
         worker = Worker(store, settings=settings)
         worker.events.subscribe(outbox.open)
 
