@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from rota.errors import DamagedJobError
+from rota.stores.jobs import Cap
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, NOW, end, names, take
+from rota.testing.job_store_contract.fixture import DAY, MINUTE, NOW, end, names, take
 
 ReachIn = Callable[..., list[Any]]
 BROKEN = b'{"name":"bad","payload":'
@@ -89,3 +90,17 @@ async def test_a_damaged_dependent_does_not_keep_its_parent_from_ending(
     (leased,) = await take(store)
     assert (await end(store, leased)).released == (child.id,)
     assert await take(store) == []
+
+
+@pytest.mark.usefixtures("damaged_id")
+async def test_under_limits_a_damaged_row_gives_up_its_place(store: SqliteStore) -> None:
+    assert names(await take(store, caps=(Cap("default", running=1),))) == ["one"]
+
+
+async def test_an_age_that_cannot_be_stops_nobody_who_ages(
+    store: SqliteStore, reach_in: ReachIn
+) -> None:
+    jobs = [a_job(name=name) for name in ("bad", "one")]
+    await store.insert(jobs, NOW)
+    reach_in("UPDATE jobs SET created_at = ?2 WHERE id = ?1", jobs[0].id, 2**62)
+    assert names(await take(store, ageing={"default": MINUTE})) == ["one"]
