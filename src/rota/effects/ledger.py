@@ -6,12 +6,12 @@ caller has chosen beforehand what is worse, twice or never.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from inspect import isawaitable
 from secrets import token_hex
-from typing import Any, TypeVar, get_args
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -20,29 +20,28 @@ from rota.clock.instants import later
 from rota.clock.protocol import Clock
 from rota.effects.record import (
     EFFECTS,
+    Action,
     Effect,
     EffectState,
     OnCrash,
     Verdict,
     begin_effect,
+    check_choice,
     check_key,
     decode_effect,
     document_key,
     encode_effect,
     judge_effect,
+    read_result,
 )
+from rota.effects.within import TransactionEntries
 from rota.errors import (
     EffectInProgressError,
     EffectUnknownError,
     InvalidInputError,
-    InvalidJobError,
     StoreError,
 )
-from rota.jobs.validation.payload import read_payload
-from rota.stores.protocol import Document, DocumentStore, DocumentWrite
-
-Value = TypeVar("Value")
-Action = Callable[[], Awaitable[Value] | Value]
+from rota.stores.protocol import Document, DocumentWrite, TransactionalStore
 
 
 class LedgerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +58,7 @@ class Ledger:
     """Remembers which effects have happened, for all tenants of a store."""
 
     def __init__(
-        self, store: DocumentStore, clock: Clock, settings: LedgerSettings | None = None
+        self, store: TransactionalStore, clock: Clock, settings: LedgerSettings | None = None
     ) -> None:
         self._store = store
         self._clock = clock
@@ -82,7 +81,7 @@ class Ledger:
         cut short, by a crash or by an exception, is brought about again or, ``at_most_once``,
         never: EffectUnknownError.
         """
-        _check_choice(on_crash)
+        check_choice(on_crash)
         claim = await self._claim(tenant, check_key(key), on_crash, wait_for)
         if claim.state is EffectState.DONE:
             return claim.result
@@ -91,6 +90,29 @@ class Ledger:
             if isawaitable(result):
                 result = await result
         return await self._finish(claim, result)
+
+    async def once_within(
+        self,
+        connection: Any,
+        tenant: str,
+        key: str,
+        action: Action[Any],
+        *,
+        on_crash: OnCrash = "at_least_once",
+    ) -> Any:
+        """As ``once``, for an action that does nothing but work in a transaction of the caller's.
+
+        The caller has begun it on ``connection``, does the work there, and commits or rolls back.
+        With the commit both the work and the entry are there, and without it neither; no crash
+        comes between them. While the transaction lasts, another that wants the same effect waits
+        for its end, and if that was a commit, has its result. An exception of the action is passed
+        on: roll back. EffectInProgressError, without waiting, while somebody has claimed the
+        effect with ``once``; ``on_crash`` is about such a claim that has run out.
+        UnsupportedConnectionError where the store takes no part in such a transaction.
+        """
+        check_choice(on_crash)
+        entries = TransactionEntries(self._store, self._clock, connection)
+        return await entries.once(tenant, check_key(key), action, on_crash)
 
     async def find(self, tenant: str, key: str) -> Effect | None:
         """What is remembered about an effect."""
@@ -201,9 +223,9 @@ class Ledger:
         error: InvalidInputError | None = None
         kept: Any = None
         try:
-            kept = read_payload(result)
-        except InvalidJobError as refusal:
-            error = InvalidInputError(f"result {refusal.reason}", {"field": "result"})
+            kept = read_result(result)
+        except InvalidInputError as refusal:
+            error = refusal
         done = replace(claim, state=EffectState.DONE, ended_at=self._clock.now(), result=kept)
         first = await self._record(done)
         if error is not None:
@@ -235,10 +257,3 @@ class Ledger:
 
 def _has_ended(effect: Effect, before: datetime) -> bool:
     return effect.ended_at is not None and effect.ended_at < before
-
-
-def _check_choice(on_crash: str) -> None:
-    if on_crash not in get_args(OnCrash):
-        raise InvalidInputError(
-            f"on_crash must be one of {', '.join(get_args(OnCrash))}", {"field": "on_crash"}
-        )

@@ -1,14 +1,16 @@
 """What is remembered about an effect, and what that means for whoever wants it now."""
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from enum import Enum
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_args
 
 import msgspec
 
-from rota.errors import InvalidInputError, StoreError
+from rota.errors import InvalidInputError, InvalidJobError, StoreError
 from rota.jobs import Job
+from rota.jobs.validation.payload import read_payload
 from rota.stores.protocol import Document
 
 EFFECTS = "effects"
@@ -19,6 +21,10 @@ RETRY_MARK = "#retry:"
 """Stands, in the occurrence of a job that replaces a dead one, before the dead one's id."""
 
 _LONGEST_PLAIN = 255
+
+Value = TypeVar("Value")
+Action = Callable[[], Awaitable[Value] | Value]
+"""Brings an effect about."""
 
 OnCrash = Literal["at_least_once", "at_most_once"]
 """What to do about an effect that began and of which nobody knows whether it happened."""
@@ -103,6 +109,21 @@ def check_key(key: object) -> str:
     raise InvalidInputError(
         f"key must be printable text of 1 to {LONGEST_KEY} characters", {"field": "key"}
     )
+
+
+def check_choice(on_crash: str) -> None:
+    if on_crash not in get_args(OnCrash):
+        raise InvalidInputError(
+            f"on_crash must be one of {', '.join(get_args(OnCrash))}", {"field": "on_crash"}
+        )
+
+
+def read_result(result: object) -> Any:
+    """What can be remembered of it, as JSON; InvalidInputError when it cannot."""
+    try:
+        return read_payload(result)
+    except InvalidJobError as refusal:
+        raise InvalidInputError(f"result {refusal.reason}", {"field": "result"}) from refusal
 
 
 def encode_effect(effect: Effect) -> bytes:

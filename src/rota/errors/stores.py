@@ -32,12 +32,12 @@ class StoreClosedError(StoreError):
 
 
 class UnsupportedConnectionError(InvalidInputError):
-    """The caller's own connection is none that this store can write jobs through."""
+    """The caller's own connection is none that this store can write through."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(
-            f"Jobs cannot be kept in this transaction: {reason}",
+            f"The store cannot take part in this transaction: {reason}",
             {"field": "connection", "reason": reason},
         )
 

@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import Protocol, Self
 
 from rota.stores.jobs import JobStore
-from rota.stores.protocol import DocumentStore
+from rota.stores.protocol import TransactionalStore
 
 
-class OpenStore(DocumentStore, JobStore, Protocol):
+class OpenStore(TransactionalStore, JobStore, Protocol):
     """What ``open_store`` gives; left with ``async with``, it is closed."""
 
     async def read_clock(self) -> datetime | None:

@@ -7,7 +7,7 @@ document has moved on since.
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
 class Reach(Enum):
@@ -93,5 +93,29 @@ class DocumentStore(Protocol):
         """Release the store. Calls under way are completed first; later ones are refused.
 
         Closing what is closed is no error.
+        """
+        ...
+
+
+class TransactionalStore(DocumentStore, Protocol):
+    """Documents that can also take part in a transaction that the caller has begun.
+
+    ``connection`` is the caller's own, to the database of the store. Both verbs raise
+    UnsupportedConnectionError when the store knows no such connection, or it has no transaction
+    under way. What the database itself refuses may have ended the caller's transaction.
+    """
+
+    async def read_within(
+        self, connection: Any, collection: str, keys: Sequence[str]
+    ) -> dict[str, Document]:
+        """As ``read``, as the caller's transaction sees it."""
+        ...
+
+    async def write_within(self, connection: Any, writes: Sequence[DocumentWrite]) -> None:
+        """As ``write_all``; it holds when the caller commits, and never if they roll back.
+
+        StaleVersionError, and the transaction as it was before, when one is not current. Until the
+        transaction ends it keeps others from writing the same documents: where somebody else's
+        transaction has written one, wait for its end, and judge what is current then.
         """
         ...

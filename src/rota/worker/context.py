@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rota.effects import Ledger, OnCrash, effect_key
-from rota.effects.ledger import Action
+from rota.effects.record import Action
 from rota.errors import InvalidInputError
 from rota.jobs import Job, Punctuality, assess_punctuality
 
@@ -136,8 +136,27 @@ class Context:
 
         See ``rota.effects.Ledger.once``.
         """
-        if self._ledger is None:
-            raise InvalidInputError("this context was made without a ledger", {"field": "ledger"})
-        return await self._ledger.once(
+        return await self._open_ledger().once(
             self.tenant, key, action, on_crash=on_crash, wait_for=wait_for
         )
+
+    async def once_within(
+        self,
+        connection: Any,
+        key: str,
+        action: Action[Any],
+        *,
+        on_crash: OnCrash = "at_least_once",
+    ) -> Any:
+        """The same in a transaction of the handler's own: with its commit, or not at all.
+
+        See ``rota.effects.Ledger.once_within``.
+        """
+        return await self._open_ledger().once_within(
+            connection, self.tenant, key, action, on_crash=on_crash
+        )
+
+    def _open_ledger(self) -> Ledger:
+        if self._ledger is None:
+            raise InvalidInputError("this context was made without a ledger", {"field": "ledger"})
+        return self._ledger

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from rota.clock.protocol import Clock
 from rota.stores.jobs import JobStore
-from rota.stores.protocol import DocumentStore
+from rota.stores.protocol import TransactionalStore
 from rota.worker.journal import Journal
 from rota.worker.registry import Registry
 from rota.worker.settings import WorkerSettings
@@ -16,7 +16,7 @@ from rota.worker.settings import WorkerSettings
 _LONGEST_HOST = 60
 
 
-class WorkerStore(JobStore, DocumentStore, Protocol):
+class WorkerStore(JobStore, TransactionalStore, Protocol):
     """Jobs to run, and documents in which is remembered what handlers did once."""
 
 

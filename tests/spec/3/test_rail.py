@@ -14,7 +14,8 @@ import pytest
 from rota import open_store
 from rota.effects import effect_key
 from rota.jobs import JobFilter, JobStatus
-from rota.rail import DeadLetters, Rail, RailStore
+from rota.rail import DeadLetters, Rail
+from rota.stores.opened import OpenStore
 from rota.testing import VirtualClock
 from rota.worker import Context, Worker, effectively_once
 
@@ -29,7 +30,7 @@ CHECK_IN = "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO;BYHOUR=18;BYMINUTE=0;BYSECOND=0"
 class Stage:
     """A store, a clock, and a worker that writes down what it was told."""
 
-    def __init__(self, store: RailStore) -> None:
+    def __init__(self, store: OpenStore) -> None:
         self.store = store
         self.clock = VirtualClock(NOW)
         self.rail = Rail(store, "guild-7", clock=self.clock, draw_bits=Random(1).getrandbits)

@@ -18,7 +18,8 @@ from rota.errors import (
     StoreUnavailableError,
 )
 from rota.stores.memory import MemoryStore
-from rota.stores.protocol import DocumentStore, DocumentWrite
+from rota.stores.opened import OpenStore
+from rota.stores.protocol import DocumentWrite
 from rota.testing import VirtualClock
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -32,14 +33,14 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[DocumentStore]:
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OpenStore]:
     url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'rota.db'}"
     async with await open_store(url) as opened:
         yield opened
 
 
 @pytest.fixture
-def ledger(store: DocumentStore, clock: VirtualClock) -> Ledger:
+def ledger(store: OpenStore, clock: VirtualClock) -> Ledger:
     return Ledger(store, clock)
 
 
@@ -125,7 +126,7 @@ async def test_whoever_does_not_want_to_wait_gives_way(ledger: Ledger, clock: Vi
 
 @pytest.mark.parametrize("on_crash", ["at_least_once", "at_most_once"])
 async def test_after_a_crash_the_caller_has_chosen_twice_or_never(
-    store: DocumentStore, clock: VirtualClock, on_crash: OnCrash
+    store: OpenStore, clock: VirtualClock, on_crash: OnCrash
 ) -> None:
     await crash_in_between(store, clock)
     ledger, send = Ledger(store, clock), Sends(clock)
@@ -144,7 +145,7 @@ async def test_after_a_crash_the_caller_has_chosen_twice_or_never(
 class CutOff:
     """A store, seen from a host that may lose its connection."""
 
-    def __init__(self, store: DocumentStore) -> None:
+    def __init__(self, store: OpenStore) -> None:
         self._store = store
         self.reach = store.reach
         self.is_cut = False
@@ -158,7 +159,7 @@ class CutOff:
         return getattr(self._store, name)
 
 
-async def crash_in_between(store: DocumentStore, clock: VirtualClock) -> None:
+async def crash_in_between(store: OpenStore, clock: VirtualClock) -> None:
     """A process claims an effect and is never heard of again."""
     mortal: Any = CutOff(store)
 
@@ -215,9 +216,7 @@ async def test_a_cancelled_action_gives_its_claim_back(ledger: Ledger, clock: Vi
     assert await ledger.find("t", "k") is None
 
 
-async def test_an_effect_taken_over_is_recorded_once(
-    store: DocumentStore, clock: VirtualClock
-) -> None:
+async def test_an_effect_taken_over_is_recorded_once(store: OpenStore, clock: VirtualClock) -> None:
     """A holder was silent for too long; when it wakes, both have acted and one result stands."""
     host: Any = CutOff(store)
 
@@ -234,7 +233,7 @@ async def test_an_effect_taken_over_is_recorded_once(
 
 
 async def test_an_effect_that_happened_is_recorded_over_another_claim(
-    store: DocumentStore, clock: VirtualClock
+    store: OpenStore, clock: VirtualClock
 ) -> None:
     host: Any = CutOff(store)
 

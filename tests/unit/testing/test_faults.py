@@ -9,7 +9,7 @@ import pytest
 
 from rota.clock.idle import turn
 from rota.clock.virtual import VirtualClock
-from rota.errors import StoreClosedError, StoreUnavailableError
+from rota.errors import StoreClosedError, StoreUnavailableError, UnsupportedConnectionError
 from rota.jobs import Failed, Job, decide_outcome
 from rota.stores.jobs import HeldLease, Inserted, JobStore, LeaseRequest
 from rota.stores.memory import MemoryStore
@@ -66,6 +66,18 @@ async def test_a_write_fails_before_or_after_it_was_carried_out(
         await call
     assert len(await inner.read("tasks", ["a"])) == (failure is Failure.AFTER)
     assert store.injected == [(StoreCall(1, verb), Fault(failure))]
+
+
+async def test_verbs_within_a_transaction_are_struck_by_their_names() -> None:
+    store, _ = struck(scripted_faults({1: Fault(Failure.BEFORE), 2: Fault(Failure.BEFORE)}))
+    with pytest.raises(StoreUnavailableError, match=r"\(read_within\) fails before"):
+        await store.read_within(None, "tasks", ["a"])
+    with pytest.raises(StoreUnavailableError, match=r"\(write_within\) fails before"):
+        await store.write_within(None, [WRITE])
+    with pytest.raises(UnsupportedConnectionError):
+        await store.read_within(None, "tasks", ["a"])
+    with pytest.raises(UnsupportedConnectionError):
+        await store.write_within(None, [WRITE])
 
 
 @pytest.mark.parametrize("number", [1, 2])

@@ -6,8 +6,9 @@ model-based test hold them to it.
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import islice
+from typing import Any
 
-from rota.errors import StaleVersionError
+from rota.errors import StaleVersionError, UnsupportedConnectionError
 from rota.stores.memory.closing import Closable
 from rota.stores.naming import check_name
 from rota.stores.protocol import Document, DocumentWrite
@@ -66,6 +67,23 @@ class DocumentVerbs(Closable):
             for collection, key, before in reversed(undo):
                 self._put(collection, key, before)
             raise
+
+    async def read_within(
+        self,
+        connection: Any,  # noqa: ARG002 - as the protocol has it
+        collection: str,  # noqa: ARG002 - as the protocol has it
+        keys: Sequence[str],  # noqa: ARG002 - as the protocol has it
+    ) -> dict[str, Document]:
+        """Refused: there is no database whose transaction could be shared."""
+        raise UnsupportedConnectionError("a store in memory takes part in no transaction")
+
+    async def write_within(
+        self,
+        connection: Any,  # noqa: ARG002 - as the protocol has it
+        writes: Sequence[DocumentWrite],  # noqa: ARG002 - as the protocol has it
+    ) -> None:
+        """Refused: there is no database whose transaction could be shared."""
+        raise UnsupportedConnectionError("a store in memory takes part in no transaction")
 
     def _find(self, write: DocumentWrite) -> Document | None:
         return self._collections.get(write.collection, {}).get(write.key)

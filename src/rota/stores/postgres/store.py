@@ -3,7 +3,8 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Self
+from functools import partial
+from typing import Any, Self
 
 from rota.errors import StoreClosedError, StoreUnavailableError
 from rota.stores.naming import check_name, checked
@@ -11,9 +12,11 @@ from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.database import Database
 from rota.stores.postgres.documents.writer import Writer
 from rota.stores.postgres.documents.writes import write_all
+from rota.stores.postgres.jobs.connections.foreign import ForeignStatements, statements_on
+from rota.stores.postgres.jobs.statements import Statements
 from rota.stores.postgres.jobs.verbs import JobVerbs
 from rota.stores.postgres.queries import QUERIES
-from rota.stores.postgres.session import Session
+from rota.stores.postgres.translation import translated
 from rota.stores.protocol import Document, DocumentWrite, Reach
 
 PAGE_LENGTH = 1000
@@ -51,7 +54,8 @@ class PostgresStore(JobVerbs):
         check_name("collection", collection)
         page_length, last_key = PAGE_LENGTH, ""
         while page_length == PAGE_LENGTH:
-            page = await self._select(QUERIES.scan_page, collection, last_key, PAGE_LENGTH)
+            self._refuse_when_unusable()
+            page = await self._database.run(partial(_scan_page, collection, last_key))
             page_length = len(page)
             if page:
                 last_key = page[-1].key
@@ -59,11 +63,9 @@ class PostgresStore(JobVerbs):
 
     async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
         """The documents that exist among ``keys``, as of one moment."""
-        check_name("collection", collection)
-        for key in keys:
-            check_name("key", key)
-        found = await self._select(QUERIES.read_keys, collection, list(keys))
-        return {document.key: document for document in found}
+        self._refuse_when_unusable()
+        _check_names(collection, keys)
+        return await self._database.run(lambda session: _read(session, collection, keys))
 
     async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
         """Apply each write that is still current; see the protocol.
@@ -79,6 +81,26 @@ class PostgresStore(JobVerbs):
         self._refuse_when_unusable()
         await self._database.run(lambda session: write_all(session, writes))
 
+    async def read_within(
+        self, connection: Any, collection: str, keys: Sequence[str]
+    ) -> dict[str, Document]:
+        """As ``read``, as the caller's transaction sees it."""
+        _check_names(collection, keys)
+        statements = self._join(connection)
+        with translated(self._settings.label):
+            return await _read(statements, collection, keys)
+
+    async def write_within(self, connection: Any, writes: Sequence[DocumentWrite]) -> None:
+        """As ``write_all``, in the caller's transaction; see the protocol.
+
+        ``connection`` is one of asyncpg or psycopg 3, to the database of the store. How long it
+        waits for other transactions is for the caller's ``lock_timeout`` to say.
+        """
+        asked = tuple(checked(writes))
+        statements = self._join(connection)
+        with translated(self._settings.label):
+            await write_all(statements, asked)
+
     async def close(self) -> None:
         """Let the connections go once the calls under way are done; closing twice is no error."""
         self._refuse_in_forked_child()
@@ -92,12 +114,9 @@ class PostgresStore(JobVerbs):
         await self._writer.close()
         await self._database.close()
 
-    async def _select(self, statement: str, *arguments: str | int | list[str]) -> list[Document]:
-        async def fetch(session: Session) -> list[Document]:
-            return list(map(Document._make, await session.fetch(statement, *arguments)))
-
+    def _join(self, connection: Any) -> ForeignStatements:
         self._refuse_when_unusable()
-        return await self._database.run(fetch)
+        return statements_on(connection, self._settings.schema)
 
     def _refuse_when_unusable(self) -> None:
         self._refuse_in_forked_child()
@@ -111,3 +130,21 @@ class PostgresStore(JobVerbs):
                 f"forked child {os.getpid()}: open the store again there",
                 {"opened_by": self._process_id},
             )
+
+
+def _check_names(collection: str, keys: Sequence[str]) -> None:
+    check_name("collection", collection)
+    for key in keys:
+        check_name("key", key)
+
+
+async def _scan_page(collection: str, last_key: str, statements: Statements) -> list[Document]:
+    rows = await statements.fetch(QUERIES.scan_page, collection, last_key, PAGE_LENGTH)
+    return list(map(Document._make, rows))
+
+
+async def _read(
+    statements: Statements, collection: str, keys: Sequence[str]
+) -> dict[str, Document]:
+    rows = await statements.fetch(QUERIES.read_keys, collection, list(keys))
+    return {document.key: document for document in map(Document._make, rows)}

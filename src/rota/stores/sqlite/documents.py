@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
 import apsw
 
@@ -14,6 +15,7 @@ from rota.stores.sqlite.threads import OpenFile
 
 PAGE_LENGTH = 1000
 
+Values = tuple[str | int, ...]
 Note = Callable[[DocumentWrite, bool], None]
 """Told, after each write in turn, whether it was current and has been applied."""
 
@@ -35,11 +37,8 @@ class DocumentVerbs(OpenFile):
 
     async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
         """The documents that exist among ``keys``, as of one moment."""
-        check_name("collection", collection)
-        for key in keys:
-            check_name("key", key)
-        found = await self._read(QUERIES.read_keys, (collection, json.dumps(keys)))
-        return {document.key: document for document in found}
+        values = _values_of(collection, keys)
+        return _by_key(await self._read(QUERIES.read_keys, values))
 
     async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
         """Apply each write that is still current; see the protocol.
@@ -55,11 +54,43 @@ class DocumentVerbs(OpenFile):
         writer = self._open_writer()
         await writer.run_alone(lambda connection: apply_all(connection, checked(writes)))
 
-    async def _read(self, statement: str, values: tuple[str | int, ...]) -> list[Document]:
-        def select(connection: apsw.Connection) -> list[Document]:
-            return list(map(Document._make, connection.execute(statement, values)))
+    async def read_within(
+        self, connection: Any, collection: str, keys: Sequence[str]
+    ) -> dict[str, Document]:
+        """As ``read``, as the caller's transaction on their own ``apsw.Connection`` sees it."""
+        values = _values_of(collection, keys)
+        with self._joined(connection) as joined:
+            return _by_key(_select(joined, QUERIES.read_keys, values))
 
-        return await self._open_reader().run(select)
+    async def write_within(self, connection: Any, writes: Sequence[DocumentWrite]) -> None:
+        """As ``write_all``, in a transaction on the caller's own ``apsw.Connection`` to the file.
+
+        It is used at once, in the caller's thread. From then on the transaction keeps all others
+        from writing to the file, this store among them, until it ends.
+        """
+        asked = tuple(checked(writes))
+        with self._joined(connection) as joined:
+            apply_all(joined, asked)
+
+    async def _read(self, statement: str, values: Values) -> list[Document]:
+        return await self._open_reader().run(
+            lambda connection: _select(connection, statement, values)
+        )
+
+
+def _values_of(collection: str, keys: Sequence[str]) -> Values:
+    check_name("collection", collection)
+    for key in keys:
+        check_name("key", key)
+    return collection, json.dumps(keys)
+
+
+def _select(connection: apsw.Connection, statement: str, values: Values) -> list[Document]:
+    return list(map(Document._make, connection.execute(statement, values)))
+
+
+def _by_key(documents: Iterable[Document]) -> dict[str, Document]:
+    return {document.key: document for document in documents}
 
 
 def apply_each(connection: apsw.Connection, writes: Iterable[DocumentWrite]) -> list[int | None]:

@@ -10,14 +10,19 @@ import asyncio
 import os
 from asyncio import AbstractEventLoop, Future
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import apsw
 
-from rota.errors import RotaError, StoreClosedError, StoreUnavailableError
+from rota.errors import (
+    RotaError,
+    StoreClosedError,
+    StoreUnavailableError,
+    UnsupportedConnectionError,
+)
 from rota.stores.lane import Lane, open_lane
 from rota.stores.sqlite.connection import SqliteSettings, open_reader, open_writer, transaction
 from rota.stores.sqlite.translation import translate, translated
@@ -209,6 +214,18 @@ class OpenFile:
         self._refuse_when_unusable()
         return self._writer
 
+    @contextmanager
+    def _joined(self, connection: object) -> Iterator[apsw.Connection]:
+        """The caller's own connection, in a transaction of theirs; what fails leaves it as it was.
+
+        It is used in the caller's thread.
+        """
+        self._refuse_when_unusable()
+        path = self._settings.path
+        joined = _check_connection(connection, path)
+        with translated(path), joined:  # a savepoint
+            yield joined
+
     def _refuse_when_unusable(self) -> None:
         self._refuse_in_forked_child()
         if self._closing is not None:
@@ -221,6 +238,18 @@ class OpenFile:
                 f"forked child {os.getpid()}: open the store again there",
                 {"opened_by": self._process_id},
             )
+
+
+def _check_connection(connection: object, path: Path) -> apsw.Connection:
+    """Refuse what is no connection to the file with a transaction under way."""
+    if not isinstance(connection, apsw.Connection):
+        raise UnsupportedConnectionError("it is no connection of apsw")
+    name = connection.filename
+    if not name or not path.samefile(name):
+        raise UnsupportedConnectionError(f"it is connected to another file than {path}")
+    if not connection.in_transaction:
+        raise UnsupportedConnectionError("no transaction is under way on it")
+    return connection
 
 
 def _answer(group: Sequence[_Call], outcomes: Sequence[Any]) -> None:

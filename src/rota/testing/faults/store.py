@@ -14,17 +14,17 @@ from rota.testing.faults.striking import Striker
 class FaultyStore(DocumentVerbs, JobVerbs, JobQuestions):
     """Another store, struck by faults. Closing never fails, and closes the other store.
 
-    It has the verbs that the other store has: those of documents, and those of jobs where that
-    keeps jobs. A delay is waited for on ``clock``. ``call_count`` tells how many calls there were
-    and ``injected`` what befell which, so that a test can show that its faults were reached.
+    It has the verbs that the other store has: those of documents, and those of jobs and of shared
+    transactions where that has them. A delay is waited for on ``clock``. ``call_count`` tells how
+    many calls there were and ``injected`` what befell which, so that a test can show that its
+    faults were reached.
     """
 
     def __init__(self, store: DocumentStore, clock: Clock, faults: Faults) -> None:
         self.reach: Reach = store.reach
         self._striker = Striker(clock, faults)
-        self._documents = store
-        whole: Any = store  # a store without jobs has no such verbs, and is not asked for them
-        self._jobs = self._whole = whole
+        whole: Any = store  # one with fewer verbs is not asked for them
+        self._documents = self._jobs = self._whole = whole
 
     async def __aenter__(self) -> Self:
         return self

@@ -80,3 +80,12 @@ class PassedDocuments:
 
     async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
         await self._store.write_all(writes)
+
+    async def read_within(
+        self, connection: Any, collection: str, keys: Sequence[str]
+    ) -> dict[str, Document]:
+        found: dict[str, Document] = await self._store.read_within(connection, collection, keys)
+        return found
+
+    async def write_within(self, connection: Any, writes: Sequence[DocumentWrite]) -> None:
+        await self._store.write_within(connection, writes)

@@ -116,3 +116,5 @@ async def test_a_handler_that_gives_up_has_done_nothing() -> None:
 async def test_a_context_of_ones_own_making_has_no_ledger() -> None:
     with pytest.raises(InvalidInputError, match="without a ledger"):
         await Context(a_job(), NOW).once("k", lambda: None)
+    with pytest.raises(InvalidInputError, match="without a ledger"):
+        await Context(a_job(), NOW).once_within(None, "k", lambda: None)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from rota.errors import StaleVersionError
 from rota.stores.naming import checked
+from rota.stores.postgres.jobs.statements import Statements
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.session import Session
 from rota.stores.protocol import DocumentWrite
@@ -42,7 +43,7 @@ async def write_each(session: Session, writes: Sequence[DocumentWrite]) -> Versi
         return await _apply(session, writes, steps)
 
 
-async def write_all(session: Session, writes: Iterable[DocumentWrite]) -> None:
+async def write_all(session: Statements, writes: Iterable[DocumentWrite]) -> None:
     """Apply them as they come from the stream, all or none."""
     stream = checked(writes)
     async with session.transaction():
@@ -102,7 +103,7 @@ def _cut(placed: list[Placed]) -> Iterator[list[Placed]]:
 
 
 async def _apply(
-    session: Session, writes: Sequence[DocumentWrite], steps: Iterable[list[Placed]]
+    session: Statements, writes: Sequence[DocumentWrite], steps: Iterable[list[Placed]]
 ) -> Versions:
     versions: Versions = [None] * len(writes)
     for step in steps:
@@ -113,7 +114,7 @@ async def _apply(
     return versions
 
 
-async def _apply_step(session: Session, step: Sequence[Placed]) -> list[Placed]:
+async def _apply_step(session: Statements, step: Sequence[Placed]) -> list[Placed]:
     """Those writes of a step that were current."""
     to_make = [placed for placed in step if placed[1].expected is None]
     to_change = [placed for placed in step if _is_change(placed[1])]
@@ -133,7 +134,7 @@ async def _apply_step(session: Session, step: Sequence[Placed]) -> list[Placed]:
     ]
 
 
-async def _take_back(session: Session, applied: Iterable[Placed]) -> None:
+async def _take_back(session: Statements, applied: Iterable[Placed]) -> None:
     """Remove what was made only to see that nobody else can make it before the transaction ends."""
     made = [
         (position, write._replace(expected=1))

@@ -3,13 +3,10 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-import apsw
 from msgspec.structs import replace
 
-from rota.errors import UnsupportedConnectionError
 from rota.jobs import (
     Attempt,
     Change,
@@ -32,7 +29,6 @@ from rota.stores.sqlite.jobs.keeper import Keeper
 from rota.stores.sqlite.jobs.leasing.leases import extend_leases, lease_jobs
 from rota.stores.sqlite.jobs.settling import Settled, apply_changes
 from rota.stores.sqlite.threads import OpenFile, Reader, Writer
-from rota.stores.sqlite.translation import translated
 from rota.triggers.zone import to_utc
 
 _USUAL_PATH = (JobStatus.RUNNING, JobStatus.COMPLETED)
@@ -61,12 +57,9 @@ class JobVerbs(OpenFile):
         It is used at once, in the caller's thread. Whoever listens finds the jobs when they next
         poll: SQLite tells nobody that others have committed.
         """
-        self._refuse_when_unusable()
-        path = self._settings.path
-        _check_connection(connection, path)
         asked = Asked.of(jobs, to_utc(now, "now"))
-        with translated(path), connection:  # a savepoint: a refusal leaves the rest as it was
-            return insert_jobs(connection, asked)
+        with self._joined(connection) as joined:
+            return insert_jobs(joined, asked)
 
     async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
         """Hand out due jobs, each to one caller only; see the protocol.
@@ -217,14 +210,3 @@ class JobVerbs(OpenFile):
 
 def _narrowed(wanted: JobFilter | None, tenant: str) -> JobFilter:
     return replace(wanted or JobFilter(), tenant=tenant)
-
-
-def _check_connection(connection: object, path: Path) -> None:
-    """Refuse what is no connection to the file with a transaction under way."""
-    if not isinstance(connection, apsw.Connection):
-        raise UnsupportedConnectionError("it is no connection of apsw")
-    name = connection.filename
-    if not name or not path.samefile(name):
-        raise UnsupportedConnectionError(f"it is connected to another file than {path}")
-    if not connection.in_transaction:
-        raise UnsupportedConnectionError("no transaction is under way on it")
