@@ -12,6 +12,7 @@ from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import WorkerBusyError, WorkerForkedError
 from rota.gates import GateWatch
+from rota.limits import LimitWatch
 from rota.worker.journal import Journal
 from rota.worker.loops.settling import Settled
 from rota.worker.registry import Registry, Work
@@ -29,8 +30,8 @@ class Worker:
     runs in a thread. If it returns, its job is done; unless it returns a ``Snooze``, to be called
     again later, or a ``Discard``, to give up for good. Any other value is ignored. If it raises,
     the job is tried again as its retry policy says. Jobs whose kind is in ``notifies`` tell people
-    something, and quiet hours hold them back. Maintenance and quiet hours that are kept in the
-    store are minded by themselves, besides the gate in ``settings``.
+    something, and quiet hours hold them back. Maintenance, quiet hours and limits that are kept in
+    the store are minded by themselves, besides the gate in ``settings``.
 
     A worker belongs to the process and, while it runs, to the event loop in which it is used.
     ``random`` is what all jitter is drawn from; seed it for a run that can be repeated.
@@ -50,7 +51,7 @@ class Worker:
         self.random = Random()  # noqa: S311 - jitter is no secret
         self._store = store
         self._clock = clock or SystemClock()
-        self._settings = _minding_stored_gates(settings or WorkerSettings(), store)
+        self._settings = _minding_the_store(settings or WorkerSettings(), store)
         self._handlers = Registry(handlers, notifies)
         self._shift: Shift | None = None
         self._process_id = os.getpid()
@@ -133,8 +134,9 @@ class Worker:
             raise WorkerForkedError(self._process_id, os.getpid())
 
 
-def _minding_stored_gates(settings: WorkerSettings, store: WorkerStore) -> WorkerSettings:
-    gate = settings.gate
-    if isinstance(gate, GateWatch):
-        return settings
-    return replace(settings, gate=GateWatch(store, more=() if gate is None else (gate,)))
+def _minding_the_store(settings: WorkerSettings, store: WorkerStore) -> WorkerSettings:
+    """The settings with what is kept in the store: nobody has to remember that it may be there."""
+    gate, limits = settings.gate, settings.limits
+    if not isinstance(gate, GateWatch):
+        gate = GateWatch(store, more=() if gate is None else (gate,))
+    return replace(settings, gate=gate, limits=limits or LimitWatch(store))

@@ -70,6 +70,9 @@ class Crew:
     def put(self, jobs: Iterable[Held]) -> None:
         """Have these run, in this order, as soon as there are places; not those already lost."""
         self._waiting.extend(held for held in jobs if held.stage is Stage.WAITING)
+        now = self._clock.now()
+        for held in [held for held in self._waiting if held.until <= now]:
+            self.cancel(held, CancelReason.LAPSED)  # the store took longer than its lease to answer
         self._call_another()
 
     def hand_back_waiting(self) -> None:
@@ -86,7 +89,7 @@ class Crew:
 
     def cancel(self, held: Held, reason: CancelReason) -> None:
         """Cut the attempt short, or let it not begin. One that has ended stays as it ended."""
-        if held.cancel_reason is not None or held.stage is Stage.ENDED:
+        if not held.may_be_cut_short:
             return
         held.cancel_reason = reason
         if held.context is not None:

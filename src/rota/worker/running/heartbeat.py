@@ -56,15 +56,28 @@ class Pulse:
         self._outage = outage
         self._in_hand = in_hand
         self._cancel = cancel
+        self._watch: asyncio.Task[None] | None = None
 
     def begin(self) -> Beat:
         """What is in hand now. May be called from any thread: the copy is made in one step."""
-        held = list(self._in_hand)
+        held = _in_order(self._in_hand)
         now = self._clock.now()
         return Beat(held, [each.lease for each in held], now + self._lease_for, now)
 
+    def watch(self) -> None:
+        """While the store is asked: it may hang, and leases run out all the same."""
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().create_task(self._watch_leases())
+
+    def unwatch(self) -> None:
+        """The store has answered."""
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
     def take_answer(self, beat: Beat, answers: Sequence[bool]) -> None:
         """Whoever has lost a lease is told; what has ended has none, and is left alone."""
+        self.unwatch()
         self._outage.end(self)
         for held, is_held in zip(beat.held, answers, strict=True):
             if is_held:
@@ -74,11 +87,25 @@ class Pulse:
 
     def take_failure(self, error: StoreError) -> None:
         """The store does not answer: nothing runs on beyond a lease that is known to be over."""
+        self.unwatch()
         self._outage.begin(self, error)
+        self._cancel_lapsed()
+
+    async def _watch_leases(self) -> None:
+        while lasting := [held.until for held in self._in_hand if held.may_be_cut_short]:
+            await self._clock.sleep_until(min(lasting))
+            self._cancel_lapsed()
+
+    def _cancel_lapsed(self) -> None:
         now = self._clock.now()
-        for held in list(self._in_hand):
+        for held in _in_order(self._in_hand):
             if held.until <= now:
                 self._cancel(held, CancelReason.LAPSED)
+
+
+def _in_order(in_hand: Collection[Held]) -> list[Held]:
+    """By their jobs: a set has another order in every run, and a trial is to be repeatable."""
+    return sorted(in_hand, key=lambda held: held.job.id)
 
 
 class TaskHeart:
@@ -100,9 +127,11 @@ class TaskHeart:
         beat = self._pulse.begin()
         if not beat.leases:
             return self._pulse.interval
+        self._pulse.watch()
         try:
             answers = await self._store.extend(beat.leases, beat.until, beat.now)
-        except StoreClosedError:
+        except (StoreClosedError, asyncio.CancelledError):
+            self._pulse.unwatch()
             raise
         except StoreError as error:
             self._pulse.take_failure(error)
@@ -133,6 +162,7 @@ class ThreadHeart:
             with suppress(TimeoutError):
                 async with timeout_after(self._clock, CLOSED_AFTER):
                     await asyncio.shield(self._ended)
+            self._pulse.unwatch()
 
     def _beat_on(self, keeper: LeaseKeeper) -> None:
         """The thread."""
@@ -153,6 +183,7 @@ class ThreadHeart:
         beat = self._pulse.begin()
         if not beat.leases:
             return self._pulse.interval
+        self._call(self._pulse.watch)
         try:
             answers = extend(beat.leases, beat.until, beat.now)
         except StoreClosedError:

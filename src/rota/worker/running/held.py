@@ -64,6 +64,11 @@ class Held:
     def lease(self) -> HeldLease:
         return HeldLease(self.job.id, self.job.last_token)
 
+    @property
+    def may_be_cut_short(self) -> bool:
+        """Whether the attempt has neither ended nor been told to."""
+        return self.cancel_reason is None and self.stage is not Stage.ENDED
+
 
 class Runner:
     """One of those who run jobs, one at a time. ``is_dismissed``: takes no other any more."""

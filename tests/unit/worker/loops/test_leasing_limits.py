@@ -37,8 +37,7 @@ class Floor:
 
 
 def make_worker(shop: Workshop, floor: Floor, poll_for: timedelta = SECOND) -> Worker:
-    settings = WorkerSettings(poll_for=poll_for, limits=LimitWatch(shop.hooked))
-    return shop.make_worker({"work": floor.work}, settings)
+    return shop.make_worker({"work": floor.work}, WorkerSettings(poll_for=poll_for))
 
 
 @pytest.mark.parametrize(
@@ -105,6 +104,20 @@ async def test_a_limit_that_is_lifted_is_noticed_within_seconds(shop: Workshop) 
     await clear_limit(shop.hooked, tenant="default", clock=shop.clock)
     await shop.pass_time(3 * SECOND)
     assert (await shop.look(job)).status is JobStatus.COMPLETED
+
+
+async def test_how_often_limits_are_looked_at_may_be_chosen(shop: Workshop) -> None:
+    limits = LimitWatch(shop.hooked, refresh_for=MINUTE)
+    floor = Floor(shop)
+    shop.make_worker({"work": floor.work}, WorkerSettings(limits=limits))
+    shop.start()
+    await shop.pass_time(SECOND)
+    await set_limit(shop.hooked, Limit(tenant="default", running=0), clock=shop.clock)
+    await shop.add()
+    await shop.pass_time(MINUTE)
+    await shop.add()
+    await shop.pass_time(MINUTE)
+    assert len(floor.started) == 1
 
 
 async def test_a_rate_is_kept_by_all_workers_together(shop: Workshop) -> None:

@@ -113,6 +113,26 @@ async def test_nothing_runs_on_beyond_a_lease_that_could_not_be_kept(shop: Works
     assert (kept.status, kept.attempt_count) == (JobStatus.READY, 0)
 
 
+async def test_nothing_runs_on_beyond_its_lease_while_the_store_hangs(shop: Workshop) -> None:
+    ended: list[tuple[datetime, CancelReason | None]] = []
+
+    async def linger(context: Context) -> None:
+        try:
+            await shop.clock.sleep(60 * MINUTE)
+        finally:
+            ended.append((shop.clock.now(), context.cancel_reason))
+
+    async def hang() -> None:
+        await shop.clock.sleep(10 * MINUTE)
+
+    shop.make_worker({"work": linger})
+    await shop.add()
+    shop.hooked.before["extend"] = hang
+    shop.start()
+    await shop.pass_time(2 * MINUTE)
+    assert ended == [(NOW + MINUTE, CancelReason.LAPSED)]
+
+
 async def test_what_waits_is_handed_back_when_its_lease_could_not_be_kept(shop: Workshop) -> None:
     started: list[str] = []
 
