@@ -18,7 +18,7 @@ from bench.queue_contest.report import print_figures, print_settings, print_verd
 from bench.queue_contest.targets import judge
 from rich.console import Console
 
-WIDTH = 132
+WIDTH = 156
 DESCRIPTION = """Rota and other job queues, one run, side by side: no-op jobs, durability on.
 
 Databases go to the temporary folder: set TMPDIR to a real disk. The contestants are installed into
