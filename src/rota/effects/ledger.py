@@ -40,6 +40,7 @@ from rota.errors import (
     EffectUnknownError,
     InvalidInputError,
     StoreError,
+    StoreUnavailableError,
 )
 from rota.stores.protocol import Document, DocumentWrite, TransactionalStore
 
@@ -233,6 +234,20 @@ class Ledger:
         return first.result
 
     async def _record(self, done: Effect) -> Effect:
+        """What is remembered from now on; a store that is away is waited for, as long as a claim.
+
+        Who gives up sooner has the effect repeated, for want of a word.
+        """
+        give_up_at = later(self._clock.now(), self._settings.lease_for)
+        while True:
+            try:
+                return await self._write_done(done)
+            except StoreUnavailableError:
+                if self._clock.now() >= give_up_at:
+                    raise
+            await self._clock.sleep(self._settings.look_every)
+
+    async def _write_done(self, done: Effect) -> Effect:
         while True:
             document = await self._read(done.tenant, done.key)
             present = None if document is None else decode_effect(document)
