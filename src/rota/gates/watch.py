@@ -80,11 +80,16 @@ class GateWatch:
     async def refresh(self, now: datetime) -> bool:
         """Look for changes, unless that was done a moment ago; True when the gates were read.
 
-        What the store raises is passed on, and what was read before still holds.
+        What the store raises is passed on, and what was read before still holds. Gates in ``more``
+        come last, so that one that fails leaves the stored ones as they are now.
         """
+        was_read = await self._refresh_stored(now)
         for gate in self._more:
             if isinstance(gate, Refreshed):
                 await gate.refresh(now)
+        return was_read
+
+    async def _refresh_stored(self, now: datetime) -> bool:
         if _is_recent(self._looked_at, now, self._refresh_for):
             return False
         latest = (await self._documents.read(CHANGES, [LATEST_CHANGE])).get(LATEST_CHANGE)

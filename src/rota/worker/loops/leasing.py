@@ -173,11 +173,20 @@ class Leaser:
             self._called.set()
 
     async def _refresh_gate(self) -> None:
-        """Before anything is held: a store that hangs now costs no lease."""
+        """Before anything is held: a store that hangs now costs no lease.
+
+        One that cannot be read is waited for, and not passed by: what the gate knows may be as old
+        as the last job.
+        """
         gate = self._surroundings.settings.gate
-        if isinstance(gate, Refreshed):
-            with suppress(RotaError):
-                await gate.refresh(self._surroundings.clock.now())
+        if not isinstance(gate, Refreshed):
+            return
+        try:
+            await gate.refresh(self._surroundings.clock.now())
+        except StoreError:
+            raise
+        except RotaError:
+            return  # then its verdict is what it was
 
     async def _begin_beside(self, jobs: Sequence[Job]) -> None:
         """Where the occurrences of a series may overlap, the next one comes into being now."""
