@@ -16,11 +16,12 @@ from tests.spec.check_ins import FORTNIGHT, START, WEEK, Closure, Tenant
 
 from rota.events import Event, JobDeferred, JobFailed, JobStalled
 from rota.gates import EVERYTHING, Maintenance
+from rota.jobs import JobId
 from rota.rail import DeadLetters, Rail
 from rota.rail.gate_board import plan_maintenance
 from rota.stores.opened import OpenStore
 from rota.testing import VirtualClock
-from rota.testing.faults import Failure, Fault, FaultyStore, StoreCall
+from rota.testing.faults import Failure, Fault, FaultyStore, StoreCall, seeded_faults
 from rota.worker import Context, Worker, WorkerSettings
 
 KIND = "mentor.checkin.ping"
@@ -50,19 +51,33 @@ class Sent:
 
 @dataclass(frozen=True)
 class Chances:
-    """How often an attempt fails before or after it has sent, and how often its worker dies."""
+    """How often an attempt fails before or after it has sent, and how often its worker dies.
+
+    ``is_unanswered`` is how often a call of the store fails, carried out or not.
+    """
 
     fails_before: float = 0.2
     fails_after: float = 0.08
     dies: float = 0.03
+    is_unanswered: float = 0.01
 
 
 class Employee:
-    """A worker that can die: from then on nothing it says reaches the store."""
+    """A worker that can die: from then on nothing it says reaches the store.
+
+    Not between an effect and its record, though: what is sent then is sent twice, and no ledger can
+    prevent it. ``unrecorded`` are the jobs at that moment.
+    """
 
     def __init__(self, story: "Story", number: int) -> None:
+        self.unrecorded: set[JobId] = set()
         self._story = story
         self._is_dead = False
+        self._faults = seeded_faults(
+            story.seed * 1_000 + number,
+            fault_share=story.chances.is_unanswered,
+            failures=(Failure.BEFORE, Failure.AFTER, Failure.LOST),
+        )
         store = FaultyStore(story.store, story.clock, self._strike)
         settings = WorkerSettings(lease_for=MINUTE, poll_for=HOUR, concurrency=5, batch=5)
         self.worker = Worker(store, clock=story.clock, settings=settings)
@@ -75,8 +90,12 @@ class Employee:
         self._is_dead = True
         self.run.cancel()
 
-    def _strike(self, _: StoreCall) -> Fault | None:
-        return Fault(Failure.LOST) if self._is_dead else None
+    def _strike(self, call: StoreCall) -> Fault | None:
+        if self._is_dead:
+            return Fault(Failure.LOST)
+        fault = self._faults(call)
+        self._story.happened["faults"] += fault is not None
+        return fault
 
     async def _ping(self, context: Context) -> None:
         await self._story.ping(context, self)
@@ -152,9 +171,13 @@ class Story:
                     self.clock.now(),
                 )
             )
+            employee.unrecorded.add(context.job.id)
             return f"message {len(self.sent)}"
 
-        await context.once(context.effect_key, send)
+        try:
+            await context.once(context.effect_key, send)
+        finally:
+            employee.unrecorded.discard(context.job.id)
         await self._take_some_time(employee, dies=dies_at == 2)
         if self._random.random() < self.chances.fails_after:
             raise CallRefusedError("the books are closed")
@@ -175,12 +198,17 @@ class Story:
     async def _take_some_time(self, employee: Employee, *, dies: bool) -> None:
         await self.clock.sleep(self._random.uniform(0.1, 3) * SECOND)
         if dies:
-            self.happened["deaths"] += 1
-            employee.die()
-            self._employees.remove(employee)
-            self._buried.append(employee)
-            self._hire()
+            while employee.unrecorded:
+                await self.clock.sleep(SECOND / 10)
+            self._let_die(employee)
             await self.clock.sleep(FOR_EVER)
+
+    def _let_die(self, employee: Employee) -> None:
+        self.happened["deaths"] += 1
+        employee.die()
+        self._employees.remove(employee)
+        self._buried.append(employee)
+        self._hire()
 
     async def _begin_series(self, tenant: Tenant) -> None:
         """One for each pair, asked for twice, as a caller does that got no answer."""
