@@ -84,6 +84,7 @@ class Pulse:
                 held.until = max(held.until, beat.until)
             else:
                 self._cancel(held, CancelReason.LOST)
+        self._cancel_lapsed()  # an answer may come too late to be of use
 
     def take_failure(self, error: StoreError) -> None:
         """The store does not answer: nothing runs on beyond a lease that is known to be over."""
@@ -92,8 +93,10 @@ class Pulse:
         self._cancel_lapsed()
 
     async def _watch_leases(self) -> None:
-        while lasting := [held.until for held in self._in_hand if held.may_be_cut_short]:
-            await self._clock.sleep_until(min(lasting))
+        while True:
+            lasting = [held.until for held in self._in_hand if held.may_be_cut_short]
+            # What is leased meanwhile lasts longer than that.
+            await self._clock.sleep_until(min(lasting, default=self._clock.now() + self._lease_for))
             self._cancel_lapsed()
 
     def _cancel_lapsed(self) -> None:
