@@ -59,6 +59,7 @@ def a_full_job() -> Job:
         is_paused=True,
         auto_remove=True,
         replaces=other,
+        trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         created_at=NOW - timedelta(days=1),
         updated_at=NOW - timedelta(hours=1),
     )
