@@ -247,7 +247,7 @@ class Story:
     def _plan_switch(self, tenant: Tenant, at: datetime) -> None:
         """Half of them until a given time; of the others nobody knows how long they will be."""
         is_told = self._random.random() < 0.5
-        start, end = at - 10 * MINUTE, at + self._random.uniform(1, 30 if is_told else 2) * HOUR
+        start, end = at - 10 * MINUTE, at + self._random.uniform(0.5, 30 if is_told else 1) * HOUR
         rail, until = self._rails[tenant.name], end if is_told else None
         self.closures.append(Closure(start + NOTICED_WITHIN, end, tenant.name))
         self._plan(start, lambda: rail.set_maintenance(True, until=until, reason="move"))
