@@ -67,6 +67,8 @@ bench: setup ## the benchmarks, side by side with the alternatives
 	$(BIN)/python bench/triggers.py
 	$(BIN)/python bench/clock.py
 	$(BIN)/python bench/scheduler.py
+	$(BIN)/python bench/queue.py
+	$(BIN)/python bench/queue.py --flat
 
 docs: setup ## build the documentation site into site/
 	$(BIN)/mkdocs build --strict
