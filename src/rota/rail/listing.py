@@ -1,6 +1,6 @@
 """Lists of a tenant's jobs by specification 3's states."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -29,15 +29,24 @@ class RailPage(msgspec.Struct, frozen=True):
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs are wanted: those in this state that pass."""
+    """Which jobs are wanted: those in this state that pass, and then what ``sift`` leaves of them.
+
+    ``sift`` may ask the store about many at once.
+    """
 
     state: RailWord | None = None
     wanted: JobFilter = JobFilter()
     accepts: Callable[[Job], bool] = lambda _: True
+    sift: Callable[[Sequence[Job]], Awaitable[Sequence[Job]]] | None = None
 
     def takes(self, job: Job) -> bool:
         is_in_state = self.state is None or rail_word(job.status, job.ending) == self.state
         return is_in_state and self.accepts(job)
+
+    async def choose(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """Those of them that are wanted, in their order."""
+        taken = [job for job in jobs if self.takes(job)]
+        return taken if self.sift is None or not taken else await self.sift(taken)
 
 
 async def list_rail_jobs(
@@ -59,15 +68,25 @@ async def find_page(
     found: list[Job] = []
     while True:
         looked_at, has_more = await _look(around, search, cursor, limit)
-        for job in looked_at:
-            if search.takes(job):
-                found.append(job)
+        for job in await search.choose(looked_at):
+            found.append(job)
             if len(found) == limit:
                 has_more = has_more or job is not looked_at[-1]
                 return found, encode_cursor(job.created_at, job.id) if has_more else None
         if not has_more:
             return found, None
         cursor = encode_cursor(looked_at[-1].created_at, looked_at[-1].id)
+
+
+async def walk_search(around: Surroundings, search: Search) -> AsyncIterator[Job]:
+    """All jobs of the tenant that are searched for, the newest first, page by page."""
+    cursor: str | None = None
+    while True:
+        found, cursor = await find_page(around, search, cursor, HIGHEST_LIMIT)
+        for job in found:
+            yield job
+        if cursor is None:
+            return
 
 
 async def walk_jobs(around: Surroundings, wanted: JobFilter) -> AsyncIterator[Job]:

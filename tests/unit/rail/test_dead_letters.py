@@ -142,10 +142,26 @@ async def test_many_are_planned_first_and_then_done_to_the_letter(
     assert set(retried.replacements) == ids
     assert later not in retried.replacements
     assert await store.count("guild-7") == 7
-    part = await dead.plan_retry(limit=2)
+    part = await dead.plan_retry(DeadLetterFilter(with_retried=True), limit=2)
     assert (len(part.job_ids), part.has_more) == (2, True)
     assert await dead.retry(await dead.plan_retry(DeadLetterFilter(kind="none"))) is not None
     assert await store.count("guild-7") == 7
+
+
+async def test_what_was_retried_is_no_dead_letter_any_more(
+    rail: Rail, store: MemoryStore, dead: DeadLetters
+) -> None:
+    """Until its replacement is dead, too: then that is the one."""
+    job_id, other_id = await kill(rail, store), await kill(rail, store)
+    new_id = (await dead.retry(job_id)).replacements[job_id]
+
+    async def listed(**wanted: Any) -> set[JobId]:
+        return {job.job_id for job in (await dead.list(DeadLetterFilter(**wanted))).items}
+
+    assert await listed() == {other_id} == set((await dead.plan_retry()).job_ids)
+    assert await listed(with_retried=True) == {job_id, other_id}
+    await run_due(store, NOW, Failed("again"))
+    assert await listed() == {new_id, other_id}
 
 
 async def test_those_it_blocked_are_submitted_with_it(

@@ -4,7 +4,7 @@ They are looked at, tried again by a new job in their place, or discarded. Who d
 the audit log.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from secrets import randbits
 
@@ -16,8 +16,14 @@ from rota.errors import InvalidInputError, JobNotFoundError
 from rota.jobs import Attempt, Ending, Job, JobFilter, JobId, JobStatus
 from rota.jobs.validation.fields import read_id
 from rota.rail.audit import Act, record_act
-from rota.rail.dead_letters.replacement import Resubmission, find_blocked, is_dead, replace_jobs
-from rota.rail.listing import RailPage, Search, list_rail_jobs, walk_jobs
+from rota.rail.dead_letters.replacement import (
+    Resubmission,
+    find_blocked,
+    is_dead,
+    replace_jobs,
+    replacement_id,
+)
+from rota.rail.listing import RailPage, Search, list_rail_jobs, walk_jobs, walk_search
 from rota.rail.reading import read_tenant
 from rota.rail.surroundings import RailSettings, RailStore, Surroundings
 from rota.rail.view import RailJob, view_job
@@ -32,7 +38,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which dead letters are wanted: those that fit everything that is said.
 
     ``ended_after`` is included, ``ended_before`` is not. With ``with_discarded`` those count, too,
-    that their handler gave up.
+    that their handler gave up; with ``with_retried`` those that another job stands in for already.
     """
 
     kind: str | None = None
@@ -41,6 +47,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     ended_after: datetime | None = None
     ended_before: datetime | None = None
     with_discarded: bool = False
+    with_retried: bool = False
 
     def accepts(self, job: Job) -> bool:
         if not is_dead(job) or (job.ending not in _EXHAUSTED and not self.with_discarded):
@@ -105,7 +112,8 @@ class DeadLetters:
     ) -> RailPage:
         """A page of them, the newest job first."""
         wanted = wanted or DeadLetterFilter()
-        search = Search(wanted=_among(wanted), accepts=wanted.accepts)
+        sift = None if wanted.with_retried else self._sift_retried
+        search = Search(wanted=_among(wanted), accepts=wanted.accepts, sift=sift)
         return await list_rail_jobs(self._around, search, cursor, limit)
 
     async def inspect(self, job_id: JobId) -> DeadLetter:
@@ -124,14 +132,15 @@ class DeadLetters:
         """The preview of a retry of all that are wanted, up to ``limit``; writes nothing."""
         _check_limit(limit)
         chosen = wanted or DeadLetterFilter()
+        sift = None if chosen.with_retried else self._sift_retried
+        search = Search(wanted=_among(chosen), accepts=chosen.accepts, sift=sift)
         dead: list[Job] = []
         has_more = False
-        async for job in walk_jobs(self._around, _among(chosen)):
-            if chosen.accepts(job):
-                has_more = len(dead) == limit
-                if has_more:
-                    break
-                dead.append(job)
+        async for job in walk_search(self._around, search):
+            has_more = len(dead) == limit
+            if has_more:
+                break
+            dead.append(job)
         blocked = await self._find_blocked(dead) if cascade else ()
         return RetryPlan(_ids(dead), _ids(blocked), has_more)
 
@@ -157,7 +166,7 @@ class DeadLetters:
         resubmission = Resubmission(tuple(dead), tuple(blocked))
         await self._record("retry", _ids(resubmission.jobs), who, why)
         now = self._around.clock.now()
-        made = replace_jobs(resubmission, self._around.make_id, now)
+        made = replace_jobs(resubmission, now)
         inserted = await self._around.store.insert(made, now) if made else ()
         pairs = zip(resubmission.jobs, inserted, strict=True)
         return Retried({old.id: new.job.id for old, new in pairs})
@@ -178,6 +187,12 @@ class DeadLetters:
         for job in dead:
             await self._around.store.delete(self._around.tenant, job.id)
         return len(dead)
+
+    async def _sift_retried(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """Those in whose place no other job has been put."""
+        stand_ins = {job.id: replacement_id(job) for job in jobs}
+        found = await self._around.store.get(self._around.tenant, [*stand_ins.values()])
+        return [job for job in jobs if stand_ins[job.id] not in found]
 
     async def _read_dead(self, job_ids: Iterable[JobId]) -> tuple[Job, ...]:
         return await self._read(job_ids, is_dead)

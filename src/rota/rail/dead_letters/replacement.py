@@ -1,12 +1,12 @@
 """New jobs in the place of dead ones: what is dead stays dead, and is named by its successor."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import msgspec
 
 from rota.effects.record import RETRY_MARK
-from rota.jobs import Ending, Job, JobId, JobStatus
+from rota.jobs import Ending, Job, JobId, JobStatus, derive_job_id
 
 _RETRIED = frozenset({Ending.EXHAUSTED, Ending.LOST, Ending.DISCARDED})
 
@@ -47,11 +47,14 @@ def find_blocked(dead: Iterable[Job], blocked: Iterable[Job]) -> tuple[Job, ...]
     return tuple(sorted(found.values(), key=lambda job: job.id))
 
 
-def replace_jobs(
-    resubmission: Resubmission, make_id: Callable[[datetime], JobId], now: datetime
-) -> list[Job]:
+def replacement_id(job: Job) -> JobId:
+    """The id of the job that stands in the place of an ended one, if it was ever retried."""
+    return derive_job_id(f"{job.id}{RETRY_MARK}", job.updated_at)
+
+
+def replace_jobs(resubmission: Resubmission, now: datetime) -> list[Job]:
     """The new jobs, one for each, which depend on each other as the old ones did."""
-    new_ids = {job.id: make_id(now) for job in resubmission.jobs}
+    new_ids = {job.id: replacement_id(job) for job in resubmission.jobs}
     made = [_replace(job, new_ids, now, dependencies=()) for job in resubmission.dead]
     made += [
         _replace(job, new_ids, now, dependencies=job.dependencies) for job in resubmission.blocked
@@ -64,7 +67,8 @@ def _replace(
 ) -> Job:
     """A clean slate. A second replacement of the same job would be the same job.
 
-    What is dead had no open dependencies any more; and its series has gone on without it.
+    What is dead had no open dependencies any more; and its series has gone on without it. It is
+    kept when it is done, whatever the old one wished: it shows that the old one was seen to.
     """
     occurrence = (job.occurrence or "").partition(RETRY_MARK)[0]
     return Job(
@@ -82,7 +86,6 @@ def _replace(
         idempotency_key=job.idempotency_key or job.id,
         occurrence=f"{occurrence}{RETRY_MARK}{job.id}",
         occurrence_at=job.occurrence_at,
-        auto_remove=job.auto_remove,
         replaces=job.id,
         created_at=now,
         updated_at=now,
