@@ -140,11 +140,13 @@ def session_settings(settings: PostgresSettings) -> dict[str, str]:
         # Rows are always looked up one by one through an index, in the order they are named or
         # wanted. A plan that reads the whole table, or sorts what an index has in order, would lock
         # rows in another order, take longer the more of them there are, and be kept from the day
-        # when the table was empty.
+        # when the table was empty, or from when its statistics were out of date.
         "plan_cache_mode": "force_generic_plan",
         "enable_seqscan": "off",
         "enable_bitmapscan": "off",
         "enable_hashjoin": "off",
         "enable_mergejoin": "off",
+        "enable_sort": "off",
+        "enable_incremental_sort": "off",
         "jit": "off",
     }

@@ -108,8 +108,11 @@ async def explain(
     return list(nodes_of(plan["Plan"]))
 
 
-async def fill(store: PostgresStore, inside: Connection) -> None:
-    """Many jobs that have ended, that run, that are due later and that wait; analysed."""
+KINDS = ("ended", "running", "later", "ready", "ready elsewhere")
+
+
+async def add(store: PostgresStore, inside: Connection, count: int, *kinds: str) -> None:
+    """So many jobs of each kind. The server is not told that its statistics are out of date."""
     await inside.execute(
         placed(
             "INSERT INTO rota.jobs (id, due_at, created_at, updated_at, last_token, priority,"
@@ -118,17 +121,31 @@ async def fill(store: PostgresStore, inside: Connection) -> None:
             " SELECT gen_random_uuid(), due_at, '2026-01-01Z'::timestamptz + n * interval '1 ms',"
             " '2026-01-01Z', 0, 5, 0, 0, is_due, false, status, 'default', queue, '{}', until"
             " FROM generate_series(1, $1::integer) AS n, (VALUES"
-            " ('COMPLETED', NULL::boolean, '2026-01-01Z'::timestamptz, 'default', NULL),"
-            " ('RUNNING', NULL, '2026-01-01Z', 'default', '2026-01-02Z'::timestamptz),"
-            " ('READY', false, '2026-02-01Z', 'default', NULL),"
-            " ('READY', true, '2026-01-01Z', 'default', NULL),"
-            " ('READY', true, '2026-01-01Z', 'other', NULL)"
-            ") AS kind (status, is_due, due_at, queue, until)",
+            " ('ended', 'COMPLETED', NULL::boolean, '2026-01-01Z'::timestamptz, 'default', NULL),"
+            " ('running', 'RUNNING', NULL, '2026-01-01Z', 'default', '2026-01-02Z'::timestamptz),"
+            " ('later', 'READY', false, '2026-02-01Z', 'default', NULL),"
+            " ('ready', 'READY', true, '2026-01-01Z', 'default', NULL),"
+            " ('ready elsewhere', 'READY', true, '2026-01-01Z', 'other', NULL)"
+            ") AS kind (name, status, is_due, due_at, queue, until)"
+            " WHERE name = ANY ($2::text[])",
             store._settings.schema,
         ),
-        ROW_COUNT,
+        count,
+        kinds,
     )
-    await inside.execute(placed("ANALYZE rota.jobs", store._settings.schema))
+
+
+async def analyse(store: PostgresStore, inside: Connection) -> None:
+    """Statistics as of now, which nobody else brings up to date."""
+    schema = store._settings.schema
+    await inside.execute(placed("ALTER TABLE rota.jobs SET (autovacuum_enabled = off)", schema))
+    await inside.execute(placed("ANALYZE rota.jobs", schema))
+
+
+async def fill(store: PostgresStore, inside: Connection) -> None:
+    """Many jobs that have ended, that run, that are due later and that wait; analysed."""
+    await add(store, inside, ROW_COUNT, *KINDS)
+    await analyse(store, inside)
 
 
 @pytest.mark.parametrize("is_full", [False, True], ids=["empty", "full"])
@@ -144,6 +161,49 @@ async def test_a_statement_goes_through_the_index_that_is_meant(
     assert not types & {"Seq Scan", "Bitmap Heap Scan", "Hash Join", "Merge Join"}
     if name in IN_ORDER:
         assert "Sort" not in types
+
+
+STALE = [
+    (("ready",), ("later",)),
+    (("ready",), ("ended",)),
+    (("ended",), ("ready", "later")),
+    (("later",), ("ready", "ready elsewhere")),
+    ((), ("ended", "running", "later", "ready", "ready elsewhere")),
+]
+
+
+async def outdate(
+    store: PostgresStore, inside: Connection, known: tuple[str, ...], added: tuple[str, ...]
+) -> None:
+    """Statistics that know some jobs, and twenty times as many that have come since then."""
+    if known:
+        await add(store, inside, 2_000, *known)
+    await analyse(store, inside)
+    await add(store, inside, 40_000 // len(added), *added)
+
+
+@pytest.mark.parametrize(("known", "added"), STALE)
+async def test_no_statement_follows_statistics_that_are_out_of_date(
+    store: PostgresStore, inside: Connection, known: tuple[str, ...], added: tuple[str, ...]
+) -> None:
+    await outdate(store, inside, known, added)
+    used = {}
+    for name in INDEXES:
+        nodes = await explain(inside, store._settings.schema, name)
+        used[name] = {node["Index Name"] for node in nodes if "Index Name" in node}
+    assert used == INDEXES
+
+
+@pytest.mark.parametrize(("known", "added"), STALE)
+async def test_a_lease_looks_at_few_rows_whatever_the_statistics_say(
+    store: PostgresStore, inside: Connection, known: tuple[str, ...], added: tuple[str, ...]
+) -> None:
+    await outdate(store, inside, known, added)
+    for place in (("NULL", "NULL"), ("'{default}'", "'{default}'")):
+        arguments = (f"'{NOW}'", *place, "''", "1", f"'{NOW}'", "'w'", "true", "false")
+        nodes = await explain(inside, store._settings.schema, "lease", *arguments, does_it=True)
+        assert max(seen(node) for node in nodes) <= FEW
+        assert nodes[0]["Actual Rows"] == 1
 
 
 @pytest.mark.parametrize(
