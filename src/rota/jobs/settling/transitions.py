@@ -33,6 +33,7 @@ LOSS_LIMIT = 3
 LONGEST_ERROR = 10_000
 """Characters of an error that are kept."""
 
+_COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
@@ -71,8 +72,14 @@ def decide_outcome(job: Job, outcome: Outcome, now: datetime, chance: float = 0.
 def decide_complete(job: Job, now: datetime) -> Change:
     """The handler returned: COMPLETED, and the next occurrence if the job recurs."""
     _held(job, JobStatus.COMPLETED)
-    ended = _let_go(job, JobStatus.COMPLETED, now, loss_count=0)
-    return _change(job, ended, is_removed=job.auto_remove, **continue_series(job, now))
+    # Most jobs end here, and most of those have no series: each call that is not made counts.
+    change = Change(
+        job=replace(job, status=JobStatus.COMPLETED, lease=None, updated_at=now, loss_count=0),
+        path=_COMPLETION,
+        expected_token=job.last_token,
+        is_removed=job.auto_remove,
+    )
+    return change if job.recurrence is None else replace(change, **continue_series(job, now))
 
 
 def decide_fail(job: Job, error: str, now: datetime, chance: float = 0.0) -> Change:
@@ -177,7 +184,8 @@ def _follow_up(job: Job, now: datetime, *, ends_series: bool) -> dict[str, Any]:
 
 def _held(job: Job, target: JobStatus) -> Lease:
     """The lease under which the job runs; without one nobody may say what became of it."""
-    _check_status(job, JobStatus.RUNNING, target)
+    if job.status is not JobStatus.RUNNING:
+        raise IllegalMoveError(job.status, target)
     if job.lease is None:
         raise IllegalMoveError(job.status, target, "it has no lease")
     return job.lease

@@ -1,8 +1,13 @@
-"""Single fields of a job: the value as it is kept, or InvalidJobError with field and reason."""
+"""Single fields of a job: the value as it is kept, or InvalidJobError with field and reason.
+
+Each asks for the exact type first, as it nearly always is: it is the quickest question, and a bulk
+insert asks it of every job.
+"""
 
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -31,28 +36,24 @@ def require(kind: type[Value], value: object, field: str, article_and_type: str)
 
 def read_name(value: object, field: str = "name") -> str:
     """1 to 255 characters of printable text; characters are code points."""
-    name = require(str, value, field, "a text")
+    name = value if type(value) is str else require(str, value, field, "a text")
     if not 1 <= len(name) <= LONGEST_NAME:
         raise InvalidJobError(field, f"must have 1 to {LONGEST_NAME} characters, got {len(name)}")
-    if _UNPRINTABLE.search(name):
+    if not name.isprintable() and _UNPRINTABLE.search(name):
         raise InvalidJobError(field, "must not hold control characters")
     return name
 
 
 def read_queue(value: object) -> str:
-    queue = require(str, value, "queue", "a text")
-    if not _QUEUE.fullmatch(queue):
-        raise InvalidJobError("queue", "must be 1 to 64 of the characters a-z, A-Z, 0-9 and _")
+    queue = value if type(value) is str else require(str, value, "queue", "a text")
+    _check_queue(queue)
     return queue
 
 
 def read_word(value: object, field: str) -> str:
     """A kind or a tenant: a word that is safe wherever it is written."""
-    word = require(str, value, field, "a text")
-    if not _WORD.fullmatch(word):
-        raise InvalidJobError(
-            field, "must be 1 to 200 of the characters a-z, A-Z, 0-9, _, ., : and -"
-        )
+    word = value if type(value) is str else require(str, value, field, "a text")
+    _check_word(word, field)
     return word
 
 
@@ -64,6 +65,8 @@ def read_number(value: object, field: str, lowest: int, highest: int) -> int:
 
 
 def read_priority(value: object) -> int:
+    if type(value) is int and 1 <= value <= HIGHEST_PRIORITY:
+        return value
     return read_number(value, "priority", 1, HIGHEST_PRIORITY)
 
 
@@ -103,11 +106,28 @@ def read_dependencies(value: object) -> tuple[JobId, ...]:
 
 
 def read_id(value: object, field: str) -> JobId:
-    text = str(value) if isinstance(value, UUID) else require(str, value, field, "a UUID")
-    job_id = normalize_job_id(text)
+    if type(value) is not str:
+        value = str(value) if isinstance(value, UUID) else require(str, value, field, "a UUID")
+    job_id = normalize_job_id(value)
     if job_id is None:
         raise InvalidJobError(field, "must be a UUID, such as 01890a5d-ac96-774b-bcce-b302099a8057")
     return job_id
+
+
+# Of queues, kinds and tenants there are few, and each is named by many jobs. What is refused is not
+# remembered, so nothing long is.
+@lru_cache(maxsize=1024)
+def _check_queue(queue: str) -> None:
+    if not _QUEUE.fullmatch(queue):
+        raise InvalidJobError("queue", "must be 1 to 64 of the characters a-z, A-Z, 0-9 and _")
+
+
+@lru_cache(maxsize=1024)
+def _check_word(word: str, field: str) -> None:
+    if not _WORD.fullmatch(word):
+        raise InvalidJobError(
+            field, "must be 1 to 200 of the characters a-z, A-Z, 0-9, _, ., : and -"
+        )
 
 
 def type_name(value: Any) -> str:

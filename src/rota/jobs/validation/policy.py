@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from rota.errors import InvalidJobError
-from rota.jobs.record import BackoffStrategy, RetryPolicy
+from rota.jobs.record import BackoffStrategy, JobRequest, RetryPolicy
 from rota.jobs.validation.fields import read_number, type_name
 
 MAX_ATTEMPTS = 10
@@ -14,12 +14,13 @@ LONGEST_BASE_DELAY = 300
 LONGEST_DELAY = 3_600
 LONGEST_RUNG = 7 * 24 * 3_600
 
-_DEFAULTS = RetryPolicy()
+_DEFAULTS = JobRequest(name="", queue="").retry_policy
+"""The very one that a request has which says nothing of it: comparing them takes no time."""
 
 
 def read_retry_policy(value: object) -> RetryPolicy:
     """What is left out takes its default before anything is compared; None is all defaults."""
-    if value is None or value == _DEFAULTS:
+    if value is None or value is _DEFAULTS or value == _DEFAULTS:
         return _DEFAULTS
     fields = _fields_of(value)
     base = read_number(

@@ -1,6 +1,7 @@
 """Single fields of a job."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
@@ -70,6 +71,15 @@ def test_a_kind_or_tenant_is_a_word_safe_everywhere() -> None:
         assert read_word(word, "kind") == word
     for word in ("", "x" * 201, "a b", "a/b", "kind\n", "é"):
         assert refused(read_word, word, "tenant").startswith("tenant must be 1 to 200 of")
+
+
+def test_a_word_that_is_a_name_elsewhere_stays_what_it_was() -> None:
+    class Place(StrEnum):
+        HERE = "here"
+
+    assert [type(read_word("here", "kind")), type(read_queue("here"))] == [str, str]
+    assert read_word(Place.HERE, "kind") is Place.HERE
+    assert read_queue(Place.HERE) is Place.HERE
 
 
 @pytest.mark.clause("F-1")
