@@ -337,6 +337,7 @@ class JobStoresAgree(RuleBasedStateMachine):
             self.compare("attempts", tenant, self.pick_id(pick))
         self.compare("next_due_at", self.now, queues, chosen)
         self.compare("find_expired", self.now, limit)
+        self.compare("survey", self.now)
 
     @rule()
     def close_and_reopen(self) -> None:

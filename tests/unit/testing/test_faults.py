@@ -148,6 +148,7 @@ def calls_of_every_job_verb(store: FaultyStore, job: Job) -> dict[str, Awaitable
         "prune": store.prune(NOW, 1),
         "find_expired": store.find_expired(NOW, 1),
         "next_due_at": store.next_due_at(NOW),
+        "survey": store.survey(NOW),
         "get": store.get("default", [job.id]),
         "find": store.find("default"),
         "count": store.count("default"),

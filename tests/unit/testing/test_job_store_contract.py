@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rota.errors import DuplicateJobError
 from rota.jobs import Change, Job, JobFilter, JobId, JobStatus, Page, order_jobs
-from rota.stores.jobs import Applied, HeldLease, Inserted, LeaseRequest
+from rota.stores.jobs import Applied, HeldLease, Inserted, LeaseRequest, QueueDepth
 from rota.stores.memory import MemoryStore
 from rota.testing.job_store_contract import JobStoreContract
 
@@ -101,6 +101,18 @@ class FindsTheFirstPageOnly(MemoryStore):
         return [] if after else await super().find_expired(now, limit)
 
 
+class CountsOnlyWhoStandsInLine(MemoryStore):
+    async def survey(self, now: datetime) -> list[QueueDepth]:
+        earlier = min((job.updated_at for job in self._shelf.jobs.values()), default=now)
+        return await super().survey(min(now, earlier))
+
+
+class CountsAllThatFailedAsDead(MemoryStore):
+    async def survey(self, now: datetime) -> list[QueueDepth]:
+        failed = sum(job.status is JobStatus.FAILED for job in self._shelf.jobs.values())
+        return [replace(depth, dead_count=failed) for depth in await super().survey(now)]
+
+
 class IgnoresTheTenant(MemoryStore):
     async def find(
         self,
@@ -151,6 +163,9 @@ class NeverRings(MemoryStore):
         (DoublesSuccessors, "test_a_successor_whose_key_exists_is_left_alone"),
         (ExtendsAnything, "test_a_lost_lease_cannot_be_extended"),
         (FindsTheFirstPageOnly, "test_a_sweep_meets_every_lease_that_ran_out_once"),
+        (CountsOnlyWhoStandsInLine, "test_what_has_come_due_is_due_before_anybody_leases"),
+        (CountsOnlyWhoStandsInLine, "test_who_runs_is_counted_and_who_has_stalled_once_more"),
+        (CountsAllThatFailedAsDead, "test_dead_letters_are_told_from_what_was_given_up"),
         (IgnoresTheTenant, "test_other_tenants_jobs_do_not_exist"),
         (AmendsAlone, "test_an_amended_job_comes_in_its_new_place"),
         (PrunesParents, "test_a_job_others_depend_on_is_not_pruned"),

@@ -4,6 +4,7 @@ from rota.stores.jobs.caps import Cap
 from rota.stores.jobs.protocol import JobStore, LeaseKeeper, Listener
 from rota.stores.jobs.requests import HeldLease, LeaseRequest
 from rota.stores.jobs.results import Applied, Inserted
+from rota.stores.jobs.survey import QueueDepth
 
 __all__ = [
     "Applied",
@@ -14,4 +15,5 @@ __all__ = [
     "LeaseKeeper",
     "LeaseRequest",
     "Listener",
+    "QueueDepth",
 ]

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
 from rota.stores.jobs.requests import HeldLease, LeaseRequest
 from rota.stores.jobs.results import Applied, Inserted
+from rota.stores.jobs.survey import QueueDepth
 
 
 class Listener(Protocol):
@@ -196,6 +197,15 @@ class JobStore(Protocol):
         """Remove up to so many jobs that ended before then, the longest ago first; how many.
 
         Never one that others depend on; when the last of those goes, it may go in the same call.
+        """
+        ...
+
+    async def survey(self, now: datetime) -> list[QueueDepth]:
+        """How full each queue is, over all tenants and as of one moment, by name.
+
+        As ``rota.stores.jobs.survey.survey_jobs`` says it; what cannot be read is left out. For
+        operators: its cost grows with the jobs that are READY, RUNNING or dead letters, and not
+        with those that were COMPLETED.
         """
         ...
 

@@ -3,9 +3,11 @@
 from datetime import datetime
 from typing import Self
 
+from rota.stores.jobs.survey import QueueDepth, survey_jobs
 from rota.stores.memory.documents import DocumentVerbs
 from rota.stores.memory.jobs import JobVerbs
 from rota.stores.protocol import Reach
+from rota.triggers.zone import to_utc
 
 
 class MemoryStore(DocumentVerbs, JobVerbs):
@@ -16,6 +18,12 @@ class MemoryStore(DocumentVerbs, JobVerbs):
     async def read_clock(self) -> datetime | None:
         """None: what is in memory has the clock of its host."""
         return None
+
+    async def survey(self, now: datetime) -> list[QueueDepth]:
+        """How full each queue is, over all tenants."""
+        self._refuse_when_closed()
+        with self._lock:
+            return survey_jobs(self._shelf.jobs.values(), to_utc(now, "now"))
 
     async def __aenter__(self) -> Self:
         return self

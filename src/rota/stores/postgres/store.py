@@ -3,10 +3,12 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, Self
 
 from rota.errors import StoreClosedError, StoreUnavailableError
+from rota.stores.jobs.survey import QueueDepth
 from rota.stores.naming import check_name, checked
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.database import Database
@@ -16,8 +18,10 @@ from rota.stores.postgres.jobs.connections.foreign import ForeignStatements, sta
 from rota.stores.postgres.jobs.statements import Statements
 from rota.stores.postgres.jobs.verbs import JobVerbs
 from rota.stores.postgres.queries import QUERIES
+from rota.stores.postgres.schema.inspection.survey import survey_database
 from rota.stores.postgres.translation import translated
 from rota.stores.protocol import Document, DocumentWrite, Reach
+from rota.triggers.zone import to_utc
 
 PAGE_LENGTH = 1000
 
@@ -100,6 +104,11 @@ class PostgresStore(JobVerbs):
         statements = self._join(connection)
         with translated(self._settings.label):
             await write_all(statements, asked)
+
+    async def survey(self, now: datetime) -> list[QueueDepth]:
+        """How full each queue is, over all tenants."""
+        now = to_utc(now, "now")
+        return await self._repeat(lambda session: survey_database(session, now))
 
     async def close(self) -> None:
         """Let the connections go once the calls under way are done; closing twice is no error."""

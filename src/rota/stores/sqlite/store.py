@@ -3,9 +3,12 @@
 from datetime import datetime
 from typing import Self
 
+from rota.stores.jobs.survey import QueueDepth
 from rota.stores.protocol import Reach
 from rota.stores.sqlite.documents import DocumentVerbs
+from rota.stores.sqlite.inspection.survey import survey_file
 from rota.stores.sqlite.jobs.verbs import JobVerbs
+from rota.triggers.zone import to_utc
 
 
 class SqliteStore(DocumentVerbs, JobVerbs):
@@ -25,3 +28,9 @@ class SqliteStore(DocumentVerbs, JobVerbs):
     async def read_clock(self) -> datetime | None:
         """None: the file has no clock but that of the host."""
         return None
+
+    async def survey(self, now: datetime) -> list[QueueDepth]:
+        """How full each queue is, over all tenants."""
+        reader = self._open_reader()
+        now = to_utc(now, "now")
+        return await reader.run(lambda connection: survey_file(connection, now))

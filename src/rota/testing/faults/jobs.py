@@ -14,6 +14,7 @@ from rota.stores.jobs import (
     LeaseKeeper,
     LeaseRequest,
     Listener,
+    QueueDepth,
 )
 from rota.testing.faults.striking import Striker
 
@@ -109,6 +110,9 @@ class JobQuestions:
 
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
         return await self._striker.suffer("attempts", lambda: self._jobs.attempts(tenant, job_id))
+
+    async def survey(self, now: datetime) -> list[QueueDepth]:
+        return await self._striker.suffer("survey", lambda: self._jobs.survey(now))
 
 
 class _FaultyKeeper:

@@ -25,7 +25,7 @@ from rota.testing.job_store_contract.leasing import (
     LeasingContract,
     TurnsContract,
 )
-from rota.testing.job_store_contract.reading import ReadingContract
+from rota.testing.job_store_contract.reading import ReadingContract, SurveyContract
 from rota.testing.job_store_contract.series import SeriesContract
 from rota.testing.job_store_contract.waking import WakingContract
 
@@ -47,6 +47,7 @@ class JobStoreContract(
     RefusalContract,
     RemovingContract,
     SeriesContract,
+    SurveyContract,
     TurnsContract,
     WakingContract,
 ):

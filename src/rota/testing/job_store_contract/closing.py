@@ -23,6 +23,7 @@ class ClosingContract(JobStoreFixture):
             jobs.apply([], NOW),
             jobs.find_expired(NOW, 1),
             jobs.next_due_at(NOW),
+            jobs.survey(NOW),
             jobs.get("default", [job.id]),
             jobs.find("default"),
             jobs.count("default"),

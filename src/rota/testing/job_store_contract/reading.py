@@ -1,12 +1,25 @@
-"""``get``, ``find``, ``count`` and ``attempts``: each for one tenant only."""
+"""``get``, ``find``, ``count`` and ``attempts``, each for one tenant; ``survey``, for all."""
 
 import pytest
 
 from rota.errors import InvalidCursorError, InvalidInputError
-from rota.jobs import Failed, Job, JobFilter, JobStatus, list_jobs
-from rota.stores.jobs import JobStore
+from rota.jobs import (
+    Cancelled,
+    Discarded,
+    Failed,
+    Job,
+    JobFilter,
+    JobStatus,
+    RetryPolicy,
+    Succeeded,
+    decide_lost,
+    list_jobs,
+)
+from rota.stores.jobs import JobStore, QueueDepth
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import (
+    DAY,
+    MINUTE,
     NOW,
     SECOND,
     JobStoreFixture,
@@ -80,6 +93,89 @@ class ReadingContract(JobStoreFixture):
                 await jobs.find("default", limit=limit)
         with pytest.raises(InvalidCursorError):
             await jobs.find("default", cursor="nonsense")
+
+
+class SurveyContract(JobStoreFixture):
+    """An operator sees how full each queue is, whoever its jobs belong to."""
+
+    async def test_where_there_are_no_jobs_there_are_no_queues(self, jobs: JobStore) -> None:
+        expect(await jobs.survey(NOW), [])
+
+    async def test_all_tenants_are_counted_together_and_queues_apart(self, jobs: JobStore) -> None:
+        await jobs.insert(
+            [
+                a_job(tenant="one", queue="b", due_at=NOW - SECOND),
+                a_job(tenant="two", queue="b", due_at=NOW - MINUTE, priority=1),
+                a_job(tenant="two", queue="b", due_at=NOW),
+                a_job(tenant="two", queue="b", due_at=NOW + SECOND),
+                a_job(tenant="one", queue="a", due_at=NOW + MINUTE),
+            ],
+            NOW,
+        )
+        b = QueueDepth(queue="b", due_count=3, later_count=1, oldest_due_at=NOW - MINUTE)
+        expect(await jobs.survey(NOW), [QueueDepth(queue="a", later_count=1), b])
+
+    async def test_what_has_come_due_is_due_before_anybody_leases(self, jobs: JobStore) -> None:
+        await jobs.insert([a_job(due_at=NOW + MINUTE), a_job(due_at=NOW + 2 * MINUTE)], NOW)
+        due = NOW + MINUTE
+        (depth,) = await jobs.survey(due)
+        expect((depth.due_count, depth.later_count, depth.oldest_due_at), (1, 1, due))
+        (depth,) = await jobs.survey(NOW + 3 * MINUTE)
+        expect((depth.due_count, depth.later_count, depth.oldest_due_at), (2, 0, due))
+        (depth,) = await jobs.survey(NOW)
+        expect((depth.due_count, depth.later_count, depth.oldest_due_at), (0, 2, None))
+
+    async def test_a_clock_that_goes_back_makes_due_jobs_later_ones(self, jobs: JobStore) -> None:
+        await jobs.insert([a_job(due_at=NOW), a_job(due_at=NOW + MINUTE)], NOW)
+        await take(jobs, NOW + MINUTE, limit=1)
+        (depth,) = await jobs.survey(NOW)
+        expect((depth.due_count, depth.later_count, depth.running_count), (0, 1, 1))
+
+    async def test_who_runs_is_counted_and_who_has_stalled_once_more(self, jobs: JobStore) -> None:
+        await jobs.insert([a_job(tenant=tenant, due_at=NOW) for tenant in "ab"], NOW)
+        await take(jobs, limit=1)
+        await take(jobs, NOW + SECOND, limit=1)
+        running = QueueDepth(queue="default", running_count=2)
+        expect(await jobs.survey(NOW + MINUTE), [running])
+        (depth,) = await jobs.survey(NOW + MINUTE + SECOND)
+        expect((depth.running_count, depth.stalled_count), (2, 1))
+        (depth,) = await jobs.survey(NOW + 2 * MINUTE)
+        expect((depth.running_count, depth.stalled_count), (2, 2))
+
+    async def test_dead_letters_are_told_from_what_was_given_up(self, jobs: JobStore) -> None:
+        once = RetryPolicy(max_attempts=1)
+        for outcome in (Failed("no"), Discarded("no"), Cancelled("no"), Succeeded()):
+            await jobs.insert([a_job(retry_policy=once, due_at=NOW)], NOW)
+            (leased,) = await take(jobs)
+            await end(jobs, leased, outcome)
+        expect(await jobs.survey(NOW), [QueueDepth(queue="default", dead_count=1)])
+
+    async def test_who_takes_its_workers_down_is_a_dead_letter(self, jobs: JobStore) -> None:
+        await jobs.insert([a_job(queue="heavy", due_at=NOW)], NOW)
+        now, status = NOW, JobStatus.READY
+        while not status.is_terminal:
+            (leased,) = await take(jobs, now)
+            now += 2 * MINUTE
+            (applied,) = await jobs.apply([decide_lost(leased, now)], now)
+            status = JobStatus.READY if applied.job is None else applied.job.status
+            now += DAY
+        expect(await jobs.survey(now), [QueueDepth(queue="heavy", dead_count=1)])
+
+    async def test_who_waits_for_others_or_is_gone_is_not_counted(self, jobs: JobStore) -> None:
+        parent = a_job(due_at=NOW, retry_policy=RetryPolicy(max_attempts=1))
+        await jobs.insert([parent, a_job(dependencies=[parent.id], queue="next")], NOW)
+        expect([depth.queue for depth in await jobs.survey(NOW)], ["default"])
+        (leased,) = await take(jobs)
+        await end(jobs, leased, Failed("no"))
+        expect(await jobs.survey(NOW), [QueueDepth(queue="default", dead_count=1)])
+        (blocked,) = (await jobs.find("default", JobFilter(queue="next"))).items
+        await jobs.delete("default", blocked.id)
+        await jobs.delete("default", parent.id)
+        expect(await jobs.survey(NOW), [])
+
+    async def test_without_a_zone_now_is_refused(self, jobs: JobStore) -> None:
+        with pytest.raises(InvalidInputError, match="now"):
+            await jobs.survey(NOW.replace(tzinfo=None))
 
 
 def _various() -> list[Job]:

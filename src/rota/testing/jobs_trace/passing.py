@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from rota.jobs import Attempt, Job, JobFilter, JobId, Page
-from rota.stores.jobs import Listener
+from rota.stores.jobs import Listener, QueueDepth
 from rota.stores.protocol import Document, DocumentWrite
 
 
@@ -55,6 +55,10 @@ class PassedQuestions:
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
         attempts: list[Attempt] = await self._store.attempts(tenant, job_id)
         return attempts
+
+    async def survey(self, now: datetime) -> list[QueueDepth]:
+        depths: list[QueueDepth] = await self._store.survey(now)
+        return depths
 
     async def read_clock(self) -> datetime | None:
         clock: datetime | None = await self._store.read_clock()

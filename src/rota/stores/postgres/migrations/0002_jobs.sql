@@ -61,6 +61,10 @@ CREATE INDEX jobs_leased ON rota.jobs (lease_until, id) WHERE status = 'RUNNING'
 CREATE INDEX jobs_ended ON rota.jobs (updated_at, id)
 WHERE status IN ('COMPLETED', 'FAILED', 'BLOCKED') AND NOT is_awaited;
 
+-- Dead letters, for whoever counts them.
+CREATE INDEX jobs_dead ON rota.jobs (queue)
+WHERE ending IN ('exhausted', 'lost') AND status = 'FAILED';
+
 -- Lists: a tenant's jobs, the newest first.
 CREATE INDEX jobs_listed ON rota.jobs (tenant, created_at DESC, id);
 

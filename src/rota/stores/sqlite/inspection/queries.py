@@ -13,6 +13,7 @@ class Queries:
     list_tables: str
     count_documents: str
     count_jobs: str
+    survey: str
 
 
 QUERIES = Queries(**load_statements("rota.stores.sqlite.inspection", "queries.sql"))

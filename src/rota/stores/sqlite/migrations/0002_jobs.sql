@@ -57,6 +57,10 @@ CREATE INDEX jobs_leased ON jobs (lease_until, id) WHERE lease_until IS NOT NULL
 -- Who may be pruned.
 CREATE INDEX jobs_ended ON jobs (ended_at, id) WHERE ended_at IS NOT NULL;
 
+-- Dead letters, for whoever counts them.
+CREATE INDEX jobs_dead ON jobs (queue)
+WHERE ending IN ('exhausted', 'lost') AND status = 'FAILED';
+
 -- Lists: a tenant's jobs, the newest first.
 CREATE INDEX jobs_listed ON jobs (tenant, created_at DESC, id);
 

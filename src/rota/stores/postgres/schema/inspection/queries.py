@@ -12,6 +12,7 @@ class Queries:
     read_server: str
     count_documents: str
     count_jobs: str
+    survey: str
 
 
 QUERIES = Queries(**load_statements("rota.stores.postgres.schema.inspection", "queries.sql"))

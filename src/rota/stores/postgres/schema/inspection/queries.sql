@@ -21,3 +21,44 @@ SELECT collection, count(*) AS number FROM rota.documents GROUP BY collection OR
 
 -- name: count_jobs
 SELECT status, count(*) AS number, count(set_aside) AS aside FROM rota.jobs GROUP BY status;
+
+-- name: survey
+-- $1 now. For each queue what a QueueDepth has, in its order. Each part reads one index, and what
+-- has ended is in none of them, dead letters apart.
+SELECT
+    queue, sum(due)::bigint, sum(later)::bigint, sum(running)::bigint, sum(stalled)::bigint,
+    sum(dead)::bigint, min(oldest)
+FROM (
+    SELECT
+        queue,
+        count(*) FILTER (WHERE due_at <= $1::timestamptz) AS due,
+        count(*) FILTER (WHERE due_at > $1::timestamptz) AS later,
+        0 AS running,
+        0 AS stalled,
+        0 AS dead,
+        min(due_at) FILTER (WHERE due_at <= $1::timestamptz) AS oldest
+    FROM rota.jobs
+    WHERE is_due
+    GROUP BY queue
+    UNION ALL
+    SELECT
+        queue, count(*) FILTER (WHERE due_at <= $1::timestamptz),
+        count(*) FILTER (WHERE due_at > $1::timestamptz), 0, 0, 0,
+        min(due_at) FILTER (WHERE due_at <= $1::timestamptz)
+    FROM rota.jobs
+    WHERE NOT is_due
+    GROUP BY queue
+    UNION ALL
+    SELECT
+        queue, 0, 0, count(*), count(*) FILTER (WHERE lease_until < $1::timestamptz), 0, NULL
+    FROM rota.jobs
+    WHERE status = 'RUNNING'
+    GROUP BY queue
+    UNION ALL
+    SELECT queue, 0, 0, 0, 0, count(*), NULL
+    FROM rota.jobs
+    WHERE ending IN ('exhausted', 'lost') AND status = 'FAILED'
+    GROUP BY queue
+) AS part
+GROUP BY queue
+ORDER BY queue;

@@ -1,0 +1,25 @@
+"""How full the queues in a database are."""
+
+from datetime import datetime
+
+from rota.stores.jobs.survey import QueueDepth
+from rota.stores.postgres.schema.inspection.queries import QUERIES
+from rota.stores.postgres.session import Session
+
+
+async def survey_database(session: Session, now: datetime) -> list[QueueDepth]:
+    """The depths of all queues; the cost is that of jobs that wait, run or are dead."""
+    return [
+        QueueDepth(
+            queue=queue,
+            due_count=due,
+            later_count=later,
+            running_count=running,
+            stalled_count=stalled,
+            dead_count=dead,
+            oldest_due_at=oldest,
+        )
+        for queue, due, later, running, stalled, dead, oldest in await session.fetch(
+            QUERIES.survey, now
+        )
+    ]
