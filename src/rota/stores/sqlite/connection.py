@@ -77,6 +77,13 @@ def open_reader(settings: SqliteSettings) -> apsw.Connection:
         return connection
 
 
+def open_watch(settings: SqliteSettings) -> apsw.Connection:
+    """Another that can only read, and never waits: what cannot be had at once is refused."""
+    connection = open_reader(settings)
+    connection.set_busy_handler(None)
+    return connection
+
+
 def open_beside(settings: SqliteSettings) -> apsw.Connection:
     """Another connection that writes, to a file that is already open for writing."""
     with translated(settings.path):

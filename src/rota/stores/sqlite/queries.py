@@ -15,6 +15,7 @@ class Queries:
     measure_file: str
     check_structure: str
     check_edges: str
+    read_version: str
     begin_write: str
     commit: str
     roll_back: str

@@ -44,6 +44,10 @@ SELECT * FROM (SELECT status FROM jobs ORDER BY id LIMIT 1)
 UNION ALL
 SELECT * FROM (SELECT status FROM jobs ORDER BY id DESC LIMIT 1);
 
+-- name: read_version
+-- Another number than before if any other connection, of this process or another, has committed.
+PRAGMA data_version;
+
 -- name: begin_write
 -- Takes the write lock at once: a lock asked for later could be refused half-way.
 BEGIN IMMEDIATE;

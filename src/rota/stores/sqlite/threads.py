@@ -24,7 +24,14 @@ from rota.errors import (
     UnsupportedConnectionError,
 )
 from rota.stores.lane import Lane, open_lane
-from rota.stores.sqlite.connection import SqliteSettings, open_reader, open_writer, transaction
+from rota.stores.sqlite.connection import (
+    SqliteSettings,
+    open_reader,
+    open_watch,
+    open_writer,
+    transaction,
+)
+from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.translation import translate, translated
 
 MOST_WRITES_TOGETHER = 20_000
@@ -144,24 +151,54 @@ class Writer:
         return failure
 
 
+class _Readers(NamedTuple):
+    reader: apsw.Connection
+    watch: apsw.Connection
+
+    @classmethod
+    def open(cls, settings: SqliteSettings) -> Self:
+        reader = open_reader(settings)
+        try:
+            return cls(reader, open_watch(settings))
+        except BaseException:
+            reader.close()
+            raise
+
+
 class Reader:
     """Reads what has been committed by anyone, in the thread of its lane."""
 
-    def __init__(self, connection: apsw.Connection, lane: Lane, path: Path) -> None:
-        self._connection = connection
+    def __init__(self, connections: _Readers, lane: Lane, path: Path) -> None:
+        self._connection, self._watch = connections
         self._lane = lane
         self._path = path
 
     @classmethod
     async def open(cls, settings: SqliteSettings) -> Self:
         """A reader of a file that a writer has made ready."""
-        lane, connection = await open_lane("rota-sqlite-reader", lambda: open_reader(settings))
-        return cls(connection, lane, settings.path)
+        lane, connections = await open_lane("rota-sqlite-reader", lambda: _Readers.open(settings))
+        return cls(connections, lane, settings.path)
 
     async def close(self) -> None:
         """Answer what has been asked, then let the file go."""
-        await self._lane.run(self._connection.close)
+        await self._lane.run(self._close)
         self._lane.end()
+
+    def _close(self) -> None:
+        self._watch.close()
+        self._connection.close()
+
+    def read_version(self) -> int | None:
+        """A number that is another one once anybody has committed; None if it cannot be had.
+
+        It is read at once, in the caller's thread: that takes two microseconds, waits for no lock
+        and, while nobody commits, reads nothing from the disk.
+        """
+        try:
+            ((version,),) = self._watch.execute(QUERIES.read_version)
+        except apsw.Error:  # then the file is looked at, and whoever looks is told what is wrong
+            return None
+        return int(version)
 
     async def run(self, work: Work[Result]) -> Result:
         """Do work that only reads; each of its statements sees one moment."""

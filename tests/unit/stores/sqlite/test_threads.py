@@ -15,6 +15,7 @@ from rota.errors import (
 )
 from rota.stores.protocol import DocumentWrite
 from rota.stores.sqlite import threads
+from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.documents import apply_each
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
@@ -240,3 +241,16 @@ async def test_the_caller_may_reuse_its_list_at_once(store: SqliteStore, new: Ne
     writes[:] = [new("b"), new("c")]
     assert await call == [1]
     assert sorted(await store.read("tasks", ["a", "b", "c"])) == ["a"]
+
+
+async def test_a_file_that_cannot_be_watched_is_let_go(
+    sqlite_settings: SqliteSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(settings: SqliteSettings) -> apsw.Connection:
+        raise StoreUnavailableError(f"{settings.path} is out of reach", {})
+
+    monkeypatch.setattr(threads, "open_watch", refuse)
+    before_count = len(apsw.connections())
+    with pytest.raises(StoreUnavailableError):
+        await SqliteStore.open(sqlite_settings)
+    assert len(apsw.connections()) == before_count

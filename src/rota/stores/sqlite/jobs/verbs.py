@@ -27,6 +27,7 @@ from rota.stores.sqlite.jobs import editing, reading
 from rota.stores.sqlite.jobs.insertion import Asked, insert_jobs
 from rota.stores.sqlite.jobs.keeper import Keeper
 from rota.stores.sqlite.jobs.leasing.leases import extend_leases, lease_jobs
+from rota.stores.sqlite.jobs.leasing.lulls import Lull, Lulls, make_choice
 from rota.stores.sqlite.jobs.settling import Settled, apply_changes
 from rota.stores.sqlite.threads import OpenFile, Reader, Writer
 from rota.triggers.zone import to_utc
@@ -40,6 +41,7 @@ class JobVerbs(OpenFile):
     def __init__(self, settings: SqliteSettings, writer: Writer, reader: Reader) -> None:
         super().__init__(settings, writer, reader)
         self._wakeups = Wakeups()
+        self._lulls = Lulls()
 
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """Keep all of these jobs or none; see the protocol."""
@@ -65,10 +67,16 @@ class JobVerbs(OpenFile):
         """Hand out due jobs, each to one caller only; see the protocol.
 
         At most ``MOST_PROMOTED`` (in ``leasing.taking``) of the jobs that have become due join in
-        with each call.
+        with each call. Where nothing has been due since ``next_due_at`` was last asked, and nothing
+        has been written, there is nothing to lease, and the file is left alone.
         """
         writer = self._open_writer()
         now = to_utc(now, "now")
+        if self._lulls:
+            choice = make_choice(request.queues, request.tenants)
+            version = self._reader.read_version()
+            if self._lulls.find(version, choice, now) is not None:
+                return []
         return await writer.run(
             lambda connection: lease_jobs(connection, request, now), request.limit
         )
@@ -123,9 +131,16 @@ class JobVerbs(OpenFile):
         check_choice(queues, "queues")
         check_choice(tenants, "tenants")
         now = to_utc(now, "now")
-        return await reader.run(
-            lambda connection: reading.next_due_at(connection, now, queues, tenants)
-        )
+        version, choice = reader.read_version(), make_choice(queues, tenants)
+        lull = self._lulls.find(version, choice, now)
+        if lull is None:
+            lull = Lull(
+                await reader.run(
+                    lambda connection: reading.next_due_at(connection, now, queues, tenants)
+                )
+            )
+            self._lulls.note(version, choice, lull, now)
+        return lull.due_at
 
     def listen(
         self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
