@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from rota.errors import InvalidStoreUrlError
@@ -51,6 +52,7 @@ def read_address(url: str) -> PostgresSettings:
     return PostgresSettings(f"{front}?{others}" if others else front, schema)
 
 
+@lru_cache(maxsize=32)
 def masked(url: str) -> str:
     """The address without what must not be shown: it may hold passwords in two places."""
     scheme, _, rest = url.partition("://")

@@ -2,21 +2,20 @@
 
 import asyncio
 from asyncio import Semaphore, Task
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Self, TypeVar
 
 import asyncpg
 from asyncpg import Connection, Record
-from asyncpg.pool import Pool
 
 from rota.clock.in_flight import in_flight
 from rota.errors import StoreError
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.schema import migrate
 from rota.stores.postgres.session import Session
-from rota.stores.postgres.translation import DRIVER_ERRORS, NOTHING_WRITTEN, translated
+from rota.stores.postgres.translation import DRIVER_ERRORS, NOTHING_WRITTEN, translate
 
 Result = TypeVar("Result")
 
@@ -32,22 +31,22 @@ class Database:
 
     A call that has begun is carried out, whether or not anyone still waits for it: a driver that is
     interrupted half-way leaves a connection in a state that nobody knows.
+
+    The driver's own pool starts three tasks for each call, which take longer than the call itself.
     """
 
-    def __init__(self, pool: "Pool[Record]", settings: PostgresSettings) -> None:
-        self._pool = pool
+    def __init__(self, settings: PostgresSettings) -> None:
         self._settings = settings
         self._connect_for = settings.connect_for.total_seconds()
-        # The pool's own queue has a deadline that is meant for connecting.
         self._free = Semaphore(settings.connection_count)
+        # The last one used comes first: it is the likeliest to know the statement.
+        self._idle: list[Connection[Record]] = []
         self._under_way: set[Task[Any]] = set()
 
     @classmethod
     async def open(cls, settings: PostgresSettings) -> Self:
         """The database at an address, with the schema this program needs."""
-        with translated(settings.label, NOTHING_WRITTEN):
-            pool = await _create_pool(settings)
-        database = cls(pool, settings)
+        database = cls(settings)
         try:
             await database.run(lambda session: migrate(session, settings))
         except BaseException:
@@ -85,43 +84,51 @@ class Database:
         with in_flight():
             if self._under_way:
                 await asyncio.wait(self._under_way)
-            # A server that does not say goodbye is left without one.
-            with suppress(*DRIVER_ERRORS):
+            idle, self._idle = self._idle, []
+            with suppress(TimeoutError):
                 async with asyncio.timeout(self._connect_for):
-                    await self._pool.close()
+                    goodbyes = (connection.close() for connection in idle)
+                    await asyncio.gather(*goodbyes, return_exceptions=True)
+            for connection in idle:  # a server that does not say goodbye is left without one
+                connection.terminate()
 
     async def _carry_out(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         with in_flight():
-            async with self._free, self._connected() as session:
-                with translated(self.label):
-                    return await work(session)
+            async with self._free:
+                connection = await self._take_connection()
+                try:
+                    return await work(Session(connection, self._settings))
+                except DRIVER_ERRORS as error:
+                    raise translate(error, self.label) from error
+                except asyncio.CancelledError:  # the loop itself comes to its end
+                    connection.terminate()
+                    raise
+                finally:
+                    self._put_back(connection)
 
-    @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[Session]:
-        with translated(self.label, NOTHING_WRITTEN):
-            connection = await self._pool.acquire(timeout=self._connect_for)
+    async def _take_connection(self) -> "Connection[Record]":
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
         try:
-            yield Session(connection, self._settings)
-        finally:
-            with suppress(*DRIVER_ERRORS):  # the work itself was done, or has failed
-                await self._pool.release(connection)
+            connected: Connection[Record] = await asyncpg.connect(
+                self._settings.url,
+                timeout=self._connect_for,
+                server_settings=session_settings(self._settings),
+            )
+        except DRIVER_ERRORS as error:
+            raise translate(error, self.label, NOTHING_WRITTEN) from error
+        return connected
 
-
-async def _create_pool(settings: PostgresSettings) -> "Pool[Record]":
-    """A pool that connects when there is something to do, and forgets nothing when it is done."""
-    pool: Pool[Record] = asyncpg.create_pool(
-        settings.url,
-        min_size=0,
-        max_size=settings.connection_count,
-        reset=_leave_as_is,
-        timeout=settings.connect_for.total_seconds(),
-        server_settings=session_settings(settings),
-    )
-    return await pool
-
-
-async def _leave_as_is(_: "Connection[Record]") -> None:
-    """No call changes anything about its connection, so there is nothing to ask the server for."""
+    def _put_back(self, connection: "Connection[Record]") -> None:
+        """Keep it for the next call; no call changes anything about its connection."""
+        if connection.is_closed():
+            return
+        if connection.is_in_transaction():  # what was to end it has failed
+            connection.terminate()
+        else:
+            self._idle.append(connection)
 
 
 def session_settings(settings: PostgresSettings) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """A connection while one call uses it: every statement has a deadline, and a transaction an end."""
 
 from asyncio import get_running_loop
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
 
 import asyncpg
 from asyncpg import Connection, Record
@@ -12,6 +12,8 @@ from asyncpg.pool import PoolConnectionProxy
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.queries import QUERIES, placed
 from rota.stores.postgres.translation import DRIVER_ERRORS, LOST_CONNECTION
+
+Answer = TypeVar("Answer")
 
 
 class Session:
@@ -35,13 +37,13 @@ class Session:
 
     async def fetch(self, statement: str, *arguments: Any) -> list[Record]:
         """The rows that a statement gives."""
-        with self._deadline():
-            return await self._connection.fetch(placed(statement, self._schema), *arguments)
+        return await self._in_time(
+            self._connection.fetch(placed(statement, self._schema), *arguments)
+        )
 
     async def run_script(self, script: str) -> None:
         """Run any number of statements that take no arguments."""
-        with self._deadline():
-            await self._connection.execute(placed(script, self._schema))
+        await self._in_time(self._connection.execute(placed(script, self._schema)))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -60,11 +62,10 @@ class Session:
         """Give up the connection; the next caller gets a new one."""
         self._connection.terminate()
 
-    @contextmanager
-    def _deadline(self) -> Iterator[None]:
+    async def _in_time(self, answer: Awaitable[Answer]) -> Answer:
         timer = get_running_loop().call_later(self._answer_for, self._give_up)
         try:
-            yield
+            return await answer
         except LOST_CONNECTION as error:
             if self._is_late:
                 raise TimeoutError(f"no answer for {self._answer_for:g} s") from error
