@@ -11,6 +11,7 @@ class Queries:
 
     insert_jobs: str
     insert_missing: str
+    insert_one: str
     read_jobs: str
     lock_jobs: str
     find_twins: str

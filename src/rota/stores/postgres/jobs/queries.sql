@@ -61,6 +61,25 @@ FROM unnest(
 ON CONFLICT DO NOTHING
 RETURNING id::text;
 
+-- name: insert_one
+-- A row if the job did not exist by id or identity, and is kept now. Whoever listens is told in the
+-- same commit if there is a channel.
+-- $1 now, $2 id, $3 tenant, $4 queue, $5 priority, $6 due instant, $7 instant it was made, $8 identity,
+-- $9 body, $10 channel (NULL for none), $11 message
+WITH kept AS (
+    INSERT INTO rota.jobs (
+        id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
+        attempt_count, loss_count, last_token, identity, body
+    )
+    VALUES (
+        $2::uuid, $3::text, $4::text, $5::integer, 'READY', $6::timestamptz <= $1::timestamptz,
+        false, $6, $7::timestamptz, $7, 0, 0, 0, $8::uuid, $9::text
+    )
+    ON CONFLICT DO NOTHING
+    RETURNING id
+)
+SELECT CASE WHEN $10::text IS NOT NULL THEN pg_notify($10, $11::text)::text END AS told FROM kept;
+
 -- name: read_jobs
 -- $1 ids
 SELECT

@@ -18,7 +18,7 @@ from rota.stores.postgres.jobs.changes import amendment, removal, settling
 from rota.stores.postgres.jobs.connections.foreign import statements_on
 from rota.stores.postgres.jobs.connections.keeper import PostgresKeeper
 from rota.stores.postgres.jobs.connections.wakeups import Notices
-from rota.stores.postgres.jobs.insertion import insert
+from rota.stores.postgres.jobs.insertion import insert, insert_one, is_plain
 from rota.stores.postgres.jobs.limited.leasing import lease_limited
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.session import Session
@@ -42,7 +42,12 @@ class JobVerbs:
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """Keep all of these jobs or none; see the protocol."""
         now = to_utc(now, "now")
-        answers = await self._repeat(lambda session: insert(session, jobs, now))
+        is_one = len(jobs) == 1 and is_plain(jobs[0])
+        if is_one and await self._insert_one(jobs[0], now):
+            return [Inserted(jobs[0])]
+        answers = await self._repeat(
+            lambda session: insert(session, jobs, now, may_be_new=not is_one)
+        )
         self._notices.tell(_ready_among(answers))
         return answers
 
@@ -170,6 +175,14 @@ class JobVerbs:
             return to_utc(now)
 
         return await self._repeat(read)
+
+    async def _insert_one(self, job: Job, now: datetime) -> bool:
+        """Whether it was new, is kept, and everybody knows."""
+        with self._notices.telling_within(job) as notice:
+            is_new = await self._repeat(lambda session: insert_one(session, job, now, notice))
+        if is_new:
+            self._notices.tell([job], is_known_elsewhere=notice is not None)
+        return is_new
 
     async def _repeat(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """Carry out a call, again if the server gave it up in favour of another."""

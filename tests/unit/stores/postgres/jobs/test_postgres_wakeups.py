@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import asyncpg
 import pytest
+from msgspec.structs import replace as replace_job
 from tests.servers.proxy import Proxy
 
 from rota.clock.in_flight import in_flight
@@ -15,6 +16,7 @@ from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.jobs.connections.wakeups import (
     LONGEST_CHANNEL,
     LONGEST_MESSAGE,
+    TOLD_APART,
     channel_of,
     write_message,
 )
@@ -63,6 +65,47 @@ async def test_a_burst_is_told_in_few_messages(
         assert await heard(listener)
     await other.fetch("SELECT 1")
     assert 1 <= len(told) < 25
+
+
+async def test_a_single_job_is_told_of_in_the_commit_that_keeps_it(
+    store: PostgresStore, elsewhere: PostgresStore
+) -> None:
+    async with elsewhere.listen(queues=["mail"]) as listener:
+        await store.insert([a_job(queue="mail")], NOW)
+        assert store._notices._telling is None
+        assert await heard(listener)
+
+
+async def test_a_single_job_that_exists_is_told_of_to_nobody(
+    store: PostgresStore, elsewhere: PostgresStore
+) -> None:
+    job = a_job(idempotency_key="once")
+    await store.insert([job], NOW)
+    async with elsewhere.listen() as listener, store.listen() as here:
+        (answer,) = await store.insert([replace_job(job, id=a_job().id)], NOW)
+        assert (answer.is_existing, answer.job.id) == (True, job.id)
+        assert await is_silent(listener)
+        assert await is_silent(here)
+
+
+async def test_where_commits_that_tell_are_slow_jobs_are_told_of_later(
+    store: PostgresStore, elsewhere: PostgresStore
+) -> None:
+    notices = store._notices
+    notices._note_commit(60.0)
+    assert notices._told_apart_count == 0
+    for _ in range(3):
+        notices._note_commit(60.0)
+    assert notices._told_apart_count == TOLD_APART
+    async with elsewhere.listen() as listener:
+        await store.insert([a_job()], NOW)
+        telling = notices._telling
+        assert telling is not None
+        assert await heard(listener)
+    await telling
+    notices._told_apart_count = 0
+    await store.insert([a_job()], NOW)
+    assert notices._telling is None
 
 
 async def test_places_that_fit_no_message_are_all_places(

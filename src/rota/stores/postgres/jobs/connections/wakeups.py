@@ -2,13 +2,14 @@
 
 A NOTIFY inside every transaction would make all commits of the server wait for each other. Instead
 the process that wrote tells once it has committed, and tells once of all that it has written while
-it was telling. A message that is lost costs the time until somebody looks by himself.
+it was telling. Only a single job at a quiet moment is told of in the commit that keeps it, which is
+the quickest way there is. A message that is lost costs the time until somebody looks by himself.
 """
 
 import asyncio
-from asyncio import Event, Task
-from collections.abc import AsyncIterator, Collection, Iterable
-from contextlib import asynccontextmanager, suppress
+from asyncio import Event, Task, get_running_loop
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from hashlib import sha256
 from secrets import token_hex
@@ -36,6 +37,12 @@ LONGEST_PAUSE = 5.0
 """Seconds between attempts to reach a server that cannot be reached; at first a tenth of one."""
 
 LONGEST_CHANNEL = 63
+
+LONGEST_COMMIT = 0.01
+"""Seconds. Where commits that tell mostly take longer than this, they wait for each other."""
+
+TOLD_APART = 100
+"""So many jobs are told of after their commit then, before the quicker way is tried again."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True):
@@ -74,6 +81,9 @@ class Notices:
         self._channel = channel_of(settings.schema)
         self._untold: set[Place] = set()
         self._telling: Task[None] | None = None
+        self._is_telling_within = False
+        self._commit_for = 0.0
+        self._told_apart_count = 0
         self._hearing: Task[None] | None = None
         self._has_tried = Event()
         self._lost = Event()
@@ -90,12 +100,35 @@ class Notices:
                 await self._has_tried.wait()
             yield listener
 
-    def tell(self, jobs: Iterable[Job]) -> None:
+    @contextmanager
+    def telling_within(self, job: Job) -> Iterator[tuple[str, str] | None]:
+        """Channel and message for the statement that keeps a job; None if it is told of later."""
+        if self._telling is not None or self._is_telling_within or self._told_apart_count:
+            self._told_apart_count = max(0, self._told_apart_count - 1)
+            yield None
+            return
+        read_time = get_running_loop().time
+        self._is_telling_within, begun = True, read_time()
+        try:
+            yield self._channel, write_message(self._name, [(job.queue, job.tenant)])
+        finally:
+            self._is_telling_within = False
+            self._note_commit(read_time() - begun)
+
+    def _note_commit(self, seconds: float) -> None:
+        """One slow commit says nothing; many do."""
+        self._commit_for += (min(seconds, 4 * LONGEST_COMMIT) - self._commit_for) / 8
+        if self._commit_for > LONGEST_COMMIT:
+            self._commit_for, self._told_apart_count = 0.0, TOLD_APART
+
+    def tell(self, jobs: Iterable[Job], *, is_known_elsewhere: bool = False) -> None:
         """These jobs have become READY, or are due at another time, and that is committed."""
         places = {(job.queue, job.tenant) for job in jobs}
         if not places:
             return
         self._wakeups.ring_at(places)
+        if is_known_elsewhere:
+            return
         self._untold |= places
         if self._telling is None:
             self._telling = asyncio.create_task(self._tell_others())
