@@ -37,8 +37,7 @@ TenantOption = Annotated[
         name="--tenant",
         metavar="NAME",
         negative="",
-        help="Count the dead letters of this tenant; may be given again. Without it all jobs that "
-        "FAILED count, also those that were cancelled or discarded.",
+        help="Count the dead letters of this tenant only; may be given again.",
     ),
 ]
 

@@ -41,13 +41,10 @@ def list_findings(standing: Standing, thresholds: Thresholds | None = None) -> l
 
 
 def _judge_dead_letters(standing: Standing, limits: Thresholds) -> Finding | None:
-    count = standing.failed_count if standing.dead_count is None else standing.dead_count
+    count = standing.dead_count
     if count <= limits.dead_letters:
         return None
-    if standing.dead_count is None:
-        text = f"{_jobs(count)} FAILED: dead letters, unless discarded or cancelled"
-    else:
-        text = f"{_jobs(count)} had the last attempt, and failed: dead letters"
+    text = f"{_jobs(count)} had the last attempt, and failed: dead letters"
     return Finding("dead_letters", count, text)
 
 

@@ -5,8 +5,8 @@ durations are in seconds. Labels are kind and queue, each with a limited number 
 job's id, and a tenant only when asked for.
 """
 
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
 from rota.errors import MissingExtraError
@@ -21,8 +21,10 @@ from rota.events import (
     WorkerStopped,
 )
 from rota.observing.counters import COUNTERS, Counter, Journal, counted_by, timed_by
+from rota.observing.depths import DEPTHS, IDLE, combine_depths
 from rota.observing.labels import BoundedLabel
 from rota.observing.standing import Standing
+from rota.stores.jobs import QueueDepth
 
 try:
     import prometheus_client as prometheus
@@ -61,6 +63,7 @@ class Metrics:
         self._kinds, self._queues, self._tenants = (BoundedLabel(label_limit) for _ in range(3))
         self._events = _EventMetrics(registry, _label_names(by_tenant=by_tenant))
         self._store = _StoreMetrics(registry)
+        self._depths = _QueueMetrics(registry, self._queues)
 
     def follow(self, journal: Journal) -> Callable[[], None]:
         """Measure what is told there from now on; the returned function ends that."""
@@ -84,6 +87,8 @@ class Metrics:
     def show(self, standing: Standing | None) -> None:
         """Let the gauges say how the store stands; None when it could not be asked."""
         self._store.show(standing)
+        if standing is not None:
+            self._depths.show(standing.queues, standing.taken_at)
 
     def _labels_of(self, event: JobEvent) -> Labels:
         kind, queue = self._kinds(event.kind), self._queues(event.queue)
@@ -180,6 +185,36 @@ class _StoreMetrics:
         self._oldest_due.set(standing.oldest_due_for / _SECOND)
         self._stalled.set(standing.stalled_count)
         self._set_aside.set(standing.set_aside_count)
+
+
+class _QueueMetrics:
+    """How full each queue is; one that has become empty is shown as empty."""
+
+    def __init__(self, registry: prometheus.CollectorRegistry, label: BoundedLabel) -> None:
+        self._label = label
+        self._shown: set[str] = set()
+        self._depth = prometheus.Gauge(
+            "rota_queue_depth",
+            "Jobs in each queue: due, later, running, those of them stalled, and dead letters.",
+            ["queue", "state"],
+            registry=registry,
+        )
+        self._oldest_due = prometheus.Gauge(
+            "rota_queue_oldest_due_seconds",
+            "How long the job has been due that waits in the queue for the longest time.",
+            ["queue"],
+            registry=registry,
+        )
+
+    def show(self, queues: Iterable[QueueDepth], now: datetime) -> None:
+        depths = combine_depths(queues, self._label)
+        self._shown |= depths.keys()
+        for label in self._shown:
+            depth = depths.get(label, IDLE)
+            for state, read in DEPTHS.items():
+                self._depth.labels(label, state).set(read(depth))
+            due_at = now if depth.oldest_due_at is None else depth.oldest_due_at
+            self._oldest_due.labels(label).set((now - due_at) / _SECOND)
 
 
 _TEXTS: dict[Counter, str] = {

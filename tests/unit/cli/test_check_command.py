@@ -81,8 +81,15 @@ def test_dead_letters_are_something_to_look_at(rota: RunRota, url: str) -> None:
     prepare(url, ended(Failed("no"), "guild-7"))
     outcome = rota("check", "--store", url)
     assert outcome.status == 1
-    assert outcome.out == "1 job FAILED: dead letters, unless discarded or cancelled\n"
+    assert outcome.out == "1 job had the last attempt, and failed: dead letters\n"
     assert rota("check", "--store", url, "--dead-letters", "1").status == 0
+
+
+def test_what_was_cancelled_is_no_dead_letter(rota: RunRota, url: str) -> None:
+    prepare(url, ended(Cancelled("not wanted"), "guild-7"))
+    outcome = rota("check", "--store", url, "--json")
+    assert (outcome.status, outcome.document["dead_letters"]) == (0, 0)
+    assert outcome.document["jobs"]["FAILED"] == 1
 
 
 def test_with_tenants_named_only_dead_letters_of_theirs_count(rota: RunRota, url: str) -> None:
@@ -146,7 +153,7 @@ def test_programs_get_one_document(rota: RunRota, url: str) -> None:
         "jobs": {
             "PENDING": 0, "READY": 0, "RUNNING": 1, "COMPLETED": 0, "FAILED": 0, "BLOCKED": 0,
         },
-        "dead_letters": None,
+        "dead_letters": 0,
         "stalled": 1,
         "oldest_due_seconds": 0.0,
         "set_aside": 0,

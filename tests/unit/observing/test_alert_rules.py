@@ -11,6 +11,7 @@ from tests.unit.observing.test_counters import failed, settled, stalled
 
 from rota.observing import Standing
 from rota.observing.metrics import Metrics
+from rota.stores.jobs import QueueDepth
 
 RULES = ROOT / "deploy/prometheus/rota-alerts.yml"
 _METRIC = re.compile(r"\brota_\w+")
@@ -29,7 +30,8 @@ def made_samples() -> dict[str, set[str]]:
     metrics = Metrics(registry)
     for event in (settled(), failed("dlq"), stalled()):
         metrics.observe(event)
-    metrics.show(Standing(taken_at=failed().due_at, job_counts={"READY": 1}))
+    queues = [QueueDepth(queue="mail", due_count=1)]
+    metrics.show(Standing(taken_at=failed().due_at, job_counts={"READY": 1}, queues=queues))
     return {
         sample.name: set(sample.labels)
         for family in registry.collect()

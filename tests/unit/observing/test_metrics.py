@@ -21,6 +21,7 @@ from rota.events import (
 from rota.observing import Standing
 from rota.observing.labels import OTHER, BoundedLabel
 from rota.observing.metrics import Metrics
+from rota.stores.jobs import QueueDepth
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 LABELS = {"kind": "reminder.send", "queue": "mail"}
@@ -114,6 +115,63 @@ def test_how_a_store_stands_is_shown(registry: CollectorRegistry) -> None:
     metrics.show(None)
     assert value("rota_store_up") == 0
     assert value("rota_stalled_jobs") == 3
+
+
+def depths_of(registry: CollectorRegistry, queue: str) -> dict[str, float | None]:
+    states = ("due", "later", "running", "stalled", "dead")
+    return {
+        state: registry.get_sample_value("rota_queue_depth", {"queue": queue, "state": state})
+        for state in states
+    }
+
+
+def test_each_queue_is_shown_by_itself(registry: CollectorRegistry) -> None:
+    metrics, value = Metrics(registry), registry.get_sample_value
+    since = NOW - timedelta(seconds=90)
+    mail = QueueDepth(
+        queue="mail",
+        due_count=5,
+        later_count=4,
+        running_count=3,
+        stalled_count=2,
+        dead_count=1,
+        oldest_due_at=since,
+    )
+    metrics.show(Standing(taken_at=NOW, job_counts={}, queues=[mail, QueueDepth(queue="call")]))
+    shown = {"due": 5, "later": 4, "running": 3, "stalled": 2, "dead": 1}
+    assert depths_of(registry, "mail") == shown
+    assert value("rota_queue_oldest_due_seconds", {"queue": "mail"}) == 90
+    assert value("rota_queue_oldest_due_seconds", {"queue": "call"}) == 0
+
+
+def test_a_queue_that_has_become_empty_is_shown_as_empty(registry: CollectorRegistry) -> None:
+    metrics, value = Metrics(registry), registry.get_sample_value
+    mail = QueueDepth(queue="mail", due_count=5, oldest_due_at=NOW - timedelta(seconds=90))
+    metrics.show(Standing(taken_at=NOW, job_counts={}, queues=[mail]))
+    metrics.show(None)
+    assert depths_of(registry, "mail")["due"] == 5
+    metrics.show(Standing(taken_at=NOW, job_counts={}))
+    assert set(depths_of(registry, "mail").values()) == {0}
+    assert value("rota_queue_oldest_due_seconds", {"queue": "mail"}) == 0
+
+
+def test_queues_beyond_the_limit_are_added_up(registry: CollectorRegistry) -> None:
+    metrics, value = Metrics(registry, label_limit=2), registry.get_sample_value
+    queues = [
+        QueueDepth(
+            queue=f"queue-{number}",
+            due_count=1,
+            dead_count=number,
+            oldest_due_at=NOW - timedelta(seconds=number),
+        )
+        for number in range(6)
+    ]
+    metrics.show(Standing(taken_at=NOW, job_counts={}, queues=queues))
+    assert depths_of(registry, "queue-1")["dead"] == 1
+    other = depths_of(registry, OTHER)
+    assert (other["due"], other["dead"]) == (4, 2 + 3 + 4 + 5)
+    assert value("rota_queue_oldest_due_seconds", {"queue": OTHER}) == 5
+    assert "queue-2" not in generate_latest(registry).decode()
 
 
 @pytest.mark.parametrize(

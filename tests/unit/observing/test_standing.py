@@ -24,7 +24,7 @@ from rota.observing import Finding, Standing, Thresholds, list_findings, take_st
 from rota.observing.sampling import Sampler
 from rota.scheduler.keeping.ledger import SET_ASIDE
 from rota.stores.inspection import StoreInspection
-from rota.stores.jobs import LeaseRequest
+from rota.stores.jobs import LeaseRequest, QueueDepth
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentWrite
 from rota.testing import VirtualClock, a_job
@@ -71,7 +71,7 @@ async def test_an_empty_store_stands_well(store: OpenStore) -> None:
     standing = await look(store)
     assert standing.job_counts == dict.fromkeys(JobStatus, 0)
     assert (standing.oldest_due_at, standing.oldest_due_for) == (None, timedelta(0))
-    assert (standing.stalled_count, standing.dead_count) == (0, None)
+    assert (standing.stalled_count, standing.dead_count, standing.queues) == (0, 0, ())
 
 
 async def test_the_oldest_due_job_of_all_tenants_and_queues_is_found(store: OpenStore) -> None:
@@ -124,6 +124,15 @@ async def test_dead_letters_are_told_from_other_failures_tenant_by_tenant(
     assert (await look(store, NOW, "a")).dead_count == 1
     assert (await look(store, NOW, "a", "b", "a")).dead_count == 2
     assert (await look(store, NOW, "many")).dead_count == 230
+    assert (await look(store)).dead_count == 232
+
+
+async def test_each_queue_is_told_with_all_tenants_together(store: OpenStore) -> None:
+    jobs = [a_job(tenant=name, queue="mail", due_at=NOW - MINUTE) for name in "ab"]
+    await store.insert([*jobs, a_job(queue="call", due_at=NOW + MINUTE)], NOW)
+    call = QueueDepth(queue="call", later_count=1)
+    mail = QueueDepth(queue="mail", due_count=2, oldest_due_at=NOW - MINUTE)
+    assert (await look(store)).queues == (call, mail)
 
 
 @pytest.mark.parametrize("url", ["sqlite", "postgres"], indirect=True)
@@ -134,7 +143,7 @@ async def test_counts_and_what_is_set_aside_come_from_the_inspection(
     await store.insert([a_job(), a_job()], NOW)
     await store.write_all([DocumentWrite(SET_ASIDE, "task", None, b"?")])
     standing = await take_standing(store, partial(inspect_store, url), NOW)
-    assert (standing.job_counts["READY"], standing.failed_count) == (2, 1)
+    assert (standing.job_counts["READY"], standing.job_counts["FAILED"]) == (2, 1)
     assert standing.set_aside_count == 1
 
 
@@ -143,8 +152,7 @@ async def test_counts_and_what_is_set_aside_come_from_the_inspection(
     ("standing", "concerns"),
     [
         (WELL, []),
-        (Standing(taken_at=NOW, job_counts={"FAILED": 2}), [("dead_letters", 2)]),
-        (Standing(taken_at=NOW, job_counts={"FAILED": 2}, dead_count=0), []),
+        (Standing(taken_at=NOW, job_counts={"FAILED": 2}), []),
         (Standing(taken_at=NOW, job_counts={"FAILED": 2}, dead_count=1), [("dead_letters", 1)]),
         (Standing(taken_at=NOW, job_counts={}, stalled_count=3), [("stalled", 3)]),
         (Standing(taken_at=NOW, job_counts={}, oldest_due_at=NOW - 5 * MINUTE), []),
@@ -160,6 +168,7 @@ def test_thresholds_are_the_operators_to_choose() -> None:
     standing = Standing(
         taken_at=NOW,
         job_counts={"FAILED": 2},
+        dead_count=2,
         stalled_count=1,
         oldest_due_at=NOW - timedelta(hours=50),
     )
