@@ -121,6 +121,7 @@ async def test_who_holds_the_lock_for_too_long_makes_the_others_give_up(
     await (await PostgresStore.open(impatient)).close()
 
 
+@pytest.mark.clause("T-31")
 async def test_a_schema_that_is_up_to_date_needs_neither_a_lock_nor_the_right_to_create(
     postgres_settings: PostgresSettings, other: Connection
 ) -> None:
