@@ -8,9 +8,8 @@
 -- A plan is made once, often while there are no jobs yet, and kept. So each statement leaves no
 -- choice: what must not be looked up through another index than the one that is meant is compared
 -- by IS NOT DISTINCT FROM, for which there are none, and what must not be reordered ends in OFFSET 0.
--- A lane is looked for as a pair, by (queue, tenant) from here to there, and in that order: there is
--- no other index on such pairs than the one that is meant, so statistics that are out of date, or
--- were never made, cannot recommend one that has to pass over every other job of a tenant.
+-- A lane is looked for in the order of all columns of the index that is meant: with sorting turned
+-- off, no other can give it, whatever statistics say that are out of date or were never made.
 
 -- name: insert_jobs
 -- A job that exists already by id or identity fails the statement.
@@ -172,10 +171,9 @@ WITH RECURSIVE late AS MATERIALIZED (
         ) AS wave (number, lower_end, upper_end)
         CROSS JOIN LATERAL (
             SELECT tenant FROM rota.jobs
-            WHERE is_due AND due_at <= $1
-                AND (queue, tenant) > (place.queue, wave.lower_end)
-                AND (queue, tenant) <= (place.queue, wave.upper_end)
-            ORDER BY queue, tenant LIMIT 1
+            WHERE is_due AND queue = place.queue
+                AND tenant > wave.lower_end AND tenant <= wave.upper_end AND due_at <= $1
+            ORDER BY queue, tenant, priority DESC, created_at, id LIMIT 1
         ) AS head
         WHERE NOT late.is_late AND $3::text[] IS NULL
         UNION ALL
@@ -185,9 +183,7 @@ WITH RECURSIVE late AS MATERIALIZED (
         CROSS JOIN (SELECT DISTINCT name FROM unnest($3::text[]) AS given (name)) AS wanted
         CROSS JOIN LATERAL (
             SELECT tenant FROM rota.jobs
-            WHERE is_due AND due_at <= $1
-                AND (queue, tenant) >= (place.queue, wanted.name)
-                AND (queue, tenant) <= (place.queue, wanted.name)
+            WHERE is_due AND queue = place.queue AND tenant = wanted.name AND due_at <= $1
             LIMIT 1
         ) AS head
         WHERE NOT late.is_late
@@ -197,10 +193,9 @@ WITH RECURSIVE late AS MATERIALIZED (
     FROM lane AS last
     CROSS JOIN LATERAL (
         SELECT tenant FROM rota.jobs
-        WHERE is_due AND due_at <= $1
-            AND (queue, tenant) > (last.queue, last.tenant)
-            AND (queue, tenant) <= (last.queue, last.upper_end)
-        ORDER BY queue, tenant LIMIT 1
+        WHERE is_due AND queue = last.queue
+            AND tenant > last.tenant AND tenant <= last.upper_end AND due_at <= $1
+        ORDER BY queue, tenant, priority DESC, created_at, id LIMIT 1
     ) AS following
     WHERE last.step < $5 + 8
 ), turn AS MATERIALIZED (
@@ -226,10 +221,8 @@ WITH RECURSIVE late AS MATERIALIZED (
         FROM unnest(turn.queues) AS place (queue)
         CROSS JOIN LATERAL (
             SELECT priority, created_at, id FROM rota.jobs
-            WHERE is_due AND due_at <= $1
-                AND (queue, tenant) >= (place.queue, turn.tenant)
-                AND (queue, tenant) <= (place.queue, turn.tenant)
-            ORDER BY queue, tenant, priority DESC, created_at, id
+            WHERE is_due AND queue = place.queue AND tenant = turn.tenant AND due_at <= $1
+            ORDER BY priority DESC, created_at, id
             LIMIT part.length
         ) AS job
         ORDER BY job.priority DESC, job.created_at, job.id
@@ -243,10 +236,8 @@ WITH RECURSIVE late AS MATERIALIZED (
     FROM (SELECT * FROM quota ORDER BY number) AS quota
     CROSS JOIN LATERAL (
         SELECT id FROM rota.jobs
-        WHERE is_due AND due_at <= $1
-            AND (queue, tenant) >= (quota.queue, quota.tenant)
-            AND (queue, tenant) <= (quota.queue, quota.tenant)
-        ORDER BY queue, tenant, priority DESC, created_at, id
+        WHERE is_due AND queue = quota.queue AND tenant = quota.tenant AND due_at <= $1
+        ORDER BY priority DESC, created_at, id
         LIMIT quota.length
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS job
@@ -259,10 +250,8 @@ WITH RECURSIVE late AS MATERIALIZED (
         FROM unnest(turn.queues) AS place (queue)
         CROSS JOIN LATERAL (
             SELECT id FROM rota.jobs
-            WHERE is_due AND due_at <= $1
-                AND (queue, tenant) >= (place.queue, turn.tenant)
-                AND (queue, tenant) <= (place.queue, turn.tenant)
-            ORDER BY queue, tenant, priority DESC, created_at, id
+            WHERE is_due AND queue = place.queue AND tenant = turn.tenant AND due_at <= $1
+            ORDER BY priority DESC, created_at, id
             LIMIT part.length
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS any_job
@@ -388,9 +377,8 @@ WITH RECURSIVE every_queue AS (
         FROM chosen_queue AS place
         CROSS JOIN LATERAL (
             SELECT tenant FROM rota.jobs
-            WHERE NOT is_due AND (queue, tenant) >= (place.queue, '')
-                AND (queue, tenant) <= (place.queue, chr(1114111))
-            ORDER BY queue, tenant LIMIT 1
+            WHERE NOT is_due AND queue = place.queue
+            ORDER BY queue, tenant, due_at LIMIT 1
         ) AS head
         WHERE $3::text[] IS NULL
         UNION ALL
@@ -403,9 +391,8 @@ WITH RECURSIVE every_queue AS (
     FROM lane AS last
     CROSS JOIN LATERAL (
         SELECT tenant FROM rota.jobs
-        WHERE NOT is_due AND (queue, tenant) > (last.queue, last.tenant)
-            AND (queue, tenant) <= (last.queue, chr(1114111))
-        ORDER BY queue, tenant LIMIT 1
+        WHERE NOT is_due AND queue = last.queue AND tenant > last.tenant
+        ORDER BY queue, tenant, due_at LIMIT 1
     ) AS following
     WHERE last.is_walked
 ), due AS (
@@ -420,10 +407,7 @@ WITH RECURSIVE every_queue AS (
     CROSS JOIN unnest($3) AS wanted (tenant)
     CROSS JOIN LATERAL (
         SELECT FROM rota.jobs
-        WHERE is_due AND due_at <= $1
-            AND (queue, tenant) >= (place.queue, wanted.tenant)
-            AND (queue, tenant) <= (place.queue, wanted.tenant)
-        LIMIT 1
+        WHERE is_due AND queue = place.queue AND tenant = wanted.tenant AND due_at <= $1 LIMIT 1
     ) AS job
 ), set_back AS (
     SELECT job.due_at FROM chosen_queue AS place
@@ -436,16 +420,14 @@ WITH RECURSIVE every_queue AS (
     CROSS JOIN unnest($3) AS wanted (tenant)
     CROSS JOIN LATERAL (
         SELECT min(due_at) AS due_at FROM rota.jobs
-        WHERE is_due AND (queue, tenant) >= (place.queue, wanted.tenant)
-            AND (queue, tenant) <= (place.queue, wanted.tenant)
+        WHERE is_due AND queue = place.queue AND tenant = wanted.tenant
     ) AS job
 ), later AS (
     SELECT job.due_at FROM lane
     CROSS JOIN LATERAL (
         SELECT due_at FROM rota.jobs
-        WHERE NOT is_due AND (queue, tenant) >= (lane.queue, lane.tenant)
-            AND (queue, tenant) <= (lane.queue, lane.tenant)
-        ORDER BY queue, tenant, due_at LIMIT 1
+        WHERE NOT is_due AND queue = lane.queue AND tenant = lane.tenant
+        ORDER BY due_at LIMIT 1
     ) AS job
 )
 SELECT CASE

@@ -47,10 +47,10 @@ WITH RECURSIVE every_queue AS (
         ) AS wave (number, lower_end, upper_end)
         CROSS JOIN LATERAL (
             SELECT tenant FROM rota.jobs
-            WHERE is_due AND due_at <= $1::timestamptz
-                AND (queue, tenant) > (place.queue, wave.lower_end)
-                AND (queue, tenant) <= (place.queue, wave.upper_end)
-            ORDER BY queue, tenant LIMIT 1
+            WHERE is_due AND queue = place.queue
+                AND tenant > wave.lower_end AND tenant <= wave.upper_end
+                AND due_at <= $1::timestamptz
+            ORDER BY queue, tenant, priority DESC, created_at, id LIMIT 1
         ) AS head
         LEFT JOIN LATERAL (
             SELECT 1 AS number
@@ -68,9 +68,7 @@ WITH RECURSIVE every_queue AS (
         ) AS wanted
         CROSS JOIN LATERAL (
             SELECT tenant FROM rota.jobs
-            WHERE is_due AND due_at <= $1
-                AND (queue, tenant) >= (place.queue, wanted.name)
-                AND (queue, tenant) <= (place.queue, wanted.name)
+            WHERE is_due AND queue = place.queue AND tenant = wanted.name AND due_at <= $1
             LIMIT 1
         ) AS head
         WHERE NOT EXISTS (
@@ -85,10 +83,9 @@ WITH RECURSIVE every_queue AS (
     FROM lane AS last
     CROSS JOIN LATERAL (
         SELECT tenant FROM rota.jobs
-        WHERE is_due AND due_at <= $1
-            AND (queue, tenant) > (last.queue, last.tenant)
-            AND (queue, tenant) <= (last.queue, last.upper_end)
-        ORDER BY queue, tenant LIMIT 1
+        WHERE is_due AND queue = last.queue
+            AND tenant > last.tenant AND tenant <= last.upper_end AND due_at <= $1
+        ORDER BY queue, tenant, priority DESC, created_at, id LIMIT 1
     ) AS following
     LEFT JOIN LATERAL (
         SELECT 1 AS number
@@ -116,10 +113,9 @@ SELECT job.id::text AS job_id, lane.tenant, lane.queue, job.priority, job.create
 FROM unnest($2::text[], $3::text[], $4::boolean[]) AS lane (tenant, queue, is_aged)
 CROSS JOIN LATERAL (
     SELECT id, priority, created_at FROM rota.jobs
-    WHERE is_due AND (queue, tenant) >= (lane.queue, lane.tenant)
-        AND (queue, tenant) <= (lane.queue, lane.tenant)
+    WHERE is_due AND queue = lane.queue AND tenant = lane.tenant
         AND due_at <= $1::timestamptz AND id <> ALL ($6::uuid[])
-    ORDER BY queue, tenant, priority DESC, created_at, id
+    ORDER BY priority DESC, created_at, id
     LIMIT $5::bigint
 ) AS job
 WHERE NOT lane.is_aged
