@@ -1,0 +1,38 @@
+"""Who is calling, for which tenant, and what they may do."""
+
+from enum import StrEnum
+
+import msgspec
+
+from rota.jobs.record import DEFAULT_TENANT
+
+
+class Scope(StrEnum):
+    """What a caller may do; no scope contains another, so that each is given on purpose.
+
+    ``READ`` looks; ``WRITE`` makes, changes and runs jobs; ``OPERATE`` acts on what others made:
+    cancel, retry, pause, gates; ``ADMIN`` is for the whole installation: tokens, limits, metrics.
+    """
+
+    READ = "read"
+    WRITE = "write"
+    OPERATE = "operate"
+    ADMIN = "admin"
+
+
+EVERY_SCOPE = frozenset(Scope)
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who has been identified; ``who`` is their name in the audit log.
+
+    ``token_id`` is what rates are counted by; None for a caller that the host service vouches for.
+    """
+
+    tenant: str = DEFAULT_TENANT
+    scopes: frozenset[Scope] = EVERY_SCOPE
+    who: str = "host"
+    token_id: str | None = None
+
+    def may(self, scope: Scope) -> bool:
+        return scope in self.scopes

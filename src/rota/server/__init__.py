@@ -1,0 +1,1 @@
+"""The service: REST, pages and probes as one ASGI application."""

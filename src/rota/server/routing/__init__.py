@@ -1,0 +1,1 @@
+"""The route table: typed entries, and how a request is read, answered and described."""

@@ -1,0 +1,23 @@
+"""What every handler of the service works with."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple
+
+from rota.clock.protocol import Clock
+from rota.jobs import JobId
+from rota.jobs.identity import make_job_id
+from rota.stores.opened import OpenStore
+
+_BITS_OF_AN_ID = 62
+
+
+class Surroundings(NamedTuple):
+    """The store, the time and the chance of a server; settings are added beside them."""
+
+    store: OpenStore
+    clock: Clock
+    draw_bits: Callable[[int], int]
+
+    def make_id(self, now: datetime) -> JobId:
+        return make_job_id(now, self.draw_bits(_BITS_OF_AN_ID))
