@@ -51,11 +51,11 @@ EXIT_STATUSES: dict[type[RotaError], int] = {
 }
 
 app = App(name="rota", version=__version__, help=help_texts.ROTA, help_format="plaintext")
-app.command("rota.cli.cron:app", name="cron", help=help_texts.CRON)
-app.command("rota.cli.rrule:app", name="rrule", help=help_texts.RRULE)
+app.command("rota.cli.schedules.cron:app", name="cron", help=help_texts.CRON)
+app.command("rota.cli.schedules.rrule:app", name="rrule", help=help_texts.RRULE)
 app.command("rota.cli.store:app", name="store", help=help_texts.STORE)
 app.command("rota.cli.tasks:app", name="tasks", help=help_texts.TASKS)
-app.command("rota.cli.up:up", name="up")
+app.command("rota.cli.running.up:up", name="up")
 app.command("rota.cli.check:check", name="check")
 
 

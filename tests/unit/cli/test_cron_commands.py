@@ -246,7 +246,7 @@ def test_check_of_an_unreadable_file_is_bad_input(rota: RunRota, tmp_path: Path)
 def test_a_long_file_on_a_terminal_shows_progress_and_then_nothing_of_it(
     rota: RunRota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.cli.crontab.WORTH_A_PROGRESS_BAR", 1)
+    monkeypatch.setattr("rota.cli.schedules.crontab.WORTH_A_PROGRESS_BAR", 1)
     monkeypatch.chdir(tmp_path)
     Path("tab").write_text("0 9 * * 1 x\n" * 3, encoding="utf-8")
     outcome = rota("cron", "check", "tab", width=80)

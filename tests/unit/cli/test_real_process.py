@@ -131,7 +131,7 @@ def test_nothing_is_cut_at_80_columns() -> None:
 def test_help_loads_no_command(argv: tuple[str, ...]) -> None:
     program = (
         "import sys; from rota.cli.main import run; run(sys.argv[1:]); "
-        "print(sorted({'rota.cli.cron', 'rota.cli.rrule'} & set(sys.modules)))"
+        "print(sorted({'rota.cli.schedules.cron', 'rota.cli.schedules.rrule'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, *argv], capture_output=True, check=True, timeout=60

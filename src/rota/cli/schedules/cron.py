@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.crontab import check
+from rota.cli.schedules.crontab import check
 from rota.cli.reading.crontab import is_extended
 from rota.cli.reading.options import (
     CountOption,

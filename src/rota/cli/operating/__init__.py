@@ -1,0 +1,1 @@
+"""Commands that look after jobs, by way of the service's own interface."""
