@@ -11,7 +11,7 @@ from rota.events import (
     TaskScheduled,
     TasksOverridden,
 )
-from rota.scheduler.journal import Journal
+from rota.journal import Journal
 from rota.scheduler.keeping.intake import Decided, Intake
 from rota.scheduler.surroundings import Surroundings
 from rota.scheduler.tasks.reconcile import Standing

@@ -26,9 +26,9 @@ from rota.events import (
     SchedulerStopped,
     SchedulerStopRequested,
 )
+from rota.journal import Journal
 from rota.scheduler.asking.plan import Plan, make_plan
 from rota.scheduler.asking.why import Explanation, explain_task
-from rota.scheduler.journal import Journal
 from rota.scheduler.policy import DECLARATIVE, SchedulerPolicy, SchedulerSettings
 from rota.scheduler.report import report_intake
 from rota.scheduler.running.loop import describe_error
@@ -80,7 +80,7 @@ class Scheduler:
         policy: SchedulerPolicy = DECLARATIVE,
         settings: SchedulerSettings | None = None,
     ) -> None:
-        self.events = Journal()
+        self.events = Journal("rota.scheduler")
         self._surroundings = Surroundings(
             store=store,
             clock=clock if clock is not None else SystemClock(),

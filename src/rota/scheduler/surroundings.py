@@ -4,7 +4,7 @@ from datetime import tzinfo
 from typing import NamedTuple
 
 from rota.clock.protocol import Clock
-from rota.scheduler.journal import Journal
+from rota.journal import Journal
 from rota.scheduler.policy import SchedulerPolicy, SchedulerSettings
 from rota.stores.protocol import DocumentStore
 

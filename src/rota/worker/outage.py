@@ -11,7 +11,7 @@ from rota.clock.protocol import Clock
 from rota.clock.timeout import timeout_after
 from rota.errors import StoreClosedError, StoreError
 from rota.events import StoreFailed, StoreRecovered
-from rota.worker.journal import Journal
+from rota.journal import Journal
 
 FIRST_PAUSE = timedelta(milliseconds=200)
 LONGEST_PAUSE = timedelta(seconds=10)

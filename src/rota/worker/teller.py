@@ -17,8 +17,8 @@ from rota.events import (
 )
 from rota.gates import Closed
 from rota.jobs import Change, Interrupted, Job, Snoozed, Succeeded, rail_word
+from rota.journal import Journal
 from rota.worker.context import CancelReason
-from rota.worker.journal import Journal
 from rota.worker.running.held import Held
 
 OUTCOME_NAMES: dict[type, str] = {

@@ -12,8 +12,8 @@ from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import WorkerBusyError, WorkerForkedError
 from rota.gates import GateWatch
+from rota.journal import Journal
 from rota.limits import LimitWatch
-from rota.worker.journal import Journal
 from rota.worker.loops.settling import Settled
 from rota.worker.registry import Registry, Work
 from rota.worker.running.shift import Shift, StopReport
@@ -46,7 +46,7 @@ class Worker:
         notifies: Collection[str] = (),
         settings: WorkerSettings | None = None,
     ) -> None:
-        self.events = Journal()
+        self.events = Journal("rota.worker")
         self.name = make_owner()
         self.random = Random()  # noqa: S311 - jitter is no secret
         self._store = store

@@ -16,8 +16,8 @@ from rota.events import (
     JobStalled,
     JobStarted,
 )
+from rota.journal import Journal
 from rota.observing import COUNTERS, Counters, Timing
-from rota.worker.journal import Journal
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 JOB: dict[str, Any] = {
@@ -80,7 +80,7 @@ def test_an_attempt_that_found_no_handler_has_no_duration() -> None:
 
 
 def test_following_ends_when_told() -> None:
-    counters, journal = Counters(), Journal()
+    counters, journal = Counters(), Journal("rota.worker")
     stop: Callable[[], None] = counters.follow(journal)
     journal.tell(settled())
     stop()

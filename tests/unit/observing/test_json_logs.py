@@ -11,9 +11,8 @@ import pytest
 from tests.unit.observing.test_counters import JOB, failed, settled
 
 from rota.events import Event, JobDeferred, JobStarted, LeaseLost, TaskRunStarted, WorkerStarted
+from rota.journal import Journal
 from rota.observing import JsonFormatter
-from rota.scheduler.journal import Journal as SchedulerJournal
-from rota.worker.journal import Journal as WorkerJournal
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -34,7 +33,7 @@ def stream() -> Iterator[io.StringIO]:
 
 
 def tell(stream: io.StringIO, event: Event) -> dict[str, Any]:
-    WorkerJournal().tell(event)
+    Journal("rota.worker").tell(event)
     (line,) = stream.getvalue().splitlines()
     found: dict[str, Any] = json.loads(line)
     return found
@@ -78,7 +77,7 @@ def test_other_events_of_a_worker_keep_their_fields(stream: io.StringIO) -> None
 
 def test_the_schedulers_events_have_the_same_form(stream: io.StringIO) -> None:
     event = TaskRunStarted(task_name="backup", scheduled_time=NOW, actual_time=NOW)
-    SchedulerJournal().tell(event)
+    Journal("rota.scheduler").tell(event)
     line = json.loads(stream.getvalue())
     assert (line["event"], line["logger"]) == ("TaskRunStarted", "rota.scheduler")
     assert (line["taskName"], line["scheduledTime"]) == ("backup", "2026-05-01T12:00:00Z")

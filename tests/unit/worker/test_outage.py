@@ -9,8 +9,8 @@ from tests.unit.worker.workshop import NOW
 
 from rota.errors import StoreClosedError, StoreUnavailableError
 from rota.events import Event, StoreFailed, StoreRecovered
+from rota.journal import Journal
 from rota.testing import VirtualClock
-from rota.worker.journal import Journal
 from rota.worker.outage import FIRST_PAUSE, LONGEST_PAUSE, Outage, Patience, choose_pause
 
 
@@ -18,7 +18,7 @@ class Scene:
     def __init__(self) -> None:
         self.clock = VirtualClock(NOW)
         self.told: list[Event] = []
-        journal = Journal()
+        journal = Journal("rota.worker")
         journal.subscribe(self.told.append)
         self.outage = Outage(journal)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from rota.events import TaskRunDiscarded, TaskSkipped
-from rota.scheduler.journal import Journal
+from rota.journal import Journal
 from rota.scheduler.keeping.ledger import BrokenRecord, StoredTask, TaskLedger
 from rota.scheduler.keeping.presence import Presence
 from rota.scheduler.running.agenda import Agenda, Task

@@ -21,7 +21,7 @@ from rota.events import (
     TaskRunCompleted,
     TaskRunFailed,
 )
-from rota.scheduler.journal import Journal
+from rota.journal import Journal
 from rota.scheduler.keeping.ledger import TaskLedger
 from rota.scheduler.running.agenda import Agenda, Task
 from rota.scheduler.running.alarm import Alarm

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from rota.clock.loop_watch import LoopWatch, Stall
-from rota.clock.system import SystemClock
+from rota.clock.protocol import keeps_real_time
 from rota.events import TaskBlockedLoop
 from rota.scheduler.surroundings import Surroundings
 
@@ -22,7 +22,7 @@ class StallWatch:
     def __init__(self, surroundings: Surroundings) -> None:
         self._journal = surroundings.journal
         limit = surroundings.settings.stall_warning_after
-        is_real = isinstance(surroundings.clock, SystemClock)
+        is_real = keeps_real_time(surroundings.clock)
         self._watch = LoopWatch(self._report, limit=limit) if limit and is_real else None
 
     def start(self) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rota import Scheduler, open_store, parse_cron
-from rota.scheduler.journal import Journal
+from rota.journal import Journal
 from rota.scheduler.keeping.ledger import TASKS, TaskLedger
 from rota.scheduler.keeping.presence import Presence
 from rota.scheduler.running.agenda import Agenda, Task
@@ -57,7 +57,9 @@ class Desk:
         self.presence = KnownPresence("peer")
         self.store = EventfulStore()
         self.agenda = Agenda(UTC, "both")
-        self.custody = Custody(self.presence, self.agenda, TaskLedger(self.store), Journal())
+        self.custody = Custody(
+            self.presence, self.agenda, TaskLedger(self.store), Journal("rota.scheduler")
+        )
         self.custody.see_living(self.presence.living)
 
     async def add(self, *names: str, runner: str = "peer") -> list[Task]:

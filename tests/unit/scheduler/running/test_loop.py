@@ -8,7 +8,7 @@ from tests.spec.stage import MONDAY, Stage, at, minutes, seconds
 from rota import SchedulerSettings
 from rota.errors import StoreUnavailableError
 from rota.events import Event, TaskRunStarted
-from rota.scheduler.journal import Journal
+from rota.journal import Journal
 from rota.scheduler.keeping.ledger import REQUESTS
 from rota.scheduler.running.loop import LONGEST_PAUSE, Outage, describe_error
 from rota.stores.memory import MemoryStore
@@ -19,7 +19,7 @@ ERROR = StoreUnavailableError("gone")
 
 
 def an_outage() -> tuple[Outage, list[Event]]:
-    journal, told = Journal(), list[Event]()
+    journal, told = Journal("rota.scheduler"), list[Event]()
     journal.subscribe(told.append)
     return Outage(journal), told
 

@@ -8,10 +8,10 @@ from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, o
 
 from rota.events import JobStalled
 from rota.jobs import Ending, Interrupted, Job, JobStatus, Lost, RetryPolicy
+from rota.journal import Journal
 from rota.stores.jobs import LeaseRequest
 from rota.testing import a_job
 from rota.worker import WorkerSettings
-from rota.worker.journal import Journal
 from rota.worker.loops.rescue import PAGE_SIZE, Rescue, choose_interval, judge_expired
 from rota.worker.outage import Outage
 from rota.worker.registry import Registry
@@ -96,7 +96,13 @@ async def test_a_page_of_jobs_that_are_not_for_the_sweep_does_not_hide_the_other
     await die_holding(shop)
     await shop.pass_time(2 * MINUTE)
     surroundings = Surroundings(
-        shop.hooked, shop.clock, WorkerSettings(), Registry({}, ()), Journal(), Random(1), "me"
+        shop.hooked,
+        shop.clock,
+        WorkerSettings(),
+        Registry({}, ()),
+        Journal("rota.worker"),
+        Random(1),
+        "me",
     )
     held_ids = {job.id for job in own}
     rescue = Rescue(surroundings, Outage(surroundings.journal), lambda: held_ids, ())

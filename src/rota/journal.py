@@ -1,30 +1,32 @@
 """Tells what happened: to the log, as structured records, and to anyone who subscribed."""
 
-import json
 import logging
 from collections.abc import Callable
 from typing import TypeAlias
 
-from rota.escaping import escape
 from rota.events import Event
 
 Listener: TypeAlias = Callable[[Event], object]
 
-logger = logging.getLogger("rota.scheduler")
-
 
 class Journal:
-    """The events of one scheduler, in the order in which they happened.
+    """The events of one engine, in the order in which they happened.
 
     A log record carries the name of the event as ``record.event`` and its fields as
     ``record.fields``; its message is one line in which everything that users supplied is escaped.
+    Nothing is made of an event that nobody would notice.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, logger_name: str) -> None:
+        self._logger = logging.getLogger(logger_name)
         self._listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Have ``listener(event)`` called for every event; the returned function ends that."""
+        """Have ``listener(event)`` called for every event; the returned function ends that.
+
+        It is called in the event loop's thread, except that one which tells of a blocked loop
+        comes from another.
+        """
         self._listeners.append(listener)
 
         def unsubscribe() -> None:
@@ -35,30 +37,19 @@ class Journal:
 
     def wants(self, kind: type[Event]) -> bool:
         """Whether anyone would notice; lets a million tasks pass without a million records."""
-        return bool(self._listeners) or logger.isEnabledFor(kind.level)
+        return bool(self._listeners) or self._logger.isEnabledFor(kind.level)
 
     def tell(self, event: Event) -> None:
-        if logger.isEnabledFor(event.level):
-            fields = event.fields()
-            logger.log(
+        """Log the event, and call every listener; one that fails is logged and keeps none away."""
+        if self._logger.isEnabledFor(event.level):
+            self._logger.log(
                 event.level,
                 "%s",
-                describe(event.name, fields),
-                extra={"event": event.name, "fields": fields},
+                event.describe(),
+                extra={"event": event.name, "fields": event.fields()},
             )
         for listener in tuple(self._listeners):
             try:
                 listener(event)
             except Exception:
-                logger.exception("A subscriber failed on %s", event.name)
-
-
-def describe(name: str, fields: dict[str, object]) -> str:
-    """One line for people: the event and its fields, with nothing a terminal could act upon."""
-    parts = [name]
-    parts.extend(f"{key}={_one_line(value)}" for key, value in fields.items())
-    return " ".join(parts)
-
-
-def _one_line(value: object) -> str:
-    return escape(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
+                self._logger.exception("A subscriber failed on %s", event.name)
