@@ -200,8 +200,8 @@ class JobStore(Protocol):
         """
         ...
 
-    async def survey(self, now: datetime) -> list[QueueDepth]:
-        """How full each queue is, over all tenants and as of one moment, by name.
+    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
+        """How full each queue is, over all tenants or for one, as of one moment and by name.
 
         As ``rota.stores.jobs.survey.survey_jobs`` says it; what cannot be read is left out. For
         operators: its cost grows with the jobs that are READY, RUNNING or dead letters, and not

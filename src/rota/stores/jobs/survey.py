@@ -1,4 +1,4 @@
-"""How full the queues are, all tenants together: what an operator wants to know."""
+"""How full the queues are, of all tenants together or of one: what an operator wants to know."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -28,10 +28,12 @@ class QueueDepth(msgspec.Struct, frozen=True, kw_only=True):
     oldest_due_at: datetime | None = None
 
 
-def survey_jobs(jobs: Iterable[Job], now: datetime) -> list[QueueDepth]:
+def survey_jobs(jobs: Iterable[Job], now: datetime, tenant: str | None = None) -> list[QueueDepth]:
     """The depths of all queues that have such jobs, by name: what every store's are held to."""
     by_queue: dict[str, list[Job]] = {}
     for job in jobs:
+        if tenant is not None and job.tenant != tenant:
+            continue
         if job.status in {JobStatus.READY, JobStatus.RUNNING} or is_dead(job):
             by_queue.setdefault(job.queue, []).append(job)
     return [_survey_queue(queue, by_queue[queue], now) for queue in sorted(by_queue)]

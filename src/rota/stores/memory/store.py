@@ -19,11 +19,11 @@ class MemoryStore(DocumentVerbs, JobVerbs):
         """None: what is in memory has the clock of its host."""
         return None
 
-    async def survey(self, now: datetime) -> list[QueueDepth]:
-        """How full each queue is, over all tenants."""
+    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
+        """How full each queue is, over all tenants or for one."""
         self._refuse_when_closed()
         with self._lock:
-            return survey_jobs(self._shelf.jobs.values(), to_utc(now, "now"))
+            return survey_jobs(self._shelf.jobs.values(), to_utc(now, "now"), tenant)
 
     async def __aenter__(self) -> Self:
         return self

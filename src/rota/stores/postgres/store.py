@@ -1,13 +1,10 @@
 """The store in a PostgreSQL database."""
 
-import asyncio
-import os
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Self
 
-from rota.errors import StoreClosedError, StoreUnavailableError
 from rota.stores.jobs.survey import QueueDepth
 from rota.stores.naming import check_name, checked
 from rota.stores.postgres.address import PostgresSettings
@@ -39,8 +36,6 @@ class PostgresStore(JobVerbs):
         """Put a store on what ``open`` has opened."""
         super().__init__(database, settings)
         self._writer = Writer(database)
-        self._process_id = os.getpid()
-        self._closing: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, settings: PostgresSettings) -> Self:
@@ -105,18 +100,10 @@ class PostgresStore(JobVerbs):
         with translated(self._settings.label):
             await write_all(statements, asked)
 
-    async def survey(self, now: datetime) -> list[QueueDepth]:
-        """How full each queue is, over all tenants."""
+    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
+        """How full each queue is, over all tenants or for one."""
         now = to_utc(now, "now")
-        return await self._repeat(lambda session: survey_database(session, now))
-
-    async def close(self) -> None:
-        """Let the connections go once the calls under way are done; closing twice is no error."""
-        self._refuse_in_forked_child()
-        if self._closing is None:
-            self._closing = asyncio.create_task(self._release())
-        if not self._closing.done():
-            await asyncio.shield(self._closing)
+        return await self._repeat(lambda session: survey_database(session, now, tenant))
 
     async def _release(self) -> None:
         await self._notices.close()
@@ -126,19 +113,6 @@ class PostgresStore(JobVerbs):
     def _join(self, connection: Any) -> ForeignStatements:
         self._refuse_when_unusable()
         return statements_on(connection, self._settings.schema)
-
-    def _refuse_when_unusable(self) -> None:
-        self._refuse_in_forked_child()
-        if self._closing is not None:
-            raise StoreClosedError
-
-    def _refuse_in_forked_child(self) -> None:
-        if os.getpid() != self._process_id:
-            raise StoreUnavailableError(
-                f"This store was opened by process {self._process_id} and cannot be used in its "
-                f"forked child {os.getpid()}: open the store again there",
-                {"opened_by": self._process_id},
-            )
 
 
 def _check_names(collection: str, keys: Sequence[str]) -> None:

@@ -29,8 +29,8 @@ class SqliteStore(DocumentVerbs, JobVerbs):
         """None: the file has no clock but that of the host."""
         return None
 
-    async def survey(self, now: datetime) -> list[QueueDepth]:
-        """How full each queue is, over all tenants."""
+    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
+        """How full each queue is, over all tenants or for one."""
         reader = self._open_reader()
         now = to_utc(now, "now")
-        return await reader.run(lambda connection: survey_file(connection, now))
+        return await reader.run(lambda connection: survey_file(connection, now, tenant))

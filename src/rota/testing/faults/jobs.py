@@ -111,8 +111,8 @@ class JobQuestions:
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
         return await self._striker.suffer("attempts", lambda: self._jobs.attempts(tenant, job_id))
 
-    async def survey(self, now: datetime) -> list[QueueDepth]:
-        return await self._striker.suffer("survey", lambda: self._jobs.survey(now))
+    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
+        return await self._striker.suffer("survey", lambda: self._jobs.survey(now, tenant))
 
 
 class _FaultyKeeper:

@@ -16,6 +16,7 @@ from rota.jobs import (
     list_jobs,
 )
 from rota.stores.jobs import JobStore, QueueDepth
+from rota.stores.jobs.survey import survey_jobs
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import (
     DAY,
@@ -24,6 +25,7 @@ from rota.testing.job_store_contract.fixture import (
     SECOND,
     JobStoreFixture,
     end,
+    everything,
     expect,
     take,
 )
@@ -114,6 +116,21 @@ class SurveyContract(JobStoreFixture):
         )
         b = QueueDepth(queue="b", due_count=3, later_count=1, oldest_due_at=NOW - MINUTE)
         expect(await jobs.survey(NOW), [QueueDepth(queue="a", later_count=1), b])
+
+    async def test_one_tenant_is_surveyed_as_if_there_were_no_other(self, jobs: JobStore) -> None:
+        once = RetryPolicy(max_attempts=1)
+        for tenant, queue in (("one", "a"), ("one", "b"), ("two", "a"), ("two", "b")):
+            for shift in (-3 * MINUTE, -2 * MINUTE, -MINUTE, MINUTE):
+                job = a_job(tenant=tenant, queue=queue, due_at=NOW + shift, retry_policy=once)
+                await jobs.insert([job], NOW)
+        for leased in await take(jobs, NOW - 2 * MINUTE, tenants=["two"], queues=["a"], limit=2):
+            await end(jobs, leased, Failed("no"))
+        await take(jobs, NOW - MINUTE, tenants=["one"], limit=1)
+        for tenant in ("one", "two"):
+            kept = await everything(jobs, tenant)
+            expect(len(kept), 8)
+            expect(await jobs.survey(NOW + SECOND, tenant), survey_jobs(kept, NOW + SECOND))
+        expect(await jobs.survey(NOW, "nobody"), [])
 
     async def test_what_has_come_due_is_due_before_anybody_leases(self, jobs: JobStore) -> None:
         await jobs.insert([a_job(due_at=NOW + MINUTE), a_job(due_at=NOW + 2 * MINUTE)], NOW)

@@ -56,8 +56,8 @@ class PassedQuestions:
         attempts: list[Attempt] = await self._store.attempts(tenant, job_id)
         return attempts
 
-    async def survey(self, now: datetime) -> list[QueueDepth]:
-        depths: list[QueueDepth] = await self._store.survey(now)
+    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
+        depths: list[QueueDepth] = await self._store.survey(now, tenant)
         return depths
 
     async def read_clock(self) -> datetime | None:

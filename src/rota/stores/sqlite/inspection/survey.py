@@ -9,9 +9,9 @@ from rota.stores.sqlite.inspection.queries import QUERIES
 from rota.stores.sqlite.jobs.rows import to_instant, to_micros
 
 
-def survey_file(connection: apsw.Connection, now: datetime) -> list[QueueDepth]:
+def survey_file(connection: apsw.Connection, now: datetime, tenant: str | None) -> list[QueueDepth]:
     """The depths of all queues; the cost is that of jobs that wait, run or are dead."""
-    rows = connection.execute(QUERIES.survey, (to_micros(now),))
+    rows = connection.execute(QUERIES.survey, (to_micros(now), tenant))
     return [
         QueueDepth(
             queue=queue,

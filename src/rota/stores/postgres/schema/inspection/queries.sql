@@ -23,8 +23,8 @@ SELECT collection, count(*) AS number FROM rota.documents GROUP BY collection OR
 SELECT status, count(*) AS number, count(set_aside) AS aside FROM rota.jobs GROUP BY status;
 
 -- name: survey
--- $1 now. For each queue what a QueueDepth has, in its order. Each part reads one index, and what
--- has ended is in none of them, dead letters apart.
+-- $1 now, $2 the tenant, or NULL for all. For each queue what a QueueDepth has, in its order. Each
+-- part reads one index, and what has ended is in none of them, dead letters apart.
 SELECT
     queue, sum(due)::bigint, sum(later)::bigint, sum(running)::bigint, sum(stalled)::bigint,
     sum(dead)::bigint, min(oldest)
@@ -38,7 +38,7 @@ FROM (
         0 AS dead,
         min(due_at) FILTER (WHERE due_at <= $1::timestamptz) AS oldest
     FROM rota.jobs
-    WHERE is_due
+    WHERE is_due AND ($2::text IS NULL OR tenant = $2)
     GROUP BY queue
     UNION ALL
     SELECT
@@ -46,18 +46,19 @@ FROM (
         count(*) FILTER (WHERE due_at > $1::timestamptz), 0, 0, 0,
         min(due_at) FILTER (WHERE due_at <= $1::timestamptz)
     FROM rota.jobs
-    WHERE NOT is_due
+    WHERE NOT is_due AND ($2::text IS NULL OR tenant = $2)
     GROUP BY queue
     UNION ALL
     SELECT
         queue, 0, 0, count(*), count(*) FILTER (WHERE lease_until < $1::timestamptz), 0, NULL
     FROM rota.jobs
-    WHERE status = 'RUNNING'
+    WHERE status = 'RUNNING' AND ($2::text IS NULL OR tenant = $2)
     GROUP BY queue
     UNION ALL
     SELECT queue, 0, 0, 0, 0, count(*), NULL
     FROM rota.jobs
     WHERE ending IN ('exhausted', 'lost') AND status = 'FAILED'
+        AND ($2::text IS NULL OR tenant = $2)
     GROUP BY queue
 ) AS part
 GROUP BY queue

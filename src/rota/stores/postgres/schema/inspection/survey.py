@@ -7,7 +7,7 @@ from rota.stores.postgres.schema.inspection.queries import QUERIES
 from rota.stores.postgres.session import Session
 
 
-async def survey_database(session: Session, now: datetime) -> list[QueueDepth]:
+async def survey_database(session: Session, now: datetime, tenant: str | None) -> list[QueueDepth]:
     """The depths of all queues; the cost is that of jobs that wait, run or are dead."""
     return [
         QueueDepth(
@@ -20,6 +20,6 @@ async def survey_database(session: Session, now: datetime) -> list[QueueDepth]:
             oldest_due_at=oldest,
         )
         for queue, due, later, running, stalled, dead, oldest in await session.fetch(
-            QUERIES.survey, now
+            QUERIES.survey, now, tenant
         )
     ]
