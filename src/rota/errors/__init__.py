@@ -19,11 +19,13 @@ RotaError
     ScheduleDuplicateTaskError
     CronExpressionInvalidError
     NegativeRetryDelayError
+    UnguardedAddressError
     UnsupportedConnectionError
     WorkerForkedError
   NotFoundError       nothing has that name
     JobNotFoundError
     TaskNotRegisteredError
+    TokenNotFoundError
   ConflictError       the world moved on; read again
     DependenciesFixedError
     DependencyCycleError
@@ -37,7 +39,12 @@ RotaError
     TaskListMismatchError
     WorkerBusyError
   RefusedError        a limit or a gate said no
+    CrossSiteRequestError
     EffectUnknownError
+    ForbiddenError
+    QuotaExceededError
+    UnauthorizedError
+    UnknownHostError
   StoreError          the store is at fault
     DamagedJobError
     SchemaOutdatedError
@@ -59,6 +66,15 @@ RotaError
     TaskMissingFieldError
 """
 
+from rota.errors.access import (
+    CrossSiteRequestError,
+    ForbiddenError,
+    QuotaExceededError,
+    TokenNotFoundError,
+    UnauthorizedError,
+    UnguardedAddressError,
+    UnknownHostError,
+)
 from rota.errors.clock import BusyLoopError, ClockUseError, DeadlockError
 from rota.errors.configuration import InvalidConfigurationError, MissingExtraError
 from rota.errors.effects import EffectInProgressError, EffectUnknownError
@@ -128,6 +144,7 @@ __all__ = [
     "ConflictError",
     "CronCalculationError",
     "CronExpressionInvalidError",
+    "CrossSiteRequestError",
     "DamagedJobError",
     "DeadlockError",
     "DependenciesFixedError",
@@ -136,6 +153,7 @@ __all__ = [
     "EffectInProgressError",
     "EffectUnknownError",
     "FieldParseError",
+    "ForbiddenError",
     "HasDependentsError",
     "IllegalMoveError",
     "InvalidConfigurationError",
@@ -154,6 +172,7 @@ __all__ = [
     "NegativeRetryDelayError",
     "NoOccurrenceError",
     "NotFoundError",
+    "QuotaExceededError",
     "RefusedError",
     "RegistrationShapeError",
     "RegistrationsNotArrayError",
@@ -176,7 +195,11 @@ __all__ = [
     "TaskMissingFieldError",
     "TaskNotRegisteredError",
     "TaskTryDeserializeError",
+    "TokenNotFoundError",
+    "UnauthorizedError",
+    "UnguardedAddressError",
     "UnknownDependencyError",
+    "UnknownHostError",
     "UnsupportedConnectionError",
     "WorkerBusyError",
     "WorkerForkedError",
