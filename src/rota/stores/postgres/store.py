@@ -5,6 +5,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Self
 
+from rota.jobs import Job, JobId
+from rota.stores.jobs.requests import check_count
 from rota.stores.jobs.survey import QueueDepth
 from rota.stores.naming import check_name, checked
 from rota.stores.postgres.address import PostgresSettings
@@ -12,6 +14,7 @@ from rota.stores.postgres.database import Database
 from rota.stores.postgres.documents.writer import Writer
 from rota.stores.postgres.documents.writes import write_all
 from rota.stores.postgres.jobs.connections.foreign import ForeignStatements, statements_on
+from rota.stores.postgres.jobs.reading import find_dependents
 from rota.stores.postgres.jobs.statements import Statements
 from rota.stores.postgres.jobs.verbs import JobVerbs
 from rota.stores.postgres.queries import QUERIES
@@ -99,6 +102,12 @@ class PostgresStore(JobVerbs):
         statements = self._join(connection)
         with translated(self._settings.label):
             await write_all(statements, asked)
+
+    async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
+        """The tenant's jobs that depend on one of these, by id."""
+        check_count(limit)
+        named = tuple(job_ids)
+        return await self._repeat(lambda session: find_dependents(session, tenant, named, limit))
 
     async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
         """How full each queue is, over all tenants or for one."""

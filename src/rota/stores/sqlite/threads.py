@@ -7,7 +7,6 @@ long scan never holds up a write.
 """
 
 import asyncio
-import os
 from asyncio import AbstractEventLoop, Future
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,12 +16,8 @@ from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import apsw
 
-from rota.errors import (
-    RotaError,
-    StoreClosedError,
-    StoreUnavailableError,
-    UnsupportedConnectionError,
-)
+from rota.errors import RotaError, UnsupportedConnectionError
+from rota.stores.closing import ClosableStore
 from rota.stores.lane import Lane, open_lane
 from rota.stores.sqlite.connection import (
     SqliteSettings,
@@ -209,16 +204,15 @@ class Reader:
             return work(self._connection)
 
 
-class OpenFile:
+class OpenFile(ClosableStore):
     """Both threads on one file: what the verbs for documents and those for jobs stand on."""
 
     def __init__(self, settings: SqliteSettings, writer: Writer, reader: Reader) -> None:
         """Put together what ``open`` has opened."""
+        super().__init__()
         self._settings = settings
         self._writer = writer
         self._reader = reader
-        self._process_id = os.getpid()
-        self._closing: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, settings: SqliteSettings) -> Self:
@@ -229,14 +223,6 @@ class OpenFile:
         except BaseException:
             await writer.close()
             raise
-
-    async def close(self) -> None:
-        """Release the file once the calls under way are done; closing twice is no error."""
-        self._refuse_in_forked_child()
-        if self._closing is None:
-            self._closing = asyncio.create_task(self._release())
-        if not self._closing.done():
-            await asyncio.shield(self._closing)
 
     async def _release(self) -> None:
         # The writer last: whoever closes a file last folds its log into it, and a reader cannot.
@@ -262,19 +248,6 @@ class OpenFile:
         joined = _check_connection(connection, path)
         with translated(path), joined:  # a savepoint
             yield joined
-
-    def _refuse_when_unusable(self) -> None:
-        self._refuse_in_forked_child()
-        if self._closing is not None:
-            raise StoreClosedError
-
-    def _refuse_in_forked_child(self) -> None:
-        if os.getpid() != self._process_id:
-            raise StoreUnavailableError(
-                f"This store was opened by process {self._process_id} and cannot be used in its "
-                f"forked child {os.getpid()}: open the store again there",
-                {"opened_by": self._process_id},
-            )
 
 
 def _check_connection(connection: object, path: Path) -> apsw.Connection:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page
+from rota.stores.closing import ClosableStore
 from rota.stores.jobs.protocol import LeaseKeeper, Listener
 from rota.stores.jobs.requests import HeldLease, LeaseRequest, check_choice, check_count, expiry_key
 from rota.stores.jobs.results import Applied, Inserted
@@ -28,13 +29,14 @@ from rota.triggers.zone import to_utc
 Result = TypeVar("Result")
 
 
-class JobVerbs:
+class JobVerbs(ClosableStore):
     """Jobs, for every process that can reach the database.
 
     A call that has begun is carried out even when its caller is cancelled while waiting for it.
     """
 
     def __init__(self, database: Database, settings: PostgresSettings) -> None:
+        super().__init__()
         self._database = database
         self._settings = settings
         self._notices = Notices(database, settings)
@@ -188,9 +190,6 @@ class JobVerbs:
         """Carry out a call, again if the server gave it up in favour of another."""
         self._refuse_when_unusable()
         return await self._database.run_repeatably(work)
-
-    def _refuse_when_unusable(self) -> None:
-        raise NotImplementedError
 
 
 def _ready_among(answers: Sequence[Inserted]) -> list[Job]:
