@@ -1,5 +1,24 @@
 """Access: who may do what, for which tenant."""
 
+from rota.access.auth import Auth
 from rota.access.caller import EVERY_SCOPE, Caller, Scope
+from rota.access.secret import Secret
+from rota.access.sessions import OpenedSession, SessionBook
+from rota.access.token import IssuedToken, Token
+from rota.access.token_book import TokenBook
+from rota.access.token_text import TOKEN_PATTERN, is_well_formed
 
-__all__ = ["EVERY_SCOPE", "Caller", "Scope"]
+__all__ = [
+    "EVERY_SCOPE",
+    "TOKEN_PATTERN",
+    "Auth",
+    "Caller",
+    "IssuedToken",
+    "OpenedSession",
+    "Scope",
+    "Secret",
+    "SessionBook",
+    "Token",
+    "TokenBook",
+    "is_well_formed",
+]
