@@ -338,6 +338,9 @@ class JobStoresAgree(RuleBasedStateMachine):
         self.compare("next_due_at", self.now, queues, chosen)
         self.compare("find_expired", self.now, limit)
         self.compare("survey", self.now)
+        self.compare("survey", self.now, tenant)
+        named = [self.pick_id(pick) for pick in picked]
+        self.compare("find_dependents", tenant, named, limit)
 
     @rule()
     def close_and_reopen(self) -> None:

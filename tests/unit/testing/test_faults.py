@@ -153,6 +153,7 @@ def calls_of_every_job_verb(store: FaultyStore, job: Job) -> dict[str, Awaitable
         "find": store.find("default"),
         "count": store.count("default"),
         "attempts": store.attempts("default", job.id),
+        "find_dependents": store.find_dependents("default", [job.id], 1),
     }
 
 

@@ -174,6 +174,13 @@ class JobStore(Protocol):
         """The attempts of a job that did not succeed, the first one first."""
         ...
 
+    async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
+        """The tenant's jobs that name one of these among their dependencies, by id.
+
+        Whatever has become of them; at most ``limit``.
+        """
+        ...
+
     async def amend(
         self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime
     ) -> Job:

@@ -1,11 +1,16 @@
 """The store in memory: documents and jobs in one."""
 
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Self
 
+from rota.jobs import Job, JobId
+from rota.stores.jobs.requests import check_count
 from rota.stores.jobs.survey import QueueDepth, survey_jobs
 from rota.stores.memory.documents import DocumentVerbs
 from rota.stores.memory.jobs import JobVerbs
+from rota.stores.memory.shelf import copied
 from rota.stores.protocol import Reach
 from rota.triggers.zone import to_utc
 
@@ -24,6 +29,15 @@ class MemoryStore(DocumentVerbs, JobVerbs):
         self._refuse_when_closed()
         with self._lock:
             return survey_jobs(self._shelf.jobs.values(), to_utc(now, "now"), tenant)
+
+    async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
+        """The tenant's jobs that depend on one of these, by id."""
+        self._refuse_when_closed()
+        check_count(limit)
+        with self._lock:
+            named = sorted({each for job_id in job_ids for each in self._shelf.dependents(job_id)})
+            found = (self._shelf.find(tenant, each) for each in named)
+            return [copied(job) for job in islice((job for job in found if job), limit)]
 
     async def __aenter__(self) -> Self:
         return self

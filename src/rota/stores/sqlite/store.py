@@ -1,12 +1,16 @@
 """The store on a SQLite file: documents and jobs in one."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Self
 
+from rota.jobs import Job, JobId
+from rota.stores.jobs.requests import check_count
 from rota.stores.jobs.survey import QueueDepth
 from rota.stores.protocol import Reach
 from rota.stores.sqlite.documents import DocumentVerbs
 from rota.stores.sqlite.inspection.survey import survey_file
+from rota.stores.sqlite.jobs.reading import find_dependents
 from rota.stores.sqlite.jobs.verbs import JobVerbs
 from rota.triggers.zone import to_utc
 
@@ -28,6 +32,14 @@ class SqliteStore(DocumentVerbs, JobVerbs):
     async def read_clock(self) -> datetime | None:
         """None: the file has no clock but that of the host."""
         return None
+
+    async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
+        """The tenant's jobs that depend on one of these, by id."""
+        check_count(limit)
+        named = tuple(job_ids)
+        return await self._open_reader().run(
+            lambda connection: find_dependents(connection, tenant, named, limit)
+        )
 
     async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
         """How full each queue is, over all tenants or for one."""

@@ -111,6 +111,11 @@ class JobQuestions:
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
         return await self._striker.suffer("attempts", lambda: self._jobs.attempts(tenant, job_id))
 
+    async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
+        return await self._striker.suffer(
+            "find_dependents", lambda: self._jobs.find_dependents(tenant, job_ids, limit)
+        )
+
     async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
         return await self._striker.suffer("survey", lambda: self._jobs.survey(now, tenant))
 

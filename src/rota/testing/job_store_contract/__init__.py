@@ -25,7 +25,11 @@ from rota.testing.job_store_contract.leasing import (
     LeasingContract,
     TurnsContract,
 )
-from rota.testing.job_store_contract.reading import ReadingContract, SurveyContract
+from rota.testing.job_store_contract.reading import (
+    FindDependentsContract,
+    ReadingContract,
+    SurveyContract,
+)
 from rota.testing.job_store_contract.series import SeriesContract
 from rota.testing.job_store_contract.waking import WakingContract
 
@@ -40,6 +44,7 @@ class JobStoreContract(
     DependenciesContract,
     ExpiryContract,
     FencingContract,
+    FindDependentsContract,
     IdempotencyContract,
     InsertionContract,
     LeasingContract,

@@ -28,6 +28,7 @@ class ClosingContract(JobStoreFixture):
             jobs.find("default"),
             jobs.count("default"),
             jobs.attempts("default", job.id),
+            jobs.find_dependents("default", [job.id], 1),
             jobs.amend("default", job.id, {}, NOW),
             jobs.delete("default", job.id),
             jobs.prune(NOW, 1),

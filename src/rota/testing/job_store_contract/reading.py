@@ -97,6 +97,43 @@ class ReadingContract(JobStoreFixture):
             await jobs.find("default", cursor="nonsense")
 
 
+class FindDependentsContract(JobStoreFixture):
+    """Who depends on a job is found without looking at all the others."""
+
+    async def test_only_those_are_found_that_name_one_of_the_jobs(self, jobs: JobStore) -> None:
+        one, other = a_job(), a_job()
+        child = a_job(dependencies=[one.id])
+        both = a_job(dependencies=[one.id, other.id])
+        grandchild = a_job(dependencies=[child.id])
+        await jobs.insert([one, other, child, both, grandchild], NOW)
+        for asked, expected in (([one], [child, both]), ([one, child], [child, both, grandchild])):
+            found = await jobs.find_dependents("default", [job.id for job in asked], 10)
+            expect([job.id for job in found], sorted(job.id for job in expected))
+        expect(found[0].status, JobStatus.PENDING)
+        expect(await jobs.find_dependents("default", [grandchild.id, a_job().id], 10), [])
+
+    async def test_whatever_has_become_of_them(self, jobs: JobStore) -> None:
+        parent = a_job(retry_policy=RetryPolicy(max_attempts=1))
+        child = a_job(dependencies=[parent.id])
+        await jobs.insert([parent, child], NOW)
+        (leased,) = await take(jobs)
+        await end(jobs, leased, Failed("no"))
+        (found,) = await jobs.find_dependents("default", [parent.id], 10)
+        expect((found.id, found.status), (child.id, JobStatus.BLOCKED))
+        await jobs.delete("default", child.id)
+        expect(await jobs.find_dependents("default", [parent.id], 10), [])
+
+    async def test_no_more_than_were_asked_for_and_none_of_others(self, jobs: JobStore) -> None:
+        parent = a_job()
+        children = [a_job(dependencies=[parent.id]) for _ in range(5)]
+        await jobs.insert([parent, *children], NOW)
+        found = await jobs.find_dependents("default", [parent.id], 3)
+        expect([job.id for job in found], sorted(job.id for job in children)[:3])
+        expect(await jobs.find_dependents("other", [parent.id], 3), [])
+        with pytest.raises(InvalidInputError, match="limit"):
+            await jobs.find_dependents("default", [parent.id], 0)
+
+
 class SurveyContract(JobStoreFixture):
     """An operator sees how full each queue is, whoever its jobs belong to."""
 

@@ -56,6 +56,10 @@ class PassedQuestions:
         attempts: list[Attempt] = await self._store.attempts(tenant, job_id)
         return attempts
 
+    async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
+        dependents: list[Job] = await self._store.find_dependents(tenant, job_ids, limit)
+        return dependents
+
     async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
         depths: list[QueueDepth] = await self._store.survey(now, tenant)
         return depths

@@ -27,6 +27,7 @@ class Queries:
     complete_jobs: str
     move_jobs: str
     find_children: str
+    find_dependents: str
     find_waiting: str
     find_ancestors: str
     lock_dependencies: str

@@ -484,6 +484,13 @@ SELECT parent::text AS parent_id, child::text AS child_id FROM rota.job_dependen
 WHERE parent = ANY ($1::uuid[])
 ORDER BY parent, child;
 
+-- name: find_dependents
+-- $1 parents, $2 how many
+SELECT DISTINCT child::text AS child_id FROM rota.job_dependencies
+WHERE parent = ANY ($1::uuid[])
+ORDER BY child_id
+LIMIT $2::integer;
+
 -- name: find_waiting
 -- Those that depend on any of these, directly or through others, and still wait.
 -- $1 parents

@@ -44,6 +44,18 @@ async def count(statements: Statements, tenant: str, wanted: JobFilter) -> int:
     return int(number)
 
 
+async def find_dependents(
+    statements: Statements, tenant: str, job_ids: Sequence[JobId], limit: int
+) -> list[Job]:
+    """The tenant's jobs that depend on one of these, by id, without those that cannot be read."""
+    own = await get(statements, tenant, job_ids)
+    if not own:
+        return []
+    rows = await statements.fetch(QUERIES.find_dependents, [*own], limit)
+    found = await get(statements, tenant, [child for (child,) in rows])
+    return [found[job_id] for job_id in sorted(found)]
+
+
 async def attempts(statements: Statements, tenant: str, job_id: JobId) -> list[Attempt]:
     """The attempts of a job that did not succeed, the first one first."""
     if not known_ids([job_id]):

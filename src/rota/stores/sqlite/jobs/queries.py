@@ -34,6 +34,7 @@ class Queries:
     block: str
     find_dependents: str
     has_dependents: str
+    read_dependents: str
     find_ancestors: str
     amend: str
     remove: str

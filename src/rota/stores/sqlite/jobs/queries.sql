@@ -195,6 +195,20 @@ SELECT child FROM job_dependencies WHERE parent = ?1 ORDER BY child;
 -- ?1 parent
 SELECT 1 FROM job_dependencies WHERE parent = ?1 LIMIT 1;
 
+-- name: read_dependents
+-- ?1 parents, ?2 their tenant, ?3 how many
+SELECT
+    id, tenant, queue, kind, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_error, ending,
+    lease_token, lease_worker, lease_taken_at, lease_until,
+    last_token, deferral, idempotency_key, occurrence, body
+FROM jobs
+WHERE tenant = ?2 AND id IN (
+    SELECT child FROM job_dependencies WHERE parent IN (SELECT value FROM json_each(?1))
+)
+ORDER BY id
+LIMIT ?3;
+
 -- name: find_ancestors
 -- ?1 ids. Who depends on whom, from these jobs upwards.
 WITH RECURSIVE above (id) AS (

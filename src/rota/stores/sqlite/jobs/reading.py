@@ -52,6 +52,14 @@ def read_attempts(connection: apsw.Connection, tenant: str, job_id: JobId) -> li
     return list(map(decode_attempt, connection.execute(QUERIES.read_attempts, (tenant, job_id))))
 
 
+def find_dependents(
+    connection: apsw.Connection, tenant: str, job_ids: Sequence[JobId], limit: int
+) -> list[Job]:
+    """The tenant's jobs that depend on one of these, without those that cannot be read."""
+    values = (encode_ids(job_ids), tenant, limit)
+    return decode_all(connection.execute(QUERIES.read_dependents, values))
+
+
 def find_expired(
     connection: apsw.Connection, now: datetime, limit: int, after: Job | None
 ) -> list[Job]:
