@@ -27,6 +27,7 @@ RotaError
     TaskNotRegisteredError
     TokenNotFoundError
   ConflictError       the world moved on; read again
+    AddressUnusableError
     DependenciesFixedError
     DependencyCycleError
     DuplicateJobError
@@ -48,6 +49,7 @@ RotaError
   StoreError          the store is at fault
     DamagedJobError
     SchemaOutdatedError
+    ServerUnavailableError
     StoreClosedError
     StoreDamagedError
     StoreUnavailableError
@@ -118,6 +120,7 @@ from rota.errors.scheduler import (
     TaskNotRegisteredError,
     TaskTryDeserializeError,
 )
+from rota.errors.service import AddressUnusableError, ServerUnavailableError
 from rota.errors.stores import (
     InvalidStoreUrlError,
     SchemaOutdatedError,
@@ -139,6 +142,7 @@ from rota.errors.triggers import (
 from rota.errors.worker import WorkerBusyError, WorkerForkedError
 
 __all__ = [
+    "AddressUnusableError",
     "BusyLoopError",
     "ClockUseError",
     "ConflictError",
@@ -182,6 +186,7 @@ __all__ = [
     "SchedulerAlreadyActiveError",
     "SchedulerInitializationError",
     "SchemaOutdatedError",
+    "ServerUnavailableError",
     "StaleVersionError",
     "StopSchedulerError",
     "StoreClosedError",
