@@ -1,6 +1,7 @@
 """Access: who may do what, for which tenant."""
 
 from rota.access.auth import Auth
+from rota.access.binding import LOOPBACK_NAMES, check_binding, is_loopback
 from rota.access.caller import EVERY_SCOPE, Caller, Scope
 from rota.access.secret import Secret
 from rota.access.sessions import OpenedSession, SessionBook
@@ -10,6 +11,7 @@ from rota.access.token_text import TOKEN_PATTERN, is_well_formed
 
 __all__ = [
     "EVERY_SCOPE",
+    "LOOPBACK_NAMES",
     "TOKEN_PATTERN",
     "Auth",
     "Caller",
@@ -20,5 +22,7 @@ __all__ = [
     "SessionBook",
     "Token",
     "TokenBook",
+    "check_binding",
+    "is_loopback",
     "is_well_formed",
 ]

@@ -1,7 +1,7 @@
 """How a token is written: ``rota_``, 256 random bits, and a checksum.
 
-The prefix lets scanners find a token that was left in a repository or a log. The checksum tells one
-that was mistyped, or is a token of something else, from one that is unknown, without asking a store.
+The prefix lets scanners find a token that was left in a repository or a log. The checksum tells a
+token that was mistyped, or is one of something else, from one that is unknown, without a store.
 """
 
 import re
