@@ -2,6 +2,7 @@
 
 from rota.worker.context import CancelReason, Context, Discard, Snooze
 from rota.worker.loops.settling import Settled
+from rota.worker.presence import WorkerPresence, list_workers
 from rota.worker.running.once import effectively_once
 from rota.worker.running.shift import StopManner, StopReport
 from rota.worker.settings import WorkerSettings
@@ -17,8 +18,10 @@ __all__ = [
     "StopManner",
     "StopReport",
     "Worker",
+    "WorkerPresence",
     "WorkerSettings",
     "effectively_once",
+    "list_workers",
     "run_until_signalled",
     "stop_on_signals",
 ]

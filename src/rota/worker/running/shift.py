@@ -19,6 +19,7 @@ from rota.worker.loops.rescue import Rescue
 from rota.worker.loops.retention import prune_for_ever
 from rota.worker.loops.settling import Settled, Settler
 from rota.worker.outage import Outage
+from rota.worker.presence import Presence
 from rota.worker.running.crew import Crew
 from rota.worker.running.heartbeat import Pulse, make_heart
 from rota.worker.running.stalls import watch_loop
@@ -132,6 +133,7 @@ class Shift:
         self._start(self._leaser.run(), "leasing")
         self._start(listen(surroundings, outage, self._leaser), "listening")
         self._start(rescue.run(), "rescue")
+        self._start(Presence(surroundings).run(), "presence")
         if surroundings.settings.retention is not None:
             retention = surroundings.settings.retention
             self._start(prune_for_ever(surroundings, outage, retention), "retention")

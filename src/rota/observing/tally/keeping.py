@@ -1,0 +1,143 @@
+"""Counts what workers tell, and adds it every few seconds to what is kept in the store."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from itertools import islice
+from threading import Lock
+
+from rota.clock.protocol import Clock
+from rota.clock.timeout import timeout_after
+from rota.errors import RotaError
+from rota.events import Event, JobDeferred, JobSettled, JobStalled
+from rota.observing.counters import Journal
+from rota.observing.tally.minute import MinuteCount, MinuteTally
+from rota.observing.tally.pages import (
+    TALLIES,
+    add_minutes,
+    decode,
+    encode,
+    key_of,
+    prune_tallies,
+)
+from rota.stores.protocol import Document, DocumentStore, DocumentWrite
+
+FLUSHED_EVERY = timedelta(seconds=5)
+PRUNED_EVERY = timedelta(minutes=10)
+WRITTEN_AT_ONCE = 200
+MOST_PENDING = 20_000
+"""Of so many minutes of tenants at most is something counted that is not written yet."""
+
+TRY_COUNT = 5
+LAST_WORD = timedelta(seconds=2)
+
+Pending = dict[tuple[str, datetime], MinuteCount]
+Batch = Mapping[str, list[MinuteTally]]
+
+
+class Tally:
+    """Follows workers, and keeps what it counts in the store.
+
+    ``tally.follow(worker.events)`` for any number of workers, and ``await tally.run()`` beside
+    them. Several tallies, in any processes, add up. Numbers are for people who look at charts: what
+    cannot be written for a long time, or of which nobody knows whether it was, may be left out
+    (``dropped_count``), and nothing is counted twice.
+    """
+
+    def __init__(self, store: DocumentStore, clock: Clock) -> None:
+        self.dropped_count = 0
+        self._store = store
+        self._clock = clock
+        self._lock = Lock()
+        self._pending: Pending = {}
+        self._waiting: dict[str, list[MinuteTally]] = {}
+
+    def follow(self, journal: Journal) -> Callable[[], None]:
+        """Count what is told there from now on; the returned function ends that."""
+        return journal.subscribe(self.observe)
+
+    def observe(self, event: Event) -> None:
+        """Count one event, as of now."""
+        if not isinstance(event, (JobSettled, JobDeferred, JobStalled)):
+            return
+        at = self._clock.now().replace(second=0, microsecond=0)
+        with self._lock:
+            count = self._pending.get((event.tenant, at))
+            if count is None:
+                if len(self._pending) >= MOST_PENDING:
+                    self.dropped_count += 1
+                    return
+                count = self._pending[event.tenant, at] = MinuteCount()
+            count.add(event)
+
+    async def run(self) -> None:
+        """Write every few seconds, until cancelled; then once more.
+
+        A store that is at fault is asked again later.
+        """
+        pruned_at: datetime | None = None
+        try:
+            while True:
+                await self._clock.sleep(FLUSHED_EVERY)
+                with suppress(RotaError):
+                    await self.flush()
+                    now = self._clock.now()
+                    if pruned_at is None or now - pruned_at >= PRUNED_EVERY:
+                        await prune_tallies(self._store, now)
+                        pruned_at = now
+        finally:
+            with suppress(RotaError, TimeoutError):
+                async with timeout_after(self._clock, LAST_WORD):
+                    await self.flush()
+
+    async def flush(self) -> None:
+        """Write everything that was counted; what the store raises is passed on."""
+        self._take_pending()
+        try_count = 0
+        while self._waiting and try_count < TRY_COUNT:
+            try_count = try_count + 1 if await self._write(self._take_batch()) else 0
+
+    def _take_pending(self) -> None:
+        with self._lock:
+            pending, self._pending = self._pending, {}
+        for (tenant, at), count in pending.items():
+            key = key_of(tenant, at)
+            if key not in self._waiting and len(self._waiting) >= MOST_PENDING:
+                self.dropped_count += 1
+            else:
+                self._waiting.setdefault(key, []).append(count.freeze(at))
+
+    def _take_batch(self) -> Batch:
+        """What is taken is nobody else's, should two write at once."""
+        return {key: self._waiting.pop(key) for key in [*islice(self._waiting, WRITTEN_AT_ONCE)]}
+
+    async def _write(self, batch: Batch) -> bool:
+        """Add these to what is kept; whether somebody else has written one meanwhile."""
+        try:
+            kept = await self._store.read(TALLIES, list(batch))
+            writes = [_add_to(key, kept.get(key), more) for key, more in batch.items()]
+            written = await self._store.write_each(writes)
+        except RotaError as error:
+            self._note_failure(batch, error)
+            raise
+        answers = zip(batch.items(), written, strict=True)
+        stale = {key: more for (key, more), version in answers if version is None}
+        self._wait_again(stale)
+        return bool(stale)
+
+    def _note_failure(self, batch: Batch, error: RotaError) -> None:
+        if error.details.get("outcome") == "unknown":
+            self.dropped_count += sum(map(len, batch.values()))
+        else:
+            self._wait_again(batch)
+
+    def _wait_again(self, batch: Batch) -> None:
+        for key, more in batch.items():
+            self._waiting.setdefault(key, []).extend(more)
+
+
+def _add_to(key: str, kept: Document | None, more: Sequence[MinuteTally]) -> DocumentWrite:
+    total = add_minutes(decode(kept), more)
+    return DocumentWrite(
+        TALLIES, key, None if kept is None else kept.version, encode(total.values())
+    )
