@@ -51,6 +51,7 @@ class Tally:
         self._lock = Lock()
         self._pending: Pending = {}
         self._waiting: dict[str, list[MinuteTally]] = {}
+        self._pruned_at: datetime | None = None
 
     def follow(self, journal: Journal) -> Callable[[], None]:
         """Count what is told there from now on; the returned function ends that."""
@@ -75,16 +76,12 @@ class Tally:
 
         A store that is at fault is asked again later.
         """
-        pruned_at: datetime | None = None
         try:
             while True:
                 await self._clock.sleep(FLUSHED_EVERY)
                 with suppress(RotaError):
                     await self.flush()
-                    now = self._clock.now()
-                    if pruned_at is None or now - pruned_at >= PRUNED_EVERY:
-                        await prune_tallies(self._store, now)
-                        pruned_at = now
+                    await self._prune()
         finally:
             with suppress(RotaError, TimeoutError):
                 async with timeout_after(self._clock, LAST_WORD):
@@ -96,6 +93,12 @@ class Tally:
         try_count = 0
         while self._waiting and try_count < TRY_COUNT:
             try_count = try_count + 1 if await self._write(self._take_batch()) else 0
+
+    async def _prune(self) -> None:
+        now = self._clock.now()
+        if self._pruned_at is None or now - self._pruned_at >= PRUNED_EVERY:
+            await prune_tallies(self._store, now)
+            self._pruned_at = now
 
     def _take_pending(self) -> None:
         with self._lock:
