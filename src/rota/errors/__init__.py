@@ -11,8 +11,11 @@ RotaError
     InvalidCursorError
     InvalidJobError
       UnknownDependencyError
+    InvalidRequestError
     InvalidStoreUrlError
     InvalidZoneError
+    MethodNotAllowedError
+    RequestTooLargeError
     RegistrationsNotArrayError
     RegistrationShapeError
     InvalidRegistrationError
@@ -21,11 +24,13 @@ RotaError
     NegativeRetryDelayError
     UnguardedAddressError
     UnsupportedConnectionError
+    UnsupportedMediaError
     WorkerForkedError
   NotFoundError       nothing has that name
     JobNotFoundError
     TaskNotRegisteredError
     TokenNotFoundError
+    UnknownPathError
   ConflictError       the world moved on; read again
     AddressUnusableError
     DependenciesFixedError
@@ -101,6 +106,13 @@ from rota.errors.jobs import (
     JobNotFoundError,
     UnknownDependencyError,
 )
+from rota.errors.requests import (
+    InvalidRequestError,
+    MethodNotAllowedError,
+    RequestTooLargeError,
+    UnknownPathError,
+    UnsupportedMediaError,
+)
 from rota.errors.scheduler import (
     CronExpressionInvalidError,
     InvalidRegistrationError,
@@ -167,11 +179,13 @@ __all__ = [
     "InvalidJobError",
     "InvalidRecurrenceRuleError",
     "InvalidRegistrationError",
+    "InvalidRequestError",
     "InvalidStoreUrlError",
     "InvalidTriggerError",
     "InvalidZoneError",
     "JobEndedError",
     "JobNotFoundError",
+    "MethodNotAllowedError",
     "MissingExtraError",
     "NegativeRetryDelayError",
     "NoOccurrenceError",
@@ -180,6 +194,7 @@ __all__ = [
     "RefusedError",
     "RegistrationShapeError",
     "RegistrationsNotArrayError",
+    "RequestTooLargeError",
     "RotaError",
     "ScheduleDuplicateTaskError",
     "ScheduleTaskError",
@@ -205,7 +220,9 @@ __all__ = [
     "UnguardedAddressError",
     "UnknownDependencyError",
     "UnknownHostError",
+    "UnknownPathError",
     "UnsupportedConnectionError",
+    "UnsupportedMediaError",
     "WorkerBusyError",
     "WorkerForkedError",
 ]

@@ -11,13 +11,20 @@ from rota.server.surroundings import Surroundings
 Body = TypeVar("Body")
 Query = TypeVar("Query")
 
+JSON = "application/json"
+
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A request without a body, or a route that takes no query."""
 
 
-class Call(msgspec.Struct, Generic[Body, Query], frozen=True, kw_only=True):
-    """A request that has been let in and read: everything in it is of the type the route names."""
+class Call(msgspec.Struct, Generic[Body, Query], frozen=True, kw_only=True, gc=False):
+    """A request that has been let in and read: everything in it is of the type the route names.
+
+    ``path`` holds the variable parts of the path, a ``job_id`` among them as a UUID in lower case.
+    ``headers`` holds those that the route minds and that were sent, by their names in lower case.
+    ``root`` is what a link to another path of the service begins with: where it is mounted.
+    """
 
     caller: Caller
     around: Surroundings
@@ -25,10 +32,15 @@ class Call(msgspec.Struct, Generic[Body, Query], frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     body: Body
     query: Query
+    root: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """A reply other than 200 with a body."""
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """A reply other than 200 with a body.
+
+    The body is of the type that the route names for the status, or None for a reply without one;
+    a route whose ``media`` is not JSON gives bytes.
+    """
 
     status: int
     body: Any = None
@@ -40,10 +52,12 @@ Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """``answers`` maps each status that may be given, errors aside, to the type of its body.
+    """``path`` is the whole path, such as ``/api/v1/jobs/{job_id}``.
 
-    ``errors`` are the statuses of errors beyond those every route may give. The first line of the
-    handler's docstring is the summary in the description, the rest its text.
+    ``answers`` maps each status that may be given, errors aside, to the type of its body; None for
+    a status without one. ``errors`` are the statuses of errors beyond those every route may give.
+    The first line of the handler's docstring is the summary in the description, the rest its text.
+    ``scope`` None means that everybody may ask, without a token.
     """
 
     method: str
@@ -57,3 +71,5 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     """Request headers that the route minds, with what each is for."""
     errors: tuple[int, ...] = ()
+    media: str = JSON
+    """What the body of a good answer is."""

@@ -1,0 +1,8 @@
+"""The REST interface: every route of it, joined from the files of the resources."""
+
+from rota.server.api import jobs
+from rota.server.routing.route import Route
+
+EVERY_ROUTE: tuple[Route, ...] = (*jobs.ROUTES,)
+
+__all__ = ["EVERY_ROUTE"]

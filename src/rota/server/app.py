@@ -1,0 +1,46 @@
+"""The service as one ASGI application: what it is made of, on one screen."""
+
+from secrets import randbits
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+
+from rota.access import Auth
+from rota.clock.protocol import Clock
+from rota.clock.system import SystemClock
+from rota.server.api import EVERY_ROUTE
+from rota.server.routing.admission import BearerGuard, Guard, HostGuard
+from rota.server.routing.endpoint import Keeping
+from rota.server.routing.last_resort import LastResort
+from rota.server.routing.table import serve_routes, serve_unknown
+from rota.server.settings import ServerSettings
+from rota.server.surroundings import Surroundings
+from rota.stores.opened import OpenStore
+
+
+def create_app(
+    store: OpenStore,
+    auth: Auth | None = None,
+    *,
+    settings: ServerSettings | None = None,
+    clock: Clock | None = None,
+) -> Starlette:
+    """The service on a store that is open, and stays so; closing it is the caller's business.
+
+    Without ``auth`` everybody who reaches it may do everything, as tenant ``default``: only where
+    a host service in front of it lets nobody else in. It may be mounted under a prefix.
+    """
+    settings, clock = settings or ServerSettings(), clock or SystemClock()
+    guard: Guard = HostGuard() if auth is None else BearerGuard(auth, clock)
+    around = Surroundings(store, clock, randbits)
+    keeping = Keeping(around, guard, settings.longest_body)
+    app = Starlette(
+        routes=serve_routes(EVERY_ROUTE, keeping),
+        # From the outside in: each sees what those after it let through, and answer.
+        middleware=[
+            Middleware(LastResort),
+        ],
+    )
+    app.router.redirect_slashes = False
+    app.router.default = serve_unknown
+    return app
