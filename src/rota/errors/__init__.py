@@ -49,6 +49,7 @@ RotaError
     EffectUnknownError
     ForbiddenError
     QuotaExceededError
+    RequestTooSlowError
     UnauthorizedError
     UnknownHostError
   StoreError          the store is at fault
@@ -77,6 +78,7 @@ from rota.errors.access import (
     CrossSiteRequestError,
     ForbiddenError,
     QuotaExceededError,
+    RequestTooSlowError,
     TokenNotFoundError,
     UnauthorizedError,
     UnguardedAddressError,
@@ -195,6 +197,7 @@ __all__ = [
     "RegistrationShapeError",
     "RegistrationsNotArrayError",
     "RequestTooLargeError",
+    "RequestTooSlowError",
     "RotaError",
     "ScheduleDuplicateTaskError",
     "ScheduleTaskError",

@@ -1,5 +1,7 @@
 """Why somebody is not let in, or not served."""
 
+from datetime import timedelta
+
 from rota.errors.groups import InvalidInputError, NotFoundError, RefusedError
 
 
@@ -55,6 +57,17 @@ class QuotaExceededError(RefusedError):
         super().__init__(message, {"quota": quota, "retry_after": retry_after})
         self.quota = quota
         self.retry_after = retry_after
+
+
+class RequestTooSlowError(RefusedError):
+    """The body of a request had not arrived in time, and is not waited for any longer."""
+
+    def __init__(self, within: timedelta) -> None:
+        seconds = within.total_seconds()
+        super().__init__(
+            f"The body must arrive within {seconds:g} s", {"field": "body", "within": seconds}
+        )
+        self.within = within
 
 
 class UnguardedAddressError(InvalidInputError):
