@@ -11,7 +11,9 @@ RotaError
     InvalidCursorError
     InvalidJobError
       UnknownDependencyError
+    InvalidPayloadError
     InvalidRequestError
+    InvalidSignatureError
     InvalidStoreUrlError
     InvalidZoneError
     MethodNotAllowedError
@@ -28,6 +30,7 @@ RotaError
     WorkerForkedError
   NotFoundError       nothing has that name
     JobNotFoundError
+    SecretNotFoundError
     TaskNotRegisteredError
     TokenNotFoundError
     UnknownPathError
@@ -47,6 +50,7 @@ RotaError
   RefusedError        a limit or a gate said no
     CrossSiteRequestError
     EffectUnknownError
+    ForbiddenAddressError
     ForbiddenError
     QuotaExceededError
     RequestTooSlowError
@@ -62,6 +66,7 @@ RotaError
   BusyLoopError
   CronCalculationError
   DeadlockError
+  DeliveryError
   MissingExtraError
   NoOccurrenceError
   ScheduleTaskError
@@ -153,7 +158,15 @@ from rota.errors.triggers import (
     InvalidZoneError,
     NoOccurrenceError,
 )
-from rota.errors.worker import WorkerBusyError, WorkerForkedError
+from rota.errors.worker import (
+    DeliveryError,
+    ForbiddenAddressError,
+    InvalidPayloadError,
+    InvalidSignatureError,
+    SecretNotFoundError,
+    WorkerBusyError,
+    WorkerForkedError,
+)
 
 __all__ = [
     "AddressUnusableError",
@@ -165,12 +178,14 @@ __all__ = [
     "CrossSiteRequestError",
     "DamagedJobError",
     "DeadlockError",
+    "DeliveryError",
     "DependenciesFixedError",
     "DependencyCycleError",
     "DuplicateJobError",
     "EffectInProgressError",
     "EffectUnknownError",
     "FieldParseError",
+    "ForbiddenAddressError",
     "ForbiddenError",
     "HasDependentsError",
     "IllegalMoveError",
@@ -179,9 +194,11 @@ __all__ = [
     "InvalidCursorError",
     "InvalidInputError",
     "InvalidJobError",
+    "InvalidPayloadError",
     "InvalidRecurrenceRuleError",
     "InvalidRegistrationError",
     "InvalidRequestError",
+    "InvalidSignatureError",
     "InvalidStoreUrlError",
     "InvalidTriggerError",
     "InvalidZoneError",
@@ -204,6 +221,7 @@ __all__ = [
     "SchedulerAlreadyActiveError",
     "SchedulerInitializationError",
     "SchemaOutdatedError",
+    "SecretNotFoundError",
     "ServerUnavailableError",
     "StaleVersionError",
     "StopSchedulerError",

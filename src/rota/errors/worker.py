@@ -1,6 +1,12 @@
-"""What can go wrong in the use of a worker."""
+"""What can go wrong in the use of a worker, and of the kinds that it can do by itself."""
 
-from rota.errors.groups import ConflictError, InvalidInputError
+from rota.errors.groups import (
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    RefusedError,
+    RotaError,
+)
 
 
 class WorkerBusyError(ConflictError):
@@ -22,3 +28,54 @@ class WorkerForkedError(InvalidInputError):
         )
         self.made_in = made_in
         self.used_in = used_in
+
+
+class InvalidPayloadError(InvalidInputError):
+    """The payload of a job of a built-in kind cannot be used; no attempt would change that."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field} {reason}", {"field": field, "reason": reason})
+        self.field = field
+        self.reason = reason
+
+
+class InvalidSignatureError(InvalidInputError):
+    """A message was not signed with a known secret, or too long ago: do nothing that it says."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The signature cannot be trusted: {reason}", {"reason": reason})
+        self.reason = reason
+
+
+class SecretNotFoundError(NotFoundError):
+    """A job names a secret that the worker was not given."""
+
+    def __init__(self, tenant: str, name: str) -> None:
+        super().__init__(
+            f"There is no secret {name!r} for tenant {tenant!r}", {"tenant": tenant, "secret": name}
+        )
+        self.tenant = tenant
+        self.secret = name
+
+
+class ForbiddenAddressError(RefusedError):
+    """A request would have gone to where none may go, such as a private network.
+
+    The message does not say where that is: whoever asked need not learn what names stand for here.
+    """
+
+    def __init__(self, host: str, reason: str) -> None:
+        super().__init__(f"No request may go to {host}: {reason}", {"host": host, "reason": reason})
+        self.host = host
+        self.reason = reason
+
+
+class DeliveryError(RotaError):
+    """Another program could not be asked, or did not do what it was asked; it may later."""
+
+    def __init__(self, reason: str, status: int | None = None) -> None:
+        super().__init__(
+            reason, {"reason": reason} | ({} if status is None else {"status": status})
+        )
+        self.reason = reason
+        self.status = status
