@@ -8,7 +8,7 @@ JOBS   ?= 2
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check fmt lint types arch unit contract spec sim process conformance bench docs pins clean
+.PHONY: help setup up test browser check fmt lint types arch unit contract spec sim process conformance bench docs pins clean
 
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,8 +25,11 @@ $(STAMP): requirements/dev.txt pyproject.toml
 up: setup ## run Rota: a scheduler on an SQLite file, with a live board
 	$(BIN)/rota up
 
-test: setup lint types arch ## everything: lint, types, architecture, all tests (what CI runs)
+test: setup browser lint types arch ## everything: lint, types, architecture, all tests (what CI runs)
 	$(PYTEST) -n auto tests
+
+browser: ## a browser for the tests of the pages, where one may be installed
+	@command -v chromium > /dev/null || tests/browser/install_chromium.sh
 
 check: setup lint types arch unit ## the quick one, under two minutes
 
