@@ -1,0 +1,47 @@
+"""Headers that every answer carries, so that a browser does nothing with it that was not meant."""
+
+from collections.abc import Iterable
+
+RawHeaders = Iterable[tuple[bytes, bytes]]
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "script-src 'self'",
+        "object-src 'none'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+
+PERMISSIONS_POLICY = ", ".join(
+    f"{feature}=()" for feature in ("camera", "geolocation", "microphone", "payment", "usb")
+)
+
+ANSWER_HEADERS: tuple[tuple[bytes, bytes], ...] = tuple(
+    (name.encode(), value.encode())
+    for name, value in {
+        "content-security-policy": CONTENT_SECURITY_POLICY,
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+        # Not "no-referrer": with it browsers send "Origin: null" even between our own pages.
+        "referrer-policy": "same-origin",
+        "permissions-policy": PERMISSIONS_POLICY,
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "cache-control": "no-store",
+    }.items()
+)
+
+
+def complete_headers(given: RawHeaders, request_id: bytes) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer with those that it lacks; what it says itself holds.
+
+    So a file that is the same for everybody may be cached, and everything else is not.
+    """
+    headers = list(given)
+    named = {name.lower() for name, _ in headers}
+    headers += [header for header in ANSWER_HEADERS if header[0] not in named]
+    headers.append((b"x-request-id", request_id))
+    return headers
