@@ -1,129 +1,136 @@
 """Jobs: create, get, update, delete and search, as specification 5 has them."""
 
-from typing import Annotated, Any
+import re
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from rota.access import Scope
-from rota.errors import InvalidRequestError, JobNotFoundError
-from rota.jobs import BackoffStrategy, Job, JobRequest, admit_job
-from rota.server.api.shapes import (
-    IdempotencyKey,
-    InstantText,
-    Kind,
-    Name,
-    Payload,
-    Priority,
-    Queue,
-    Uuid,
-)
-from rota.server.api.views import JobView, view_job
+from rota.errors import InvalidJobError, JobEndedError, JobNotFoundError
+from rota.jobs import Job, JobFilter, JobStatus
+from rota.jobs.listing.search import DEFAULT_LIMIT, HIGHEST_LIMIT
+from rota.server.api.shapes.job_update import JobUpdate, check_fixed, list_changes, list_fixed
+from rota.server.api.shapes.new_job import KEY_HEADER, NewJob, admit_asked, with_outer_name
+from rota.server.api.shapes.words import Moment
+from rota.server.api.views import JobPage, JobView, view_job, view_page
 from rota.server.routing.route import Answer, Call, Nothing, Route
 
 JOBS = "/api/v1/jobs"
 ONE_JOB = "/api/v1/jobs/{job_id}"
-KEY_HEADER = "Idempotency-Key"
+TRACE_HEADER = "Traceparent"
+
+_TRACE = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_BEYOND_PRIORITIES = (0, 11)
 
 
-class RetryPolicyBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often a job is attempted, and how long it waits in between; all of it may be left out.
+class JobSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which jobs are wanted: those that fit everything that is said."""
 
-    ``max_delay_seconds`` must not be less than ``base_delay_seconds``. ``LADDER`` takes its delays
-    from ``ladder_seconds``, the last one again and again.
-    """
-
-    max_attempts: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": 10})] = 3
-    backoff_strategy: BackoffStrategy = BackoffStrategy.EXPONENTIAL
-    base_delay_seconds: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": 300})] = 10
-    max_delay_seconds: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": 3600})] = 300
-    ladder_seconds: Annotated[
-        tuple[Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": 604_800})], ...],
-        Meta(extra_json_schema={"minItems": 1, "maxItems": 10}),
-    ] = (60, 300, 900, 3600)
-
-
-class RecurrenceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A series; exactly one of ``cron``, ``rrule`` and ``interval`` says when."""
-
-    cron: str | None = None
-    rrule: str | None = None
-    interval: str | None = None
-    zone: str = "UTC"
-    start: InstantText | None = None
-    until: InstantText | None = None
-    count: int | None = None
-    gap: str | None = None
-    fold: str | None = None
-    overlap: str = "skip"
-
-
-class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """A job as it is asked for; ``kind`` left out is the name."""
-
-    name: Name
-    queue: Queue
-    kind: Kind | None = None
-    payload: Payload = {}
-    priority: Priority = 5
-    dependencies: list[Uuid] = []
-    retry_policy: RetryPolicyBody | None = None
-    run_at: InstantText | None = None
-    recurrence: RecurrenceBody | None = None
-    idempotency_key: IdempotencyKey | None = None
-    auto_remove: bool = False
+    queue: Annotated[str | None, Meta(description="The jobs of this queue.")] = None
+    status: Annotated[JobStatus | None, Meta(description="The jobs in this status.")] = None
+    priority_min: Annotated[int | None, Meta(description="Of this priority or a higher one.")] = (
+        None
+    )
+    priority_max: Annotated[int | None, Meta(description="Of this priority or a lower one.")] = None
+    created_after: Annotated[Moment | None, Meta(description="Made then or later.")] = None
+    created_before: Annotated[Moment | None, Meta(description="Made before then.")] = None
+    cursor: Annotated[
+        str | None, Meta(description="The next_cursor of the page before; left out, the first.")
+    ] = None
+    limit: Annotated[
+        int,
+        Meta(
+            description="How many to a page.",
+            extra_json_schema={"minimum": 1, "maximum": HIGHEST_LIMIT},
+        ),
+    ] = DEFAULT_LIMIT
 
 
 async def create_job(call: Call[NewJob, Nothing]) -> Answer:
     """Create a job.
 
     With an idempotency key, in the header or in the body, a job of the same kind that has it
-    already is answered with 200; 409 if its payload is another.
+    already is answered with 200, and no other is made; 409 if its payload is another.
     """
-    around = call.around
+    around, tenant = call.around, call.caller.tenant
     now = around.clock.now()
-    request = read_request(call.body, call.headers.get(KEY_HEADER.lower()))
-    job = _admit(call, request, now)
-    (inserted,) = await around.store.insert([job], now)
+    job = admit_asked(call.body, around, tenant, now, call.headers.get(KEY_HEADER.lower()))
+    (inserted,) = await around.store.insert([_with_trace(job, call)], now)
     link = {"location": f"{call.root}{JOBS}/{inserted.job.id}"}
     return Answer(200 if inserted.is_existing else 201, view_job(inserted.job), link)
 
 
 async def get_job(call: Call[Nothing, Nothing]) -> JobView:
     """Get a job."""
+    return view_job(await _find_job(call))
+
+
+async def update_job(call: Call[JobUpdate, Nothing]) -> JobView:
+    """Change fields of a job that has not ended.
+
+    Only the fields that are sent change. One that never changes may be sent with the value it has.
+    """
+    fixed, changes = list_fixed(call.body), list_changes(call.body)
+    if fixed:
+        job = await _find_job(call)
+        if job.status.is_terminal:
+            raise JobEndedError(job.id, job.status)
+        check_fixed(fixed, msgspec.to_builtins(view_job(job)))
+    now = call.around.clock.now()
+    try:
+        amended = await call.around.store.amend(
+            call.caller.tenant, call.path["job_id"], changes, now
+        )
+    except InvalidJobError as error:
+        raise with_outer_name(error) from error
+    return view_job(amended)
+
+
+async def delete_job(call: Call[Nothing, Nothing]) -> Answer:
+    """Delete a job that no other depends on, at whatever stage.
+
+    If it runs, whoever runs it is told at the next heartbeat, and the result is discarded.
+    """
+    await call.around.store.delete(call.caller.tenant, call.path["job_id"])
+    return Answer(204)
+
+
+async def search_jobs(call: Call[Nothing, JobSearch]) -> JobPage:
+    """Search for jobs: a page of those that fit every filter, the newest first, then by id."""
+    asked = call.query
+    wanted = JobFilter(
+        queue=asked.queue,
+        status=asked.status,
+        priority_min=_within_reach(asked.priority_min),
+        priority_max=_within_reach(asked.priority_max),
+        created_after=asked.created_after,
+        created_before=asked.created_before,
+    )
+    store, tenant = call.around.store, call.caller.tenant
+    return view_page(await store.find(tenant, wanted, asked.cursor, asked.limit))
+
+
+async def _find_job(call: Call[JobUpdate, Nothing] | Call[Nothing, Nothing]) -> Job:
     job_id = call.path["job_id"]
     found = await call.around.store.get(call.caller.tenant, [job_id])
     if job_id not in found:
         raise JobNotFoundError(job_id)
-    return view_job(found[job_id])
+    return found[job_id]
 
 
-def read_request(asked: NewJob, key: str | None = None) -> JobRequest:
-    """The request that the body is, with the key that a header may give."""
-    if key is not None and asked.idempotency_key not in {None, key}:
-        raise InvalidRequestError("idempotency_key", f"differs from the header {KEY_HEADER}")
-    policy, recurrence = asked.retry_policy, asked.recurrence
-    given: dict[str, Any] = {}
-    if policy is not None:
-        given["retry_policy"] = msgspec.structs.asdict(policy)
-    if recurrence is not None:
-        given["recurrence"] = msgspec.structs.asdict(recurrence)
-    return JobRequest(
-        name=asked.name,
-        queue=asked.queue,
-        kind=asked.kind,
-        payload=asked.payload,
-        priority=asked.priority,
-        due_at=asked.run_at,  # type: ignore[arg-type] # admission reads ISO 8601 text
-        dependencies=tuple(asked.dependencies),
-        idempotency_key=asked.idempotency_key if key is None else key,
-        auto_remove=asked.auto_remove,
-        **given,
-    )
+def _with_trace(job: Job, call: Call[NewJob, Nothing]) -> Job:
+    """What is no trace is passed over, as its standard wants it."""
+    trace = call.headers.get(TRACE_HEADER.lower())
+    if trace is None or not _TRACE.fullmatch(trace):
+        return job
+    return msgspec.structs.replace(job, trace=trace)
 
 
-def _admit(call: Call[NewJob, Nothing], request: JobRequest, now: Any) -> Job:
-    return admit_job(request, job_id=call.around.make_id(now), now=now, tenant=call.caller.tenant)
+def _within_reach(priority: int | None) -> int | None:
+    """The same filter in numbers that every store can hold."""
+    lowest, highest = _BEYOND_PRIORITIES
+    return None if priority is None else min(max(priority, lowest), highest)
 
 
 ROUTES: tuple[Route, ...] = (
@@ -135,8 +142,20 @@ ROUTES: tuple[Route, ...] = (
         tag="jobs",
         body=NewJob,
         answers={201: JobView, 200: JobView},
-        headers={KEY_HEADER: "Makes the job the only one of its kind with that key."},
+        headers={
+            KEY_HEADER: "Makes the job the only one of its kind with that key.",
+            TRACE_HEADER: "The trace in which the job is asked for, as W3C Trace Context has it.",
+        },
         errors=(409,),
+    ),
+    Route(
+        method="GET",
+        path=JOBS,
+        handler=search_jobs,
+        scope=Scope.READ,
+        tag="jobs",
+        query=JobSearch,
+        answers={200: JobPage},
     ),
     Route(
         method="GET",
@@ -146,5 +165,24 @@ ROUTES: tuple[Route, ...] = (
         tag="jobs",
         answers={200: JobView},
         errors=(404,),
+    ),
+    Route(
+        method="PUT",
+        path=ONE_JOB,
+        handler=update_job,
+        scope=Scope.WRITE,
+        tag="jobs",
+        body=JobUpdate,
+        answers={200: JobView},
+        errors=(404, 409),
+    ),
+    Route(
+        method="DELETE",
+        path=ONE_JOB,
+        handler=delete_job,
+        scope=Scope.WRITE,
+        tag="jobs",
+        answers={204: None},
+        errors=(404, 409),
     ),
 )

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from rota.jobs import Deferral, Ending, Job, JobStatus, Lease, Page, Recurrence, RetryPolicy
-from rota.server.api.shapes import Kind, Moment, Name, Payload, Priority, Queue, Uuid
+from rota.server.api.shapes.words import Kind, Moment, Name, Payload, Priority, Queue, Uuid
 
 Cursor = Annotated[
     str | None, Meta(description="Where the next page begins; null on the last one.")

@@ -71,13 +71,20 @@ def _unescape(raw: bytes, field: str) -> str:
 
 
 def _choose_reader(kind: Any) -> _Reader:
-    described = inspect.type_info(kind)
-    options = described.types if isinstance(described, inspect.UnionType) else (described,)
-    for option in options:
+    for option in list_options(inspect.type_info(kind)):
         for wanted, reader in _READERS:
             if isinstance(option, wanted):
                 return reader
     return _read_text
+
+
+def list_options(described: inspect.Type) -> tuple[inspect.Type, ...]:
+    """What a parameter may be, whatever else is said about it."""
+    if isinstance(described, inspect.Metadata):
+        return list_options(described.type)
+    if isinstance(described, inspect.UnionType):
+        return tuple(each for option in described.types for each in list_options(option))
+    return (described,)
 
 
 def _read_text(text: str, _field: str) -> str:
