@@ -9,6 +9,7 @@ from rota.access import Auth
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.server.api import EVERY_ROUTE
+from rota.server.guarding import GuardLayer, RatedGuard, Turnstiles, WaitingQuota
 from rota.server.routing.admission import BearerGuard, Guard, HostGuard
 from rota.server.routing.endpoint import Keeping
 from rota.server.routing.last_resort import LastResort
@@ -31,13 +32,19 @@ def create_app(
     a host service in front of it lets nobody else in. It may be mounted under a prefix.
     """
     settings, clock = settings or ServerSettings(), clock or SystemClock()
-    guard: Guard = HostGuard() if auth is None else BearerGuard(auth, clock)
-    around = Surroundings(store, clock, randbits)
+    guarding = settings.guarding
+    turnstiles = Turnstiles(guarding, clock)
+    guard: Guard = HostGuard()
+    if auth is not None:
+        guard = RatedGuard(BearerGuard(auth, clock), turnstiles)
+    quota = WaitingQuota(store, clock, guarding.waiting_limit)
+    around = Surroundings(store, clock, randbits, quota)
     keeping = Keeping(around, guard, settings.longest_body)
     app = Starlette(
         routes=serve_routes(EVERY_ROUTE, keeping),
         # From the outside in: each sees what those after it let through, and answer.
         middleware=[
+            Middleware(GuardLayer, settings=guarding, clock=clock),
             Middleware(LastResort),
         ],
     )

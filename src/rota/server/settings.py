@@ -3,6 +3,7 @@
 import msgspec
 
 from rota.observing.standing import Inspect
+from rota.server.guarding.settings import GuardSettings
 
 MEBIBYTE = 1 << 20
 
@@ -16,3 +17,4 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     longest_body: int = MEBIBYTE
     inspect: Inspect | None = None
+    guarding: GuardSettings = GuardSettings()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from rota.clock.protocol import Clock
 from rota.jobs import JobId
 from rota.jobs.identity import make_job_id
+from rota.server.guarding.waiting import WaitingQuota
 from rota.stores.opened import OpenStore
 
 _BITS_OF_AN_ID = 62
@@ -18,6 +19,12 @@ class Surroundings(NamedTuple):
     store: OpenStore
     clock: Clock
     draw_bits: Callable[[int], int]
+    quota: WaitingQuota | None = None
 
     def make_id(self, now: datetime) -> JobId:
         return make_job_id(now, self.draw_bits(_BITS_OF_AN_ID))
+
+    async def make_room(self, tenant: str, job_count: int = 1) -> None:
+        """To be called before jobs are kept; QuotaExceededError when too many wait already."""
+        if self.quota is not None:
+            await self.quota.admit(tenant, job_count)
