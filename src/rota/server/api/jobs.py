@@ -56,6 +56,7 @@ async def create_job(call: Call[NewJob, Nothing]) -> Answer:
     around, tenant = call.around, call.caller.tenant
     now = around.clock.now()
     job = admit_asked(call.body, around, tenant, now, call.headers.get(KEY_HEADER.lower()))
+    await around.make_room(tenant)
     (inserted,) = await around.store.insert([_with_trace(job, call)], now)
     link = {"location": f"{call.root}{JOBS}/{inserted.job.id}"}
     return Answer(200 if inserted.is_existing else 201, view_job(inserted.job), link)
