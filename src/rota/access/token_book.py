@@ -47,6 +47,32 @@ class TokenBook:
         self._draw_bits = draw_bits
         self._recollection = Recollection()
 
+    def draft(
+        self,
+        tenant: str,
+        scopes: Iterable[Scope | str],
+        name: str,
+        expires_at: datetime | None = None,
+    ) -> IssuedToken:
+        """A token that nobody knows yet; it is good once it has been kept."""
+        now = self._clock.now()
+        secret = make_token(self._draw_bits)
+        token = Token(
+            id=take_fingerprint(secret.reveal()).id,
+            tenant=read_word(tenant, "tenant"),
+            name=read_name(name),
+            scopes=read_scopes(scopes),
+            created_at=now,
+            expires_at=_read_expiry(expires_at, now),
+        )
+        return IssuedToken(token=token, secret=secret)
+
+    async def keep(self, drafted: IssuedToken) -> None:
+        """From now on the token is good. Its secret is in the draft and nowhere else."""
+        digest = take_fingerprint(drafted.secret.reveal()).digest
+        body = encode_token(KeptToken(token=drafted.token, digest=digest))
+        await self._store.write_all([DocumentWrite(TOKENS, drafted.id, None, body)])
+
     async def issue(
         self,
         tenant: str,
@@ -54,21 +80,15 @@ class TokenBook:
         name: str,
         expires_at: datetime | None = None,
     ) -> IssuedToken:
-        """Make a token. Its secret is in the result and nowhere else."""
-        now = self._clock.now()
-        secret = make_token(self._draw_bits)
-        fingerprint = take_fingerprint(secret.reveal())
-        token = Token(
-            id=fingerprint.id,
-            tenant=read_word(tenant, "tenant"),
-            name=read_name(name),
-            scopes=read_scopes(scopes),
-            created_at=now,
-            expires_at=_read_expiry(expires_at, now),
-        )
-        body = encode_token(KeptToken(token=token, digest=fingerprint.digest))
-        await self._store.write_all([DocumentWrite(TOKENS, token.id, None, body)])
-        return IssuedToken(token=token, secret=secret)
+        """Draft a token and keep it."""
+        drafted = self.draft(tenant, scopes, name, expires_at)
+        await self.keep(drafted)
+        return drafted
+
+    async def find(self, token_id: str, tenant: str | None = None) -> Token:
+        """A token, good or not; with a ``tenant``, those of others are not found."""
+        document = await self._find(token_id, tenant)
+        return decode_token(token_id, document.body).token
 
     async def list_tokens(self, tenant: str | None = None) -> list[Token]:
         """Every token, or every one of a tenant, the newest first; the revoked are among them."""

@@ -1,8 +1,8 @@
 """The REST interface: every route of it, joined from the files of the resources."""
 
-from rota.server.api import jobs
+from rota.server.api import jobs, tokens
 from rota.server.routing.route import Route
 
-EVERY_ROUTE: tuple[Route, ...] = (*jobs.ROUTES,)
+EVERY_ROUTE: tuple[Route, ...] = (*jobs.ROUTES, *tokens.ROUTES)
 
 __all__ = ["EVERY_ROUTE"]
