@@ -8,6 +8,7 @@ from starlette.middleware import Middleware
 from rota.access import Auth
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
+from rota.control.leases import LeaseDesk
 from rota.server.api import EVERY_ROUTE
 from rota.server.guarding import GuardLayer, RatedGuard, Turnstiles, WaitingQuota
 from rota.server.routing.admission import BearerGuard, Guard, HostGuard
@@ -38,7 +39,8 @@ def create_app(
     if auth is not None:
         guard = RatedGuard(BearerGuard(auth, clock), turnstiles)
     quota = WaitingQuota(store, clock, guarding.waiting_limit)
-    around = Surroundings(store, clock, randbits, quota)
+    desk = LeaseDesk(store, clock)
+    around = Surroundings(store, clock, randbits, quota, desk)
     keeping = Keeping(around, guard, settings.longest_body)
     app = Starlette(
         routes=serve_routes(EVERY_ROUTE, keeping),
@@ -48,6 +50,7 @@ def create_app(
             Middleware(LastResort),
         ],
     )
+    app.state.lease_desk = desk  # to be closed first when the server is to stop
     app.router.redirect_slashes = False
     app.router.default = serve_unknown
     return app

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from rota.clock.protocol import Clock
+from rota.control.leases import LeaseDesk
 from rota.jobs import JobId
 from rota.jobs.identity import make_job_id
 from rota.server.guarding.waiting import WaitingQuota
@@ -20,6 +21,7 @@ class Surroundings(NamedTuple):
     clock: Clock
     draw_bits: Callable[[int], int]
     quota: WaitingQuota | None = None
+    desk: LeaseDesk | None = None
 
     def make_id(self, now: datetime) -> JobId:
         return make_job_id(now, self.draw_bits(_BITS_OF_AN_ID))

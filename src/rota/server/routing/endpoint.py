@@ -1,6 +1,7 @@
 """From a request to a handler and back: one endpoint for each path of the table."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from starlette.types import Receive, Send
@@ -62,6 +63,7 @@ class Served:
             body=body,
             query=query,
             root=scope.get("root_path", ""),
+            hung_up=partial(_wait_for_end, receive),
         )
         return self._encode(await self.route.handler(call))
 
@@ -117,6 +119,11 @@ class PathEndpoint:
         if scope["method"] == "OPTIONS":
             return encode_reply(204, None, {"allow": ", ".join(self._allowed)})
         raise MethodNotAllowedError(scope["method"], self._allowed)
+
+
+async def _wait_for_end(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _decode_header(name: str, value: bytes) -> str:

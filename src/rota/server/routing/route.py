@@ -24,6 +24,7 @@ class Call(msgspec.Struct, Generic[Body, Query], frozen=True, kw_only=True, gc=F
     ``path`` holds the variable parts of the path, a ``job_id`` among them as a UUID in lower case.
     ``headers`` holds those that the route minds and that were sent, by their names in lower case.
     ``root`` is what a link to another path of the service begins with: where it is mounted.
+    ``hung_up`` returns when whoever asked is gone; for handlers that wait.
     """
 
     caller: Caller
@@ -33,6 +34,7 @@ class Call(msgspec.Struct, Generic[Body, Query], frozen=True, kw_only=True, gc=F
     body: Body
     query: Query
     root: str = ""
+    hung_up: Callable[[], Awaitable[None]] | None = None
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):

@@ -1,0 +1,1 @@
+"""Operators' verbs and views over a store, for one tenant."""

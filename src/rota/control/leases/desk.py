@@ -1,0 +1,252 @@
+"""Hands out jobs to workers that speak HTTP, and takes back what became of them.
+
+What a worker in Python does for itself the desk does for those: it minds gates and limits, lets
+the occurrences of a series overlap where they may, and calls attempts lost whose leases have run
+out, so that no other worker is needed. Every decision is that of ``rota.jobs``.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import datetime, timedelta
+from random import Random
+
+from rota.clock.protocol import Clock
+from rota.clock.timeout import timeout_after
+from rota.control.leases.records import (
+    LeaseWish,
+    Settled,
+    Settlement,
+    check_lease,
+)
+from rota.control.leases.visibility import Visibility
+from rota.control.surroundings import ControlStore
+from rota.errors import RotaError
+from rota.gates import Closed, GateWatch
+from rota.jobs import Interrupted, Job, JobId, Lost, begin_beside
+from rota.limits import Allotment, LimitWatch
+from rota.stores.jobs import HeldLease, LeaseRequest
+from rota.stores.jobs.protocol import Listener
+from rota.worker.loops.leasing import choose_due_for, choose_rest
+from rota.worker.loops.rescue import PAGE_SIZE
+from rota.worker.loops.settling import decide
+
+POLL_FOR = timedelta(seconds=1)
+"""So often is looked for jobs that nobody told of, while somebody waits."""
+
+SWEEP_FOR = timedelta(seconds=5)
+"""So often, at most, is looked for leases that have run out."""
+
+MOST_ROUNDS = 5
+"""So often one call leases again when gates have held back all that it was given."""
+
+HungUp = Callable[[], Awaitable[None]]
+"""Returns when whoever asked is gone."""
+
+
+class LeaseDesk:
+    """One for each server. It remembers nothing that it could not do without."""
+
+    def __init__(self, store: ControlStore, clock: Clock, random: Random | None = None) -> None:
+        self._store = store
+        self._clock = clock
+        self._random = random or Random()  # noqa: S311 - jitter is no secret
+        self._gate = GateWatch(store)
+        self._limits = LimitWatch(store)
+        self._visibility = Visibility(store)
+        self._swept_at: datetime | None = None
+        self._closing = asyncio.Event()
+
+    def close(self) -> None:
+        """Let nobody wait any longer: whoever does is told that there is nothing."""
+        self._closing.set()
+
+    async def lease(self, tenant: str, wish: LeaseWish, hung_up: HungUp | None = None) -> list[Job]:
+        """Up to so many jobs of the tenant, in the hands of the worker from now on.
+
+        Waits for as long as it was asked to when there are none. If whoever asked is gone
+        meanwhile, the jobs go back at once, and none is returned.
+        """
+        deadline = self._clock.now() + wish.wait_for
+        async with AsyncExitStack() as stack:
+            gone = await stack.enter_async_context(_noticing(hung_up))
+            listener = None
+            if wish.wait_for:
+                listener = await stack.enter_async_context(
+                    self._store.listen(wish.queues, [tenant])
+                )
+            while not gone.is_set():
+                allotment = await self._take(tenant, wish)
+                if allotment.jobs:
+                    if not gone.is_set():
+                        return [*allotment.jobs]
+                    await self._hand_back(allotment.jobs)
+                    break
+                if self._clock.now() >= deadline or self._closing.is_set() or listener is None:
+                    break
+                await self._rest(tenant, wish, allotment, _Calls(listener, gone, deadline))
+        return []
+
+    async def extend(
+        self, tenant: str, worker: str, held: Sequence[HeldLease], lease_for: timedelta
+    ) -> list[bool]:
+        """Let leases last from now; False for each that the worker has lost: it is to stop."""
+        check_lease(lease_for, "lease_seconds")
+        now = self._clock.now()
+        own = await self._find_held(tenant, worker, [each.job_id for each in held])
+        kept = [each for each in held if _token(own.get(each.job_id)) == each.token]
+        answers = await self._store.extend(kept, now + lease_for, now) if kept else []
+        lasting = {each for each, is_held in zip(kept, answers, strict=True) if is_held}
+        return [each in lasting for each in held]
+
+    async def settle(
+        self, tenant: str, worker: str, settlements: Sequence[Settlement]
+    ) -> list[Settled]:
+        """Write what became of jobs, all that still hold in one step; nothing of the stale ones."""
+        now = self._clock.now()
+        ids = [each.held.job_id for each in settlements]
+        own = await self._find_held(tenant, worker, ids)
+        current = [
+            each for each in settlements if _token(own.get(each.held.job_id)) == each.held.token
+        ]
+        changes = [
+            decide(own[each.held.job_id], each.outcome, now, self._random.random())
+            for each in current
+        ]
+        applied = await self._store.apply(changes, now) if changes else []
+        written = {
+            id(each): answer.job
+            for each, answer in zip(current, applied, strict=True)
+            if answer.job is not None
+        }
+        return [
+            Settled(
+                job_id=each.held.job_id, is_stale=id(each) not in written, job=written.get(id(each))
+            )
+            for each in settlements
+        ]
+
+    async def sweep(self) -> int:
+        """Call every attempt lost whose lease has run out, of all tenants; how many there were."""
+        now, after, count = self._clock.now(), None, 0
+        while True:
+            page = await self._store.find_expired(now, PAGE_SIZE, after)
+            if not page:
+                return count
+            changes = [decide(job, Lost(), now, self._random.random()) for job in page]
+            count += sum(not it.is_stale for it in await self._store.apply(changes, now))
+            if len(page) < PAGE_SIZE:
+                return count
+            after = page[-1]
+
+    async def _take(self, tenant: str, wish: LeaseWish) -> Allotment:
+        """Lease, and let gates hold back what they will."""
+        await self._sweep_now_and_then()
+        await self._visibility.show(tenant, wish, self._clock.now())
+        request = LeaseRequest(
+            worker=wish.worker,
+            limit=wish.limit,
+            lease_for=wish.lease_for,
+            queues=wish.queues,
+            tenants=[tenant],
+        )
+        allotment = Allotment(())
+        for _ in range(MOST_ROUNDS):
+            await self._gate.refresh(self._clock.now())
+            allotment = await self._limits.lease(request, self._clock.now())
+            passed = await self._pass_gates(allotment.jobs, wish)
+            if passed or not allotment.jobs:
+                return allotment._replace(jobs=passed)
+        return allotment._replace(jobs=())
+
+    async def _pass_gates(self, jobs: Sequence[Job], wish: LeaseWish) -> list[Job]:
+        now = self._clock.now()
+        judged = [
+            (job, self._gate.judge(job, now, notifies=job.kind in wish.notifies)) for job in jobs
+        ]
+        deferrals = [decide(job, it, now, 0.0) for job, it in judged if isinstance(it, Closed)]
+        if deferrals:
+            await self._store.apply(deferrals, now)
+        passed = [job for job, verdict in judged if not isinstance(verdict, Closed)]
+        beside = [after for job in passed if (after := begin_beside(job, now)) is not None]
+        if beside:
+            with suppress(RotaError):  # its end brings the next one about as well
+                await self._store.insert(beside, now)
+        return passed
+
+    async def _hand_back(self, jobs: Sequence[Job]) -> None:
+        now = self._clock.now()
+        await self._store.apply([decide(job, Interrupted(), now, 0.0) for job in jobs], now)
+
+    async def _find_held(
+        self, tenant: str, worker: str, job_ids: Sequence[JobId]
+    ) -> dict[JobId, Job]:
+        """Those of the tenant's jobs that this worker holds."""
+        found = await self._store.get(tenant, job_ids)
+        return {
+            job_id: job
+            for job_id, job in found.items()
+            if job.lease is not None and job.lease.worker == worker
+        }
+
+    async def _sweep_now_and_then(self) -> None:
+        now = self._clock.now()
+        if self._swept_at is not None and self._swept_at <= now < self._swept_at + SWEEP_FOR:
+            return
+        self._swept_at = now
+        await self.sweep()
+
+    async def _rest(
+        self, tenant: str, wish: LeaseWish, held_back: Allotment, calls: "_Calls"
+    ) -> None:
+        """Until somebody calls, a job is due, or it is time to look without being called."""
+        now = self._clock.now()
+        due_at = await self._store.next_due_at(now, wish.queues, [tenant])
+        due_for = choose_due_for(due_at, held_back, now)
+        rest = choose_rest(POLL_FOR, due_for, self._random.random())
+        rest = max(min(rest, calls.deadline - now), timedelta(0))
+        waits = [
+            asyncio.ensure_future(each)
+            for each in (calls.listener.wait(), calls.gone.wait(), self._closing.wait())
+        ]
+        try:
+            with suppress(TimeoutError):
+                async with timeout_after(self._clock, rest):
+                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+
+class _Calls:
+    """What ends a rest early, and when all waiting is over."""
+
+    def __init__(self, listener: Listener, gone: asyncio.Event, deadline: datetime) -> None:
+        self.listener = listener
+        self.gone = gone
+        self.deadline = deadline
+
+
+@asynccontextmanager
+async def _noticing(hung_up: HungUp | None) -> AsyncIterator[asyncio.Event]:
+    """An event that is set when whoever asked is gone."""
+    gone = asyncio.Event()
+    if hung_up is None:
+        yield gone
+        return
+
+    async def notice() -> None:
+        await hung_up()
+        gone.set()
+
+    noticing = asyncio.create_task(notice())
+    try:
+        yield gone
+    finally:
+        noticing.cancel()
+        await asyncio.gather(noticing, return_exceptions=True)
+
+
+def _token(job: Job | None) -> int | None:
+    return None if job is None or job.lease is None else job.lease.token

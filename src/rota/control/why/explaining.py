@@ -1,0 +1,53 @@
+"""Explains a job, from what is stored and by the functions that decide; no log is searched."""
+
+from collections.abc import Callable
+
+from rota.clock.protocol import Clock
+from rota.control.surroundings import ControlStore
+from rota.control.why.circumstances import Circumstances, gather
+from rota.control.why.ending import explain_blocked, explain_completed, explain_failed
+from rota.control.why.explanation import Explanation, Reason
+from rota.control.why.finding import Finding
+from rota.control.why.waiting import explain_pending, explain_ready, explain_running
+from rota.jobs import JobId, JobStatus
+
+_BY_STATUS: dict[JobStatus, Callable[[Circumstances], Finding]] = {
+    JobStatus.PENDING: explain_pending,
+    JobStatus.READY: explain_ready,
+    JobStatus.RUNNING: explain_running,
+    JobStatus.COMPLETED: explain_completed,
+    JobStatus.FAILED: explain_failed,
+    JobStatus.BLOCKED: explain_blocked,
+}
+
+
+async def explain_job(store: ControlStore, clock: Clock, tenant: str, job_id: JobId) -> Explanation:
+    """Why the job ran, did not run, waits or will run then.
+
+    JobNotFoundError when the tenant has none of that id. Nothing is written.
+    """
+    return explain(await gather(store, clock.now(), tenant, job_id))
+
+
+def explain(around: Circumstances) -> Explanation:
+    """The same, of what has been gathered; looks at nothing else."""
+    job = around.job
+    found = _BY_STATUS[job.status](around)
+    return Explanation(
+        job_id=job.id,
+        status=job.status,
+        answer=found.answer,
+        sentence=found.sentence,
+        reasons=(*found.reasons, *_origin(around)),
+        next_at=found.next_at,
+        asked_at=around.now,
+    )
+
+
+def _origin(around: Circumstances) -> list[Reason]:
+    """Whose place it has taken."""
+    replaced = around.job.replaces
+    if replaced is None:
+        return []
+    text = f"It was made to stand in the place of job {replaced}."
+    return [Reason(code="replaces", text=text, at=around.job.created_at, job_id=replaced)]

@@ -1,0 +1,127 @@
+"""What its series has to say about a job: rule, zone, changes of the clocks, what was missed."""
+
+from collections.abc import Iterator
+from datetime import datetime, tzinfo
+from zoneinfo import ZoneInfo
+
+from rota.control.why.circumstances import Circumstances
+from rota.control.why.explanation import Reason, show
+from rota.errors import RotaError
+from rota.jobs import Job, Recurrence, next_occurrence
+from rota.jobs.recurrence import SeriesEnd
+from rota.jobs.settling.punctuality import assess_punctuality
+from rota.rail.preview import preview_series
+
+_OVERLAPS = {
+    "skip": "An occurrence that comes while it runs is passed over.",
+    "queue": "The first occurrence that comes while it runs follows at once, others are passed "
+    "over.",
+    "allow": "An occurrence that comes while it runs starts beside it.",
+}
+
+
+def zone_of(job: Job) -> tzinfo:
+    """The zone on whose clock the job recurs; UTC for one that does not."""
+    return ZoneInfo("UTC" if job.recurrence is None else job.recurrence.zone)
+
+
+def describe_occurrence(job: Job) -> Iterator[Reason]:
+    """Which occurrence of which rule the job stands for, and what the clocks did to it."""
+    if job.recurrence is None:
+        return
+    at = job.occurrence_at or job.due_at
+    try:
+        preview = preview_series(job.recurrence, at, 1)
+    except RotaError as error:
+        yield Reason(code="occurrence", text=f"Its rule cannot be computed: {error.message}", at=at)
+        return
+    rule = preview.description or job.recurrence.text
+    yield Reason(
+        code="occurrence",
+        text=f"It is the occurrence of {show(at, zone_of(job))} of a series: {rule} "
+        f"({_text_of(job.recurrence)}), on the clock of {job.recurrence.zone}.",
+        at=at,
+    )
+    note = preview.occurrences[0].note if preview.occurrences else None
+    if note is not None:
+        yield Reason(code="clock_change", text=f"The {note}.", at=at)
+
+
+def describe_misses(job: Job, now: datetime) -> Iterator[Reason]:
+    """Occurrences that nothing was run for, and that this job stands for besides its own."""
+    if job.recurrence is None:
+        return
+    told = assess_punctuality(job, now)
+    if told.missed_count:
+        many = _occurrences(told.missed_count)
+        yield Reason(
+            code="missed",
+            text=f"{many} of the series passed without a run; its handler is told the number.",
+            at=told.scheduled_for,
+        )
+    if told.is_catch_up:
+        yield Reason(
+            code="catch_up",
+            text="The next occurrence has come already: this run stands for it, too.",
+            at=told.scheduled_for,
+        )
+
+
+def describe_overlap(job: Job) -> Iterator[Reason]:
+    """What becomes of occurrences that come while it runs."""
+    if job.recurrence is not None:
+        yield Reason(code="overlap", text=_OVERLAPS[job.recurrence.overlap])
+
+
+def describe_future(around: Circumstances) -> Iterator[Reason]:
+    """How the series goes on after this job."""
+    job, successor = around.job, around.successor
+    if job.recurrence is None:
+        return
+    zone = zone_of(job)
+    if successor is not None:
+        at = successor.occurrence_at or successor.due_at
+        yield Reason(
+            code="next_occurrence",
+            text=f"The series goes on with job {successor.id}, for {show(at, zone)}.",
+            at=at,
+            job_id=successor.id,
+        )
+        return
+    if job.status.is_terminal:
+        yield Reason(code="series_end", text=f"No job follows it: {_why_it_ends(around)}.")
+        return
+    following = next_occurrence(job.recurrence, job.occurrence_at or job.due_at, around.now)
+    if isinstance(following, SeriesEnd):
+        yield Reason(code="series_end", text=f"It is the last of its series: {following.reason}.")
+    else:
+        yield Reason(
+            code="next_occurrence",
+            text=f"The occurrence after it is {show(following.at, zone)}.",
+            at=following.at,
+        )
+
+
+def _why_it_ends(around: Circumstances) -> str:
+    """The successor was never made, or is gone by now."""
+    job = around.job
+    if job.recurrence is None:
+        return "it does not recur"
+    if job.ending == "cancelled":
+        return "the series ended when it was cancelled"
+    if job.status == "BLOCKED":
+        return "a dependency of its job failed"
+    following = next_occurrence(job.recurrence, job.occurrence_at or job.due_at, job.updated_at)
+    if isinstance(following, SeriesEnd):
+        return following.reason
+    return "the one that followed is not kept any more"
+
+
+def _text_of(recurrence: Recurrence) -> str:
+    if recurrence.rrule is not None:
+        return recurrence.rrule.replace("\r\n", " ").replace("\n", " ")
+    return f"every {recurrence.interval}" if recurrence.interval else recurrence.text
+
+
+def _occurrences(count: int) -> str:
+    return "One occurrence" if count == 1 else f"{count} occurrences"
