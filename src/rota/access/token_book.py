@@ -146,10 +146,10 @@ class TokenBook:
         if is_token_id(token_id):
             document = (await self._store.read(TOKENS, [token_id])).get(token_id)
         if document is None:
-            raise TokenNotFoundError(token_id)
+            raise TokenNotFoundError
         owner = decode_token(token_id, document.body).token.tenant
         if tenant is not None and tenant != owner:
-            raise TokenNotFoundError(token_id)
+            raise TokenNotFoundError
         return document
 
     async def _read(self, token_id: str, now: datetime) -> Reading | None:

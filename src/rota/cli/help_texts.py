@@ -64,3 +64,15 @@ Start a scheduler with rota up, or in a program of your own. Try:
 The store is sqlite:///rota.db in the working directory, unless --store or
 the environment variable ROTA_STORE names another.
 """
+
+TOKENS = """Tokens: who is let in to the service, for which tenant, and for what.
+
+A token is shown once, when it is made; only a hash of it is kept. Try:
+
+    rota tokens create "ada's laptop" --scope read --scope operate
+    rota tokens list
+    rota tokens revoke 4ace5c094814e1e049c3aa5d
+
+Whoever may open the store may make tokens of any tenant, with --tenant. On a
+server (--url), an admin makes tokens of their own tenant.
+"""

@@ -6,11 +6,13 @@ from rota.errors.groups import InvalidInputError, NotFoundError, RefusedError
 
 
 class TokenNotFoundError(NotFoundError):
-    """No token has that id, as far as who asks may know."""
+    """No token has that id, as far as who asks may know.
 
-    def __init__(self, token_id: str) -> None:
-        super().__init__(f'There is no token with the id "{token_id}"', {"token_id": token_id})
-        self.token_id = token_id
+    The id is not repeated: whoever mistakes the token itself for its id must not find it in a log.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("There is no token with that id")
 
 
 class UnauthorizedError(RefusedError):
