@@ -55,7 +55,10 @@ class Tally:
 
 
 class Contestant(Protocol):
-    """The verbs. ``connect`` is called before each of them but is no part of what is timed."""
+    """The verbs. ``connect`` is called before each of them but is no part of what is timed.
+
+    Whoever has a worker also has ``work()``, which handles jobs until SIGTERM.
+    """
 
     async def connect(self) -> None: ...
 
@@ -70,9 +73,6 @@ class Contestant(Protocol):
 
     async def feed(self, count: int, rate: int) -> None:
         """So many stamped jobs at a rate of so many a second."""
-
-    async def work(self) -> None:
-        """Handle jobs until SIGTERM."""
 
 
 async def paced(count: int, rate: int, call: Callable[[], Awaitable[object]]) -> None:
@@ -100,7 +100,7 @@ async def perform(contestant: Contestant, verb: str, numbers: list[int]) -> None
     if verb == "work":
         print("ready", flush=True)
         sys.stdin.readline()
-        await contestant.work()
+        await getattr(contestant, verb)()
         return
     if verb == "enqueue":
         await contestant.enqueue(10)

@@ -63,10 +63,6 @@ class OnFlatness(RotaStore):
         await self._store.insert([replace(job, due_at=due_at or now)], now)
         return job.id
 
-    async def work(self) -> None:
-        """There is no worker here: what a store costs is seen without one."""
-        raise NotImplementedError
-
     async def explain(self) -> None:
         """Print by which indexes a lease and a completion find their rows."""
         lines = explain_sqlite() if "path" in SETTINGS else await explain_postgres()

@@ -11,16 +11,7 @@ from rota.jobs import Change, Job
 from rota.stores.jobs import Applied, JobStore, LeaseRequest
 from rota.stores.memory import MemoryStore
 
-
-class MemoryAgrees(JobStoresAgree):
-    async def open_empty(self) -> JobStore:
-        return MemoryStore()
-
-    async def reopen(self, store: JobStore) -> JobStore:
-        return store
-
-
-TestMemoryAgrees = MemoryAgrees.TestCase
+TestMemoryAgrees = JobStoresAgree.TestCase
 TestMemoryAgrees.settings = thoroughness(25)
 
 
@@ -50,7 +41,7 @@ class UnfairStore(MemoryStore):
 
 @pytest.mark.parametrize("flawed", [ForgetfulStore, UnfairStore])
 def test_a_store_that_answers_otherwise_is_found_out(flawed: type[MemoryStore]) -> None:
-    class FlawedAgrees(MemoryAgrees):
+    class FlawedAgrees(JobStoresAgree):
         async def open_empty(self) -> JobStore:
             return flawed()
 

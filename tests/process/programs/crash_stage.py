@@ -5,12 +5,8 @@ forked for it, so that a life costs milliseconds; the answer is how that process
 is virtual: the same writes come in the same order in every process.
 """
 
-import asyncio
-import logging
 import os
 import signal
-import sys
-import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +14,7 @@ from typing import Literal
 
 import msgspec
 from tests.process.programs.history import History
+from tests.process.programs.lives import play_all
 
 from rota import Scheduler, SchedulerSettings, open_store
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
@@ -126,25 +123,5 @@ async def play(life: Life) -> None:
         await clock.run(recorder.stop(scheduler))
 
 
-def play_in_a_fork(line: str) -> int:
-    """How the process that played it ended: 0, or the negative number of a signal."""
-    child = os.fork()
-    if not child:
-        os._exit(_play_alone(line))  # the rest of this stack belongs to the parent
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def _play_alone(line: str) -> int:
-    try:
-        asyncio.run(play(msgspec.json.decode(line, type=Life)))
-    except Exception:  # noqa: BLE001 - whatever it was, it must not reach the parent's loop
-        traceback.print_exc()
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.CRITICAL)
-    for request in sys.stdin:
-        sys.stdout.write(f"{play_in_a_fork(request)}\n")
-        sys.stdout.flush()
+    play_all(Life, play)

@@ -6,11 +6,8 @@ is virtual. One of the jobs kills whoever runs it, without being told.
 """
 
 import asyncio
-import logging
 import os
 import signal
-import sys
-import traceback
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -18,6 +15,7 @@ from typing import Literal
 
 import apsw
 import msgspec
+from tests.process.programs.lives import play_all
 
 from rota import open_store
 from rota.jobs import (
@@ -232,25 +230,5 @@ async def play(life: JobLife) -> None:
         await clock.run(running)
 
 
-def play_in_a_fork(line: str) -> int:
-    """How the process that played it ended: 0, or the negative number of a signal."""
-    child = os.fork()
-    if not child:
-        os._exit(_play_alone(line))  # the rest of this stack belongs to the parent
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def _play_alone(line: str) -> int:
-    try:
-        asyncio.run(play(msgspec.json.decode(line, type=JobLife)))
-    except Exception:  # noqa: BLE001 - whatever it was, it must not reach the parent's loop
-        traceback.print_exc()
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.CRITICAL)
-    for request in sys.stdin:
-        sys.stdout.write(f"{play_in_a_fork(request)}\n")
-        sys.stdout.flush()
+    play_all(JobLife, play)
