@@ -55,7 +55,10 @@ app.command("rota.cli.schedules.cron:app", name="cron", help=help_texts.CRON)
 app.command("rota.cli.schedules.rrule:app", name="rrule", help=help_texts.RRULE)
 app.command("rota.cli.store:app", name="store", help=help_texts.STORE)
 app.command("rota.cli.tasks:app", name="tasks", help=help_texts.TASKS)
+app.command("rota.cli.tokens:app", name="tokens", help=help_texts.TOKENS)
 app.command("rota.cli.running.up:up", name="up")
+app.command("rota.cli.running.serve:serve", name="serve")
+app.command("rota.cli.running.work:work", name="work")
 app.command("rota.cli.check:check", name="check")
 
 

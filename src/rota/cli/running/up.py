@@ -1,9 +1,7 @@
-"""``rota up``: a scheduler on a store, and a board that shows it at work."""
+"""``rota up``: everything in one process, on one store."""
 
 import asyncio
-import signal
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -13,132 +11,99 @@ from rich.live import Live
 from rota.cli.reading.instants import choose_zone
 from rota.cli.reading.options import DEFAULT_STORE, GivenTerminal, StoreOption, ZoneOption
 from rota.cli.reading.registrations import read_registrations
-from rota.cli.rendering.board import Board
+from rota.cli.rendering.live.board import Board
 from rota.cli.rendering.terminal import Terminal
-from rota.errors import StoreError
-from rota.events import Event
-from rota.scheduler import Scheduler
-from rota.scheduler.asking.desk import TaskDesk
-from rota.stores.protocol import DocumentStore
-from rota.wiring import open_store
+from rota.cli.running.command import end_on, plan_binding, plan_work, run_plan
+from rota.cli.running.house_tasks import list_house_tasks
+from rota.cli.running.options import (
+    ConcurrencyOption,
+    HandlersOption,
+    HostOption,
+    LinesOption,
+    PortOption,
+    ReloadOption,
+    TasksOption,
+)
+from rota.cli.running.voices import make_plain_voice
+from rota.clock.protocol import Clock
+from rota.house import HousePlan, TaskPlan, Voice, run_house
+from rota.house.plan import ListTasks
+from rota.house.web import DEFAULT_HOST, DEFAULT_PORT
+from rota.stores.opened import OpenStore
 
 REDRAWN_EVERY = timedelta(seconds=1)
 
-TasksOption = Annotated[
-    str | None,
-    Parameter(
-        metavar="MODULE:NAME",
-        help="Registrations to run: a list of (name, cron, callback, retry delay), or a function "
-        "that returns one. Default: two tasks that watch over the store.",
-    ),
+BoardOption = Annotated[
+    bool,
+    Parameter(negative="", help="On a terminal: show the tasks as a live board, not as lines."),
 ]
 
 
 def up(
     *,
     tasks: TasksOption = None,
+    handlers: HandlersOption = None,
     store: StoreOption = DEFAULT_STORE,
+    host: HostOption = DEFAULT_HOST,
+    port: PortOption = DEFAULT_PORT,
     zone: ZoneOption = None,
+    concurrency: ConcurrencyOption = 10,
+    reload: ReloadOption = False,
+    board: BoardOption = False,
+    as_json: LinesOption = False,
     terminal: GivenTerminal,
 ) -> None:
-    """Run a scheduler on a store and watch it work.
+    """Run all of Rota: API, pages, a worker and a scheduler, on one store.
 
-    It remembers across restarts: stop it with ctrl-C, start it again, and each
-    task goes on from where it was. A second ctrl-C does not wait for running
-    tasks. Try:
+    The first start makes the store, prints a token to sign in with, and runs
+    a first job. Everything is remembered: stop it with ctrl-C, start it again,
+    and it goes on from where it was. What runs is finished first; a second
+    ctrl-C does not wait. Try:
 
         rota up
-        rota up --tasks examples.declarative_tasks:registrations
+        rota up --handlers myapp.jobs:handlers --reload
+        rota up --tasks examples.declarative_tasks:registrations --board
+        rota up --store postgresql://rota@db.example/rota --port 9000
     """
-    asyncio.run(_run(terminal, tasks, store, zone))
-
-
-async def _run(terminal: Terminal, tasks: str | None, url: str, zone: str | None) -> None:
     local = choose_zone(zone).zone
-    async with await open_store(url) as store:
-        registrations = (
-            list_house_tasks(store, terminal) if tasks is None else read_registrations(tasks)
-        )
-        scheduler = Scheduler(store, clock=terminal.clock, zone=local)
-        board = Board(terminal.clock, local, [(it[0], it[1]) for it in registrations])
-        stop = _stop_on_signals()
-        if terminal.out.is_terminal:
-            await _run_with_board(terminal, scheduler, registrations, board, stop)
-        else:
-            await _run_with_lines(terminal, scheduler, registrations, board, stop)
+    shown = Board(terminal.clock, local) if board and terminal.out.is_terminal else None
+    registrations = None if tasks is None else read_registrations(tasks)
+    plan = HousePlan(
+        store_url=store,
+        binding=plan_binding(host, port),
+        work=plan_work(handlers, concurrency=concurrency, reloads=reload),
+        tasks=TaskPlan(_make_lister(registrations, shown), local),
+        greets=not as_json,
+    )
+    if shown is None or as_json:
+        run_plan(terminal, plan, as_json=as_json)
+    else:
+        asyncio.run(_run_with_board(terminal, plan, shown))
 
 
-async def _run_with_board(
-    terminal: Terminal,
-    scheduler: Scheduler,
-    registrations: Sequence[Any],
-    board: Board,
-    stop: asyncio.Event,
-) -> None:
-    scheduler.events.subscribe(board.follow)
-    await scheduler.initialize(registrations)
+def _make_lister(registrations: Sequence[Any] | None, board: Board | None) -> ListTasks:
+    def list_tasks(store: OpenStore, clock: Clock) -> Sequence[Any]:
+        listed = list_house_tasks(store, clock) if registrations is None else registrations
+        if board is not None:
+            board.expect([(it[0], it[1]) for it in listed])
+        return listed
+
+    return list_tasks
+
+
+async def _run_with_board(terminal: Terminal, plan: HousePlan, board: Board) -> None:
+    plain = make_plain_voice(terminal)
+    voice = Voice(plain.say, board.follow, plain.show_token)
     with Live(console=terminal.out, auto_refresh=False, get_renderable=board.render) as live:
         ticking = asyncio.create_task(_redraw(terminal, live))
-        await stop.wait()
-        ticking.cancel()
-        await scheduler.stop()
-        live.refresh()
-
-
-async def _run_with_lines(
-    terminal: Terminal,
-    scheduler: Scheduler,
-    registrations: Sequence[Any],
-    board: Board,
-    stop: asyncio.Event,
-) -> None:
-    def tell(event: Event) -> None:
-        line = board.follow(event)
-        if line is not None:
-            terminal.print_text(line)
-
-    scheduler.events.subscribe(tell)
-    await scheduler.initialize(registrations)
-    terminal.print_text(f"{len(registrations)} tasks scheduled; stop with ctrl-C")
-    await stop.wait()
-    await scheduler.stop()
+        try:
+            end_on(await run_house(plan, voice, terminal.clock))
+        finally:
+            ticking.cancel()
+            live.refresh()
 
 
 async def _redraw(terminal: Terminal, live: Live) -> None:
     while True:
         live.refresh()
         await terminal.clock.sleep(REDRAWN_EVERY)
-
-
-def _stop_on_signals() -> asyncio.Event:
-    """Set at the first ctrl-C or SIGTERM; the second one interrupts at once."""
-    stop = asyncio.Event()
-    loop, main = asyncio.get_running_loop(), asyncio.current_task()
-
-    def ask() -> None:
-        if stop.is_set() and main is not None:
-            main.cancel()
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with suppress(NotImplementedError, RuntimeError, ValueError):  # not in a main thread
-            loop.add_signal_handler(number, ask)
-    return stop
-
-
-def list_house_tasks(store: DocumentStore, terminal: Terminal) -> list[Any]:
-    """What runs when no tasks are named: a sign of life, and a look after the store."""
-
-    async def heartbeat() -> None:
-        """Its start is the news: the board and the record show how punctual it was."""
-
-    async def look_after_the_store() -> None:
-        overview = await TaskDesk(store, terminal.clock).look()
-        if overview.unreadable:
-            names = ", ".join(overview.unreadable)
-            raise StoreError(f"records that cannot be read: {names}")
-
-    return [
-        ("heartbeat", "* * * * *", heartbeat, timedelta(seconds=10)),
-        ("look-after-the-store", "0,15,30,45 * * * *", look_after_the_store, timedelta(minutes=1)),
-    ]

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.schedules.crontab import check
 from rota.cli.reading.crontab import is_extended
 from rota.cli.reading.options import (
     CountOption,
@@ -25,6 +24,7 @@ from rota.cli.rendering.occurrences import (
     print_heading,
     print_listing,
 )
+from rota.cli.schedules.crontab import check
 from rota.errors import InvalidCronExpressionError
 from rota.triggers.asked_times import asked_by_cron
 from rota.triggers.cron.schedule import Cron, FieldCron

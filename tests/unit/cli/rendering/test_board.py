@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 from rich.console import Console
 
-from rota.cli.rendering.board import MOST_TASKS, Board
+from rota.cli.rendering.live.board import MOST_TASKS, Board
 from rota.events import (
     Event,
     SchedulerStopped,
@@ -66,7 +66,7 @@ def test_what_happened_is_told_in_words_and_details_are_left_out() -> None:
             r"a failed: E: \x1b[2J",
         ),
         (TaskRetryStarted(task_name="a", retry_count=2), "a is tried again, retry 2"),
-        (SchedulerStopped(), "SchedulerStopped"),
+        (SchedulerStopped(), "scheduler stopped"),
         (TaskPreserved(task_name="a"), None),
     ]
     for event, words in told:

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Sequence
-from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 from rich.console import Group, RenderableType
@@ -10,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rota.cli.rendering.durations import format_duration
+from rota.cli.rendering.live.events import describe_event, format_milliseconds
 from rota.cli.rendering.tasks import describe_schedule, next_occurrence
 from rota.clock.protocol import Clock
 from rota.escaping import escape
@@ -17,7 +17,6 @@ from rota.events import (
     INFO,
     WARNING,
     Event,
-    TaskRetryStarted,
     TaskRunCompleted,
     TaskRunFailed,
     TaskRunStarted,
@@ -25,18 +24,21 @@ from rota.events import (
 
 MOST_TASKS = 20
 MOST_LINES = 8
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 class Board:
     """Follows the events of a scheduler and shows its tasks, the next one due first."""
 
-    def __init__(self, clock: Clock, zone: ZoneInfo, tasks: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, clock: Clock, zone: ZoneInfo, tasks: Sequence[tuple[str, str]] = ()) -> None:
         self._clock = clock
         self._zone = zone
         self._expressions = dict(tasks)
         self._outcomes: dict[str, Text] = {}
         self._lines: deque[Text] = deque(maxlen=MOST_LINES)
+
+    def expect(self, tasks: Sequence[tuple[str, str]]) -> None:
+        """Show these tasks, each a name and a cron expression."""
+        self._expressions = dict(tasks)
 
     def follow(self, event: Event) -> Text | None:
         """Take note of an event; returns the line that tells of it, if it is worth one."""
@@ -80,26 +82,3 @@ class Board:
             case TaskRunFailed(task_name=name, next_retry_at=retry_at):
                 again = f"{retry_at.astimezone(self._zone):%H:%M:%S}"
                 self._outcomes[name] = Text(f"failed, again at {again}", "red")
-
-
-def describe_event(event: Event) -> str:
-    """One line, with nothing in it that a terminal would act upon."""
-    match event:
-        case TaskRunStarted(task_name=name, scheduled_time=due_at, actual_time=at):
-            return escape(
-                f"{name} started, {format_milliseconds((at - due_at) / _MILLISECOND)} late"
-            )
-        case TaskRunCompleted(task_name=name, duration=duration):
-            return escape(f"{name} succeeded in {format_milliseconds(duration)}")
-        case TaskRunFailed(task_name=name, error=error):
-            return escape(f"{name} failed: {error}")
-        case TaskRetryStarted(task_name=name, retry_count=count):
-            return escape(f"{name} is tried again, retry {count}")
-    fields = ", ".join(f"{key} {value}" for key, value in event.fields().items())
-    return escape(f"{event.name}{': ' if fields else ''}{fields}")
-
-
-def format_milliseconds(duration: float) -> str:
-    if duration < 1_000:
-        return f"{duration:.0f} ms"
-    return format_duration(timedelta(milliseconds=duration))

@@ -1,0 +1,40 @@
+"""What commands print of the service's answers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rota.cli.rendering.tables import Row, print_table
+from rota.cli.rendering.terminal import Terminal
+from rota.client.client import Listed
+from rota.escaping import escape
+
+
+def done(terminal: Terminal, document: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+    """Print what was done: the whole answer for programs, a sentence for people."""
+    if as_json:
+        terminal.print_document(document)
+    else:
+        terminal.print_text(escape(text))
+
+
+def print_items(
+    terminal: Terminal,
+    listed: Listed,
+    header: Sequence[str],
+    make_row: Callable[[Any], Row],
+    *,
+    as_json: bool,
+    noun: str = "job",
+) -> None:
+    """Print a list, and whether there is more of it."""
+    if as_json:
+        more = listed.next_cursor is not None
+        terminal.print_document(
+            {"items": listed.items, "next_cursor": listed.next_cursor, "has_more": more}
+        )
+        return
+    if listed.items:
+        print_table(terminal.out, header, [make_row(item) for item in listed.items])
+    count = len(listed.items)
+    ending = "; there are more, see --limit" if listed.next_cursor is not None else ""
+    terminal.print_text(f"{count} {noun if count == 1 else f'{noun}s'}{ending}", "bold")

@@ -1,0 +1,105 @@
+"""``rota jobs create``: a job, or a series of them, from the command line."""
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from rota.cli.operating.answers import done
+from rota.cli.reading.durations import read_duration
+from rota.cli.reading.instants import choose_zone, read_instant
+from rota.cli.reading.options import GivenTerminal, JsonOption, ZoneOption
+from rota.cli.reading.payloads import read_json
+from rota.cli.reading.place import NOWHERE, Place, converse
+from rota.cli.rendering.occurrences import format_instant
+from rota.cli.rendering.service.moments import Viewer
+from rota.cli.rendering.terminal import Terminal
+from rota.errors import InvalidInputError
+
+
+def create(
+    name: Annotated[str, Parameter(metavar="NAME", help="What people call the job.")],
+    /,
+    *,
+    kind: Annotated[
+        str | None,
+        Parameter(metavar="NAME", help="Which handler runs it. Default: the name."),
+    ] = None,
+    queue: Annotated[str, Parameter(metavar="NAME", help="Which queue it waits in.")] = "default",
+    payload: Annotated[
+        str, Parameter(metavar="JSON", help="What the handler is given; @FILE, or - for input.")
+    ] = "{}",
+    priority: Annotated[
+        int,
+        Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10), help="1 to 10, 10 first."),
+    ] = 5,
+    run_at: Annotated[
+        str | None,
+        Parameter(metavar="INSTANT", help="When it may start; without an offset, wall time."),
+    ] = None,
+    run_in: Annotated[
+        str | None,
+        Parameter(name="--in", metavar="DURATION", help="The same from now, such as 90s or 1h30m."),
+    ] = None,
+    after: Annotated[
+        list[str] | None,
+        Parameter(metavar="ID", negative="", help="A job to wait for; may be given again."),
+    ] = None,
+    max_attempts: Annotated[
+        int | None,
+        Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10), help="How often to try."),
+    ] = None,
+    key: Annotated[
+        str | None,
+        Parameter(metavar="TEXT", help="Makes it the only job of its kind with this key."),
+    ] = None,
+    auto_remove: Annotated[
+        bool, Parameter(negative="", help="Forget the job once it has succeeded.")
+    ] = False,
+    zone: ZoneOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Create a job.
+
+    For one that recurs there is rota series create. Try:
+
+        rota jobs create hello --kind log.message --payload '{"message": "hi"}'
+        rota jobs create report --queue mail --in 90s --max-attempts 5
+        rota jobs create close-books --run-at 2027-03-31T18:00 --payload @books.json
+    """
+    body: dict[str, Any] = {
+        "name": name,
+        "queue": queue,
+        "payload": read_json(payload, "--payload"),
+        "priority": priority,
+        "auto_remove": auto_remove,
+        "dependencies": after or [],
+    }
+    optional = {
+        "kind": kind,
+        "idempotency_key": key,
+        "run_at": _read_start(terminal, run_at, run_in, zone),
+        "retry_policy": None if max_attempts is None else {"max_attempts": max_attempts},
+    }
+    body |= {field: value for field, value in optional.items() if value is not None}
+    job = converse(terminal, place, lambda it: it.post("/jobs", body))
+    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    when = f"{job['status']}, run at {viewer.show(job['run_at'])}"
+    done(terminal, job, f"Created {job['id']}: {when}.", as_json=as_json)
+
+
+def _read_start(
+    terminal: Terminal, run_at: str | None, run_in: str | None, zone: str | None
+) -> str | None:
+    if run_at is not None and run_in is not None:
+        message = "--run-at and --in are both given: one of them is enough"
+        raise InvalidInputError(message, {"field": "--in"})
+    if run_in is not None:
+        delay: timedelta = read_duration(run_in, "--in")
+        return format_instant(terminal.clock.now() + delay)
+    if run_at is None:
+        return None
+    return format_instant(read_instant(run_at, choose_zone(zone).zone, "--run-at"))

@@ -1,0 +1,18 @@
+"""The options of commands that look after jobs."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+JobArgument = Annotated[str, Parameter(metavar="ID", help="The id of a job.")]
+LimitOption = Annotated[
+    int,
+    Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10_000), help="The most to list."),
+]
+WhyOption = Annotated[str | None, Parameter(metavar="TEXT", help="The reason, for the audit log.")]
+CascadeOption = Annotated[
+    bool,
+    Parameter(negative="", help="Submit the jobs again, too, that were blocked because of it."),
+]
+YesOption = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", help="Do not ask.")]

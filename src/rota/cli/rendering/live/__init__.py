@@ -1,0 +1,1 @@
+"""What changes while one looks: boards and lines."""

@@ -1,0 +1,1 @@
+"""Jobs, series, dead letters and gates, as the service tells of them."""

@@ -1,0 +1,103 @@
+"""One conversation with the service."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import httpx2
+import msgspec
+
+from rota.client.problems import read_problem
+from rota.errors import ServerUnavailableError
+
+API = "/api/v1"
+PAGE_SIZE = 100
+
+Query = Mapping[str, Any]
+
+
+class Listed(NamedTuple):
+    """A part of a list, and where it goes on; None where it does not."""
+
+    items: list[Any]
+    next_cursor: str | None
+
+
+class Client:
+    """Asks for what the routes of the service offer; paths are those below ``/api/v1``.
+
+    Whatever the service refuses is raised as an error of the same group and with the same words as
+    if it had been done here. ``url`` is what is named when nobody answers.
+    """
+
+    def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
+        self._http = http
+        self._url = url
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        """What is answered; None when that is nothing. Of a query, what is None is left out."""
+        chosen = {name: _spell(it) for name, it in (query or {}).items() if it is not None}
+        content = None if body is None else msgspec.json.encode(body)
+        sent = dict(headers or {})
+        if content is not None:
+            sent["content-type"] = "application/json"
+        try:
+            response = await self._http.request(
+                method, f"{API}{path}", params=chosen, content=content, headers=sent
+            )
+        except httpx2.HTTPError as error:
+            reason = f"does not answer: {str(error) or type(error).__name__}"
+            raise ServerUnavailableError(self._url, reason) from error
+        return self._read(response)
+
+    async def get(self, path: str, query: Query | None = None) -> Any:
+        return await self.ask("GET", path, query=query)
+
+    async def post(self, path: str, body: Any = None) -> Any:
+        return await self.ask("POST", path, body=body)
+
+    async def collect(self, path: str, query: Query | None = None, *, limit: int) -> Listed:
+        """The items of a list, page after page until there are ``limit`` of them or no more."""
+        cursor = (query or {}).get("cursor")
+        items: list[Any] = []
+        while True:
+            size = min(limit - len(items), PAGE_SIZE)
+            page = await self.get(path, {**(query or {}), "limit": size, "cursor": cursor})
+            items += page["items"]
+            cursor = page.get("next_cursor")
+            if cursor is None or len(items) >= limit:
+                return Listed(items, cursor)
+
+    def _read(self, response: httpx2.Response) -> Any:
+        if response.status_code == 204 or (response.is_success and not response.content):
+            return None
+        document = self._decode(response)
+        if not response.is_success:
+            raise read_problem(response.status_code, document, self._url)
+        return document
+
+    def _decode(self, response: httpx2.Response) -> Any:
+        try:
+            return msgspec.json.decode(response.content)
+        except msgspec.DecodeError as error:
+            reason = f"answered with the status {response.status_code}, and not as a Rota"
+            raise ServerUnavailableError(self._url, reason) from error
+
+
+def path_of(*parts: str) -> str:
+    """A path of which every part is one step, whatever it holds."""
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def _spell(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,121 @@
+"""From a plan to a house that runs."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import NamedTuple
+
+from rota.access import TokenBook
+from rota.clock.protocol import Clock, keeps_real_time
+from rota.errors.stores import hide_password
+from rota.events import Event
+from rota.house.engines import Engine, LoopPart, TaskPart, WorkPart, make_rescue
+from rota.house.house import House, HouseEnd, Say
+from rota.house.part import Part
+from rota.house.plan import HousePlan
+from rota.house.web import Listening, WebPart, listen_on
+from rota.house.welcome import issue_first_token, schedule_first_job
+from rota.observing.tally import Tally
+from rota.scheduler import Scheduler
+from rota.server import create_app
+from rota.stores.opened import OpenStore
+from rota.wiring import open_clock, open_store
+
+PAGES = "/admin"
+API = "/api/v1"
+DOCS = "/docs"
+
+
+class Voice(NamedTuple):
+    """How a house makes itself heard: ``say`` plain lines, and ``listen`` to what happens in it.
+
+    ``show_token`` is handed the first token, once; it must not end up in a log.
+    """
+
+    say: Say
+    listen: Callable[[Event], object] | None = None
+    show_token: Callable[[str], object] | None = None
+
+
+async def run_house(plan: HousePlan, voice: Voice, clock: Clock | None = None) -> HouseEnd:
+    """Run what is planned until SIGINT or SIGTERM; what cannot be done is told before anything is.
+
+    ``clock`` takes the place of the store's in tests, where time is made up.
+    """
+    async with open_house(plan, voice, clock) as house:
+        return await house.run_until_signalled()
+
+
+@asynccontextmanager
+async def open_house(
+    plan: HousePlan, voice: Voice, clock: Clock | None = None
+) -> AsyncIterator[House]:
+    """A house in which everything is ready to run, on a store that is open while this lasts."""
+    async with AsyncExitStack() as stack:
+        listening = None if plan.binding is None else listen_on(plan.binding)
+        if listening is not None:
+            stack.callback(listening.socket.close)
+        store = await stack.enter_async_context(await open_store(plan.store_url))
+        voice.say(f"Store: {show_address(plan.store_url)}")
+        if clock is None or keeps_real_time(clock):
+            clock = await stack.enter_async_context(open_clock(store))
+        yield await _furnish(plan, voice, _Ground(store, clock, listening))
+
+
+def show_address(url: str) -> str:
+    """An address as it may be shown: without a password, and without options."""
+    return hide_password(url.partition("?")[0])
+
+
+class _Ground(NamedTuple):
+    """What a house stands on."""
+
+    store: OpenStore
+    clock: Clock
+    listening: Listening | None
+
+
+async def _furnish(plan: HousePlan, voice: Voice, ground: _Ground) -> House:
+    store, clock = ground.store, ground.clock
+    tally = Tally(store, clock)
+    followers = [tally.follow]
+    if voice.listen is not None:
+        listen = voice.listen
+        followers.append(lambda journal: journal.subscribe(listen))
+    engine = Engine(store, clock, voice.say, followers)
+    engines = _make_engines(plan, engine)
+    fronts = await _make_fronts(plan, voice, ground)
+    return House([engines, [LoopPart("tally", tally.run)], fronts], voice.say)
+
+
+def _make_engines(plan: HousePlan, engine: Engine) -> Sequence[Part]:
+    engines: list[Part] = []
+    if plan.work is None:
+        engines.append(make_rescue(engine, plan.worker_settings))
+    else:
+        engines.append(WorkPart(engine, plan.work))
+    if plan.tasks is not None:
+        scheduler = Scheduler(engine.store, clock=engine.clock, zone=plan.tasks.zone)
+        engine.follow(scheduler.events)
+        registrations = plan.tasks.list_tasks(engine.store, engine.clock)
+        engines.append(TaskPart(scheduler, registrations))
+    return engines
+
+
+async def _make_fronts(plan: HousePlan, voice: Voice, ground: _Ground) -> Sequence[Part]:
+    if ground.listening is None:
+        return ()
+    book = TokenBook(ground.store, ground.clock)
+    app = create_app(ground.store, book, clock=ground.clock)
+    voice.say(f"Pages: {ground.listening.url}{PAGES}")
+    voice.say(f"API: {ground.listening.url}{API}, described at {ground.listening.url}{DOCS}")
+    if plan.greets:
+        await _greet(voice, book, ground)
+    return (WebPart(app, ground.listening),)
+
+
+async def _greet(voice: Voice, book: TokenBook, ground: _Ground) -> None:
+    issued = None if voice.show_token is None else await issue_first_token(book)
+    if issued is None or voice.show_token is None:
+        return
+    voice.show_token(issued.secret.reveal())
+    await schedule_first_job(ground.store, ground.clock)
