@@ -31,6 +31,16 @@ def test_a_name_given_twice_is_refused() -> None:
         parse_statements("-- name: same\nSELECT 1;\n-- name: same\nSELECT 2;")
 
 
+def test_a_statement_may_begin_as_one_above_it() -> None:
+    text = "-- name: add\nINSERT INTO a;\n-- name: try\n-- begins as: add\nON CONFLICT DO NOTHING;"
+    assert parse_statements(text)["try"] == "INSERT INTO a\nON CONFLICT DO NOTHING;"
+
+
+def test_a_beginning_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="no statement above is named add"):
+        parse_statements("-- name: try\n-- begins as: add\nON CONFLICT DO NOTHING;")
+
+
 def test_the_statements_of_sqlite_are_those_its_code_names() -> None:
     statements = load_statements("rota.stores.sqlite", "queries.sql")
     assert sorted(statements) == sorted(Queries.__slots__)

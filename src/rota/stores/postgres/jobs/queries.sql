@@ -13,50 +13,41 @@
 
 -- name: insert_jobs
 -- A job that exists already by id or identity fails the statement.
--- $1 now, then the columns of rows.py, empty where all is as usual
+-- $1 now, then the columns of rows.py: empty where all is as usual, and of the last four one value
+-- where all jobs have the same
 INSERT INTO rota.jobs (
     id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, last_error, ending, deferral, identity, body
 )
 SELECT
-    id, tenant, queue, priority, coalesce(status, 'READY'),
-    CASE WHEN coalesce(status, 'READY') = 'READY' THEN coalesce(due_at, created_at) <= $1 END,
-    coalesce(is_awaited, false), coalesce(due_at, created_at), created_at,
-    coalesce(updated_at, created_at), coalesce(attempt_count, 0), coalesce(loss_count, 0),
-    coalesce(last_token, 0), last_error, ending, deferral, identity, body
-FROM unnest(
-    $2::uuid[], $3::text[], $4::text[], $5::integer[], $6::text[], $7::boolean[],
-    $8::timestamptz[], $9::timestamptz[], $10::timestamptz[],
-    $11::integer[], $12::integer[], $13::bigint[], $14::text[], $15::text[], $16::text[],
-    $17::uuid[], $18::text[]
-) AS wanted (
-    id, tenant, queue, priority, status, is_awaited, due_at, created_at, updated_at,
+    id, tenant, queue, priority, status,
+    CASE WHEN status = 'READY' THEN coalesce(due_at, created_at) <= $1 END,
+    is_awaited, coalesce(due_at, created_at), created_at, coalesce(updated_at, created_at),
     attempt_count, loss_count, last_token, last_error, ending, deferral, identity, body
-);
+FROM (
+    SELECT
+        id, body, due_at, updated_at, last_error, ending, deferral, identity,
+        coalesce(status, 'READY') AS status, coalesce(is_awaited, false) AS is_awaited,
+        coalesce(attempt_count, 0) AS attempt_count, coalesce(loss_count, 0) AS loss_count,
+        coalesce(last_token, 0) AS last_token, coalesce(tenant, ($15::text[])[1]) AS tenant,
+        coalesce(queue, ($16::text[])[1]) AS queue,
+        coalesce(priority, ($17::integer[])[1]) AS priority,
+        coalesce(created_at, ($18::timestamptz[])[1]) AS created_at
+    FROM unnest(
+        $2::uuid[], $3::text[], $4::text[], $5::boolean[], $6::timestamptz[], $7::timestamptz[],
+        $8::integer[], $9::integer[], $10::bigint[], $11::text[], $12::text[], $13::text[],
+        $14::uuid[], $15::text[], $16::text[], $17::integer[], $18::timestamptz[]
+    ) AS wanted (
+        id, body, status, is_awaited, due_at, updated_at,
+        attempt_count, loss_count, last_token, last_error, ending, deferral,
+        identity, tenant, queue, priority, created_at
+    )
+) AS job;
 
 -- name: insert_missing
+-- begins as: insert_jobs
 -- The ids of those that did not exist by id or identity, and are kept now. Whoever is about to
 -- write the same is waited for: if they roll back, this one is kept.
--- $1 now, then the columns of rows.py, empty where all is as usual
-INSERT INTO rota.jobs (
-    id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
-    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, body
-)
-SELECT
-    id, tenant, queue, priority, coalesce(status, 'READY'),
-    CASE WHEN coalesce(status, 'READY') = 'READY' THEN coalesce(due_at, created_at) <= $1 END,
-    coalesce(is_awaited, false), coalesce(due_at, created_at), created_at,
-    coalesce(updated_at, created_at), coalesce(attempt_count, 0), coalesce(loss_count, 0),
-    coalesce(last_token, 0), last_error, ending, deferral, identity, body
-FROM unnest(
-    $2::uuid[], $3::text[], $4::text[], $5::integer[], $6::text[], $7::boolean[],
-    $8::timestamptz[], $9::timestamptz[], $10::timestamptz[],
-    $11::integer[], $12::integer[], $13::bigint[], $14::text[], $15::text[], $16::text[],
-    $17::uuid[], $18::text[]
-) AS wanted (
-    id, tenant, queue, priority, status, is_awaited, due_at, created_at, updated_at,
-    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, body
-)
 ON CONFLICT DO NOTHING
 RETURNING id::text;
 

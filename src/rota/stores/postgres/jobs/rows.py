@@ -1,19 +1,11 @@
-"""Jobs and attempts <-> rows of the tables.
+"""Jobs and attempts <-> rows of the tables; see ``bodies`` for what has no column."""
 
-What the statements look at has a column of its own. The rest of the record, whatever fields it may
-come to have, is kept as JSON in ``body``, without those that have their usual value: a plain job's
-is little more than its name and payload, and is read in little time.
-"""
-
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
-from operator import attrgetter
-from typing import Any, NamedTuple, TypeAlias, TypedDict
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec.structs import FieldInfo
-from msgspec.structs import fields as fields_of
 
 from rota.errors import DamagedJobError
 from rota.jobs import (
@@ -24,9 +16,9 @@ from rota.jobs import (
     JobId,
     JobStatus,
     Lease,
-    RetryPolicy,
     normalize_job_id,
 )
+from rota.stores.jobs.bodies import BodyCodec
 from rota.stores.jobs.duplicates import identity_of
 
 Row: TypeAlias = Sequence[Any]
@@ -41,28 +33,11 @@ _READ = (*_PLAIN, "worker", "taken_at", "until", "body", "is_awaited")
 _INSTANTS = ("due_at", "created_at", "updated_at")
 _LEASE = ("last_token", "worker", "taken_at", "until")
 _DIRECT = (*_PLAIN, "lease")
-_REST = [field for field in fields_of(Job) if field.name not in _DIRECT]
-_POLICY_AT = [field.name for field in _REST].index("retry_policy")
-_USUAL_POLICY: RetryPolicy = _REST[_POLICY_AT].default
+_bodies = BodyCodec(_DIRECT)
 _STATUSES: Mapping[str, JobStatus] = {str(status): status for status in JobStatus}
 _ENDINGS: Mapping[str, Ending] = {str(ending): ending for ending in Ending}
-
-
-def _with_default(field: FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
-    if field.default_factory is not msgspec.NODEFAULT:
-        return field.name, field.type, msgspec.field(default_factory=field.default_factory)
-    if field.default is not msgspec.NODEFAULT:
-        return field.name, field.type, field.default
-    return field.name, field.type
-
-
-_rest_of: Callable[[Job], tuple[Any, ...]] = attrgetter(*(field.name for field in _REST))
-_Body: Callable[..., Any] = msgspec.defstruct(
-    "_Body", [_with_default(field) for field in _REST], omit_defaults=True, gc=False
-)
-_Rest: Any = TypedDict("_Rest", {field.name: field.type for field in _REST}, total=False)  # type: ignore[misc] # the fields are those of Job
 _encode = msgspec.json.Encoder().encode
-_decode_rest: Callable[[str], Any] = msgspec.json.Decoder(_Rest).decode
+_decode_rest = _bodies.decode
 _decode_deferral = msgspec.json.Decoder(Deferral).decode
 _decode_attempt = msgspec.json.Decoder(Attempt).decode
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, TypeError, KeyError)
@@ -106,10 +81,7 @@ def digest_identity(job: Job) -> str | None:
 
 def encode_body(job: Job) -> str:
     """What has no column of its own."""
-    rest = _rest_of(job)
-    if rest[_POLICY_AT] == _USUAL_POLICY:  # left out only when it is the very same
-        rest = (*rest[:_POLICY_AT], _USUAL_POLICY, *rest[_POLICY_AT + 1 :])
-    return _encode(_Body(*rest)).decode()
+    return _bodies.encode(job).decode()
 
 
 def encode_deferral(deferral: Deferral | None) -> str | None:
@@ -125,19 +97,17 @@ def encode_jobs(
 ) -> list[Sequence[Any]]:
     """The columns that ``insert_jobs`` takes; ``awaited`` are those that others depend on.
 
-    A column in which all is as usual stays empty, and the statement fills it in: most of the time
-    that a job takes here goes into writing each single value for the server.
+    A column in which all is as usual stays empty, and one in which all is the same has that once:
+    the statement fills them in. Most of the time that a job takes here goes into writing each
+    single value for the server.
     """
     created = [job.created_at for job in jobs]
     return [
         [job.id for job in jobs],
-        [job.tenant for job in jobs],
-        [job.queue for job in jobs],
-        [job.priority for job in jobs],
+        bodies,
         _unless_all([job.status for job in jobs], JobStatus.READY),
         [job.id in awaited for job in jobs] if awaited else [],
         _unless_same([job.due_at for job in jobs], created),
-        created,
         _unless_same([job.updated_at for job in jobs], created),
         _unless_all([job.attempt_count for job in jobs], 0),
         _unless_all([job.loss_count for job in jobs], 0),
@@ -146,7 +116,10 @@ def encode_jobs(
         _unless_all([job.ending for job in jobs], None),
         _unless_all([encode_deferral(job.deferral) for job in jobs], None),
         _unless_all([digest_identity(job) for job in jobs], None),
-        bodies,
+        _once_if_same([job.tenant for job in jobs]),
+        _once_if_same([job.queue for job in jobs]),
+        _once_if_same([job.priority for job in jobs]),
+        _once_if_same(created),
     ]
 
 
@@ -156,6 +129,10 @@ def _unless_all(values: list[Any], usual: object) -> list[Any]:
 
 def _unless_same(values: list[Any], usual: list[Any]) -> list[Any]:
     return [] if values == usual else values
+
+
+def _once_if_same(values: list[Any]) -> list[Any]:
+    return values[:1] if values.count(values[0]) == len(values) else values
 
 
 def encode_moves(jobs: Sequence[Job]) -> list[list[Any]]:

@@ -1,19 +1,12 @@
-"""Jobs and attempts <-> rows of the tables.
-
-What the statements look at has a column of its own. The rest of the record, whatever fields it may
-come to have, is kept as JSON in ``body``, without those that have their usual value: a plain job's
-is little more than its name and payload, and is read in little time.
-"""
+"""Jobs and attempts <-> rows of the tables; see ``bodies`` for what has no column."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from operator import attrgetter
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import astuple, replace
-from msgspec.structs import fields as fields_of
 
 from rota.errors import DamagedJobError
 from rota.jobs import (
@@ -24,8 +17,8 @@ from rota.jobs import (
     JobId,
     JobStatus,
     Lease,
-    RetryPolicy,
 )
+from rota.stores.jobs.bodies import BodyCodec
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -37,32 +30,15 @@ _COLUMNS = frozenset(
         *("lease", "last_token", "deferral", "idempotency_key", "occurrence"),
     }
 )
-_REST = [field for field in fields_of(Job) if field.name not in _COLUMNS]
 _STATUSES = {str(status): status for status in JobStatus}
 _ENDINGS = {str(ending): ending for ending in Ending}
-_USUAL_POLICY: RetryPolicy = next(field.default for field in _REST if field.name == "retry_policy")
-_POLICY_AT = [field.name for field in _REST].index("retry_policy")
-
-
-def _with_default(field: msgspec.structs.FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
-    if field.default_factory is not msgspec.NODEFAULT:
-        return field.name, field.type, msgspec.field(default_factory=field.default_factory)
-    if field.default is not msgspec.NODEFAULT:
-        return field.name, field.type, field.default
-    return field.name, field.type
-
-
-_read_rest: Callable[[Job], tuple[Any, ...]] = attrgetter(*(field.name for field in _REST))
-_Body: Callable[..., Any] = msgspec.defstruct(
-    "_Body", [_with_default(field) for field in _REST], omit_defaults=True, gc=False
-)
-_Rest: Any = TypedDict("_Rest", {field.name: field.type for field in _REST}, total=False)  # type: ignore[misc] # the fields are those of Job
+_bodies = BodyCodec(_COLUMNS)
 _UNTRIED = (0, 0, None, None, None)
 _DAMAGE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, OverflowError)
 logger = logging.getLogger("rota.stores.sqlite")
 
 _encode = msgspec.json.Encoder().encode
-_decode_body: Callable[[bytes], Any] = msgspec.json.Decoder(_Rest).decode
+_decode_body = _bodies.decode
 _decode_deferral = msgspec.json.Decoder(Deferral).decode
 
 
@@ -82,12 +58,8 @@ def encode_ids(job_ids: Iterable[JobId]) -> str:
     return _encode(list(job_ids)).decode()
 
 
-def encode_body(job: Job) -> bytes:
-    """What has no column of its own."""
-    rest = _read_rest(job)
-    if rest[_POLICY_AT] == _USUAL_POLICY:  # left out only when it is the very same
-        rest = (*rest[:_POLICY_AT], _USUAL_POLICY, *rest[_POLICY_AT + 1 :])
-    return _encode(_Body(*rest))
+encode_body = _bodies.encode
+"""What has no column of its own."""
 
 
 def place_of(job: Job, now: datetime) -> int | None:
