@@ -9,14 +9,15 @@ from rota.access import Auth
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.control.leases import LeaseDesk
-from rota.server.api import EVERY_ROUTE
 from rota.server.guarding import GuardLayer, RatedGuard, Turnstiles, WaitingQuota
+from rota.server.metrics import MetricsBoard
 from rota.server.routing.admission import BearerGuard, Guard, HostGuard
 from rota.server.routing.endpoint import Keeping
 from rota.server.routing.last_resort import LastResort
 from rota.server.routing.table import serve_routes, serve_unknown
 from rota.server.settings import ServerSettings
 from rota.server.surroundings import Surroundings
+from rota.server.table import TABLE
 from rota.stores.opened import OpenStore
 
 
@@ -40,10 +41,11 @@ def create_app(
         guard = RatedGuard(BearerGuard(auth, clock), turnstiles)
     quota = WaitingQuota(store, clock, guarding.waiting_limit)
     desk = LeaseDesk(store, clock)
-    around = Surroundings(store, clock, randbits, quota, desk)
+    board = MetricsBoard(store, settings.inspect)
+    around = Surroundings(store, clock, randbits, board, quota, desk)
     keeping = Keeping(around, guard, settings.longest_body)
     app = Starlette(
-        routes=serve_routes(EVERY_ROUTE, keeping),
+        routes=serve_routes(TABLE, keeping),
         # From the outside in: each sees what those after it let through, and answer.
         middleware=[
             Middleware(GuardLayer, settings=guarding, clock=clock),
@@ -51,6 +53,7 @@ def create_app(
         ],
     )
     app.state.lease_desk = desk  # to be closed first when the server is to stop
+    app.state.metrics = board.metrics
     app.router.redirect_slashes = False
     app.router.default = serve_unknown
     return app

@@ -9,6 +9,7 @@ from rota.control.leases import LeaseDesk
 from rota.jobs import JobId
 from rota.jobs.identity import make_job_id
 from rota.server.guarding.waiting import WaitingQuota
+from rota.server.metrics import MetricsBoard
 from rota.stores.opened import OpenStore
 
 _BITS_OF_AN_ID = 62
@@ -20,6 +21,7 @@ class Surroundings(NamedTuple):
     store: OpenStore
     clock: Clock
     draw_bits: Callable[[int], int]
+    metrics: MetricsBoard
     quota: WaitingQuota | None = None
     desk: LeaseDesk | None = None
 

@@ -1,0 +1,5 @@
+"""The route table in words: an OpenAPI document for programs, a page for people."""
+
+from rota.server.describing.description import Description
+
+__all__ = ["Description"]
