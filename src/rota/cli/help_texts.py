@@ -76,3 +76,16 @@ A token is shown once, when it is made; only a hash of it is kept. Try:
 Whoever may open the store may make tokens of any tenant, with --tenant. On a
 server (--url), an admin makes tokens of their own tenant.
 """
+
+JOBS = """Jobs: create, list, look at, and act on them.
+
+Ask a store, or a server with --url and a token. Try:
+
+    rota jobs create hello --kind log.message --payload '{"message": "hi"}'
+    rota jobs list --status FAILED
+    rota jobs show 01890a5d-ac96-774b-bcce-b302099a8057
+    rota jobs list --url https://rota.example --token-file ~/.rota-token
+
+ROTA_STORE, ROTA_URL and ROTA_TOKEN in the environment say the same. A token
+is never given on the command line, where other users of the host can see it.
+"""

@@ -9,15 +9,15 @@ import msgspec
 
 from rota.clock.protocol import Clock
 from rota.errors import RotaError
-from rota.house.handlers import (
+from rota.house.loading.handlers import (
     Registration,
     list_watched_files,
     load_handlers,
     register_handlers,
     reload_handlers,
 )
+from rota.house.loading.reloading import wait_for_change
 from rota.house.part import StopWish
-from rota.house.reloading import wait_for_change
 from rota.journal import Journal
 from rota.scheduler import Scheduler
 from rota.stores.opened import OpenStore

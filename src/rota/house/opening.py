@@ -8,7 +8,7 @@ from rota.access import TokenBook
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.errors.stores import hide_password
 from rota.events import Event
-from rota.house.engines import Engine, LoopPart, TaskPart, WorkPart, make_rescue
+from rota.house.engines import Engine, Follow, LoopPart, TaskPart, WorkPart, make_rescue
 from rota.house.house import House, HouseEnd, Say
 from rota.house.part import Part
 from rota.house.plan import HousePlan
@@ -75,16 +75,17 @@ class _Ground(NamedTuple):
 
 
 async def _furnish(plan: HousePlan, voice: Voice, ground: _Ground) -> House:
-    store, clock = ground.store, ground.clock
-    tally = Tally(store, clock)
-    followers = [tally.follow]
+    tally = Tally(ground.store, ground.clock)
+    followers: list[Follow] = [tally.follow]
     if voice.listen is not None:
         listen = voice.listen
         followers.append(lambda journal: journal.subscribe(listen))
-    engine = Engine(store, clock, voice.say, followers)
-    engines = _make_engines(plan, engine)
-    fronts = await _make_fronts(plan, voice, ground)
-    return House([engines, [LoopPart("tally", tally.run)], fronts], voice.say)
+    web = await _make_web(plan, voice, ground)
+    engines = _make_engines(plan, Engine(ground.store, ground.clock, voice.say, followers))
+    stages = [engines, [LoopPart("tally", tally.run)]]
+    if web is None:
+        return House(stages, voice.say)
+    return House([*stages, [web]], voice.say, web.door.close)
 
 
 def _make_engines(plan: HousePlan, engine: Engine) -> Sequence[Part]:
@@ -101,16 +102,16 @@ def _make_engines(plan: HousePlan, engine: Engine) -> Sequence[Part]:
     return engines
 
 
-async def _make_fronts(plan: HousePlan, voice: Voice, ground: _Ground) -> Sequence[Part]:
+async def _make_web(plan: HousePlan, voice: Voice, ground: _Ground) -> WebPart | None:
     if ground.listening is None:
-        return ()
-    book = TokenBook(ground.store, ground.clock)
+        return None
+    book, url = TokenBook(ground.store, ground.clock), ground.listening.url
     app = create_app(ground.store, book, clock=ground.clock)
-    voice.say(f"Pages: {ground.listening.url}{PAGES}")
-    voice.say(f"API: {ground.listening.url}{API}, described at {ground.listening.url}{DOCS}")
+    voice.say(f"Pages: {url}{PAGES}")
+    voice.say(f"API: {url}{API}, described at {url}{DOCS}")
     if plan.greets:
         await _greet(voice, book, ground)
-    return (WebPart(app, ground.listening),)
+    return WebPart(app, ground.listening)
 
 
 async def _greet(voice: Voice, book: TokenBook, ground: _Ground) -> None:

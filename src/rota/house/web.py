@@ -9,6 +9,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from rota.errors import AddressUnusableError
+from rota.house.door import Door
 from rota.server.guarding import SERVER_OPTIONS
 
 GRACE_SECONDS = 5
@@ -56,8 +57,9 @@ class WebPart:
     name = "web"
 
     def __init__(self, app: ASGIApp, listening: Listening) -> None:
+        self.door = Door(app)
         config = uvicorn.Config(
-            app,
+            self.door,
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=GRACE_SECONDS,

@@ -21,8 +21,8 @@ from rota.cli.reading.place import NOWHERE, Place, converse
 from rota.cli.rendering.occurrences import format_instant
 from rota.cli.rendering.service.jobs import (
     ATTEMPT_COLUMNS,
-    JOB_COLUMNS,
     attempt_rows,
+    job_columns,
     job_facts,
     job_row,
 )
@@ -90,7 +90,10 @@ def list_jobs(
     }
     listed = converse(terminal, place, lambda it: it.collect("/jobs", query, limit=limit))
     viewer = Viewer(terminal.clock.now(), local)
-    print_items(terminal, listed, JOB_COLUMNS, lambda it: job_row(it, viewer), as_json=as_json)
+    out = terminal.out
+    print_items(
+        terminal, listed, job_columns(out), lambda it: job_row(it, viewer, out), as_json=as_json
+    )
 
 
 @app.command(name="show")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rota.house.references import load_reference, refuse
+from rota.house.loading.references import load_reference, refuse
 
 OPTION = "--tasks"
 

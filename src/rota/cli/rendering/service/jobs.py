@@ -4,11 +4,17 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rich.console import Console
+
 from rota.cli.rendering.service.moments import NOTHING, Viewer, show_text
 from rota.cli.rendering.tables import Row
 from rota.escaping import escape
 
 JOB_COLUMNS = ("Id", "Status", "Queue", "Kind", "Run at", "Tries", "Name")
+NARROW_COLUMNS = ("Id", "Status", "Run", "Name")
+WIDE = 120
+"""Columns a terminal must have for all that is listed; elsewhere a line may be as long."""
+
 ATTEMPT_COLUMNS = ("Attempt", "Began", "Outcome", "Worker", "Error")
 STYLES = {
     "RUNNING": "green",
@@ -18,10 +24,22 @@ STYLES = {
 }
 
 
-def job_row(job: dict[str, Any], viewer: Viewer) -> Row:
-    """One job as a row of ``JOB_COLUMNS``."""
+def is_narrow(console: Console) -> bool:
+    return console.is_terminal and console.width < WIDE
+
+
+def job_columns(console: Console) -> Sequence[str]:
+    return NARROW_COLUMNS if is_narrow(console) else JOB_COLUMNS
+
+
+def job_row(job: dict[str, Any], viewer: Viewer, console: Console) -> Row:
+    """One job as a row of ``job_columns``."""
     status = str(job["status"])
     policy = job.get("retry_policy") or {}
+    style = STYLES.get(status, "")
+    if is_narrow(console):
+        name = show_text(job["name"], 80)
+        return (escape(job["id"]), status, viewer.tell(job["run_at"]), name), style
     cells = (
         escape(job["id"]),
         status,
@@ -31,7 +49,7 @@ def job_row(job: dict[str, Any], viewer: Viewer) -> Row:
         f"{job['attempt_count']}/{policy.get('max_attempts', NOTHING)}",
         show_text(job["name"], 80),
     )
-    return cells, STYLES.get(status, "")
+    return cells, style
 
 
 def job_facts(job: dict[str, Any], viewer: Viewer) -> list[Row]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rota.errors import InvalidInputError
-from rota.house.references import load_reference, refuse
+from rota.house.loading.references import load_reference, refuse
 from rota.worker import Worker
 from rota.worker.registry import Handler, Registry, Work
 

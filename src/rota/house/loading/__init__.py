@@ -1,0 +1,1 @@
+"""Python modules that a user names, and what is found in them."""
