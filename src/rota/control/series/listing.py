@@ -1,0 +1,131 @@
+"""Finds the live series of a tenant, and their last runs."""
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection
+
+import msgspec
+
+from rota.control.series.record import (
+    RUNS_SHOWN,
+    SHOWN_IN_DETAIL,
+    SHOWN_IN_LIST,
+    SeriesDetail,
+    SeriesSummary,
+    summarize,
+    view_run,
+)
+from rota.control.surroundings import ControlStore
+from rota.errors import InvalidCursorError, JobNotFoundError
+from rota.jobs import Job, JobFilter, JobId, JobStatus, check_limit
+from rota.jobs.identity import normalize_job_id
+from rota.jobs.listing.search import HIGHEST_LIMIT
+from rota.jobs.validation.fields import read_id
+
+MOST_LIVE = 20_000
+"""So many jobs of each status are looked at for those that recur."""
+
+MOST_PAST = 2_000
+"""So many of the newest jobs are looked at for the last runs of series."""
+
+_LIVE = (JobStatus.READY, JobStatus.RUNNING, JobStatus.PENDING)
+
+
+class SeriesPage(msgspec.Struct, frozen=True):
+    """A page of series by id. ``is_cut``: there were more jobs than are looked at for series."""
+
+    items: tuple[SeriesSummary, ...]
+    next_cursor: str | None = None
+    is_cut: bool = False
+
+    @property
+    def has_more(self) -> bool:
+        return self.next_cursor is not None
+
+
+async def list_series(
+    store: ControlStore, tenant: str, *, cursor: str | None = None, limit: int = 20
+) -> SeriesPage:
+    """The live series of the tenant, each with its next occurrences and its last run."""
+    check_limit(limit)
+    after = "" if cursor is None else _read_cursor(cursor)
+    live, is_cut = await _find_live(store, tenant)
+    ids = sorted(origin for origin in live if origin > after)
+    chosen = ids[:limit]
+    runs = await _find_runs(store, tenant, chosen)
+    items = tuple(
+        summarize(job, job.recurrence, runs[origin], SHOWN_IN_LIST)
+        for origin in chosen
+        if (job := live[origin]).recurrence is not None
+    )
+    return SeriesPage(items, chosen[-1] if len(ids) > limit else None, is_cut)
+
+
+async def find_series(store: ControlStore, tenant: str, series_id: JobId) -> SeriesDetail:
+    """One series, by its id or that of any job of it; JobNotFoundError when none is live."""
+    named = read_id(series_id, "series_id")
+    job = (await store.get(tenant, [named])).get(named)
+    origin = named if job is None else job.origin or job.id
+    live, _ = await _find_live(store, tenant)
+    present = live.get(origin)
+    if present is None or present.recurrence is None:
+        raise JobNotFoundError(named)
+    runs = (await _find_runs(store, tenant, [origin]))[origin]
+    summary = summarize(present, present.recurrence, runs, SHOWN_IN_DETAIL)
+    return SeriesDetail(series=summary, runs=tuple(map(view_run, runs[:RUNS_SHOWN])))
+
+
+async def _find_live(store: ControlStore, tenant: str) -> tuple[dict[JobId, Job], bool]:
+    """By series the job of it that comes next: of several, where they may overlap, the last."""
+    found: dict[JobId, Job] = {}
+    is_cut = False
+    for status in _LIVE:
+        looked_at_count = 0
+        async for job in _walk(store, tenant, JobFilter(status=status), MOST_LIVE):
+            looked_at_count += 1
+            if job.recurrence is not None:
+                origin = job.origin or job.id
+                before = found.get(origin)
+                if before is None or _standing_for(before) < _standing_for(job):
+                    found[origin] = job
+        is_cut = is_cut or looked_at_count == MOST_LIVE
+    return found, is_cut
+
+
+async def _find_runs(
+    store: ControlStore, tenant: str, origins: Collection[JobId]
+) -> defaultdict[JobId, list[Job]]:
+    """The ended jobs of these series among the tenant's newest jobs, the newest first."""
+    wanted = frozenset(origins)
+    runs: defaultdict[JobId, list[Job]] = defaultdict(list)
+    if not wanted:
+        return runs
+    async for job in _walk(store, tenant, JobFilter(), MOST_PAST):
+        if job.status.is_terminal and job.origin in wanted:
+            runs[job.origin or job.id].append(job)
+    for found in runs.values():
+        found.sort(key=_standing_for, reverse=True)
+    return runs
+
+
+async def _walk(
+    store: ControlStore, tenant: str, wanted: JobFilter, most: int
+) -> AsyncIterator[Job]:
+    cursor: str | None = None
+    for _ in range(most // HIGHEST_LIMIT):
+        page = await store.find(tenant, wanted, cursor, HIGHEST_LIMIT)
+        for job in page.items:
+            yield job
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def _standing_for(job: Job) -> tuple[float, JobId]:
+    return (job.occurrence_at or job.due_at).timestamp(), job.id
+
+
+def _read_cursor(cursor: str) -> JobId:
+    read = normalize_job_id(cursor)
+    if read is None:
+        raise InvalidCursorError("is no place in a list of series")
+    return read

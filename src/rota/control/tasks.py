@@ -1,0 +1,88 @@
+"""The declarative tasks of a store, as an operator sees them."""
+
+from datetime import datetime, tzinfo
+
+import msgspec
+
+from rota.clock.protocol import Clock
+from rota.errors import InvalidCronExpressionError
+from rota.journal import Journal
+from rota.scheduler.asking.desk import TaskDesk
+from rota.scheduler.asking.plan import list_occurrences
+from rota.scheduler.asking.why import Explanation, explain_task
+from rota.scheduler.policy import DECLARATIVE, SchedulerSettings
+from rota.scheduler.surroundings import Surroundings
+from rota.scheduler.tasks.state import TaskState
+from rota.stores.protocol import DocumentStore
+from rota.triggers.parse import parse_cron
+
+
+class TaskSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A task: its schedule, also in words, its last runs and its next ones.
+
+    ``is_alive``: some scheduler that runs now holds it, or could. ``retry_at`` is there while a
+    failed run waits to be tried again.
+    """
+
+    name: str
+    cron: str
+    description: str
+    phase: str
+    is_alive: bool
+    registered_at: datetime | None
+    last_attempt_at: datetime | None
+    last_success_at: datetime | None
+    last_failure_at: datetime | None
+    last_reason: str | None
+    retry_at: datetime | None
+    retry_count: int
+    retry_delay_ms: int
+    scheduler: str | None
+    occurrences: tuple[datetime, ...] = ()
+
+
+async def list_tasks(store: DocumentStore, clock: Clock, zone: tzinfo) -> tuple[TaskSummary, ...]:
+    """Every task that the store holds and that can be read, by name; schedules are in ``zone``."""
+    desk, around = TaskDesk(store, clock), _surroundings(store, clock, zone)
+    found = await desk.look()
+    return tuple(_summarize(task, around, is_alive=bool(found.living)) for task in found.tasks)
+
+
+async def explain_one_task(
+    store: DocumentStore, clock: Clock, zone: tzinfo, name: str, at: datetime | None = None
+) -> Explanation:
+    """Why a task ran, did not run or will run; TaskNotRegisteredError when there is none."""
+    return await explain_task(_surroundings(store, clock, zone), name, at)
+
+
+def _summarize(task: TaskState, around: Surroundings, *, is_alive: bool) -> TaskSummary:
+    return TaskSummary(
+        name=task.name,
+        cron=task.cron_expression,
+        description=_describe(task.cron_expression, around),
+        phase=task.phase.value,
+        is_alive=is_alive,
+        registered_at=task.registered_at,
+        last_attempt_at=task.last_attempt_at,
+        last_success_at=task.last_success_at,
+        last_failure_at=task.last_failure_at,
+        last_reason=task.last_reason,
+        retry_at=task.retry_due_at,
+        retry_count=task.retry_count,
+        retry_delay_ms=task.retry_delay_ms,
+        scheduler=task.scheduler_identifier,
+        occurrences=list_occurrences(around, task.cron_expression, around.clock.now()),
+    )
+
+
+def _describe(expression: str, around: Surroundings) -> str:
+    try:
+        return parse_cron(expression, dialect=around.policy.dialect).describe()
+    except InvalidCronExpressionError:
+        return ""
+
+
+def _surroundings(store: DocumentStore, clock: Clock, zone: tzinfo) -> Surroundings:
+    return Surroundings(
+        store, clock, zone, DECLARATIVE, SchedulerSettings(), Journal("rota.control")
+    )
