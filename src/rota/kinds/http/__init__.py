@@ -1,0 +1,1 @@
+"""``http.request``: asks a program elsewhere, and cannot be turned inwards."""
