@@ -1,0 +1,150 @@
+"""S3: a token is shown once and known by a hash; it turns up nowhere else."""
+
+import logging
+import re
+import traceback
+from datetime import timedelta
+
+import pytest
+from tests.server.security.conftest import NOW, Stage
+
+from rota.access import TOKEN_PATTERN, Scope, is_well_formed
+from rota.access.token_text import RANDOM_BITS
+from rota.observing import JsonFormatter
+from rota.server.api import EVERY_ROUTE
+
+TOKENS = "/api/v1/tokens"
+WISH = {"name": "billing", "scopes": ["read", "write"]}
+WORDS = {"read", "write", "operate", "admin"}
+
+
+async def test_a_token_has_256_bits_a_prefix_and_a_checksum(stage: Stage) -> None:
+    token = await stage.issue()
+    assert RANDOM_BITS == 256
+    assert re.fullmatch(TOKEN_PATTERN, token)
+    assert is_well_formed(token)
+    assert not is_well_formed(token[:-1] + ("0" if token[-1] != "0" else "1"))
+
+
+async def test_a_token_is_shown_once(stage: Stage) -> None:
+    client = await stage.sign_up()
+    issued = (await client.post(TOKENS, json=WISH)).json()
+    assert is_well_formed(issued["secret"])
+    listed = await client.get(TOKENS)
+    revoked = await client.delete(f"{TOKENS}/{issued['id']}")
+    audit = [it.body async for page in stage.store.scan("audit") for it in page]
+    shown = listed.text + revoked.text + b"".join(audit).decode()
+    assert issued["id"] in shown
+    assert re.search(TOKEN_PATTERN, shown) is None
+
+
+async def test_a_new_token_does_what_it_was_made_for_and_nothing_else(stage: Stage) -> None:
+    admin = await stage.sign_up()
+    secret = (await admin.post(TOKENS, json=WISH)).json()["secret"]
+    client = await stage.connect(secret)
+    assert (await client.get("/api/v1/jobs")).status_code == 200
+    assert (await client.get(TOKENS)).status_code == 403
+
+
+async def test_revocation_holds_in_less_than_five_seconds(stage: Stage) -> None:
+    admin = await stage.sign_up()
+    issued = (await admin.post(TOKENS, json=WISH)).json()
+    client = await stage.connect(issued["secret"])
+    assert (await client.get("/api/v1/jobs")).status_code == 200
+    answer = await admin.delete(f"{TOKENS}/{issued['id']}")
+    assert answer.json()["revoked_at"] == "2026-05-01T12:00:00Z"
+    await stage.clock.advance(timedelta(seconds=2))
+    assert (await client.get("/api/v1/jobs")).status_code == 401
+
+
+async def test_a_token_expires(stage: Stage) -> None:
+    admin = await stage.sign_up()
+    wish = {**WISH, "expires_at": (NOW + timedelta(hours=1)).isoformat()}
+    client = await stage.connect((await admin.post(TOKENS, json=wish)).json()["secret"])
+    assert (await client.get("/api/v1/jobs")).status_code == 200
+    await stage.clock.advance(timedelta(hours=1))
+    assert (await client.get("/api/v1/jobs")).status_code == 401
+
+
+async def test_nobody_gives_more_than_they_have(stage: Stage) -> None:
+    token = await stage.issue(scopes=[Scope.ADMIN, Scope.READ])
+    client = await stage.connect(token)
+    refused = await client.post(TOKENS, json={"name": "x", "scopes": ["read", "operate"]})
+    assert (refused.status_code, refused.json()["details"]) == (403, {"scope": "operate"})
+    assert (await client.post(TOKENS, json={"name": "x", "scopes": ["read"]})).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("wish", "field"),
+    [
+        ({"name": "x", "scopes": []}, "scopes"),
+        ({"name": "x", "scopes": ["root"]}, "scopes"),
+        ({"name": "", "scopes": ["read"]}, "name"),
+        ({"name": "x", "scopes": ["read"], "expires_at": "yesterday"}, "expires_at"),
+        ({"name": "x", "scopes": ["read"], "expires_at": "2020-01-01T00:00:00Z"}, "expires_at"),
+        ({"name": "x", "scopes": ["read"], "tenant": "theirs"}, "tenant"),
+        ({"scopes": ["read"]}, "name"),
+    ],
+)
+async def test_a_wish_that_makes_no_sense_names_the_field(
+    stage: Stage, wish: dict[str, object], field: str
+) -> None:
+    answer = await (await stage.sign_up()).post(TOKENS, json=wish)
+    assert (answer.status_code, answer.json()["code"]) == (400, "VALIDATION_ERROR")
+    assert answer.json()["details"]["field"].startswith(field)
+
+
+async def test_the_list_comes_in_pages(stage: Stage) -> None:
+    admin = await stage.sign_up()
+    for number in range(4):
+        await stage.clock.advance(timedelta(seconds=1))
+        await admin.post(TOKENS, json={**WISH, "name": f"number {number}"})
+    names: list[str] = []
+    cursor: str | None = None
+    for _ in range(3):
+        page = (
+            await admin.get(TOKENS, params="limit=2" + (f"&cursor={cursor}" if cursor else ""))
+        ).json()
+        names += [item["name"] for item in page["items"]]
+        cursor = page["next_cursor"]
+        assert page["has_more"] is (cursor is not None)
+    assert names == ["number 3", "number 2", "number 1", "number 0", "ada"]
+    for query in ("limit=0", "limit=101", "cursor=nowhere"):
+        assert (await admin.get(TOKENS, params=query)).status_code == 400
+
+
+REQUESTS: list[tuple[str, str, object]] = [
+    *((route.method, route.path, None) for route in EVERY_ROUTE),
+    ("POST", "/api/v1/jobs", {"name": "x", "queue": "q", "unknown": "field"}),
+    ("POST", "/api/v1/jobs", {"name": "x", "queue": "q"}),
+    ("GET", "/nothing/here", None),
+]
+
+
+async def test_no_token_is_found_in_logs_errors_audit_or_store(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every route is asked with good and bad tokens, with a store that fails, at every level."""
+    caplog.set_level(logging.DEBUG)
+    caplog.handler.setFormatter(JsonFormatter())
+    token = await stage.issue()
+    revoked = await stage.book.issue("ours", WORDS, "revoked")
+    await stage.book.revoke(revoked.id)
+    seen: list[str] = []
+    for secret in (token, revoked.secret.reveal(), token[:-1]):
+        client = await stage.connect(secret)
+        for method, path, body in REQUESTS:
+            answer = await client.request(method, path, json=body)
+            seen += [answer.text, str(answer.headers)]
+    client = await stage.connect(token)
+    issued = (await client.post(TOKENS, json=WISH)).json()["secret"]
+    await stage.store.close()  # from here on every request fails inside
+    seen.append((await client.get("/api/v1/jobs")).text)
+    seen.append(caplog.text)
+    seen += [
+        "".join(traceback.format_exception(r.exc_info[1])) for r in caplog.records if r.exc_info
+    ]
+    for secret in (token, revoked.secret.reveal(), token[:-1], issued):
+        assert secret not in "".join(seen)
+    assert re.search(TOKEN_PATTERN, "".join(seen)) is None
+    assert "incident" in caplog.text

@@ -1,0 +1,121 @@
+"""``rota tokens`` on a store."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.conftest import RunRota
+
+from rota import open_store
+from rota.access import TOKEN_PATTERN, is_well_formed
+from rota.rail import read_audit
+from rota.rail.audit import AuditEntry
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'rota.db'}"
+
+
+def audit_of(url: str, tenant: str) -> list[AuditEntry]:
+    async def run() -> list[AuditEntry]:
+        async with await open_store(url) as store:
+            return [entry async for entry in read_audit(store, tenant)]
+
+    return asyncio.run(run())
+
+
+def test_a_token_is_printed_once_and_alone(rota: RunRota, url: str) -> None:
+    made = rota("tokens", "create", "ada", "--scope", "read", "--scope", "write", "--store", url)
+    assert made.status == 0
+    assert is_well_formed(made.out.removesuffix("\n"))
+    assert re.fullmatch(r"Token [0-9a-f]{24} for default, shown this once:\n", made.err)
+    assert re.search(TOKEN_PATTERN, rota("tokens", "list", "--store", url).out) is None
+
+
+def test_a_token_for_programs(rota: RunRota, url: str) -> None:
+    made = rota(
+        *("tokens", "create", "billing", "--scope", "write", "--tenant", "guild-7"),
+        *("--days", "90", "--store", url, "--json"),
+    )
+    document = made.document
+    assert is_well_formed(document["secret"])
+    assert document["tenant"] == "guild-7"
+    assert document["scopes"] == ["write"]
+    assert document["expires_at"] == "2027-06-24T12:00:30Z"
+
+
+def test_the_list_shows_what_a_token_is_good_for(rota: RunRota, url: str) -> None:
+    rota("tokens", "create", "evil\x1b[31m", "--scope", "read", "--store", url)
+    rota("tokens", "create", "ada", "--scope", "read", "--scope", "admin", "--store", url)
+    days = rota("tokens", "create", "bob", "--scope", "read", "--days", "1", "--store", url)
+    assert days.status == 0
+    lines = rota("tokens", "list", "--store", url).out.splitlines()
+    assert lines[0].split() == ["Id", "Tenant", "Scopes", "Good", "until", "Last", "used", "Name"]
+    assert lines[-1] == "2 tokens"
+    rows = "\n".join(lines[1:-1])
+    assert "read admin  -" in rows
+    assert "Sat 2027-03-27 12:00:30" in rows
+
+
+def test_tenants_have_lists_of_their_own(rota: RunRota, url: str) -> None:
+    rota("tokens", "create", "ada", "--scope", "read", "--store", url)
+    assert rota("tokens", "list", "--tenant", "other", "--store", url).out == "0 tokens\n"
+
+
+def test_a_revoked_token_is_listed_as_such(rota: RunRota, url: str) -> None:
+    made = rota("tokens", "create", "ada", "--scope", "read", "--store", url, "--json").document
+    revoked = rota("tokens", "revoke", made["id"], "--store", url)
+    assert (revoked.status, revoked.out) == (0, "Revoked: ada.\n")
+    assert "revoked" in rota("tokens", "list", "--store", url).out
+    document = rota("tokens", "revoke", made["id"], "--store", url, "--json").document
+    assert document["revoked_at"] == "2027-03-26T12:00:30Z"
+
+
+def test_what_is_done_is_in_the_audit_log(rota: RunRota, url: str) -> None:
+    made = rota("tokens", "create", "ada", "--scope", "read", "--store", url, "--json").document
+    rota("tokens", "revoke", made["id"], "--store", url)
+    rota("tokens", "revoke", made["id"], "--store", url)
+    entries = audit_of(url, "default")
+    assert {entry.action for entry in entries} == {"token.issue", "token.revoke"}
+    assert len(entries) == 2
+    for entry in entries:
+        assert entry.details == {"token_id": made["id"], "name": "ada", "scopes": ["read"]}
+        assert entry.who
+
+
+def test_a_token_given_instead_of_its_id_is_refused_and_not_repeated(
+    rota: RunRota, url: str
+) -> None:
+    """Arguments are seen by everybody on the host; the least is not to log it as well."""
+    made = rota("tokens", "create", "ada", "--scope", "read", "--store", url)
+    refused = rota("tokens", "revoke", made.out.strip(), "--store", url)
+    assert refused.status == 2
+    assert "that is a token itself" in refused.err
+    assert made.out.strip() not in refused.err
+
+
+def test_no_option_takes_a_token(rota: RunRota) -> None:
+    shown = rota("tokens", "create", "--help").out
+    assert "--token-file" in shown
+    assert re.search(r"--token\b(?!-file)", shown) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("create", "ada"), 2),
+        (("create", "ada", "--scope", "root"), 2),
+        (("create", "ada", "--scope", "read", "--days", "0"), 2),
+        (("create", "", "--scope", "read"), 2),
+        (("revoke", "0" * 24), 3),
+    ],
+)
+def test_what_cannot_be_done_is_told_by_the_exit_status(
+    rota: RunRota, url: str, arguments: tuple[str, ...], status: int
+) -> None:
+    outcome = rota("tokens", *arguments, "--store", url)
+    assert outcome.status == status
+    assert outcome.err.startswith("error: ")
+    assert outcome.out == ""
