@@ -43,6 +43,7 @@ RotaError
     HasDependentsError
     IllegalMoveError
     JobEndedError
+    LockLostError
     SchedulerAlreadyActiveError
     StaleVersionError
     TaskListMismatchError
@@ -113,6 +114,7 @@ from rota.errors.jobs import (
     JobNotFoundError,
     UnknownDependencyError,
 )
+from rota.errors.poller import LockLostError
 from rota.errors.requests import (
     InvalidRequestError,
     MethodNotAllowedError,
@@ -204,6 +206,7 @@ __all__ = [
     "InvalidZoneError",
     "JobEndedError",
     "JobNotFoundError",
+    "LockLostError",
     "MethodNotAllowedError",
     "MissingExtraError",
     "NegativeRetryDelayError",
