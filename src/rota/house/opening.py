@@ -2,7 +2,10 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import NamedTuple
+
+from starlette.applications import Starlette
 
 from rota.access import TokenBook
 from rota.clock.protocol import Clock, keeps_real_time
@@ -16,9 +19,9 @@ from rota.house.web import Listening, WebPart, listen_on
 from rota.house.welcome import issue_first_token, schedule_first_job
 from rota.observing.tally import Tally
 from rota.scheduler import Scheduler
-from rota.server import create_app
+from rota.server import ServerSettings, create_app
 from rota.stores.opened import OpenStore
-from rota.wiring import open_clock, open_store
+from rota.wiring import inspect_store, open_clock, open_store
 
 PAGES = "/admin"
 API = "/api/v1"
@@ -80,12 +83,14 @@ async def _furnish(plan: HousePlan, voice: Voice, ground: _Ground) -> House:
     if voice.listen is not None:
         listen = voice.listen
         followers.append(lambda journal: journal.subscribe(listen))
-    web = await _make_web(plan, voice, ground)
+    front = await _make_front(plan, voice, ground)
+    if front is not None:
+        followers.append(front.app.state.metrics.follow)
     engines = _make_engines(plan, Engine(ground.store, ground.clock, voice.say, followers))
     stages = [engines, [LoopPart("tally", tally.run)]]
-    if web is None:
+    if front is None:
         return House(stages, voice.say)
-    return House([*stages, [web]], voice.say, web.door.close)
+    return House([*stages, [front.web]], voice.say, front.leave)
 
 
 def _make_engines(plan: HousePlan, engine: Engine) -> Sequence[Part]:
@@ -102,16 +107,29 @@ def _make_engines(plan: HousePlan, engine: Engine) -> Sequence[Part]:
     return engines
 
 
-async def _make_web(plan: HousePlan, voice: Voice, ground: _Ground) -> WebPart | None:
+class _Front(NamedTuple):
+    """The service, and what serves it."""
+
+    app: Starlette
+    web: WebPart
+
+    def leave(self) -> None:
+        """Be ready no more, and let go of workers that wait for jobs over HTTP."""
+        self.web.door.close()
+        self.app.state.lease_desk.close()
+
+
+async def _make_front(plan: HousePlan, voice: Voice, ground: _Ground) -> _Front | None:
     if ground.listening is None:
         return None
     book, url = TokenBook(ground.store, ground.clock), ground.listening.url
-    app = create_app(ground.store, book, clock=ground.clock)
+    settings = ServerSettings(inspect=partial(inspect_store, plan.store_url))
+    app = create_app(ground.store, book, settings=settings, clock=ground.clock)
     voice.say(f"Pages: {url}{PAGES}")
     voice.say(f"API: {url}{API}, described at {url}{DOCS}")
     if plan.greets:
         await _greet(voice, book, ground)
-    return WebPart(app, ground.listening)
+    return _Front(app, WebPart(app, ground.listening))
 
 
 async def _greet(voice: Voice, book: TokenBook, ground: _Ground) -> None:
