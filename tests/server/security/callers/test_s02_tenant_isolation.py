@@ -1,0 +1,157 @@
+"""S2: a tenant cannot tell whether there is another.
+
+Every operation of the service is asked in two worlds, by somebody who may do everything for their
+own tenant. In one world another tenant has jobs, gates, tokens and all the rest; in the other there
+is none. The requests are made up from the service's own description, with the other tenant's ids
+wherever one can be given, so a new route is covered as soon as it is served. The answers must be
+the same, and the other tenant's things as they were.
+"""
+
+import re
+from random import Random
+from typing import Any, NamedTuple
+
+import httpx2
+import msgspec
+import pytest
+from tests.server.security.callers.asking import Asked, Inquirer
+from tests.server.security.callers.two_tenants import (
+    MARKER,
+    OURS,
+    THEIRS,
+    Household,
+    take_stock,
+)
+from tests.server.security.conftest import MakeStage, Stage
+
+from rota.server.api.shapes.job_update import JobUpdate
+from rota.server.routing.route import Nothing, Route
+from rota.server.table import TABLE
+
+ABOUT_EVERYBODY = {"/metrics": "the whole installation's, for its operators, without names"}
+"""What is meant to tell of all tenants at once, and why."""
+
+SAYING_IT_AGAIN = {JobUpdate}
+"""What holds fields that never change: they may be sent with the values they have."""
+
+CHANCE = re.compile(r"rota_[0-9A-Za-z]{49}|\b[0-9a-f]{24}\b")
+"""New tokens and their ids are drawn where no test can reach, and differ every time."""
+
+ASKED_ROUTES = [route for route in TABLE if route.path not in ABOUT_EVERYBODY]
+
+
+class World(NamedTuple):
+    """A stage, somebody of our own tenant, and the other tenant's ids, whether it exists or not."""
+
+    stage: Stage
+    client: httpx2.AsyncClient
+    their_ids: dict[str, str]
+    cursor: str
+
+
+class Given(NamedTuple):
+    """An answer without what chance put into it."""
+
+    status: int
+    headers: dict[str, str]
+    content: str
+
+
+async def make_world(make_stage: MakeStage, patched: pytest.MonkeyPatch, *tenants: str) -> World:
+    patched.setattr("rota.server.app.randbits", Random(5).getrandbits)
+    stage = make_stage()
+    patched.setattr("rota.rail.limits.randbits", Random(3).getrandbits)
+    await Household(stage, OURS).move_in()
+    client = await stage.sign_up(OURS)
+    ids: dict[str, str] = {}
+    cursor = ""
+    for tenant in tenants:
+        ids = await Household(stage, tenant).move_in()
+        page = await stage.store.find(tenant, limit=1)
+        cursor = page.next_cursor or ""
+    return World(stage, client, ids, cursor)
+
+
+async def ask(world: World, asked: Asked) -> Given:
+    answer = await world.client.request(
+        asked.method, asked.path, params=asked.query, json=asked.body
+    )
+    kept = ("content-type", "location", "retry-after", "allow", "www-authenticate")
+    headers = {name: answer.headers[name] for name in kept if name in answer.headers}
+    return Given(answer.status_code, headers, CHANCE.sub("?", answer.text))
+
+
+async def list_requests(world: World, route: Route) -> list[Asked]:
+    document = (await world.client.get("/openapi.json")).json()
+    inquirer = Inquirer(document, world.their_ids, world.cursor)
+    if route.path not in document["paths"]:
+        return [Asked(route.method, route.path, {}, None, names_an_id=False)]
+    return list(inquirer.ask_about(route.method, route.path))
+
+
+@pytest.mark.parametrize("route", ASKED_ROUTES, ids=lambda it: f"{it.method} {it.path}")
+async def test_no_answer_depends_on_another_tenant(
+    route: Route, make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for asked in await list_requests(await make_world(make_stage, monkeypatch, THEIRS), route):
+        shared = await make_world(make_stage, monkeypatch, THEIRS)
+        lonely = await make_world(make_stage, monkeypatch)
+        before = await take_stock(shared.stage, THEIRS)
+        given = await ask(shared, asked)
+        assert given == await ask(lonely, asked), asked
+        assert MARKER not in given.content
+        assert await take_stock(shared.stage, THEIRS) == before, asked
+        if asked.names_an_id and route.body is Nothing:
+            assert given.status == 404, asked
+
+
+async def test_the_other_tenant_is_there_and_sees_its_own(
+    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise nothing above would mean anything."""
+    world = await make_world(make_stage, monkeypatch, THEIRS)
+    client = await world.stage.sign_up(THEIRS)
+    listed = await client.get("/api/v1/jobs")
+    assert MARKER in listed.text
+    assert (await client.get("/api/v1/tokens")).text.count(MARKER) == 1
+    for name, job_id in world.their_ids.items():
+        if name != "token":
+            assert (await client.get(f"/api/v1/jobs/{job_id}")).status_code == 200
+
+
+@pytest.mark.parametrize("route", TABLE, ids=lambda it: f"{it.method} {it.path}")
+def test_no_request_names_a_tenant(route: Route) -> None:
+    """It comes from the token, and from nowhere else."""
+    names = [
+        field.encode_name
+        for kind in (route.body, route.query)
+        for field in msgspec.structs.fields(kind)
+        if kind not in SAYING_IT_AGAIN
+    ]
+    assert not [name for name in [*names, route.path, *route.headers] if "tenant" in name.lower()]
+
+
+async def test_a_tenant_that_is_named_anyway_is_refused(stage: Stage) -> None:
+    client = await stage.sign_up(OURS)
+    job: dict[str, Any] = {"name": "x", "queue": "q", "tenant": THEIRS}
+    assert (await client.post("/api/v1/jobs", json=job)).status_code == 400
+    assert (await client.get("/api/v1/jobs", params={"tenant": THEIRS})).status_code == 400
+    headers = {"x-tenant": THEIRS, "tenant": THEIRS}
+    made = await client.post("/api/v1/jobs", json={"name": "x", "queue": "q"}, headers=headers)
+    assert made.json()["tenant"] == OURS
+    path = made.headers["location"]
+    assert (await client.put(path, json={"tenant": OURS, "name": "y"})).status_code == 200
+    assert (await client.put(path, json={"tenant": THEIRS, "name": "y"})).status_code == 400
+
+
+async def test_metrics_are_for_operators_and_name_no_tenant(
+    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await make_world(make_stage, monkeypatch, THEIRS)
+    shown = (await world.client.get("/metrics")).text
+    assert "rota_queue_depth" in shown
+    assert THEIRS not in shown
+    assert MARKER not in shown
+    for route in TABLE:
+        if route.path in ABOUT_EVERYBODY:
+            assert route.scope == "admin"
