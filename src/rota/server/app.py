@@ -9,8 +9,9 @@ from rota.access import Auth
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.control.leases import LeaseDesk
-from rota.server.guarding import GuardLayer, RatedGuard, Turnstiles, WaitingQuota
+from rota.server.guarding import GuardLayer, PageGuard, RatedGuard, Turnstiles, WaitingQuota
 from rota.server.metrics import MetricsBoard
+from rota.server.pages import page_routes
 from rota.server.routing.admission import BearerGuard, Guard, HostGuard
 from rota.server.routing.endpoint import Keeping
 from rota.server.routing.last_resort import LastResort
@@ -44,8 +45,9 @@ def create_app(
     board = MetricsBoard(store, settings.inspect)
     around = Surroundings(store, clock, randbits, board, quota, desk)
     keeping = Keeping(around, guard, settings.longest_body)
+    page_guard = PageGuard(auth, store, clock, guarding, turnstiles)
     app = Starlette(
-        routes=serve_routes(TABLE, keeping),
+        routes=[*serve_routes(TABLE, keeping), *page_routes(around, page_guard)],
         # From the outside in: each sees what those after it let through, and answer.
         middleware=[
             Middleware(GuardLayer, settings=guarding, clock=clock),

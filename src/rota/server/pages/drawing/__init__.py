@@ -1,0 +1,1 @@
+"""Charts and graphs as numbers; the templates turn them into SVG."""

@@ -1,0 +1,226 @@
+"""Charts over the last minutes, and bars side by side: where everything goes, in units of SVG.
+
+A chart says in words what it shows (``summary``) and holds its numbers as rows, so that nobody
+has to see it to know what is in it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from rota.server.pages.drawing.scale import choose_ticks, tell_number, thin
+
+WIDTH = 420.0
+HEIGHT = 176.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 40.0, 8.0, 10.0, 22.0
+_X_LABELS = 6
+_GAP = 1.0
+_ROW = 34.0
+_NAME_ROOM = 16.0
+
+
+class Tick(NamedTuple):
+    """A line of the grid, or a place on an axis, and what is written beside it."""
+
+    at: float
+    label: str
+
+
+class Box(NamedTuple):
+    """A rectangle; ``look`` names its colour, ``title`` is what it says when pointed at."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    look: str
+    title: str
+
+
+class Line(NamedTuple):
+    """A stroke through points; ``parts`` are apart where there was nothing to tell."""
+
+    look: str
+    parts: tuple[str, ...]
+    dots: tuple[tuple[float, float], ...]
+
+
+class Series(NamedTuple):
+    """The numbers of one colour; None where there is nothing to tell."""
+
+    name: str
+    look: str
+    values: Sequence[float | None]
+
+
+class Chart(NamedTuple):
+    """Everything that a template needs to draw it, and to say it."""
+
+    name: str
+    title: str
+    summary: str
+    width: float
+    height: float
+    left: float
+    bottom: float
+    y_ticks: tuple[Tick, ...]
+    x_ticks: tuple[Tick, ...]
+    boxes: tuple[Box, ...]
+    lines: tuple[Line, ...]
+    legend: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+class Frame(NamedTuple):
+    """What a chart over time is about."""
+
+    name: str
+    title: str
+    summary: str
+    labels: Sequence[str]
+    tell: Callable[[float], str] = tell_number
+    is_whole: bool = True
+
+
+def stack_bars(frame: Frame, series: Sequence[Series]) -> Chart:
+    """One bar per label, the series one upon the other."""
+    sums = [sum(each.values[at] or 0 for each in series) for at in range(len(frame.labels))]
+    ticks = choose_ticks(max(sums, default=0), whole=frame.is_whole)
+    boxes: list[Box] = []
+    for at, label in enumerate(frame.labels):
+        start = 0.0
+        for each in series:
+            value = each.values[at] or 0
+            if value > 0:
+                said = f"{label}: {frame.tell(value)} {each.name}"
+                span = _y(start, ticks[-1]), _y(start + value, ticks[-1])
+                boxes.append(_bar(at, len(frame.labels), span, each.look, said))
+            start += value
+    return _complete(frame, series, ticks, boxes=tuple(boxes))
+
+
+def draw_lines(frame: Frame, series: Sequence[Series]) -> Chart:
+    """One line per series; interrupted where there is no value."""
+    known = [value for each in series for value in each.values if value is not None]
+    ticks = choose_ticks(max(known, default=0), whole=frame.is_whole)
+    lines = tuple(_line(each, len(frame.labels), ticks[-1]) for each in series)
+    return _complete(frame, series, ticks, lines=lines)
+
+
+def _complete(
+    frame: Frame,
+    series: Sequence[Series],
+    ticks: Sequence[float],
+    *,
+    boxes: tuple[Box, ...] = (),
+    lines: tuple[Line, ...] = (),
+) -> Chart:
+    count = len(frame.labels)
+    shown = thin(range(count), _X_LABELS) if count else []
+    return Chart(
+        name=frame.name,
+        title=frame.title,
+        summary=frame.summary,
+        width=WIDTH,
+        height=HEIGHT,
+        left=_LEFT,
+        bottom=HEIGHT - _BOTTOM,
+        y_ticks=tuple(Tick(_y(each, ticks[-1]), frame.tell(each)) for each in ticks),
+        x_ticks=tuple(Tick(_x_middle(at, count), frame.labels[at]) for at in shown),
+        boxes=boxes,
+        lines=lines,
+        legend=tuple((each.look, each.name) for each in series),
+        columns=("", *(each.name for each in series)),
+        rows=tuple(_rows(frame, series)),
+    )
+
+
+def _rows(frame: Frame, series: Sequence[Series]) -> list[tuple[str, ...]]:
+    """What happened; where nothing did, there is no row."""
+    rows = []
+    for at, label in enumerate(frame.labels):
+        values = [each.values[at] for each in series]
+        if any(values):
+            rows.append((label, *("" if it is None else frame.tell(it) for it in values)))
+    return rows
+
+
+def _bar(at: int, count: int, span: tuple[float, float], look: str, said: str) -> Box:
+    bottom, top = span
+    room = (WIDTH - _LEFT - _RIGHT) / count
+    x = round(_LEFT + at * room + _GAP / 2, 1)
+    return Box(x, round(top, 1), round(room - _GAP, 1), round(bottom - top, 1), look, said)
+
+
+def _line(series: Series, count: int, highest: float) -> Line:
+    parts: list[list[tuple[float, float]]] = [[]]
+    for at, value in enumerate(series.values):
+        if value is None:
+            parts.append([])
+        else:
+            parts[-1].append((round(_x_middle(at, count), 1), round(_y(value, highest), 1)))
+    drawn = tuple(" ".join(f"{x},{y}" for x, y in part) for part in parts if len(part) > 1)
+    alone = tuple(part[0] for part in parts if len(part) == 1)
+    return Line(series.look, drawn, alone)
+
+
+def _x_middle(at: int, count: int) -> float:
+    return _LEFT + (at + 0.5) * (WIDTH - _LEFT - _RIGHT) / count
+
+
+def _y(value: float, highest: float) -> float:
+    room = HEIGHT - _TOP - _BOTTOM
+    return HEIGHT - _BOTTOM - room * value / highest
+
+
+class Shelf(NamedTuple):
+    """One row of a bar chart that lies on its side: the name, where it leads, and its pieces."""
+
+    name: str
+    values: tuple[float, ...]
+
+
+class RowChart(NamedTuple):
+    """Bars that lie on their sides, each under its name."""
+
+    name: str
+    title: str
+    summary: str
+    width: float
+    height: float
+    names: tuple[Tick, ...]
+    totals: tuple[Tick, ...]
+    boxes: tuple[Box, ...]
+    legend: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def lay_bars(frame: Frame, shelves: Sequence[Shelf], looks: Sequence[tuple[str, str]]) -> RowChart:
+    """One row per shelf, its pieces in the order of ``looks``, which are (colour, name)."""
+    highest = max((sum(each.values) for each in shelves), default=0) or 1
+    boxes: list[Box] = []
+    for row, shelf in enumerate(shelves):
+        x = 0.0
+        for (look, name), value in zip(looks, shelf.values, strict=True):
+            width = WIDTH * value / highest
+            if value:
+                said = f"{shelf.name}: {frame.tell(value)} {name}"
+                y = row * _ROW + _NAME_ROOM
+                boxes.append(Box(round(x, 1), y, round(max(width, 1.5), 1), 10.0, look, said))
+            x += width
+    return RowChart(
+        name=frame.name,
+        title=frame.title,
+        summary=frame.summary,
+        width=WIDTH,
+        height=max(len(shelves), 1) * _ROW,
+        names=tuple(Tick(row * _ROW + 11, each.name) for row, each in enumerate(shelves)),
+        totals=tuple(
+            Tick(row * _ROW + 11, frame.tell(sum(each.values))) for row, each in enumerate(shelves)
+        ),
+        boxes=tuple(boxes),
+        legend=tuple(looks),
+        columns=("Queue", *(name for _, name in looks)),
+        rows=tuple((each.name, *(frame.tell(it) for it in each.values)) for each in shelves),
+    )

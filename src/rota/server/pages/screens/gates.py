@@ -1,0 +1,190 @@
+"""Maintenance and quiet hours: how they stand, and how they are set and cleared."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from starlette.responses import Response
+
+from rota.errors import InvalidInputError, InvalidRequestError
+from rota.gates import Maintenance, QuietHours, ScopedMaintenance, TenantQuietHours
+from rota.gates.window import WEEKDAYS, QuietWindow, format_time_of_day
+from rota.rail import Rail
+from rota.rail.gate_board import GateList, list_gates
+from rota.server.pages.serving.answers import go_to, render_page
+from rota.server.pages.serving.forms import Form, read_form
+from rota.server.pages.serving.visit import Visit
+from rota.server.pages.wording.statuses import Sign
+from rota.server.pages.wording.times import tell_local
+
+LENGTHS = {
+    "15m": ("15 minutes", timedelta(minutes=15)),
+    "1h": ("1 hour", timedelta(hours=1)),
+    "4h": ("4 hours", timedelta(hours=4)),
+    "1d": ("1 day", timedelta(days=1)),
+    "open": ("until I end it", None),
+}
+"""How long a maintenance may be set to last, with one click."""
+
+_OPEN = Sign("open", "check", "green")
+_CLOSED = Sign("closed now", "pause", "amber")
+_PLANNED = Sign("planned", "clock", "quiet")
+_NOTHING_SENT: Mapping[str, str] = {"reason": "", "start": "", "end": "", "zone": ""}
+
+
+class WindowRow(NamedTuple):
+    """A window of maintenance, and what it concerns."""
+
+    concerns: str
+    window: Maintenance
+    sign: Sign
+
+
+class HoursText(NamedTuple):
+    """Quiet hours in words."""
+
+    windows: list[str]
+    rest_days: str
+    holidays: str
+    zone: str
+    reopens_at: datetime | None
+    reopens_local: str
+
+
+async def show_gates(visit: Visit) -> Response:
+    return await _render(visit)
+
+
+async def change_maintenance(visit: Visit) -> Response:
+    """Switch the tenant's maintenance on, for so long, or off."""
+    form = await read_form(visit.request)
+    rail = Rail(visit.around.store, visit.tenant, clock=visit.around.clock)
+    who, reason = visit.caller.who, form.one("reason")
+    if form.one("action") == "off":
+        await rail.set_maintenance(False, reason=reason, who=who)
+        return go_to(visit.link("gates", done="maintenance-off"))
+    try:
+        until = _read_until(form.one("lasts"), visit.now)
+        await rail.set_maintenance(True, until=until, reason=reason, who=who)
+    except InvalidInputError as error:
+        return await _render(visit, form, error)
+    return go_to(visit.link("gates", done="maintenance-on"))
+
+
+async def change_quiet_hours(visit: Visit) -> Response:
+    """Set the tenant's quiet hours, or clear them."""
+    form = await read_form(visit.request)
+    rail = Rail(visit.around.store, visit.tenant, clock=visit.around.clock)
+    if form.one("action") == "off":
+        await rail.set_quiet_hours()
+        return go_to(visit.link("gates", done="quiet-off"))
+    try:
+        start, end, zone = (form.one(name) or None for name in ("start", "end", "zone"))
+        if start is None and end is None:
+            raise InvalidRequestError("start", "is missing: a time such as 22:00")
+        await rail.set_quiet_hours(start, end, zone)
+    except InvalidInputError as error:
+        return await _render(visit, form, error)
+    return go_to(visit.link("gates", done="quiet-on"))
+
+
+async def _render(
+    visit: Visit, form: Form | None = None, error: InvalidInputError | None = None
+) -> Response:
+    gates = await list_gates(visit.around.store)
+    hours = _find_hours(gates, visit.tenant)
+    windows = _list_windows(gates, visit)
+    own = [each for each in windows if each.concerns == _own(visit)]
+    response = render_page(
+        visit,
+        "gates.html",
+        page="gates",
+        windows=windows,
+        maintenance_sign=_CLOSED if any(it.sign is _CLOSED for it in windows) else _OPEN,
+        is_own_maintenance=bool(own),
+        hours=None if hours is None else _tell_hours(hours, visit.now),
+        quiet_sign=_sign_of_hours(hours, visit.now),
+        lengths=[(value, label) for value, (label, _) in LENGTHS.items()],
+        damages=gates.damages if visit.may_operate else (),
+        sent=_read_sent(form, hours),
+        problem="" if error is None else error.message,
+    )
+    response.status_code = 200 if error is None else 400
+    return response
+
+
+def _read_until(lasts: str, now: datetime) -> datetime | None:
+    if lasts not in LENGTHS:
+        raise InvalidRequestError("lasts", f"must be one of {', '.join(LENGTHS)}")
+    length = LENGTHS[lasts][1]
+    return None if length is None else now + length
+
+
+def _read_sent(form: Form | None, hours: QuietHours | None) -> Mapping[str, Any]:
+    """What stands in the fields: what was sent and refused, or else what holds."""
+    if form is not None:
+        return {name: form.one(name) for name in _NOTHING_SENT}
+    if hours is None:
+        return _NOTHING_SENT
+    start, end = format_time_of_day(hours.start), format_time_of_day(hours.end)
+    return {"reason": "", "start": start, "end": end, "zone": _zone_name(hours)}
+
+
+def _find_hours(gates: GateList, tenant: str) -> QuietHours | None:
+    found = (it for it in gates.entries if isinstance(it, TenantQuietHours) and it.tenant == tenant)
+    entry = next(found, None)
+    return None if entry is None else entry.hours
+
+
+def _list_windows(gates: GateList, visit: Visit) -> list[WindowRow]:
+    """Those that hold, or will hold, back jobs of the tenant."""
+    rows = []
+    for entry in gates.entries:
+        if not isinstance(entry, ScopedMaintenance):
+            continue
+        if entry.scope.tenant not in {None, visit.tenant}:
+            continue
+        for window in entry.windows:
+            if not window.is_over(visit.now):
+                is_on = window.from_at is None or window.from_at <= visit.now
+                rows.append(WindowRow(_concerns(entry), window, _CLOSED if is_on else _PLANNED))
+    return rows
+
+
+def _concerns(entry: ScopedMaintenance) -> str:
+    if entry.scope.tenant is not None:
+        return f"tenant {entry.scope.tenant}"
+    return "everything" if entry.scope.queue is None else f"queue {entry.scope.queue}"
+
+
+def _own(visit: Visit) -> str:
+    return f"tenant {visit.tenant}"
+
+
+def _sign_of_hours(hours: QuietHours | None, now: datetime) -> Sign:
+    if hours is None:
+        return _OPEN
+    return _OPEN if hours.reopens_at(now) is None else Sign("quiet now", "pause", "amber")
+
+
+def _tell_hours(hours: QuietHours, now: datetime) -> HoursText:
+    reopens_at = hours.reopens_at(now)
+    return HoursText(
+        windows=[_tell_window(each) for each in hours.windows],
+        rest_days=", ".join(WEEKDAYS[day] for day in sorted(hours.rest_days)),
+        holidays=", ".join(day.isoformat() for day in sorted(hours.holidays)),
+        zone=_zone_name(hours),
+        reopens_at=reopens_at,
+        reopens_local="" if reopens_at is None else tell_local(reopens_at, hours.zone),
+    )
+
+
+def _tell_window(window: QuietWindow) -> str:
+    shown = f"{format_time_of_day(window.start)} to {format_time_of_day(window.end)}"
+    days = [WEEKDAYS[day] for day in sorted(window.weekdays)]
+    return f"{shown}, every day" if len(days) == len(WEEKDAYS) else f"{shown} on {', '.join(days)}"
+
+
+def _zone_name(hours: QuietHours) -> str:
+    return hours.zone.key if isinstance(hours.zone, ZoneInfo) else str(hours.zone)

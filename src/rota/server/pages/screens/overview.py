@@ -1,0 +1,251 @@
+"""The first page: what is red, in words; then figures, charts, what comes next and what failed."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from rota.control.overview import Alarm, NextRun, Overview, QueueStanding, take_overview
+from rota.jobs import JobStatus
+from rota.observing.tally import MinuteTally, read_tallies
+from rota.server.pages.drawing.chart import (
+    Chart,
+    Frame,
+    RowChart,
+    Series,
+    Shelf,
+    draw_lines,
+    lay_bars,
+    stack_bars,
+)
+from rota.server.pages.serving.answers import render_page
+from rota.server.pages.serving.visit import Visit
+from rota.server.pages.wording import statuses
+from rota.server.pages.wording.payloads import first_line
+from rota.server.pages.wording.statuses import STATUS_SIGNS, Sign
+from rota.server.pages.wording.times import tell_length, tell_local
+
+MINUTES_SHOWN = 60
+QUEUES_SHOWN = 8
+_MINUTE = timedelta(minutes=1)
+_MILLISECOND = timedelta(milliseconds=1)
+_LOOKS = (("good", "due"), ("calm", "later"), ("held", "running"), ("bad", "dead"))
+
+
+class Warned(NamedTuple):
+    """An alarm with the place where something can be done about it."""
+
+    tone: str
+    shape: str
+    headline: str
+    text: str
+    link: str
+    action: str
+
+
+class Figure(NamedTuple):
+    """A number with its name, and the list behind it."""
+
+    label: str
+    number: int
+    sign: Sign
+    link: str
+    note: str = ""
+    is_loud: bool = False
+
+
+class Coming(NamedTuple):
+    """Something that will run."""
+
+    name: str
+    at: datetime
+    link: str
+    note: str
+
+
+class Failed(NamedTuple):
+    """A job that failed for good."""
+
+    job_id: str
+    name: str
+    queue: str
+    at: datetime
+    sign: Sign
+    error: str
+
+
+async def show_overview(visit: Visit) -> Response:
+    store = visit.around.store
+    found = await take_overview(store, visit.around.clock, visit.tenant, zone=visit.zone)
+    until = visit.now.replace(second=0, microsecond=0) + _MINUTE
+    since = until - MINUTES_SHOWN * _MINUTE
+    tallies = _fill(await read_tallies(store, visit.tenant, since, until), since)
+    return render_page(
+        visit,
+        "overview.html",
+        page="overview",
+        alarms=[_warn(each, visit) for each in found.alarms],
+        is_new=not any(found.counts.values()),
+        figures=_list_figures(found, visit),
+        throughput=_draw_throughput(tallies, visit),
+        latency=_draw_latency(tallies, visit),
+        depth=_draw_depth(found.queues),
+        next_runs=[_tell_run(each, visit) for each in found.next_runs],
+        failures=_tell_failures(found),
+        base=visit.base,
+    )
+
+
+_ALARMS = {
+    "stalled": ("red", "alert", "Stalled:", "Show workers"),
+    "no_worker": ("red", "alert", "No worker:", "Show workers"),
+    "dead_letters": ("red", "cross", "Dead letters:", "Retry or discard"),
+    "late": ("amber", "clock", "Late:", "Show jobs"),
+    "series": ("red", "alert", "A series has stopped:", "Show schedules"),
+    "tasks": ("amber", "again", "A task fails:", "Show schedules"),
+}
+
+
+def _warn(alarm: Alarm, visit: Visit) -> Warned:
+    tone, shape, headline, action = _ALARMS[alarm.concern]
+    links = {
+        "stalled": visit.link("workers"),
+        "no_worker": visit.link("workers"),
+        "dead_letters": visit.link("dead-letters", queue=alarm.queue),
+        "late": visit.link("jobs", status="READY", queue=alarm.queue),
+    }
+    where = "" if alarm.queue is None else f" (queue {alarm.queue})"
+    link = links.get(alarm.concern, visit.link("schedules"))
+    return Warned(tone, shape, headline, f"{alarm.text}{where}.", link, action)
+
+
+def _list_figures(found: Overview, visit: Visit) -> list[Figure]:
+    queues = found.queues
+    due, later, stalled, dead = (
+        sum(getattr(each, name) for each in queues)
+        for name in ("due_count", "later_count", "stalled_count", "dead_count")
+    )
+    counts = {JobStatus(name): count for name, count in found.counts.items()}
+    jobs = {status: visit.link("jobs", status=status) for status in JobStatus}
+    oldest = max((it.late_for for it in queues if it.late_for is not None), default=None)
+    waits = "none waits" if oldest is None or not due else f"oldest for {tell_length(oldest)}"
+    blocked, pending = counts[JobStatus.BLOCKED], counts[JobStatus.PENDING]
+    running = Figure(
+        "Running",
+        counts[JobStatus.RUNNING],
+        statuses.STALLED if stalled else statuses.RUNNING,
+        visit.link("workers"),
+        f"{stalled} stalled" if stalled else f"{found.worker_count} workers",
+        is_loud=bool(stalled),
+    )
+    letters = visit.link("dead-letters")
+    return [
+        Figure("Due", due, statuses.DUE, jobs[JobStatus.READY], waits),
+        running,
+        Figure("Scheduled", later, statuses.LATER, jobs[JobStatus.READY], "due later"),
+        Figure("Pending", pending, statuses.WAITING, jobs[JobStatus.PENDING], "wait for others"),
+        Figure("Dead", dead, statuses.DEAD, letters, "to look at", is_loud=dead > 0),
+        Figure("Blocked", blocked, statuses.BLOCKED, jobs[JobStatus.BLOCKED], "by a failure"),
+        Figure(
+            "Completed",
+            counts[JobStatus.COMPLETED],
+            statuses.COMPLETED,
+            jobs[JobStatus.COMPLETED],
+            "and kept",
+        ),
+    ]
+
+
+def _fill(tallies: Sequence[MinuteTally], since: datetime) -> list[MinuteTally]:
+    """One for every minute, also where nothing happened."""
+    known = {each.at: each for each in tallies}
+    minutes = [since + index * _MINUTE for index in range(MINUTES_SHOWN)]
+    return [known.get(at) or MinuteTally(at=at) for at in minutes]
+
+
+def _labels(tallies: Sequence[MinuteTally], visit: Visit) -> list[str]:
+    return [f"{each.at.astimezone(visit.zone):%H:%M}" for each in tallies]
+
+
+def _draw_throughput(tallies: Sequence[MinuteTally], visit: Visit) -> Chart:
+    succeeded = sum(each.succeeded for each in tallies)
+    failed = sum(each.failed for each in tallies)
+    summary = f"{succeeded:,} succeeded, {failed:,} failed in the last hour".replace(",", " ")
+    frame = Frame("throughput", "Throughput per minute", summary, _labels(tallies, visit))
+    return stack_bars(
+        frame,
+        [
+            Series("succeeded", "good", [each.succeeded for each in tallies]),
+            Series("failed", "bad", [each.failed for each in tallies]),
+            Series("held back", "held", [each.deferred for each in tallies]),
+        ],
+    )
+
+
+def _draw_latency(tallies: Sequence[MinuteTally], visit: Visit) -> Chart:
+    whole = MinuteTally(at=tallies[0].at)
+    for each in tallies:
+        whole += each
+    median, slow = whole.wait.p50_ms, whole.wait.p95_ms
+    summary = "no job was started in the last hour"
+    if median is not None and slow is not None:
+        summary = f"half within {_tell_ms(median)}, 95 % within {_tell_ms(slow)}"
+    labels = _labels(tallies, visit)
+    frame = Frame("latency", "Wait for a worker", summary, labels, _tell_ms, is_whole=False)
+    return draw_lines(
+        frame,
+        [
+            Series("median", "line-1", [each.wait.p50_ms for each in tallies]),
+            Series("95 % within", "line-2", [each.wait.p95_ms for each in tallies]),
+        ],
+    )
+
+
+def _draw_depth(queues: Sequence[QueueStanding]) -> RowChart:
+    fullest = sorted(queues, key=lambda it: -(it.due_count + it.later_count + it.running_count))
+    shelves = [
+        Shelf(it.queue, (it.due_count, it.later_count, it.running_count, it.dead_count))
+        for it in fullest[:QUEUES_SHOWN]
+    ]
+    waiting = sum(it.due_count for it in queues)
+    named = "1 queue" if len(queues) == 1 else f"{len(queues)} queues"
+    summary = f"{waiting:,} due in {named}".replace(",", " ")
+    if len(queues) > QUEUES_SHOWN:
+        summary += f", the fullest {QUEUES_SHOWN} shown"
+    return lay_bars(Frame("depth", "Depth of queues", summary, ()), shelves, _LOOKS)
+
+
+def _tell_ms(milliseconds: float) -> str:
+    return tell_length(milliseconds * _MILLISECOND)
+
+
+def _tell_run(run: NextRun, visit: Visit) -> Coming:
+    source = "declarative task" if run.source == "task" else "series"
+    parts = [source]
+    if run.zone != str(visit.zone):
+        parts.append(tell_local(run.at, run.local.tzinfo or visit.zone))
+    if run.note:
+        parts.append(run.note)
+    link = visit.link("jobs", run.series_id) if run.series_id else visit.link("schedules")
+    return Coming(run.name, run.at, link, ", ".join(parts))
+
+
+def _tell_failures(found: Overview) -> list[Failed]:
+    endings = {
+        "cancelled": statuses.CANCELLED,
+        "discarded": statuses.DISCARDED,
+        "exhausted": statuses.DEAD,
+        "lost": statuses.DEAD,
+    }
+    return [
+        Failed(
+            it.job_id,
+            it.name,
+            it.queue,
+            it.ended_at,
+            endings.get(it.ending or "", STATUS_SIGNS[JobStatus.FAILED]),
+            first_line(it.error),
+        )
+        for it in found.failures
+    ]

@@ -1,0 +1,1 @@
+"""How a page is asked for and answered, whichever page it is."""

@@ -1,0 +1,1 @@
+"""What the pages say, as words: times, statuses, payloads."""

@@ -1,0 +1,307 @@
+"""A lively morning in a store: every state that a page can show, told as of one instant."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import msgspec
+
+from rota.jobs import (
+    Change,
+    Job,
+    admit_job,
+    decide_cancel,
+    decide_complete,
+    decide_defer,
+    decide_discard,
+    decide_fail,
+    decide_lease,
+    make_job_id,
+)
+from rota.observing.tally import MinuteTally
+from rota.observing.tally.durations import DurationCount
+from rota.observing.tally.pages import TALLIES, encode, key_of
+from rota.rail import Rail
+from rota.stores.opened import OpenStore
+from rota.stores.protocol import DocumentWrite
+from rota.testing.builders import seed_tasks
+from rota.worker.presence import WORKERS, WorkerPresence
+
+NOW = datetime(2026, 10, 23, 9, 41, 20, tzinfo=UTC)
+"""A Friday, two days before clocks in Europe go back."""
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+WORKER = "mail-7f2c"
+
+TRACE = """Traceback (most recent call last):
+  File "handlers/billing.py", line 42, in charge
+    response = gateway.charge(invoice)
+  File "gateway.py", line 17, in charge
+    raise GatewayTimeout("no answer within 30 s")
+GatewayTimeout: no answer within 30 s"""
+
+
+class Story:
+    """Makes things happen to jobs at instants of its choosing."""
+
+    def __init__(self, store: OpenStore, tenant: str = "default", now: datetime = NOW) -> None:
+        self.store = store
+        self.tenant = tenant
+        self.now = now
+        self._random = Random(7)
+
+    async def ask(self, name: str, queue: str = "default", **fields: Any) -> Job:
+        """A job, asked for ``ago`` before now."""
+        at = self.now - fields.pop("ago", timedelta(0))
+        asked = {"name": name, "queue": queue, **fields}
+        job_id = make_job_id(at, self._random.getrandbits(62))
+        job = admit_job(asked, job_id=job_id, now=at, tenant=self.tenant)
+        (inserted,) = await self.store.insert([job], at)
+        return inserted.job
+
+    async def start(self, job: Job, ago: timedelta, worker: str = WORKER) -> Job:
+        at = self.now - ago
+        change = decide_lease(await self.read(job), worker, 5 * MINUTE, at)
+        return await self._apply(change, at)
+
+    async def complete(self, job: Job, ago: timedelta, worker: str = WORKER) -> Job:
+        started = await self.start(job, ago + timedelta(seconds=4), worker)
+        return await self._apply(decide_complete(started, self.now - ago), self.now - ago)
+
+    async def fail(self, job: Job, ago: timedelta, error: str = TRACE) -> Job:
+        started = await self.start(job, ago + timedelta(seconds=30))
+        return await self._apply(decide_fail(started, error, self.now - ago), self.now - ago)
+
+    async def die(self, job: Job, ago: timedelta, error: str = TRACE) -> Job:
+        """Fail as often as it may."""
+        left = job.retry_policy.max_attempts
+        for number in range(left):
+            job = await self.fail(job, ago + (left - 1 - number) * 2 * MINUTE, error)
+        return job
+
+    async def discard(self, job: Job, ago: timedelta, reason: str) -> Job:
+        started = await self.start(job, ago + timedelta(seconds=2))
+        at = self.now - ago
+        return await self._apply(decide_discard(started, reason, at), at)
+
+    async def defer(self, job: Job, until: datetime, reason: str) -> Job:
+        started = await self.start(job, timedelta(seconds=50))
+        return await self._apply(decide_defer(started, until, reason, self.now), self.now)
+
+    async def cancel(self, job: Job, ago: timedelta, reason: str) -> Job:
+        at = self.now - ago
+        return await self._apply(decide_cancel(await self.read(job), reason, at), at)
+
+    async def read(self, job: Job) -> Job:
+        return (await self.store.get(self.tenant, [job.id]))[job.id]
+
+    async def _apply(self, change: Change, at: datetime) -> Job:
+        (applied,) = await self.store.apply([change], at)
+        assert applied.job is not None
+        return applied.job
+
+    async def show_workers(self, names: Sequence[str] = (WORKER, "reports-1c9e")) -> None:
+        for index, name in enumerate(names):
+            presence = WorkerPresence(
+                id=name,
+                host=f"worker-{index + 1}.internal",
+                pid=4_211 + index,
+                queues=None if index == 0 else ("reports", "imports"),
+                tenants=None,
+                kinds=("http.request", "invoice.charge", "log.message", "mail.send"),
+                concurrency=10,
+                version="0.1.0",
+                started_at=self.now - (26 + index) * HOUR,
+                seen_at=self.now - timedelta(seconds=3),
+            )
+            write = DocumentWrite(WORKERS, name, None, msgspec.json.encode(presence))
+            await self.store.write_all([write])
+
+    async def tell_tallies(self) -> None:
+        """An hour of work: steady, with a dip, a burst and some failures."""
+        hours: dict[str, list[MinuteTally]] = {}
+        for back in range(60, 0, -1):
+            at = (self.now - back * MINUTE).replace(second=0, microsecond=0)
+            tally = self._tally(at, back)
+            hours.setdefault(key_of(self.tenant, at), []).append(tally)
+        for key, minutes in hours.items():
+            await self.store.write_all([DocumentWrite(TALLIES, key, None, encode(minutes))])
+
+    def _tally(self, at: datetime, back: int) -> MinuteTally:
+        draw = self._random
+        succeeded = 0 if 33 < back < 37 else draw.randint(60, 95) + (90 if 14 < back < 20 else 0)
+        failed = draw.choice((0, 0, 1, 2)) + (18 if 16 < back < 19 else 0)
+        wait, handler = DurationCount(), DurationCount()
+        for _ in range(succeeded + failed):
+            wait.add(draw.uniform(5, 60) * (6 if 14 < back < 20 else 1))
+            handler.add(draw.uniform(20, 400))
+        frozen = wait.freeze(), handler.freeze()
+        return MinuteTally(
+            at=at, succeeded=succeeded, failed=failed, wait=frozen[0], handler=frozen[1]
+        )
+
+
+ONCE = {"max_attempts": 1}
+THRICE = {"max_attempts": 3, "backoff_strategy": "FIXED", "base_delay_seconds": 60}
+
+
+async def tell_story(store: OpenStore, now: datetime = NOW, tenant: str = "default") -> Story:
+    """The whole of it."""
+    story = Story(store, tenant, now)
+    await story.show_workers()
+    await story.tell_tallies()
+    await _tell_past(story)
+    await _tell_pipeline(story)
+    await _tell_failures(story)
+    await _tell_present(story)
+    await _tell_schedules(story)
+    await Rail(store, tenant).set_quiet_hours("22:00", "07:00", "Europe/Berlin")
+    return story
+
+
+async def _tell_past(story: Story) -> None:
+    names = ("Welcome mail", "Sync contacts", "Thumbnail", "Receipt", "Search index")
+    queues = ("mail", "imports", "images", "mail", "imports")
+    for number in range(70):
+        ago = (95 - number) * MINUTE
+        name, queue = names[number % 5], queues[number % 5]
+        kind = name.lower().replace(" ", ".")
+        job = await story.ask(name, queue, kind=kind, ago=ago, payload={"customer": 1_000 + number})
+        await story.complete(job, ago - MINUTE)
+
+
+async def _tell_pipeline(story: Story) -> None:
+    """A graph in which one part failed, and what waits for it is blocked."""
+    fetch = await story.ask("Fetch orders", "reports", kind="orders.fetch", ago=50 * MINUTE)
+    await story.complete(fetch, 49 * MINUTE)
+    clean = await story.ask(
+        "Clean orders", "reports", kind="orders.clean", ago=50 * MINUTE, dependencies=[fetch.id]
+    )
+    await story.complete(clean, 47 * MINUTE)
+    totals = await story.ask(
+        "Daily totals",
+        "reports",
+        kind="report.totals",
+        ago=50 * MINUTE,
+        dependencies=[clean.id],
+        payload={
+            "day": "2026-10-22",
+            "currency": "EUR",
+            "recipients": ["ops@example.com", "finance@example.com"],
+            "api_token": "s3cr3t-and-long-enough",
+        },
+    )
+    await story.start(totals, 3 * MINUTE, "reports-1c9e")
+    stock = await story.ask(
+        "Stock levels", "reports", kind="report.stock", ago=50 * MINUTE, dependencies=[clean.id]
+    )
+    await story.complete(stock, 46 * MINUTE)
+    report = await story.ask(
+        "Morning report",
+        "reports",
+        kind="report.build",
+        ago=50 * MINUTE,
+        dependencies=[totals.id, stock.id],
+    )
+    for name in ("Mail to finance", "Mail to operations"):
+        await story.ask(name, "mail", kind="mail.send", ago=50 * MINUTE, dependencies=[report.id])
+
+
+async def _tell_failures(story: Story) -> None:
+    charge = await story.ask(
+        "Charge invoice 4711",
+        "billing",
+        kind="invoice.charge",
+        ago=40 * MINUTE,
+        payload={"invoice": 4711, "amount": "129.90", "currency": "EUR"},
+        retry_policy=THRICE,
+    )
+    receipt = await story.ask(
+        "Receipt for 4711", "mail", kind="mail.send", ago=40 * MINUTE, dependencies=[charge.id]
+    )
+    await story.ask(
+        "Archive 4711", "billing", kind="archive", ago=40 * MINUTE, dependencies=[receipt.id]
+    )
+    await story.die(charge, 17 * MINUTE)
+    error = "ConnectionError: imports.example.com refused the connection"
+    for number in range(3):
+        job = await story.ask(
+            f"Import feed {number + 1}",
+            "imports",
+            kind="feed.import",
+            ago=(30 - number) * MINUTE,
+            retry_policy=ONCE,
+        )
+        await story.die(job, (18 - number) * MINUTE, error)
+    job = await story.ask("Parse upload", "imports", kind="upload.parse", ago=12 * MINUTE)
+    await story.discard(job, 11 * MINUTE, "ValueError: not a CSV file")
+    job = await story.ask("Old newsletter", "mail", kind="mail.send", ago=25 * MINUTE)
+    await story.cancel(job, 20 * MINUTE, "cancelled by anna: sent by hand")
+
+
+async def _tell_present(story: Story) -> None:
+    for number in range(4):
+        job = await story.ask(
+            f"Resize photo {number + 1}", "images", kind="image.resize", ago=MINUTE
+        )
+        await story.start(job, timedelta(seconds=12 + 9 * number))
+    for number in range(6):
+        await story.ask(
+            f"Welcome mail {number + 1}", "mail", kind="mail.send", ago=timedelta(seconds=20)
+        )
+    job = await story.ask(
+        "Remind Berlin", "mail", kind="reminder", ago=2 * MINUTE, retry_policy=THRICE
+    )
+    await story.defer(job, story.now + 20 * HOUR, "quiet hours")
+    job = await story.ask(
+        "Push to CRM", "imports", kind="crm.push", ago=3 * MINUTE, retry_policy=THRICE
+    )
+    await story.fail(job, 30 * timedelta(seconds=1), "HTTPError: 502 Bad Gateway")
+
+
+async def _tell_schedules(story: Story) -> None:
+    series: tuple[tuple[str, str, dict[str, Any]], ...] = (
+        ("Payroll reminder", "mail", {"cron": "30 2 * * sun", "zone": "Europe/Berlin"}),
+        ("Hourly digest", "mail", {"cron": "0 * * * *", "zone": "UTC"}),
+        (
+            "Board meeting",
+            "mail",
+            {
+                "rrule": "FREQ=MONTHLY;BYDAY=2TU;BYHOUR=9;BYMINUTE=0;BYSECOND=0",
+                "zone": "America/New_York",
+            },
+        ),
+        ("Heartbeat", "default", {"interval": "15m"}),
+    )
+    made = [
+        await story.ask(name, queue, recurrence=recurrence, ago=3 * HOUR)
+        for name, queue, recurrence in series
+    ]
+    digest = await story.read(made[1])
+    await story.complete(digest, (story.now - digest.due_at) - MINUTE)
+    await Rail(story.store, story.tenant).pause(made[3].id, who="anna", why="too chatty")
+    last = story.now - 20 * MINUTE
+    await seed_tasks(
+        story.store,
+        [
+            {
+                "name": "Rotate logs",
+                "cronExpression": "0 3 * * *",
+                "retryDelayMs": 60_000,
+                "lastAttemptAt": last.isoformat(),
+                "lastSuccessAt": (last + timedelta(seconds=4)).isoformat(),
+                "running": False,
+            },
+            {
+                "name": "Refresh rates",
+                "cronExpression": "*/10 * * * *",
+                "retryDelayMs": 30_000,
+                "lastAttemptAt": last.isoformat(),
+                "lastFailureAt": last.isoformat(),
+                "pendingRetryUntil": (story.now + 30 * timedelta(seconds=1)).isoformat(),
+                "running": False,
+            },
+        ],
+    )
