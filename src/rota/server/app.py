@@ -43,7 +43,7 @@ def create_app(
     quota = WaitingQuota(store, clock, guarding.waiting_limit)
     desk = LeaseDesk(store, clock)
     board = MetricsBoard(store, settings.inspect)
-    around = Surroundings(store, clock, randbits, board, quota, desk)
+    around = Surroundings(store, clock, randbits, board, quota, desk, guarding.masked_words)
     keeping = Keeping(around, guard, settings.longest_body)
     page_guard = PageGuard(auth, store, clock, guarding, turnstiles)
     app = Starlette(

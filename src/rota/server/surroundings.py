@@ -1,9 +1,10 @@
 """What every handler of the service works with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import NamedTuple
 
+from rota.access import SECRET_WORDS
 from rota.clock.protocol import Clock
 from rota.control.leases import LeaseDesk
 from rota.jobs import JobId
@@ -24,6 +25,7 @@ class Surroundings(NamedTuple):
     metrics: MetricsBoard
     quota: WaitingQuota | None = None
     desk: LeaseDesk | None = None
+    masked_words: Collection[str] = SECRET_WORDS
 
     def make_id(self, now: datetime) -> JobId:
         return make_job_id(now, self.draw_bits(_BITS_OF_AN_ID))

@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
+from rota.access import mask_secrets
 from rota.cli.rendering.service.moments import NOTHING, Viewer, show_text
 from rota.cli.rendering.tables import Row
 from rota.escaping import escape
@@ -102,7 +103,7 @@ def _facts(job: dict[str, Any], viewer: Viewer) -> Iterator[tuple[str, str]]:
     yield "Depends on", ", ".join(map(escape, job.get("dependencies") or ())) or NOTHING
     yield "Replaces", show_text(job.get("replaces"))
     yield "Key", show_text(job.get("idempotency_key"))
-    yield "Payload", show_text(json.dumps(job.get("payload")), 2000)
+    yield "Payload", show_text(json.dumps(mask_secrets(job.get("payload"))), 2000)
     yield "Created", f"{viewer.show(job['created_at'])} ({viewer.tell(job['created_at'])})"
     yield "Changed", f"{viewer.show(job['updated_at'])} ({viewer.tell(job['updated_at'])})"
 

@@ -60,7 +60,7 @@ async def show_job(visit: Visit) -> Response:
     store = visit.around.store
     attempts = await store.attempts(visit.tenant, job.id)
     graph = await draw_graph(store, visit.tenant, job.id, limit=MOST_DRAWN)
-    payload, is_masked = show_payload(job.payload)
+    payload, is_masked = show_payload(job.payload, visit.around.masked_words)
     return render_page(
         visit,
         "job.html",

@@ -1,7 +1,11 @@
 """Texts of several lines that came from outside: payloads and errors."""
 
+from collections.abc import Collection
+
 import msgspec
 
+from rota.access import mask_secrets
+from rota.access.masking import mask_text
 from rota.escaping import escape, escape_json
 
 LONGEST_SHOWN = 20_000
@@ -19,15 +23,15 @@ def show_json(value: object) -> Lines:
     return Lines(_cut("\n".join(escape_json(line) for line in text.split("\n"))))
 
 
-def show_payload(payload: object) -> tuple[Lines, bool]:
+def show_payload(payload: object, masked_words: Collection[str]) -> tuple[Lines, bool]:
     """The payload for people who operate, and whether something in it was masked."""
-    masked = payload
+    masked = mask_secrets(payload, masked_words)
     return show_json(masked), masked != payload
 
 
 def show_text(text: str) -> Lines:
     """The text, with everything but its line breaks and tabs written out where it is invisible."""
-    lines = text.replace("\r\n", "\n").replace("\t", "    ").split("\n")
+    lines = mask_text(text).replace("\r\n", "\n").replace("\t", "    ").split("\n")
     return Lines(_cut("\n".join(escape(line) for line in lines)))
 
 
