@@ -29,12 +29,18 @@ class Readiness(msgspec.Struct, frozen=True):
 
 
 async def check_liveness(_call: Call[Nothing, Nothing]) -> Liveness:
-    """Whether the service lives. The store is not asked."""
+    """Whether the service lives.
+
+    The store is not asked.
+    """
     return Liveness()
 
 
 async def check_readiness(call: Call[Nothing, Nothing]) -> Readiness:
-    """Whether the service can work: 503 while its store does not answer."""
+    """Whether the service can work.
+
+    503 while its store does not answer.
+    """
     try:
         async with asyncio.timeout(ANSWERS_WITHIN_SECONDS):
             await call.around.store.get(DEFAULT_TENANT, [_NO_JOB])

@@ -68,9 +68,9 @@ async def get_job(call: Call[Nothing, Nothing]) -> JobView:
 
 
 async def update_job(call: Call[JobUpdate, Nothing]) -> JobView:
-    """Change fields of a job that has not ended.
+    """Change a job.
 
-    Only the fields that are sent change. One that never changes may be sent with the value it has.
+    It must not have ended. Only the fields that are sent change. One that never changes may be sent with the value it has.
     """
     fixed, changes = list_fixed(call.body), list_changes(call.body)
     if fixed:
@@ -89,16 +89,19 @@ async def update_job(call: Call[JobUpdate, Nothing]) -> JobView:
 
 
 async def delete_job(call: Call[Nothing, Nothing]) -> Answer:
-    """Delete a job that no other depends on, at whatever stage.
+    """Delete a job.
 
-    If it runs, whoever runs it is told at the next heartbeat, and the result is discarded.
+    At whatever stage, if no other job depends on it. If it runs, whoever runs it is told at the next heartbeat, and the result is discarded.
     """
     await call.around.store.delete(call.caller.tenant, call.path["job_id"])
     return Answer(204)
 
 
 async def search_jobs(call: Call[Nothing, JobSearch]) -> JobPage:
-    """Search for jobs: a page of those that fit every filter, the newest first, then by id."""
+    """Search for jobs.
+
+    A page of those that fit every filter, the newest first, then by id.
+    """
     asked = call.query
     wanted = JobFilter(
         queue=asked.queue,

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rota.server.routing.problems import Problem
+from rota.server.routing.reading.query import LARGEST_INTEGER
 from rota.server.routing.route import JSON, Nothing, Route
 
 Schema = dict[str, Any]
@@ -57,6 +58,8 @@ def strip_null(schema: Schema) -> Schema:
         plain = {**options[0], **plain}
     if plain.get("type") == "string" and not plain.keys() & {"format", "pattern", "enum"}:
         plain["pattern"] = NO_NUL
+    if plain.get("type") == "integer":
+        plain = {"minimum": -LARGEST_INTEGER, "maximum": LARGEST_INTEGER, **plain}
     return plain
 
 

@@ -19,6 +19,7 @@ _LIMITS = {
     "pattern": "matches {}",
 }
 _ABSENT = object()
+_LONGEST_LIMIT = 36
 
 
 class Field(NamedTuple):
@@ -83,7 +84,7 @@ def _list_limits(schema: Schema) -> list[str]:
         words.format(_show_limit(name, option[name]))
         for option in options
         for name, words in _LIMITS.items()
-        if name in option
+        if name in option and len(str(option[name])) < _LONGEST_LIMIT
     ]
 
 

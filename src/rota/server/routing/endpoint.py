@@ -1,5 +1,6 @@
 """From a request to a handler and back: one endpoint for each path of the table."""
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from rota.server.routing.route import JSON, Answer, Call, Nothing, Route
 from rota.server.surroundings import Surroundings
 
 _NOBODY = Caller(scopes=frozenset(), who="nobody")
+_HEADER = re.compile(rb"[!-~]{1,255}")
 _WITHOUT_BODIES = frozenset({"GET", "HEAD"})
 
 
@@ -127,7 +129,6 @@ async def _wait_for_end(receive: Receive) -> None:
 
 
 def _decode_header(name: str, value: bytes) -> str:
-    try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidRequestError(name, "must be UTF-8") from error
+    if not _HEADER.fullmatch(value):
+        raise InvalidRequestError(name, "must be 1 to 255 visible characters of ASCII")
+    return value.decode("ascii")

@@ -12,6 +12,9 @@ from rota.errors import InvalidInputError, InvalidRequestError
 from rota.jobs import parse_instant
 from rota.server.routing.reading.refusals import refuse, shorten
 
+LARGEST_INTEGER = (1 << 53) - 1
+"""The largest that every language reads as it was written."""
+
 _INTEGER = re.compile(r"-?[0-9]{1,18}\Z")
 _FLAGS = {"true": True, "false": False}
 _CURSOR = "cursor"
@@ -94,7 +97,10 @@ def _read_text(text: str, _field: str) -> str:
 def _read_integer(text: str, field: str) -> int:
     if not _INTEGER.match(text):
         raise InvalidRequestError(field, f'must be an integer, got "{shorten(text)}"')
-    return int(text)
+    number = int(text)
+    if abs(number) > LARGEST_INTEGER:
+        raise InvalidRequestError(field, f"must be an integer of at most {LARGEST_INTEGER}")
+    return number
 
 
 def _read_flag(text: str, field: str) -> bool:

@@ -8,6 +8,8 @@ from rota.errors import InvalidRequestError
 
 LONGEST_NAME = 60
 
+_NAMELESS = '""'
+
 _PLACE = re.compile(r" - at `\$\.?(.*)`\Z", re.DOTALL)
 _NAMED = re.compile(r"Object (missing required|contains unknown) field `(.*)`\Z", re.DOTALL)
 _TYPE = re.compile(r"`([^`]*)`")
@@ -34,7 +36,8 @@ def refuse(error: msgspec.ValidationError, whole: str) -> InvalidRequestError:
         return InvalidRequestError(shorten(where) or whole, _reword(reason))
     field = f"{where}.{named[2]}" if where else named[2]
     is_missing = named[1].startswith("missing")
-    return InvalidRequestError(shorten(field), "is missing" if is_missing else "is not known here")
+    reason = "is missing" if is_missing else "is not known here"
+    return InvalidRequestError(shorten(field) or _NAMELESS, reason)
 
 
 def shorten(name: str) -> str:

@@ -1,0 +1,111 @@
+"""Every route of the table, with thousands of requests made up from its description.
+
+What is sent is the same in every run: a failure is seen again by running the test again.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+import schemathesis
+from schemathesis import GenerationMode
+from schemathesis.config import (
+    ChecksConfig,
+    GenerationConfig,
+    PositiveDataAcceptanceConfig,
+    ProjectConfig,
+    ProjectsConfig,
+    SchemathesisConfig,
+)
+from tests.server.stage import TOKEN, Stage, pick_id
+
+from rota.jobs import normalize_job_id
+from rota.server.table import DESCRIPTION, TABLE
+from rota.stores.opened import OpenStore
+from rota.wiring import open_store
+
+Case: TypeAlias = schemathesis.Case[Any]
+
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+CASE_COUNT = 3_000
+"""So many requests are made up, beside those that try out the limits of each schema."""
+
+BEYOND_SCHEMAS = re.compile(
+    r"payload.*|idempotency_key|dependencies.*|recurrence.*|retry_policy\.max_delay_seconds|cursor"
+    r"|run_at|expires_at"
+)
+"""Fields with rules that a schema cannot say: valid as far as that goes, they may be refused."""
+
+NO_INTEGER = re.compile(r"must be an integer(?: or null)?, got (?:float|a number)")
+"""To a schema 1.0 is an integer; here it is none, for nobody writes it who means one."""
+
+
+def _configure(case_count: int) -> SchemathesisConfig:
+    generation = GenerationConfig(
+        modes=list(GenerationMode),
+        max_examples=max(case_count // len(TABLE), 1),
+        deterministic=True,
+        database="none",
+    )
+    accepted = PositiveDataAcceptanceConfig(
+        expected_statuses=["2xx", 400, 403, 404, 409]  # 400 is looked at by a check of our own
+    )
+    checks = ChecksConfig(positive_data_acceptance=accepted)
+    project = ProjectConfig(generation=generation, checks=checks)
+    return SchemathesisConfig(projects=ProjectsConfig(default=project))
+
+
+def _load(open_store: Callable[[], Awaitable[OpenStore]], case_count: int) -> Any:
+    loaded = schemathesis.openapi.from_dict(DESCRIPTION.document(), config=_configure(case_count))
+    loaded.app = Stage(open_store)
+    loaded.hook("map_path_parameters")(_find_jobs)
+    return loaded
+
+
+def _find_jobs(_context: Any, parameters: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Many requests should find what they ask for."""
+    job_id = (parameters or {}).get("job_id")
+    if parameters and isinstance(job_id, str) and normalize_job_id(job_id):
+        parameters["job_id"] = pick_id(job_id)
+    return parameters
+
+
+def _is_refused_for_a_reason(
+    _context: schemathesis.CheckContext, response: schemathesis.Response, case: Case
+) -> None:
+    """What is refused names a field; what is valid is refused only where rules go further."""
+    if response.status_code != 400:
+        return
+    problem = response.json()
+    field = problem.get("details", {}).get("field")
+    assert field, f"no field is named: {problem}"
+    if NO_INTEGER.search(problem["message"]):
+        return
+    if case.meta is not None and case.meta.generation.mode.is_positive:
+        assert BEYOND_SCHEMAS.fullmatch(field), f"valid by the schema, and refused: {problem}"
+
+
+async def _open_sqlite(folder: TemporaryDirectory[str]) -> OpenStore:
+    return await open_store(f"sqlite:///{Path(folder.name) / 'rota.db'}")
+
+
+in_memory = _load(partial(open_store, "memory://"), CASE_COUNT)
+on_sqlite = _load(partial(_open_sqlite, TemporaryDirectory()), CASE_COUNT // 10)
+
+
+@in_memory.parametrize()  # type: ignore[untyped-decorator] # loaded schemas have no type to name
+def test_every_route_keeps_its_promises(case: Case) -> None:
+    case.call_and_validate(headers=HEADERS, additional_checks=[_is_refused_for_a_reason])
+
+
+@on_sqlite.parametrize()  # type: ignore[untyped-decorator] # likewise
+def test_every_route_keeps_its_promises_on_sqlite(case: Case) -> None:
+    case.call_and_validate(headers=HEADERS, additional_checks=[_is_refused_for_a_reason])
+
+
+def test_no_route_is_left_out() -> None:
+    tried = {(each.ok().method.upper(), each.ok().path) for each in in_memory.get_all_operations()}
+    assert tried == {(route.method, route.path) for route in TABLE}
