@@ -12,7 +12,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _RANDOM_MASK = (1 << 62) - 1
 _COUNTING_ROOM = 1 << 61
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_is_id = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
 
 
 def make_job_id(now: datetime, random_bits: int) -> JobId:
@@ -20,19 +20,13 @@ def make_job_id(now: datetime, random_bits: int) -> JobId:
 
     Of ``random_bits``, which the caller draws, the lowest 62 are used.
     """
-    elapsed = (to_utc(now, "now") - _EPOCH) // _MICROSECOND
-    if elapsed < 0:
-        raise InvalidInputError(
-            f"now must not be before 1970, got {now.isoformat()}",
-            {"field": "now", "value": now.isoformat()},
-        )
-    return _assemble(elapsed, random_bits)
+    return _begin(_elapsed(now)) + _end(random_bits)
 
 
 def make_job_ids(now: datetime, random_bits: int, count: int) -> list[JobId]:
     """So many ids of one moment, ascending: what is handed in together keeps its order."""
-    base = random_bits % _COUNTING_ROOM
-    return [make_job_id(now, base + step) for step in range(count)]
+    beginning, base = _begin(_elapsed(now)), random_bits % _COUNTING_ROOM
+    return [beginning + _end(bits) for bits in range(base, base + count)]
 
 
 def derive_job_id(parent_id: JobId, occurrence_at: datetime) -> JobId:
@@ -42,19 +36,36 @@ def derive_job_id(parent_id: JobId, occurrence_at: datetime) -> JobId:
     """
     digest = sha256(f"{parent_id}|{occurrence_at.isoformat()}".encode()).digest()
     elapsed = max((occurrence_at - _EPOCH) // _MICROSECOND, 0)
-    return _assemble(elapsed, int.from_bytes(digest[:8]))
+    return _begin(elapsed) + _end(int.from_bytes(digest[:8]))
 
 
 def normalize_job_id(text: str) -> JobId | None:
     """The UUID that ``text`` writes, in lower case; None when it writes none."""
+    if _is_id(text):
+        return text
     lowered = text.lower()
-    return lowered if text.isascii() and _UUID.fullmatch(lowered) else None
+    return lowered if text.isascii() and _is_id(lowered) else None
 
 
-def _assemble(elapsed: int, random_bits: int) -> JobId:
-    """Milliseconds, then the fraction that is left in twelve bits, then chance."""
+def _elapsed(now: datetime) -> int:
+    """Microseconds since 1970."""
+    elapsed = (to_utc(now, "now") - _EPOCH) // _MICROSECOND
+    if elapsed < 0:
+        raise InvalidInputError(
+            f"now must not be before 1970, got {now.isoformat()}",
+            {"field": "now", "value": now.isoformat()},
+        )
+    return elapsed
+
+
+def _begin(elapsed: int) -> str:
+    """The first half: milliseconds, then the fraction that is left in twelve bits."""
     milliseconds, rest = divmod(elapsed, 1000)
-    number = milliseconds << 80 | 0x7 << 76 | (rest * 4096 // 1000) << 64
-    number |= 0b10 << 62 | random_bits & _RANDOM_MASK
-    digits = f"{number:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    digits = f"{milliseconds << 16 | 0x7 << 12 | rest * 4096 // 1000:016x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:]}-"
+
+
+def _end(random_bits: int) -> str:
+    """The second half: chance."""
+    digits = f"{0b10 << 62 | random_bits & _RANDOM_MASK:x}"
+    return f"{digits[:4]}-{digits[4:]}"

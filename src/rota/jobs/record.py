@@ -52,6 +52,9 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ladder_seconds: tuple[int, ...] = (60, 300, 900, 3600)
 
 
+_USUAL_RETRIES = RetryPolicy()
+"""One object for requests and jobs: where they are the very same, nothing is compared."""
+
 RAIL_RETRIES = RetryPolicy(max_attempts=5, backoff_strategy=BackoffStrategy.LADDER)
 """Specification 3's: after 1, 5, 15 and 60 minutes, with jitter; the fifth failure is the last."""
 
@@ -110,7 +113,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     priority: int = DEFAULT_PRIORITY
     due_at: datetime | None = None
     dependencies: tuple[JobId, ...] = ()
-    retry_policy: RetryPolicy = RetryPolicy()
+    retry_policy: RetryPolicy = _USUAL_RETRIES
     idempotency_key: str | None = None
     occurrence: str | None = None
     recurrence: Recurrence | None = None
@@ -144,7 +147,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     due_at: Instant
     status: JobStatus
     dependencies: tuple[JobId, ...] = ()
-    retry_policy: RetryPolicy = RetryPolicy()
+    retry_policy: RetryPolicy = _USUAL_RETRIES
     attempt_count: int = 0
     loss_count: int = 0
     last_error: str | None = None

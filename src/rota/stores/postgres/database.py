@@ -13,6 +13,7 @@ from asyncpg import Connection, Record
 from rota.clock.in_flight import in_flight
 from rota.errors import StoreError
 from rota.stores.postgres.address import PostgresSettings
+from rota.stores.postgres.deadlines import Deadlines
 from rota.stores.postgres.schema import migrate
 from rota.stores.postgres.session import Session
 from rota.stores.postgres.translation import DRIVER_ERRORS, NOTHING_WRITTEN, translate
@@ -42,6 +43,7 @@ class Database:
         # The last one used comes first: it is the likeliest to know the statement.
         self._idle: list[Connection[Record]] = []
         self._under_way: set[Task[Any]] = set()
+        self._deadlines = Deadlines(settings.answer_for)
 
     @classmethod
     async def open(cls, settings: PostgresSettings) -> Self:
@@ -84,6 +86,7 @@ class Database:
         with in_flight():
             if self._under_way:
                 await asyncio.wait(self._under_way)
+            self._deadlines.close()
             idle, self._idle = self._idle, []
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._connect_for):
@@ -97,7 +100,7 @@ class Database:
             async with self._free:
                 connection = await self._take_connection()
                 try:
-                    return await work(Session(connection, self._settings))
+                    return await work(Session(connection, self._settings, self._deadlines))
                 except DRIVER_ERRORS as error:
                     raise translate(error, self.label) from error
                 except asyncio.CancelledError:  # the loop itself comes to its end

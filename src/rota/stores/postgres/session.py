@@ -1,6 +1,5 @@
 """A connection while one call uses it: every statement has a deadline, and a transaction an end."""
 
-from asyncio import get_running_loop
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
@@ -10,6 +9,7 @@ from asyncpg import Connection, Record
 from asyncpg.pool import PoolConnectionProxy
 
 from rota.stores.postgres.address import PostgresSettings
+from rota.stores.postgres.deadlines import Deadlines
 from rota.stores.postgres.queries import QUERIES, placed
 from rota.stores.postgres.translation import DRIVER_ERRORS, LOST_CONNECTION
 
@@ -29,10 +29,12 @@ class Session:
         self,
         connection: "Connection[Record] | PoolConnectionProxy[Record]",
         settings: PostgresSettings,
+        deadlines: Deadlines | None = None,
     ) -> None:
+        """Sessions of one event loop may share ``deadlines``."""
         self._connection = connection
         self._schema = settings.schema
-        self._answer_for = settings.answer_for.total_seconds()
+        self._deadlines = deadlines or Deadlines(settings.answer_for)
         self._is_late = False
 
     async def fetch(self, statement: str, *arguments: Any) -> list[Record]:
@@ -63,20 +65,21 @@ class Session:
         self._connection.terminate()
 
     async def _in_time(self, answer: Awaitable[Answer]) -> Answer:
-        timer = get_running_loop().call_later(self._answer_for, self._give_up)
+        self._deadlines.begin(self)
         try:
             return await answer
         except LOST_CONNECTION as error:
             if self._is_late:
-                raise TimeoutError(f"no answer for {self._answer_for:g} s") from error
+                raise TimeoutError(f"no answer for {self._deadlines.seconds:g} s") from error
             raise
         except asyncpg.ReadOnlySQLTransactionError:
             # The server has become a replica; a new connection may find the one that took over.
             self.drop()
             raise
         finally:
-            timer.cancel()
+            self._deadlines.end(self)
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
+        """No answer came in time: do without the connection."""
         self._is_late = True
         self.drop()

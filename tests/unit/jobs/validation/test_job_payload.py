@@ -10,7 +10,12 @@ from hypothesis import given
 from tests.unit.jobs.arbitrary import PAYLOADS, always
 
 from rota.errors import InvalidJobError
-from rota.jobs.validation.payload import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_payload
+from rota.jobs.validation.payload import (
+    MAX_DEPTH,
+    MAX_PAYLOAD_BYTES,
+    MOST_AT_A_GLANCE,
+    read_payload,
+)
 
 
 class Colour(StrEnum):
@@ -116,13 +121,22 @@ def test_what_holds_itself_is_refused_at_once() -> None:
 )
 def test_what_some_store_would_change_is_refused(payload: Any, reason: str) -> None:
     assert reason in refused(payload)
+    assert reason in refused({"usual": 1, "unusual": payload})
 
 
 @pytest.mark.parametrize("text", ["\\u0000", "\\\\u0000", "u0000", "\x01"])
 def test_text_that_only_looks_like_nul_is_kept(text: str) -> None:
     assert read_payload([text]) == [text]
+    assert read_payload({text: text}) == {text: text}
 
 
 def test_the_outermost_numbers_are_kept() -> None:
     numbers = [-(2**63), 2**63 - 1, 0, -0.0, 1.7976931348623157e308, 5e-324, True, None]
     assert read_payload(numbers) == numbers
+    named = {str(place): number for place, number in enumerate(numbers)}
+    assert repr(read_payload(named)) == repr(named)
+
+
+def test_many_fields_are_kept_as_few_are() -> None:
+    many = {f"field {number}": number for number in range(MOST_AT_A_GLANCE + 1)}
+    assert read_payload(many) == many

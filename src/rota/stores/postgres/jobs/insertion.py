@@ -50,7 +50,7 @@ def is_plain(job: Job) -> bool:
         and job.updated_at == job.created_at
         and normalize_job_id(job.id) == job.id
         and not (job.attempt_count or job.loss_count or job.last_token)
-        and all(each is None for each in (job.lease, job.last_error, job.ending, job.deferral))
+        and (job.lease, job.last_error, job.ending, job.deferral) == (None,) * 4
     )
 
 

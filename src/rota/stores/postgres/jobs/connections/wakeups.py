@@ -10,7 +10,7 @@ import asyncio
 from asyncio import Event, Task, get_running_loop
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from secrets import token_hex
 from typing import Any
@@ -70,6 +70,12 @@ def write_message(sender: str, places: Collection[Place]) -> str:
     return message.decode()
 
 
+@lru_cache(maxsize=256)
+def write_about_one(sender: str, place: Place) -> str:
+    """A message about one place, of which there are few and much is told."""
+    return write_message(sender, [place])
+
+
 class Notices:
     """The listeners of this process, and the way to those of others."""
 
@@ -110,7 +116,7 @@ class Notices:
         read_time = get_running_loop().time
         self._is_telling_within, begun = True, read_time()
         try:
-            yield self._channel, write_message(self._name, [(job.queue, job.tenant)])
+            yield self._channel, write_about_one(self._name, (job.queue, job.tenant))
         finally:
             self._is_telling_within = False
             self._note_commit(read_time() - begun)
