@@ -24,7 +24,11 @@ Concern = Literal["dead_letters", "stalled", "late", "no_worker", "series", "tas
 
 
 class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue of the tenant. ``worker_count`` workers take from it, as far as is known."""
+    """One queue of the tenant, its jobs that are not done with.
+
+    ``due_count`` may be run now, the oldest of them since ``oldest_due_at``, which is
+    ``late_seconds`` ago. ``worker_count`` workers take from the queue, as far as is known.
+    """
 
     queue: str
     due_count: int
@@ -33,7 +37,7 @@ class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
     stalled_count: int
     dead_count: int
     oldest_due_at: datetime | None
-    late_for: timedelta | None
+    late_seconds: float
     worker_count: int
 
 
@@ -111,6 +115,13 @@ async def take_overview(
     )
 
 
+async def list_queues(store: ControlStore, clock: Clock, tenant: str) -> tuple[QueueStanding, ...]:
+    """The queues of the tenant that have jobs which are not done with, by name."""
+    now = clock.now()
+    workers = [it for it in await list_workers(store, now) if _works_for(it, tenant)]
+    return tuple(_stand(depth, workers, now) for depth in await store.survey(now, tenant))
+
+
 async def count_jobs(
     store: ControlStore, tenant: str, depths: Sequence[QueueDepth]
 ) -> dict[str, int]:
@@ -143,9 +154,13 @@ def _stand(depth: QueueDepth, workers: Sequence[WorkerPresence], now: datetime) 
         stalled_count=depth.stalled_count,
         dead_count=depth.dead_count,
         oldest_due_at=depth.oldest_due_at,
-        late_for=None if depth.oldest_due_at is None else now - depth.oldest_due_at,
+        late_seconds=_late_for(depth, now).total_seconds(),
         worker_count=sum(it.queues is None or depth.queue in it.queues for it in workers),
     )
+
+
+def _late_for(depth: QueueDepth, now: datetime) -> timedelta:
+    return timedelta(0) if depth.oldest_due_at is None else now - depth.oldest_due_at
 
 
 def _judge_queues(queues: Sequence[QueueStanding]) -> list[Alarm]:
@@ -156,8 +171,9 @@ def _judge_queues(queues: Sequence[QueueStanding]) -> list[Alarm]:
             alarms.append(
                 Alarm(concern="stalled", text=text, count=it.stalled_count, queue=it.queue)
             )
-        if it.late_for is not None and it.late_for > LATE_AFTER:
-            text = f"jobs are late: the oldest is due for {in_words(it.late_for)}"
+        late_for = timedelta(seconds=it.late_seconds)
+        if late_for > LATE_AFTER:
+            text = f"jobs are late: the oldest is due for {in_words(late_for)}"
             alarms.append(Alarm(concern="late", text=text, count=it.due_count, queue=it.queue))
         if it.due_count and not it.worker_count:
             text = f"{_jobs(it.due_count)} due, and no worker takes from the queue"

@@ -1,6 +1,7 @@
 """The declarative tasks of a store, as an operator sees them."""
 
-from datetime import datetime, tzinfo
+from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
 
 import msgspec
 
@@ -8,10 +9,11 @@ from rota.clock.protocol import Clock
 from rota.errors import InvalidCronExpressionError
 from rota.journal import Journal
 from rota.scheduler.asking.desk import TaskDesk
-from rota.scheduler.asking.plan import list_occurrences
+from rota.scheduler.asking.plan import PlannedTask, list_occurrences, make_plan
 from rota.scheduler.asking.why import Explanation, explain_task
 from rota.scheduler.policy import DECLARATIVE, SchedulerSettings
 from rota.scheduler.surroundings import Surroundings
+from rota.scheduler.tasks.registration import accept_registrations
 from rota.scheduler.tasks.state import TaskState
 from rota.stores.protocol import DocumentStore
 from rota.triggers.parse import parse_cron
@@ -48,6 +50,36 @@ async def list_tasks(store: DocumentStore, clock: Clock, zone: tzinfo) -> tuple[
     return tuple(_summarize(task, around, is_alive=bool(found.living)) for task in found.tasks)
 
 
+class TaskPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What registering some tasks, and no others, would do; nothing has happened.
+
+    ``unreadable`` are the names of records that cannot be read, and would be set aside.
+    """
+
+    made_at: datetime
+    has_changes: bool
+    tasks: tuple[PlannedTask, ...]
+    unreadable: tuple[str, ...] = ()
+
+
+async def plan_tasks(
+    store: DocumentStore,
+    clock: Clock,
+    zone: tzinfo,
+    registrations: Sequence[tuple[str, str, timedelta]],
+) -> TaskPlan:
+    """What ``initialize`` would do with these names, expressions and retry delays."""
+    wanted = [(name, cron, _do_nothing, delay) for name, cron, delay in registrations]
+    accepted = accept_registrations(wanted, DECLARATIVE.dialect)
+    plan = await make_plan(_surroundings(store, clock, zone), accepted)
+    return TaskPlan(
+        made_at=plan.made_at,
+        has_changes=plan.has_changes,
+        tasks=plan.tasks,
+        unreadable=plan.unreadable,
+    )
+
+
 async def explain_one_task(
     store: DocumentStore, clock: Clock, zone: tzinfo, name: str, at: datetime | None = None
 ) -> Explanation:
@@ -73,6 +105,10 @@ def _summarize(task: TaskState, around: Surroundings, *, is_alive: bool) -> Task
         scheduler=task.scheduler_identifier,
         occurrences=list_occurrences(around, task.cron_expression, around.clock.now()),
     )
+
+
+def _do_nothing() -> None:
+    """Stands for a callback: a plan calls none."""
 
 
 def _describe(expression: str, around: Surroundings) -> str:

@@ -102,8 +102,14 @@ async def search_jobs(call: Call[Nothing, JobSearch]) -> JobPage:
 
     A page of those that fit every filter, the newest first, then by id.
     """
-    asked = call.query
-    wanted = JobFilter(
+    asked, store = call.query, call.around.store
+    page = await store.find(call.caller.tenant, read_filter(asked), asked.cursor, asked.limit)
+    return view_page(page)
+
+
+def read_filter(asked: JobSearch) -> JobFilter:
+    """The filters of a search, as stores take them."""
+    return JobFilter(
         queue=asked.queue,
         status=asked.status,
         priority_min=_within_reach(asked.priority_min),
@@ -111,8 +117,6 @@ async def search_jobs(call: Call[Nothing, JobSearch]) -> JobPage:
         created_after=asked.created_after,
         created_before=asked.created_before,
     )
-    store, tenant = call.around.store, call.caller.tenant
-    return view_page(await store.find(tenant, wanted, asked.cursor, asked.limit))
 
 
 async def _find_job(call: Call[JobUpdate, Nothing] | Call[Nothing, Nothing]) -> Job:

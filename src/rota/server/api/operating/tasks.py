@@ -1,0 +1,174 @@
+"""Declarative tasks: they belong to no tenant, so only who looks after all may see them."""
+
+from datetime import timedelta
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import Meta
+
+from rota.access import Scope
+from rota.control.tasks import TaskPlan, TaskSummary, explain_one_task, list_tasks, plan_tasks
+from rota.errors import InvalidRequestError, InvalidZoneError
+from rota.scheduler.asking.desk import TaskDesk
+from rota.server.api.shapes.words import NAME, Moment
+from rota.server.routing.route import Answer, Call, Nothing, Route
+from rota.triggers.zone import load_zone
+
+TASKS = "/api/v1/tasks"
+MOST_PLANNED = 1_000
+
+TaskName = Annotated[
+    str,
+    Meta(
+        description="The name under which a task is registered.",
+        extra_json_schema={**NAME, "examples": ["clean-up"]},
+    ),
+]
+
+
+class TaskChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """On the clock of which zone schedules are read: that of the schedulers."""
+
+    zone: Annotated[str, Meta(description="A time zone, such as Europe/London.")] = "UTC"
+
+
+class TaskQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which task is asked about, and whether about some instant."""
+
+    name: TaskName
+    at: Annotated[Moment | None, Meta(description="Why it ran, or not, at this instant.")] = None
+    zone: Annotated[str, Meta(description="A time zone, such as Europe/London.")] = "UTC"
+
+
+class TaskOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which task is to run."""
+
+    name: TaskName
+
+
+class TaskRegistration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A task as a program would register it."""
+
+    name: TaskName
+    cron: Annotated[
+        str,
+        Meta(
+            description="A POSIX crontab expression of five fields.",
+            extra_json_schema={"examples": ["0 9 * * 1-5"]},
+        ),
+    ]
+    retry_delay_seconds: Annotated[
+        int, Meta(extra_json_schema={"minimum": 0, "maximum": 31_536_000})
+    ] = 60
+
+
+class TaskPlanOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a program is about to register, all of it."""
+
+    registrations: Annotated[
+        list[TaskRegistration], Meta(extra_json_schema={"maxItems": MOST_PLANNED})
+    ]
+    zone: str = "UTC"
+
+
+class TaskList(msgspec.Struct, frozen=True):
+    """Every task that the store holds, by name."""
+
+    items: tuple[TaskSummary, ...]
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer in one word, and the reasons in sentences, the most telling first."""
+
+    name: str
+    at: Moment | None
+    answer: str
+    reasons: tuple[str, ...]
+    next_at: Moment | None
+
+
+async def list_all_tasks(call: Call[Nothing, TaskChoice]) -> TaskList:
+    """List the declarative tasks with their schedules in words, last runs and next ones."""
+    zone = _read_zone(call.query.zone)
+    return TaskList(await list_tasks(call.around.store, call.around.clock, zone))
+
+
+async def explain_why_task(call: Call[Nothing, TaskQuestion]) -> TaskExplanation:
+    """Say why a task ran, did not run, or will run, now or at an instant."""
+    asked = call.query
+    zone = _read_zone(asked.zone)
+    told = await explain_one_task(call.around.store, call.around.clock, zone, asked.name, asked.at)
+    return TaskExplanation(
+        name=told.name, at=told.at, answer=told.answer, reasons=told.reasons, next_at=told.next_at
+    )
+
+
+async def plan_all_tasks(call: Call[TaskPlanOrder, Nothing]) -> TaskPlan:
+    """Say what registering these tasks, and no others, would change; nothing is written."""
+    asked = call.body
+    if len(asked.registrations) > MOST_PLANNED:
+        raise InvalidRequestError("registrations", f"must not be more than {MOST_PLANNED}")
+    registrations = [
+        (each.name, each.cron, timedelta(seconds=each.retry_delay_seconds))
+        for each in asked.registrations
+    ]
+    zone = _read_zone(asked.zone)
+    return await plan_tasks(call.around.store, call.around.clock, zone, registrations)
+
+
+async def run_task_now(call: Call[TaskOrder, Nothing]) -> Answer:
+    """Ask whichever scheduler looks next to run a task once, now, beside its schedule."""
+    await TaskDesk(call.around.store, call.around.clock).request_run(call.body.name)
+    return Answer(202)
+
+
+def _read_zone(name: str) -> ZoneInfo:
+    try:
+        return load_zone(name)
+    except InvalidZoneError as error:
+        raise InvalidRequestError("zone", f"is refused: {error.message}") from error
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path=TASKS,
+        handler=list_all_tasks,
+        scope=Scope.ADMIN,
+        tag="tasks",
+        query=TaskChoice,
+        answers={200: TaskList},
+    ),
+    Route(
+        method="GET",
+        path=f"{TASKS}/why",
+        handler=explain_why_task,
+        scope=Scope.ADMIN,
+        tag="tasks",
+        query=TaskQuestion,
+        answers={200: TaskExplanation},
+        errors=(404,),
+    ),
+    Route(
+        method="POST",
+        path=f"{TASKS}/plan",
+        handler=plan_all_tasks,
+        scope=Scope.ADMIN,
+        tag="tasks",
+        body=TaskPlanOrder,
+        answers={200: TaskPlan},
+    ),
+    Route(
+        method="POST",
+        path=f"{TASKS}/run-now",
+        handler=run_task_now,
+        scope=Scope.ADMIN,
+        tag="tasks",
+        body=TaskOrder,
+        answers={202: None},
+        errors=(404,),
+    ),
+)
