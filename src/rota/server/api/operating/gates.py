@@ -52,7 +52,7 @@ class QuietHoursBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     zone: Annotated[
         str, Meta(description="A time zone.", extra_json_schema={"examples": ["Europe/London"]})
     ]
-    weekdays: Weekdays = list(WEEKDAYS)
+    weekdays: Weekdays | None = None
     rest_days: Weekdays = []
     holidays: Dates = []
     why: Why | None = None
@@ -148,7 +148,7 @@ def _read_hours(asked: QuietHoursBody) -> QuietHours:
             asked.start,
             asked.end,
             asked.zone,
-            weekdays=asked.weekdays,
+            weekdays=WEEKDAYS if asked.weekdays is None else asked.weekdays,
             rest_days=asked.rest_days,
             holidays=asked.holidays,
         )
