@@ -12,11 +12,10 @@ from rota.errors import RotaError
 from rota.house.loading.handlers import (
     Registration,
     list_watched_files,
-    load_handlers,
     register_handlers,
     reload_handlers,
 )
-from rota.house.loading.reloading import wait_for_change
+from rota.house.loading.reloading import FileWatch
 from rota.house.part import StopWish
 from rota.journal import Journal
 from rota.scheduler import Scheduler
@@ -58,10 +57,12 @@ class WorkPart:
 
     name = "worker"
 
-    def __init__(self, engine: Engine, plan: WorkPlan) -> None:
+    def __init__(
+        self, engine: Engine, plan: WorkPlan, registrations: Sequence[Registration]
+    ) -> None:
         self._engine = engine
         self._plan = plan
-        self._registrations: Sequence[Registration] = load_handlers(plan.references)
+        self._registrations = registrations
         self._worker = self._make_worker()
         self._is_stopping = False
 
@@ -69,7 +70,9 @@ class WorkPart:
         if not self._plan.reloads:
             await self._worker.run()
             return
-        watching = asyncio.create_task(self._watch(), name="rota reload")
+        references = self._plan.references
+        watch = FileWatch(lambda: list_watched_files(references), self._engine.clock)
+        watching = asyncio.create_task(self._reload_with(watch), name="rota reload")
         try:
             while not self._is_stopping:
                 await self._worker.run()
@@ -89,15 +92,12 @@ class WorkPart:
         engine.follow(worker.events)
         return worker
 
-    async def _watch(self) -> None:
-        references = self._plan.references
+    async def _reload_with(self, watch: FileWatch) -> None:
         while True:
-            changed = await wait_for_change(
-                lambda: list_watched_files(references), self._engine.clock
-            )
+            changed = await watch.wait_for_change()
             names = ", ".join(sorted(path.name for path in changed))
             try:
-                self._registrations = reload_handlers(references)
+                self._registrations = reload_handlers(self._plan.references)
             except RotaError as error:
                 self._engine.say(f"{names} changed, and the handlers stay as they were: {error}")
                 continue

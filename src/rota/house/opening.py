@@ -13,6 +13,7 @@ from rota.errors.stores import hide_password
 from rota.events import Event
 from rota.house.engines import Engine, Follow, LoopPart, TaskPart, WorkPart, make_rescue
 from rota.house.house import House, HouseEnd, Say
+from rota.house.loading.handlers import Registration, load_handlers
 from rota.house.part import Part
 from rota.house.plan import HousePlan
 from rota.house.web import Listening, WebPart, listen_on
@@ -53,6 +54,7 @@ async def open_house(
     plan: HousePlan, voice: Voice, clock: Clock | None = None
 ) -> AsyncIterator[House]:
     """A house in which everything is ready to run, on a store that is open while this lasts."""
+    registrations = () if plan.work is None else load_handlers(plan.work.references)
     async with AsyncExitStack() as stack:
         listening = None if plan.binding is None else listen_on(plan.binding)
         if listening is not None:
@@ -61,7 +63,7 @@ async def open_house(
         voice.say(f"Store: {show_address(plan.store_url)}")
         if clock is None or keeps_real_time(clock):
             clock = await stack.enter_async_context(open_clock(store))
-        yield await _furnish(plan, voice, _Ground(store, clock, listening))
+        yield await _furnish(plan, voice, _Ground(store, clock, registrations, listening))
 
 
 def show_address(url: str) -> str:
@@ -74,6 +76,7 @@ class _Ground(NamedTuple):
 
     store: OpenStore
     clock: Clock
+    registrations: Sequence[Registration]
     listening: Listening | None
 
 
@@ -86,24 +89,27 @@ async def _furnish(plan: HousePlan, voice: Voice, ground: _Ground) -> House:
     front = await _make_front(plan, voice, ground)
     if front is not None:
         followers.append(front.app.state.metrics.follow)
-    engines = _make_engines(plan, Engine(ground.store, ground.clock, voice.say, followers))
+    engine = Engine(ground.store, ground.clock, voice.say, followers)
+    engines = _make_engines(plan, engine, ground.registrations)
     stages = [engines, [LoopPart("tally", tally.run)]]
     if front is None:
         return House(stages, voice.say)
     return House([*stages, [front.web]], voice.say, front.leave)
 
 
-def _make_engines(plan: HousePlan, engine: Engine) -> Sequence[Part]:
+def _make_engines(
+    plan: HousePlan, engine: Engine, registrations: Sequence[Registration]
+) -> Sequence[Part]:
     engines: list[Part] = []
     if plan.work is None:
         engines.append(make_rescue(engine, plan.worker_settings))
     else:
-        engines.append(WorkPart(engine, plan.work))
+        engines.append(WorkPart(engine, plan.work, registrations))
     if plan.tasks is not None:
         scheduler = Scheduler(engine.store, clock=engine.clock, zone=plan.tasks.zone)
         engine.follow(scheduler.events)
-        registrations = plan.tasks.list_tasks(engine.store, engine.clock)
-        engines.append(TaskPart(scheduler, registrations))
+        tasks = plan.tasks.list_tasks(engine.store, engine.clock)
+        engines.append(TaskPart(scheduler, tasks))
     return engines
 
 

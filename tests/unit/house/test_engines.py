@@ -10,6 +10,7 @@ import pytest
 
 from rota.events import Event, JobSettled, JobStalled, WorkerStarted
 from rota.house.engines import Engine, LoopPart, TaskPart, WorkPart, WorkPlan, make_rescue
+from rota.house.loading.handlers import load_handlers
 from rota.rail import Rail
 from rota.scheduler import Scheduler
 from rota.stores.jobs import LeaseRequest
@@ -58,13 +59,18 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop(MODULE, None)
 
 
+def make_work(stage: Stage, *, reloads: bool = False) -> WorkPart:
+    plan = WorkPlan(references=[f"{MODULE}:handlers"], reloads=reloads)
+    return WorkPart(stage.engine, plan, load_handlers(plan.references))
+
+
 def rewrite(file: Path, text: str) -> None:
     file.write_text(text, encoding="utf-8")
 
 
 @pytest.mark.usefixtures("module")
 async def test_a_worker_runs_what_is_due_until_it_is_stopped(stage: Stage) -> None:
-    part = WorkPart(stage.engine, WorkPlan(references=[f"{MODULE}:handlers"]))
+    part = make_work(stage)
     running = asyncio.create_task(part.run())
     await stage.schedule("first")
     await stage.clock.advance(timedelta(seconds=5))
@@ -77,8 +83,7 @@ async def test_a_worker_runs_what_is_due_until_it_is_stopped(stage: Stage) -> No
 
 
 async def test_changed_handlers_take_over_and_bad_ones_do_not(stage: Stage, module: Path) -> None:
-    plan = WorkPlan(references=[f"{MODULE}:handlers"], reloads=True)
-    part = WorkPart(stage.engine, plan)
+    part = make_work(stage, reloads=True)
     running = asyncio.create_task(part.run())
     await stage.clock.advance(timedelta(seconds=2))
 

@@ -4,7 +4,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from rota.house.loading.reloading import LOOKED_EVERY, wait_for_change
+from rota.house.loading.reloading import LOOKED_EVERY, FileWatch
 from rota.testing import VirtualClock
 
 NOW = datetime(2027, 3, 26, 12, tzinfo=UTC)
@@ -13,7 +13,7 @@ NOW = datetime(2027, 3, 26, 12, tzinfo=UTC)
 async def test_a_changed_file_is_noticed_at_the_next_look(tmp_path: Path) -> None:
     clock, file = VirtualClock(NOW), tmp_path / "jobs.py"
     file.write_text("one", encoding="utf-8")
-    watching = asyncio.create_task(wait_for_change(lambda: {file}, clock))
+    watching = asyncio.create_task(FileWatch(lambda: {file}, clock).wait_for_change())
     await clock.advance(timedelta(minutes=5))
     assert not watching.done()
     file.write_text("another", encoding="utf-8")
@@ -27,7 +27,7 @@ async def test_files_that_come_and_go_are_changes(tmp_path: Path) -> None:
     old, new = tmp_path / "old.py", tmp_path / "new.py"
     old.write_text("old", encoding="utf-8")
     watched = {old}
-    watching = asyncio.create_task(wait_for_change(lambda: watched, clock))
+    watching = asyncio.create_task(FileWatch(lambda: watched, clock).wait_for_change())
     await clock.advance(LOOKED_EVERY)
     old.unlink()
     new.write_text("new", encoding="utf-8")

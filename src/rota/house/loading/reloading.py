@@ -11,15 +11,23 @@ LOOKED_EVERY = timedelta(milliseconds=500)
 Mark = tuple[int, int]
 
 
-async def wait_for_change(list_files: Callable[[], Collection[Path]], clock: Clock) -> set[Path]:
-    """Return the files that were changed, came or went since this was called, once some were."""
-    before = read_marks(list_files())
-    while True:
-        await clock.sleep(LOOKED_EVERY)
-        after = read_marks({*list_files(), *before})
-        changed = {path for path, mark in after.items() if before.get(path) != mark}
-        if changed:
-            return changed
+class FileWatch:
+    """Remembers how files were when it was made, and when it last told of a change."""
+
+    def __init__(self, list_files: Callable[[], Collection[Path]], clock: Clock) -> None:
+        self._list_files = list_files
+        self._clock = clock
+        self._marks = read_marks(list_files())
+
+    async def wait_for_change(self) -> set[Path]:
+        """The files that were changed, came or went since then, once there are some."""
+        while True:
+            await self._clock.sleep(LOOKED_EVERY)
+            before, after = self._marks, read_marks({*self._list_files(), *self._marks})
+            changed = {path for path, mark in after.items() if before.get(path) != mark}
+            if changed:
+                self._marks = after
+                return changed
 
 
 def read_marks(files: Collection[Path]) -> Mapping[Path, Mark | None]:
