@@ -8,12 +8,12 @@ from tests.server.security.conftest import ORIGIN, Stage
 
 from rota.errors import CrossSiteRequestError
 from rota.jobs import Job, JobFilter
-from rota.server.api import EVERY_ROUTE
 from rota.server.guarding.origin import check_origin
 from rota.server.guarding.rates import Turnstiles
 from rota.server.guarding.settings import GuardSettings
 from rota.server.guarding.signing_in import PageGuard
 from rota.server.routing.route import Route
+from rota.server.table import TABLE
 
 JOB = {"name": "x", "queue": "q"}
 HOST = (b"host", b"rota.example:8080")
@@ -86,7 +86,7 @@ async def test_a_service_that_asks_for_no_tokens_is_protected_too(stage: Stage) 
     assert (await client.post("/api/v1/jobs", json=JOB)).status_code == 201
 
 
-LOOKING = [route for route in EVERY_ROUTE if route.method == "GET"]
+LOOKING = [route for route in TABLE if route.method == "GET"]
 
 
 @pytest.mark.parametrize("route", LOOKING, ids=lambda it: it.path)

@@ -7,9 +7,9 @@ from tests.server.security.conftest import MakeStage, Stage
 from rota.access import LOOPBACK_NAMES, check_binding
 from rota.errors import UnguardedAddressError
 from rota.server import ServerSettings
-from rota.server.api import EVERY_ROUTE
 from rota.server.guarding import GuardSettings
 from rota.server.routing.route import Route
+from rota.server.table import TABLE
 
 OPEN_PATHS = {"/health/live", "/health/ready", "/openapi.json", "/docs"}
 """What everybody may ask: whether it is there, and how it is to be asked."""
@@ -22,7 +22,7 @@ def test_a_public_address_without_tokens_is_refused(host: str) -> None:
         check_binding(host, has_auth=False)
 
 
-@pytest.mark.parametrize("route", EVERY_ROUTE, ids=lambda it: f"{it.method} {it.path}")
+@pytest.mark.parametrize("route", TABLE, ids=lambda it: f"{it.method} {it.path}")
 async def test_every_route_asks_for_a_token(stage: Stage, route: Route) -> None:
     client = await stage.connect()
     answer = await client.request(route.method, route.path)
@@ -36,7 +36,7 @@ async def test_every_route_asks_for_a_token(stage: Stage, route: Route) -> None:
 
 @pytest.mark.parametrize(
     "route",
-    [it for it in EVERY_ROUTE if it.scope is not None],
+    [it for it in TABLE if it.scope is not None],
     ids=lambda it: f"{it.method} {it.path}",
 )
 async def test_a_token_without_the_scope_is_refused(stage: Stage, route: Route) -> None:

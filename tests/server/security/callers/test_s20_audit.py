@@ -1,0 +1,106 @@
+"""S20: who did what is written down before it is done, and stays when the job is gone."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.architecture import source_tree
+from tests.server.security.conftest import NOW, Stage
+from tests.unit.cli.conftest import RunRota
+
+from rota.control.tokens import TokenDesk, TokenWish
+from rota.errors import StoreError, StoreUnavailableError
+from rota.rail import Rail, read_audit
+from rota.rail.audit import AuditEntry
+from rota.rail.surroundings import RailSettings, Surroundings
+from rota.stores.protocol import DocumentWrite
+from rota.wiring import open_store
+
+
+async def entries_of(store: Any, tenant: str = "ours") -> list[AuditEntry]:
+    return [entry async for entry in read_audit(store, tenant)]
+
+
+async def test_the_record_survives_the_job(stage: Stage) -> None:
+    rail = Rail(stage.store, "ours", clock=stage.clock)
+    job_id = await rail.schedule_once("work", {}, run_at=NOW)
+    await rail.cancel(job_id, who="ada", why="a mistake")
+    client = await stage.sign_up()
+    assert (await client.delete(f"/api/v1/jobs/{job_id}")).status_code == 204
+    (entry,) = await entries_of(stage.store)
+    assert (entry.who, entry.why, entry.job_ids) == ("ada", "a mistake", (job_id,))
+
+
+def test_nothing_writes_over_an_entry_or_removes_one() -> None:
+    """One function alone names the collection for writing, and it writes what was not there."""
+    users = [
+        module.path
+        for module in source_tree.source_modules()
+        if "DocumentWrite(AUDIT" in module.text or '"audit"' in module.text
+    ]
+    writing = [path for path in users if not path.startswith("src/rota/server/")]
+    assert writing == ["src/rota/rail/audit.py"]
+    text = (source_tree.ROOT / "src/rota/rail/audit.py").read_text(encoding="utf-8")
+    assert text.count("DocumentWrite(AUDIT, key, None, ") == text.count("DocumentWrite(AUDIT") == 1
+
+
+async def test_the_entry_is_written_before_the_act(stage: Stage) -> None:
+    """Where it cannot be written, nothing is done."""
+
+    class Unwritable(type(stage.store)):  # type: ignore[misc]  # a store of the same kind
+        async def write_all(self, writes: Any) -> None:
+            kept = list(writes)
+            if any(isinstance(it, DocumentWrite) and it.collection == "audit" for it in kept):
+                raise StoreUnavailableError("no room for records")
+            await super().write_all(kept)
+
+    store = Unwritable()
+    around = Surroundings(store, "ours", stage.clock, RailSettings(), lambda _: 7)
+    with pytest.raises(StoreError):
+        await TokenDesk(around).issue(TokenWish("x", ["read"]), "ada")
+    assert [page async for page in store.scan("tokens")] == []
+
+
+async def test_what_the_api_does_is_recorded_under_the_name_of_the_token(stage: Stage) -> None:
+    client = await stage.connect(await stage.issue(name="ada's laptop"))
+    issued = (await client.post("/api/v1/tokens", json={"name": "x", "scopes": ["read"]})).json()
+    await client.delete(f"/api/v1/tokens/{issued['id']}")
+    entries = await entries_of(stage.store)
+    assert sorted(entry.action for entry in entries) == ["token.issue", "token.revoke"]
+    assert {entry.who for entry in entries} == {"ada's laptop"}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'rota.db'}"
+
+
+def shape_of(entry: AuditEntry) -> dict[str, Any]:
+    """An entry without what is different each time."""
+    told = msgspec.to_builtins(entry)
+    told["details"] = sorted(told["details"])
+    return {name: told[name] for name in ("action", "details") if name in told}
+
+
+def test_the_command_line_leaves_the_same_record_as_the_api(
+    rota: RunRota, url: str, tmp_path: Path
+) -> None:
+    made = rota("tokens", "create", "x", "--scope", "read", "--store", url, "--json").document
+    rota("tokens", "revoke", made["id"], "--store", url)
+
+    async def compare() -> None:
+        stage = Stage()
+        client = await stage.sign_up()
+        wish = {"name": "x", "scopes": ["read"]}
+        issued = (await client.post("/api/v1/tokens", json=wish)).json()
+        await client.delete(f"/api/v1/tokens/{issued['id']}")
+        async with await open_store(url) as store:
+            by_command = [shape_of(entry) for entry in await entries_of(store, "default")]
+        by_api = [shape_of(entry) for entry in await entries_of(stage.store)]
+        assert sorted(by_command, key=str) == sorted(by_api, key=str)
+        await stage.close()
+
+    asyncio.run(compare())
+    assert (tmp_path / "rota.db").exists()

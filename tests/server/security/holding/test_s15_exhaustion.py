@@ -1,0 +1,234 @@
+"""S15: nobody can wear the service out, by asking often, for much, or slowly."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+import uvicorn
+from starlette.types import Message
+from tests.server.security.conftest import NOW, MakeStage, Stage
+
+from rota.access import Caller
+from rota.errors import QuotaExceededError
+from rota.limits import Rate
+from rota.server import ServerSettings
+from rota.server.guarding import SERVER_OPTIONS, GuardSettings, Turnstiles, WaitingQuota
+from rota.server.guarding.rates import Turnstile
+from rota.server.routing.route import Route
+from rota.server.table import TABLE
+from rota.stores.jobs import QueueDepth
+from rota.stores.memory import MemoryStore
+
+SECOND = timedelta(seconds=1)
+JOB = {"name": "x", "queue": "q"}
+THREE = Rate(count=3, per=SECOND)
+
+
+def guarded_by(**settings: object) -> ServerSettings:
+    return ServerSettings(guarding=GuardSettings(**settings))  # type: ignore[arg-type]  # by name
+
+
+async def test_a_token_is_served_at_its_rate(make_stage: MakeStage) -> None:
+    stage = make_stage(guarded_by(token_rate=THREE))
+    one, other = await stage.sign_up(), await stage.sign_up()
+    statuses = [(await one.get("/api/v1/jobs")).status_code for _ in range(5)]
+    assert statuses == [200, 200, 200, 429, 429]
+    refused = await one.get("/api/v1/jobs")
+    assert refused.headers["retry-after"] == "1"
+    assert refused.json()["code"] == "LIMITED"
+    assert refused.json()["details"] == {"quota": "token_rate", "retry_after": 1}
+    assert (await other.get("/api/v1/jobs")).status_code == 200
+    await stage.clock.advance(SECOND)
+    assert (await one.get("/api/v1/jobs")).status_code == 200
+
+
+async def test_a_stranger_is_refused_by_address_and_friends_elsewhere_are_not(
+    make_stage: MakeStage,
+) -> None:
+    stage = make_stage(guarded_by(stranger_rate=THREE))
+    guessing = await stage.connect("rota_guess", address="192.0.2.7")
+    statuses = [(await guessing.get("/api/v1/jobs")).status_code for _ in range(5)]
+    assert statuses == [401, 401, 401, 429, 429]
+    token = await stage.issue()
+    friend = await stage.connect(token, address="192.0.2.8")
+    assert (await friend.get("/api/v1/jobs")).status_code == 200
+    await stage.clock.advance(SECOND)
+    neighbour = await stage.connect(token, address="192.0.2.7")
+    assert (await neighbour.get("/api/v1/jobs")).status_code == 200
+
+
+async def test_a_whole_network_of_ipv6_counts_as_one_stranger(make_stage: MakeStage) -> None:
+    stage = make_stage(guarded_by(stranger_rate=THREE))
+    statuses = []
+    for host in range(5):
+        client = await stage.connect("rota_guess", address=f"2001:db8::{host + 1}")
+        statuses.append((await client.get("/api/v1/jobs")).status_code)
+    assert statuses == [401, 401, 401, 429, 429]
+    elsewhere = await stage.connect("rota_guess", address="2001:db8:0:1::1")
+    assert (await elsewhere.get("/api/v1/jobs")).status_code == 401
+
+
+async def test_good_requests_do_not_count_against_their_address(make_stage: MakeStage) -> None:
+    stage = make_stage(guarded_by(stranger_rate=THREE))
+    client = await stage.sign_up()
+    assert {(await client.get("/api/v1/jobs")).status_code for _ in range(9)} == {200}
+
+
+def test_only_so_many_are_counted_at_once() -> None:
+    turnstile = Turnstile(Rate(count=1, per=SECOND), "token_rate", most=2)
+    for name in ("first", "second", "third"):
+        turnstile.pass_through(name, NOW)
+    turnstile.pass_through("first", NOW)  # forgotten, and so begun anew
+    with pytest.raises(QuotaExceededError):
+        turnstile.pass_through("first", NOW)
+
+
+def test_looking_counts_nothing() -> None:
+    turnstile = Turnstile(Rate(count=1, per=SECOND), "stranger_rate")
+    for _ in range(3):
+        turnstile.look("somebody", NOW)
+    turnstile.pass_through("somebody", NOW)
+    with pytest.raises(QuotaExceededError) as caught:
+        turnstile.look("somebody", NOW + timedelta(milliseconds=1))
+    assert caught.value.retry_after == 1
+
+
+def test_without_a_rate_everybody_passes(stage: Stage) -> None:
+    turnstiles = Turnstiles(GuardSettings(token_rate=None, stranger_rate=None), stage.clock)
+    for _ in range(10_000):
+        turnstiles.count_caller(Caller(token_id="x"))  # noqa: S106 - an id
+        turnstiles.count_stranger({"client": None})
+
+
+async def test_a_tenant_with_too_many_jobs_waiting_may_not_add_any(make_stage: MakeStage) -> None:
+    stage = make_stage(guarded_by(waiting_limit=3))
+    client, other = await stage.sign_up("ours"), await stage.sign_up("theirs")
+    made = [await client.post("/api/v1/jobs", json=JOB) for _ in range(4)]
+    assert [it.status_code for it in made] == [201, 201, 201, 429]
+    assert made[-1].json()["details"] == {"quota": "waiting_limit", "retry_after": 1}
+    assert (await other.post("/api/v1/jobs", json=JOB)).status_code == 201
+    await client.delete(f"/api/v1/jobs/{made[0].json()['id']}")
+    assert (await client.post("/api/v1/jobs", json=JOB)).status_code == 429
+    await stage.clock.advance(SECOND)
+    assert (await client.post("/api/v1/jobs", json=JOB)).status_code == 201
+
+
+class Counted(MemoryStore):
+    """A store that always has so many jobs waiting, and notes how often it is asked."""
+
+    waiting_count = 0
+    asked_count = 0
+
+    async def survey(self, now: object, tenant: object = None) -> list[QueueDepth]:  # noqa: ARG002 - the same for all
+        self.asked_count += 1
+        return [QueueDepth(queue="q", due_count=self.waiting_count, later_count=0)]
+
+
+async def test_counting_what_waits_costs_next_to_nothing(stage: Stage) -> None:
+    store = Counted()
+    quota = WaitingQuota(store, stage.clock, 1_000_000)
+    for _ in range(10_000):
+        await quota.admit("ours")
+    assert store.asked_count == 1
+    await quota.admit("ours", 100_000)
+    await quota.admit("ours")
+    assert store.asked_count == 2
+    await stage.clock.advance(timedelta(minutes=1))
+    await quota.admit("ours")
+    assert store.asked_count == 3
+
+
+async def test_what_waits_is_counted_again_when_the_clock_was_set_back(stage: Stage) -> None:
+    store = Counted()
+    quota = WaitingQuota(store, stage.clock, 10)
+    await quota.admit("ours")
+    await stage.clock.jump_to(NOW - timedelta(hours=1))
+    await quota.admit("ours")
+    assert store.asked_count == 2
+
+
+async def test_without_a_limit_nothing_is_counted(stage: Stage) -> None:
+    store = Counted()
+    await WaitingQuota(store, stage.clock, None).admit("ours", 10**9)
+    assert store.asked_count == 0
+
+
+LISTS = [
+    route for route in TABLE if "limit" in {it.name for it in msgspec.structs.fields(route.query)}
+]
+
+
+@pytest.mark.parametrize("route", LISTS, ids=lambda it: it.path)
+async def test_no_page_is_larger_than_a_hundred(stage: Stage, route: Route) -> None:
+    client = await stage.sign_up()
+    path = route.path.replace("{job_id}", "01890a5d-ac96-774b-bcce-b302099a8057")
+    for limit in ("0", "-1", "101", "1000000", "9" * 40, "x", "1.5", "NaN"):
+        answer = await client.request(route.method, path, params={"limit": limit})
+        assert answer.status_code in {400, 404}, (route.path, limit)
+
+
+SHORT = {
+    "/api/v1/jobs/{job_id}/attempts": "no more than the retry policy allows, losses aside",
+    "/api/v1/gates": "one of a kind for each scope",
+    "/api/v1/limits": "one for each scope",
+    "/api/v1/queues": "as many as there are queues",
+    "/api/v1/workers": "as many as there are workers",
+}
+"""Lists that are never long, and why."""
+
+
+async def test_every_list_that_can_be_long_has_a_limit(stage: Stage) -> None:
+    document = (await (await stage.connect()).get("/openapi.json")).json()
+    without = []
+    for path, operations in document["paths"].items():
+        schema = operations.get("get", {}).get("responses", {}).get("200", {})
+        content = schema.get("content", {}).get("application/json", {}).get("schema", {})
+        name = content.get("$ref", "").rpartition("/")[2]
+        fields = document["components"]["schemas"].get(name, {}).get("properties", {})
+        queries = {it["name"] for it in operations.get("get", {}).get("parameters", ())}
+        is_long = "next_cursor" in fields and path not in SHORT
+        if is_long and "limit" not in queries:
+            without.append(path)
+    assert without == []
+
+
+async def trickle(stage: Stage, parts: list[bytes], *, token: str) -> int:
+    """Send a body in parts, ten seconds apart, and never finish it; the status of the answer."""
+    sent: list[Message] = []
+    left = list(parts)
+
+    async def receive() -> Message:
+        await stage.clock.sleep(timedelta(seconds=10))
+        body = left.pop(0) if left else b""
+        return {"type": "http.request", "body": body, "more_body": True}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/v1/jobs",
+        "query_string": b"",
+        "headers": [
+            (b"authorization", f"Bearer {token}".encode()),
+            (b"content-type", b"application/json"),
+            (b"transfer-encoding", b"chunked"),
+        ],
+    }
+    await stage.clock.run(stage.app(scope, receive, send))
+    return int(sent[0]["status"])
+
+
+async def test_a_body_that_never_ends_is_not_waited_for(stage: Stage) -> None:
+    status = await trickle(stage, [b"{", b'"name"'], token=await stage.issue())
+    assert status == 408
+    assert stage.clock.now() == NOW + timedelta(seconds=30)
+
+
+def test_a_server_on_a_socket_is_limited() -> None:
+    config = uvicorn.Config("nothing:here", **SERVER_OPTIONS)
+    assert config.limit_concurrency is not None
+    assert config.h11_max_incomplete_event_size == 32_768
+    assert 0 < config.timeout_keep_alive <= 60
+    assert (config.server_header, config.proxy_headers) == (False, False)
