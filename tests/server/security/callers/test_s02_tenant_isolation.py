@@ -25,6 +25,7 @@ from tests.server.security.callers.two_tenants import (
 from tests.server.security.conftest import MakeStage, Stage
 
 from rota.server.api.shapes.job_update import JobUpdate
+from rota.server.pages.screens.confirm import _ACTS, _QUESTIONS
 from rota.server.routing.route import Nothing, Route
 from rota.server.table import TABLE
 
@@ -103,6 +104,66 @@ async def test_no_answer_depends_on_another_tenant(
         assert await take_stock(shared.stage, THEIRS) == before, asked
         if asked.names_an_id and route.body is Nothing:
             assert given.status == 404, asked
+
+
+PAGES = ("", "/jobs", "/schedules", "/workers", "/gates", "/dead-letters", "/audit", "/nothing")
+
+
+async def sign_in(world: World, tenant: str = OURS) -> httpx2.AsyncClient:
+    """A browser of somebody of the tenant."""
+    token = await world.stage.issue(tenant)
+    browser = await world.stage.connect()
+    browser.headers["origin"] = str(browser.base_url)
+    answer = await browser.post("/admin/sign-in", data={"token": token})
+    assert answer.status_code == 303, answer.text
+    return browser
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, "/jobs/{job_id}", "/jobs?text={word}", "/jobs?cursor={cursor}"]
+)
+async def test_no_page_depends_on_another_tenant(
+    page: str, make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = await make_world(make_stage, monkeypatch, THEIRS)
+    lonely = await make_world(make_stage, monkeypatch)
+    ours, theirs = await sign_in(shared), await sign_in(lonely)
+    for job_id in shared.their_ids.values() if "{job_id}" in page else [""]:
+        path = "/admin" + page.format(job_id=job_id, word="nobody-else", cursor=shared.cursor)
+        seen, alone = await ours.get(path), await theirs.get(path)
+        assert (seen.status_code, CHANCE.sub("?", seen.text)) == (
+            alone.status_code,
+            CHANCE.sub("?", alone.text),
+        )
+        assert MARKER not in seen.text
+        if job_id:
+            assert seen.status_code == 404
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry", "run-now", "pause", "resume"])
+async def test_no_button_reaches_another_tenants_job(
+    verb: str, make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await make_world(make_stage, monkeypatch, THEIRS)
+    browser = await sign_in(world)
+    before = await take_stock(world.stage, THEIRS)
+    for job_id in world.their_ids.values():
+        answer = await browser.post(f"/admin/jobs/{job_id}/{verb}", data={"why": "x"})
+        assert answer.status_code in {400, 404}, answer.text
+        for path, action in [("confirm", it) for it in _QUESTIONS] + [("act", it) for it in _ACTS]:
+            form = {"action": action, "id": job_id, "dependent": job_id, "cascade": "yes"}
+            shown = await browser.post(f"/admin/{path}", data={**form, "why": "x"})
+            assert MARKER not in shown.text
+    assert await take_stock(world.stage, THEIRS) == before
+
+
+async def test_the_pages_show_each_tenant_its_own(
+    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await make_world(make_stage, monkeypatch, THEIRS)
+    browser = await sign_in(world, THEIRS)
+    for page in ("/jobs", "/dead-letters", "/audit", f"/jobs/{world.their_ids['waiting']}"):
+        assert MARKER in (await browser.get(f"/admin{page}")).text, page
 
 
 async def test_the_other_tenant_is_there_and_sees_its_own(

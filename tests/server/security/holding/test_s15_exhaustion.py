@@ -171,6 +171,7 @@ SHORT = {
     "/api/v1/jobs/{job_id}/attempts": "no more than the retry policy allows, losses aside",
     "/api/v1/gates": "one of a kind for each scope",
     "/api/v1/limits": "one for each scope",
+    "/api/v1/tasks": "as many as somebody has written down in code",
     "/api/v1/queues": "as many as there are queues",
     "/api/v1/workers": "as many as there are workers",
 }
