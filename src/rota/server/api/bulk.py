@@ -21,14 +21,16 @@ Ref = Annotated[
     str,
     Meta(
         description="A name for the job within this request, which others may depend on.",
-        extra_json_schema={**WORD, "examples": ["extract"]},
+        pattern=WORD["pattern"],
+        extra_json_schema={"examples": ["extract"]},
     ),
 ]
 Needed = Annotated[
     str,
     Meta(
         description="The id of a job, or the ref of another job of this request.",
-        extra_json_schema={"minLength": 1, "maxLength": 200},
+        min_length=1,
+        max_length=200,
     ),
 ]
 
@@ -47,7 +49,7 @@ class BulkJob(NewJob, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=
 class BulkJobs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Up to 1,000 jobs, of which all are made or none."""
 
-    jobs: Annotated[list[BulkJob], Meta(extra_json_schema={"minItems": 1, "maxItems": MOST_JOBS})]
+    jobs: Annotated[list[BulkJob], Meta(min_length=1, max_length=MOST_JOBS)]
 
 
 class BulkMade(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,8 +72,6 @@ async def create_many_jobs(call: Call[BulkJobs, Nothing]) -> Answer:
     place: ``jobs[3].queue``.
     """
     asked, around, tenant = call.body.jobs, call.around, call.caller.tenant
-    if not 1 <= len(asked) <= MOST_JOBS:
-        raise InvalidRequestError("jobs", f"must be 1 to {MOST_JOBS}, got {len(asked)}")
     jobs = _admit(call, asked)
     await around.make_room(tenant, len(jobs))
     inserted = await around.store.insert(jobs, around.clock.now())
@@ -112,8 +112,8 @@ def _check_refs(asked: Sequence[BulkJob]) -> None:
         if wish.ref is None:
             continue
         field = f"jobs[{index}].ref"
-        if not 1 <= len(wish.ref) <= 200 or normalize_job_id(wish.ref) is not None:
-            raise InvalidRequestError(field, "must be 1 to 200 characters, and no UUID")
+        if normalize_job_id(wish.ref) is not None:
+            raise InvalidRequestError(field, "must not be a UUID, which is the id of a job")
         if wish.ref in places:
             raise InvalidRequestError(field, f"is also that of jobs[{places[wish.ref]}]")
         places[wish.ref] = index

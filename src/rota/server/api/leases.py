@@ -33,14 +33,16 @@ LeaseSeconds = Annotated[
     int,
     Meta(
         description="How long a job is held without a sign of life, from now.",
-        extra_json_schema={"minimum": 1, "maximum": 3600},
+        ge=1,
+        le=3600,
     ),
 ]
 Token = Annotated[
     int,
     Meta(
         description="The token of the lease, from the job's lease.",
-        extra_json_schema={"minimum": 1, "maximum": 2**53 - 1},
+        ge=1,
+        le=2**53 - 1,
     ),
 ]
 
@@ -54,14 +56,12 @@ class LeaseOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """
 
     worker: WorkerName
-    queues: (
-        Annotated[list[Queue], Meta(extra_json_schema={"minItems": 1, "maxItems": 100})] | None
-    ) = None
-    limit: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": 100})] = 1
+    queues: Annotated[list[Queue], Meta(min_length=1, max_length=100)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=100)] = 1
     lease_seconds: LeaseSeconds = 60
-    wait_seconds: Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": 30})] = 0
-    notifies: Annotated[list[Kind], Meta(extra_json_schema={"maxItems": 100})] = []
-    kinds: Annotated[list[Kind], Meta(extra_json_schema={"maxItems": 100})] = []
+    wait_seconds: Annotated[int, Meta(ge=0, le=30)] = 0
+    notifies: Annotated[list[Kind], Meta(max_length=100)] = []
+    kinds: Annotated[list[Kind], Meta(max_length=100)] = []
 
 
 class LeasedJobs(msgspec.Struct, frozen=True):
@@ -81,9 +81,7 @@ class ExtendOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Which leases are to last longer."""
 
     worker: WorkerName
-    leases: Annotated[
-        list[HeldJob], Meta(extra_json_schema={"minItems": 1, "maxItems": MOST_SETTLED})
-    ]
+    leases: Annotated[list[HeldJob], Meta(min_length=1, max_length=MOST_SETTLED)]
     lease_seconds: LeaseSeconds = 60
 
 
@@ -113,20 +111,16 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     job_id: Uuid
     token: Token
     outcome: Literal["succeeded", "failed", "snoozed", "discarded", "handed_back"]
-    error: Annotated[str, Meta(extra_json_schema={"maxLength": LONGEST_ERROR})] | None = None
+    error: Annotated[str, Meta(max_length=LONGEST_ERROR)] | None = None
     retryable: bool = True
-    seconds: (
-        Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": LONGEST_SNOOZE})] | None
-    ) = None
+    seconds: Annotated[int, Meta(ge=0, le=LONGEST_SNOOZE)] | None = None
 
 
 class SettleOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What became of jobs that this worker held."""
 
     worker: WorkerName
-    outcomes: Annotated[
-        list[Ended], Meta(extra_json_schema={"minItems": 1, "maxItems": MOST_SETTLED})
-    ]
+    outcomes: Annotated[list[Ended], Meta(min_length=1, max_length=MOST_SETTLED)]
 
 
 class SettledJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,13 +145,11 @@ async def lease_jobs(call: Call[LeaseOrder, Nothing]) -> LeasedJobs:
     extended; afterwards the attempt counts as lost, and the job is tried again.
     """
     asked = call.body
-    _check_count(asked.notifies, "notifies", 100)
-    _check_count(asked.kinds, "kinds", 100)
     wish = LeaseWish(
         worker=asked.worker,
         limit=asked.limit,
-        lease_for=_seconds(asked.lease_seconds),
-        wait_for=_seconds(asked.wait_seconds),
+        lease_for=timedelta(seconds=asked.lease_seconds),
+        wait_for=timedelta(seconds=asked.wait_seconds),
         queues=None if asked.queues is None else tuple(asked.queues),
         notifies=frozenset(asked.notifies),
         kinds=tuple(asked.kinds),
@@ -168,12 +160,12 @@ async def lease_jobs(call: Call[LeaseOrder, Nothing]) -> LeasedJobs:
 async def extend_leases(call: Call[ExtendOrder, Nothing]) -> ExtendAnswer:
     """Let leases last longer, from now; the answer names those that are lost."""
     asked = call.body
-    worker = _read_worker(asked.worker, asked.leases, "leases")
+    worker = read_name(asked.worker, "worker")
     held = [
         HeldLease(read_id(each.job_id, f"leases[{index}].job_id"), each.token)
         for index, each in enumerate(asked.leases)
     ]
-    lease_for = _seconds(asked.lease_seconds)
+    lease_for = timedelta(seconds=asked.lease_seconds)
     until = call.around.clock.now() + lease_for
     lasting = await _desk(call).extend(call.caller.tenant, worker, held, lease_for)
     lost = [each.job_id for each, is_held in zip(held, lasting, strict=True) if not is_held]
@@ -187,7 +179,7 @@ async def settle_leases(call: Call[SettleOrder, Nothing]) -> SettleAnswer:
     another has the job, or it was settled before.
     """
     asked = call.body
-    worker = _read_worker(asked.worker, asked.outcomes, "outcomes")
+    worker = read_name(asked.worker, "worker")
     settlements = [_read_ended(each, f"outcomes[{n}]") for n, each in enumerate(asked.outcomes)]
     settled = await _desk(call).settle(call.caller.tenant, worker, settlements)
     items = [
@@ -204,18 +196,6 @@ async def settle_leases(call: Call[SettleOrder, Nothing]) -> SettleAnswer:
 def _desk(call: Call[Any, Nothing]) -> LeaseDesk:
     desk = call.around.desk
     return LeaseDesk(call.around.store, call.around.clock) if desk is None else desk
-
-
-def _read_worker(worker: str, listed: list[Any], field: str) -> str:
-    _check_count(listed, field, MOST_SETTLED)
-    if not listed:
-        raise InvalidRequestError(field, "must name at least one")
-    return read_name(worker, "worker")
-
-
-def _check_count(listed: list[Any], field: str, most: int) -> None:
-    if len(listed) > most:
-        raise InvalidRequestError(field, f"must not be more than {most}, got {len(listed)}")
 
 
 def _read_ended(ended: Ended, field: str) -> Settlement:
@@ -235,15 +215,9 @@ def _read_outcome(ended: Ended, field: str) -> Outcome:
 
 
 def _read_snooze(ended: Ended, field: str) -> Outcome:
-    if ended.seconds is None or not 0 <= ended.seconds <= LONGEST_SNOOZE:
-        reason = f"must be from 0 to {LONGEST_SNOOZE} for a job that is snoozed"
-        raise InvalidRequestError(f"{field}.seconds", reason)
+    if ended.seconds is None:
+        raise InvalidRequestError(f"{field}.seconds", "is missing: for how long it is snoozed")
     return Snoozed(timedelta(seconds=ended.seconds))
-
-
-def _seconds(number: int) -> timedelta:
-    """Also of a number that no duration can hold: it is too much or too little, and refused."""
-    return timedelta(seconds=min(max(number, -1), 86_400))
 
 
 _PLAIN: Mapping[str, Outcome] = {"succeeded": Succeeded(), "handed_back": Interrupted()}

@@ -7,9 +7,10 @@ from msgspec import Meta
 
 from rota.access import Scope
 from rota.control.acts import list_acts
-from rota.jobs.listing.search import DEFAULT_LIMIT, HIGHEST_LIMIT
+from rota.jobs.listing.search import DEFAULT_LIMIT
 from rota.jobs.validation.fields import read_id
 from rota.rail.audit import AuditEntry
+from rota.server.api.shapes.limited import PageCursor, PageLimit
 from rota.server.api.shapes.words import Uuid
 from rota.server.api.views import Cursor
 from rota.server.routing.route import Call, Nothing, Route
@@ -20,16 +21,8 @@ class AuditSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     action: Annotated[str | None, Meta(description="Only what was done of this sort.")] = None
     job_id: Annotated[Uuid | None, Meta(description="Only what was done to this job.")] = None
-    cursor: Annotated[
-        str | None, Meta(description="The next_cursor of the page before; left out, the first.")
-    ] = None
-    limit: Annotated[
-        int,
-        Meta(
-            description="How many to a page.",
-            extra_json_schema={"minimum": 1, "maximum": HIGHEST_LIMIT},
-        ),
-    ] = DEFAULT_LIMIT
+    cursor: PageCursor = None
+    limit: PageLimit = DEFAULT_LIMIT
 
 
 class AuditList(msgspec.Struct, frozen=True):

@@ -21,7 +21,8 @@ class GraphChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         int,
         Meta(
             description="At most so many jobs.",
-            extra_json_schema={"minimum": 1, "maximum": MOST_NODES},
+            ge=1,
+            le=MOST_NODES,
         ),
     ] = MOST_NODES
 

@@ -7,25 +7,19 @@ from msgspec import Meta
 from rota.access import Scope
 from rota.control.search import JobQuery, search_jobs
 from rota.server.api.jobs import JOBS, JobSearch, read_filter
+from rota.server.api.shapes.limited import SearchText
 from rota.server.api.views import JobPage, view_jobs
 from rota.server.routing.route import Call, Nothing, Route
-
-_TEXT = {"minLength": 1, "maxLength": 255}
 
 
 class TextSearch(JobSearch, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which jobs are wanted: those that fit everything that is said."""
 
     text: Annotated[
-        str | None,
-        Meta(
-            description="The id of a job, or part of its name or kind in whatever case.",
-            extra_json_schema=_TEXT,
-        ),
+        SearchText | None,
+        Meta(description="The id of a job, or part of its name or kind in whatever case."),
     ] = None
-    kind: Annotated[
-        str | None, Meta(description="The jobs of this kind.", extra_json_schema=_TEXT)
-    ] = None
+    kind: Annotated[SearchText | None, Meta(description="The jobs of this kind.")] = None
 
 
 async def look_for_jobs(call: Call[Nothing, TextSearch]) -> JobPage:

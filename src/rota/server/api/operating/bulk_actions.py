@@ -13,11 +13,11 @@ from rota.jobs import JobFilter, JobStatus
 from rota.jobs.validation.fields import read_instant
 from rota.server.api.jobs import JOBS
 from rota.server.api.operating.word import Why, surroundings_of
-from rota.server.api.shapes.words import InstantText, Moment, Priority, Queue, Uuid
+from rota.server.api.shapes.limited import PriorityBound, QueueName, SearchText
+from rota.server.api.shapes.words import InstantText, Moment, Uuid
 from rota.server.api.views import JobView, view_jobs
 from rota.server.routing.route import Call, Nothing, Route
 
-LONGEST_TEXT = {"minLength": 1, "maxLength": 255}
 _FILTERS = (
     *("text", "kind", "queue", "status", "priority_min", "priority_max"),
     *("created_after", "created_before"),
@@ -37,19 +37,13 @@ class BulkOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     plan_id: Uuid | None = None
     why: Why | None = None
     text: Annotated[
-        str | None,
-        Meta(
-            description="Part of the name or the kind, or the id of a job.",
-            extra_json_schema=LONGEST_TEXT,
-        ),
+        SearchText | None, Meta(description="Part of the name or the kind, or the id of a job.")
     ] = None
-    kind: Annotated[
-        str | None, Meta(description="The jobs of this kind.", extra_json_schema=LONGEST_TEXT)
-    ] = None
-    queue: Queue | None = None
+    kind: Annotated[SearchText | None, Meta(description="The jobs of this kind.")] = None
+    queue: QueueName | None = None
     status: JobStatus | None = None
-    priority_min: Priority | None = None
-    priority_max: Priority | None = None
+    priority_min: PriorityBound | None = None
+    priority_max: PriorityBound | None = None
     created_after: InstantText | None = None
     created_before: InstantText | None = None
 

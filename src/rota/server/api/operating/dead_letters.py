@@ -8,18 +8,17 @@ from msgspec import Meta
 from rota.access import Scope
 from rota.errors import InvalidRequestError
 from rota.jobs import Attempt
-from rota.jobs.listing.search import DEFAULT_LIMIT, HIGHEST_LIMIT
+from rota.jobs.listing.search import DEFAULT_LIMIT
 from rota.rail import DeadLetterFilter, RetryPlan
 from rota.rail.dead_letters import HIGHEST_RETRY
 from rota.server.api.operating.word import Order, Why, letters_of, read_job
-from rota.server.api.shapes.words import Moment, Queue, Uuid
+from rota.server.api.shapes.limited import PageCursor, PageLimit, QueueName, SearchText
+from rota.server.api.shapes.words import Moment, Uuid
 from rota.server.api.views import JobPage, JobView, view_job
 from rota.server.routing.route import Call, Nothing, Route
 
 LETTERS = "/api/v1/dead-letters"
 ONE_LETTER = "/api/v1/dead-letters/{job_id}"
-
-_TEXT = {"minLength": 1, "maxLength": 255}
 
 
 class LetterSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,16 +37,8 @@ class LetterSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     with_retried: Annotated[
         bool, Meta(description="Also those that another job stands in for already.")
     ] = False
-    cursor: Annotated[
-        str | None, Meta(description="The next_cursor of the page before; left out, the first.")
-    ] = None
-    limit: Annotated[
-        int,
-        Meta(
-            description="How many to a page.",
-            extra_json_schema={"minimum": 1, "maximum": HIGHEST_LIMIT},
-        ),
-    ] = DEFAULT_LIMIT
+    cursor: PageCursor = None
+    limit: PageLimit = DEFAULT_LIMIT
 
 
 class LetterView(msgspec.Struct, frozen=True):
@@ -65,12 +56,12 @@ class RetryOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """
 
     dry_run: bool = True
-    job_ids: Annotated[list[Uuid], Meta(extra_json_schema={"maxItems": HIGHEST_RETRY})] = []
-    dependent_ids: Annotated[list[Uuid], Meta(extra_json_schema={"maxItems": HIGHEST_RETRY})] = []
+    job_ids: Annotated[list[Uuid], Meta(max_length=HIGHEST_RETRY)] = []
+    dependent_ids: Annotated[list[Uuid], Meta(max_length=HIGHEST_RETRY)] = []
     why: Why | None = None
-    kind: Annotated[str, Meta(extra_json_schema=_TEXT)] | None = None
-    queue: Queue | None = None
-    error_contains: Annotated[str, Meta(extra_json_schema=_TEXT)] | None = None
+    kind: SearchText | None = None
+    queue: QueueName | None = None
+    error_contains: SearchText | None = None
     with_discarded: bool = False
     cascade: bool = False
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Set
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -29,15 +29,13 @@ TimeOfDay = Annotated[
     str,
     Meta(
         description="A time of day, such as 22:00.",
-        extra_json_schema={
-            "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$",
-            "examples": ["22:00"],
-        },
+        pattern="^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$",
+        extra_json_schema={"examples": ["22:00"]},
     ),
 ]
-Weekday = Annotated[str, Meta(extra_json_schema={"enum": list(WEEKDAYS)})]
-Weekdays = Annotated[list[Weekday], Meta(extra_json_schema={"maxItems": 7})]
-Dates = Annotated[list[date], Meta(extra_json_schema={"maxItems": 366})]
+Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+Weekdays = Annotated[list[Weekday], Meta(max_length=7)]
+Dates = Annotated[list[date], Meta(max_length=366)]
 
 
 class QuietHoursBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,7 +72,7 @@ class QuietHoursView(msgspec.Struct, frozen=True, kw_only=True):
 class MaintenanceView(msgspec.Struct, frozen=True, kw_only=True):
     """A time in which nothing runs: of the tenant, of a queue, or of all."""
 
-    scope: Annotated[str, Meta(extra_json_schema={"enum": ["tenant", "queue", "everything"]})]
+    scope: Literal["tenant", "queue", "everything"]
     queue: str | None
     from_at: Moment | None
     until: Moment | None
@@ -126,7 +124,9 @@ async def clear_quiet_hours(call: Call[Nothing, Nothing]) -> Answer:
 def view_maintenance(entry: ScopedMaintenance, now: Moment) -> list[MaintenanceView]:
     """The windows of a scope that are not over."""
     scope = entry.scope
-    word = "tenant" if scope.tenant else "queue" if scope.queue else "everything"
+    word: Literal["tenant", "queue", "everything"] = (
+        "tenant" if scope.tenant else "queue" if scope.queue else "everything"
+    )
     return [
         MaintenanceView(
             scope=word,

@@ -11,7 +11,7 @@ from rota.errors import InvalidInputError, InvalidRequestError
 from rota.limits import Limit, Rate
 from rota.rail.limits import clear_limit, list_limits, set_limit
 from rota.server.api.operating.word import Why
-from rota.server.api.shapes.words import Queue
+from rota.server.api.shapes.limited import QueueName
 from rota.server.routing.route import Answer, Call, Nothing, Route
 
 LIMITS = "/api/v1/limits"
@@ -26,7 +26,7 @@ _OUTER_NAMES = {"rate.per": "rate.per_seconds", "ageing": "ageing_seconds"}
 
 
 def _between(lowest: int, highest: int) -> Meta:
-    return Meta(extra_json_schema={"minimum": lowest, "maximum": highest})
+    return Meta(ge=lowest, le=highest)
 
 
 class RateBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ class LimitBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     whose: Whose = "own"
-    queue: Queue | None = None
+    queue: QueueName | None = None
     running: Annotated[int, _between(0, 1_000_000_000)] | None = None
     rate: RateBody | None = None
     ageing_seconds: Annotated[int, _between(1, _LONGEST_SECONDS)] | None = None
@@ -58,7 +58,7 @@ class LimitScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Whose limit, and in which queue; without one, in all."""
 
     whose: Whose = "own"
-    queue: Queue | None = None
+    queue: QueueName | None = None
 
 
 class LimitView(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +113,7 @@ def _read(asked: LimitBody, tenant: str) -> Limit:
             queue=asked.queue,
             running=asked.running,
             rate=None if asked.rate is None else _read_rate(asked.rate),
-            ageing=None if asked.ageing_seconds is None else _seconds(asked.ageing_seconds),
+            ageing=None if asked.ageing_seconds is None else asked.ageing_seconds * _SECOND,
         )
     except InvalidInputError as error:
         field = str(error.details.get("field", "running"))
@@ -122,12 +122,7 @@ def _read(asked: LimitBody, tenant: str) -> Limit:
 
 
 def _read_rate(asked: RateBody) -> Rate:
-    return Rate(count=asked.count, per=_seconds(asked.per_seconds), burst=asked.burst)
-
-
-def _seconds(number: int) -> timedelta:
-    """Also of numbers that no duration can hold, of which the longest is too long, too."""
-    return timedelta(seconds=min(max(number, -1), 10 * _LONGEST_SECONDS))
+    return Rate(count=asked.count, per=asked.per_seconds * _SECOND, burst=asked.burst)
 
 
 def _view(limit: Limit) -> LimitView:

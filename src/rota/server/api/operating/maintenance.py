@@ -17,7 +17,8 @@ from rota.rail.limits import EVERYBODY
 from rota.rail.surroundings import Surroundings
 from rota.server.api.operating.gates import GATES, MaintenanceView, view_maintenance
 from rota.server.api.operating.word import surroundings_of
-from rota.server.api.shapes.words import InstantText, Queue
+from rota.server.api.shapes.limited import QueueName
+from rota.server.api.shapes.words import InstantText
 from rota.server.routing.route import Answer, Call, Nothing, Route
 
 OWN = f"{GATES}/maintenance"
@@ -27,12 +28,9 @@ Text = Annotated[
     str,
     Meta(
         description="Why, for people; the jobs that wait are told.",
-        extra_json_schema={
-            "minLength": 1,
-            "maxLength": LONGEST_REASON,
-            "pattern": "^[ -~]+$",
-            "examples": ["database upgrade"],
-        },
+        max_length=LONGEST_REASON,
+        pattern="^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+        extra_json_schema={"examples": ["database upgrade"]},
     ),
 ]
 
@@ -52,13 +50,13 @@ class MaintenanceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class WideMaintenanceBody(MaintenanceBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The same for a queue of all tenants or, without one, for everything."""
 
-    queue: Queue | None = None
+    queue: QueueName | None = None
 
 
 class QueueChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """For which queue; left out, for everything."""
 
-    queue: Queue | None = None
+    queue: QueueName | None = None
 
 
 async def set_maintenance(call: Call[MaintenanceBody, Nothing]) -> list[MaintenanceView]:

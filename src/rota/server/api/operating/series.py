@@ -7,11 +7,11 @@ from msgspec import Meta
 
 from rota.access import Scope
 from rota.control.series import SeriesDetail, SeriesSummary, find_series, list_series
-from rota.errors import InvalidJobError
-from rota.jobs.listing.search import DEFAULT_LIMIT, HIGHEST_LIMIT
+from rota.jobs.listing.search import DEFAULT_LIMIT
 from rota.jobs.validation.series import read_recurrence
-from rota.rail.preview import HIGHEST_COUNT, Preview, preview_series
+from rota.rail.preview import Preview, preview_series
 from rota.server.api.operating.word import Order, rail_of
+from rota.server.api.shapes.limited import PageCursor, PageLimit
 from rota.server.api.shapes.new_job import RecurrenceBody
 from rota.server.api.views import Cursor
 from rota.server.routing.route import Call, Nothing, Route
@@ -25,16 +25,8 @@ _MOST_SHOWN = 100
 class SeriesSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which page of series is wanted."""
 
-    cursor: Annotated[
-        str | None, Meta(description="The next_cursor of the page before; left out, the first.")
-    ] = None
-    limit: Annotated[
-        int,
-        Meta(
-            description="How many to a page.",
-            extra_json_schema={"minimum": 1, "maximum": HIGHEST_LIMIT},
-        ),
-    ] = DEFAULT_LIMIT
+    cursor: PageCursor = None
+    limit: PageLimit = DEFAULT_LIMIT
 
 
 class SeriesList(msgspec.Struct, frozen=True):
@@ -57,7 +49,7 @@ class PreviewOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A rule to try out, and how many of its occurrences to show."""
 
     recurrence: RecurrenceBody
-    count: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": _MOST_SHOWN})] = 5
+    count: Annotated[int, Meta(ge=1, le=_MOST_SHOWN)] = 5
 
 
 async def list_all_series(call: Call[Nothing, SeriesSearch]) -> SeriesList:
@@ -109,8 +101,6 @@ async def cancel_series(call: Call[Order, Nothing]) -> SeriesDetail:
 async def preview_rule(call: Call[PreviewOrder, Nothing]) -> Preview:
     """Show when a rule would occur, with what the changes of the clocks do to it."""
     count = call.body.count
-    if not 1 <= count <= min(_MOST_SHOWN, HIGHEST_COUNT):
-        raise InvalidJobError("count", f"must be from 1 to {_MOST_SHOWN}")
     fields = msgspec.structs.asdict(call.body.recurrence)
     recurrence, first_at = read_recurrence(fields, call.around.clock.now())
     return preview_series(recurrence, first_at, count)

@@ -58,17 +58,13 @@ class TaskRegistration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             extra_json_schema={"examples": ["0 9 * * 1-5"]},
         ),
     ]
-    retry_delay_seconds: Annotated[
-        int, Meta(extra_json_schema={"minimum": 0, "maximum": 31_536_000})
-    ] = 60
+    retry_delay_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 60
 
 
 class TaskPlanOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a program is about to register, all of it."""
 
-    registrations: Annotated[
-        list[TaskRegistration], Meta(extra_json_schema={"maxItems": MOST_PLANNED})
-    ]
+    registrations: Annotated[list[TaskRegistration], Meta(max_length=MOST_PLANNED)]
     zone: str = "UTC"
 
 
@@ -109,8 +105,6 @@ async def explain_why_task(call: Call[Nothing, TaskQuestion]) -> TaskExplanation
 async def plan_all_tasks(call: Call[TaskPlanOrder, Nothing]) -> TaskPlan:
     """Say what registering these tasks, and no others, would change; nothing is written."""
     asked = call.body
-    if len(asked.registrations) > MOST_PLANNED:
-        raise InvalidRequestError("registrations", f"must not be more than {MOST_PLANNED}")
     registrations = [
         (each.name, each.cron, timedelta(seconds=each.retry_delay_seconds))
         for each in asked.registrations

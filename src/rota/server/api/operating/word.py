@@ -16,7 +16,8 @@ Why = Annotated[
     str,
     Meta(
         description="The reason, for the audit log.",
-        extra_json_schema={"maxLength": LONGEST_WHY, "examples": ["asked for by the customer"]},
+        max_length=LONGEST_WHY,
+        extra_json_schema={"examples": ["asked for by the customer"]},
     ),
 ]
 
