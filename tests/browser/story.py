@@ -70,6 +70,14 @@ class Story:
         started = await self.start(job, ago + timedelta(seconds=4), worker)
         return await self._apply(decide_complete(started, self.now - ago), self.now - ago)
 
+    async def run(self, job: Job) -> Job | None:
+        """Have it done as soon as it is due; the next job of its series, if there is one."""
+        at = max(job.due_at, job.created_at)
+        started = await self.start(job, self.now - at)
+        done_at = at + timedelta(seconds=3)
+        (applied,) = await self.store.apply([decide_complete(started, done_at)], done_at)
+        return applied.successor
+
     async def fail(self, job: Job, ago: timedelta, error: str = TRACE) -> Job:
         started = await self.start(job, ago + timedelta(seconds=30))
         return await self._apply(decide_fail(started, error, self.now - ago), self.now - ago)
@@ -279,8 +287,9 @@ async def _tell_schedules(story: Story) -> None:
         await story.ask(name, queue, recurrence=recurrence, ago=3 * HOUR)
         for name, queue, recurrence in series
     ]
-    digest = await story.read(made[1])
-    await story.complete(digest, (story.now - digest.due_at) - MINUTE)
+    digest: Job | None = made[1]
+    while digest is not None and digest.due_at < story.now:
+        digest = await story.run(digest)
     await Rail(story.store, story.tenant).pause(made[3].id, who="anna", why="too chatty")
     last = story.now - 20 * MINUTE
     await seed_tasks(
@@ -296,10 +305,11 @@ async def _tell_schedules(story: Story) -> None:
             },
             {
                 "name": "Refresh rates",
-                "cronExpression": "*/10 * * * *",
+                "cronExpression": "0,10,20,30,40,50 * * * *",
                 "retryDelayMs": 30_000,
                 "lastAttemptAt": last.isoformat(),
                 "lastFailureAt": last.isoformat(),
+                "retryCount": 2,
                 "pendingRetryUntil": (story.now + 30 * timedelta(seconds=1)).isoformat(),
                 "running": False,
             },

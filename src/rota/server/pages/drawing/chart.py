@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from rota.server.pages.drawing.scale import choose_ticks, tell_number, thin
 
-WIDTH = 420.0
-HEIGHT = 176.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 40.0, 8.0, 10.0, 22.0
-_X_LABELS = 6
+WIDTH = 360.0
+HEIGHT = 168.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 6.0, 10.0, 22.0
+_X_LABELS = 5
 _GAP = 1.0
 _ROW = 34.0
 _NAME_ROOM = 16.0

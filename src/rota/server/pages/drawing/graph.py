@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-NODE_WIDTH = 172.0
+NODE_WIDTH = 154.0
 NODE_HEIGHT = 44.0
-_COLUMN = NODE_WIDTH + 56.0
+_COLUMN = NODE_WIDTH + 40.0
 _ROW = NODE_HEIGHT + 16.0
 _MARGIN = 10.0
 _SWEEPS = 4

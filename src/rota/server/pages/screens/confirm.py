@@ -116,7 +116,7 @@ async def _ask_about_dead(visit: Visit, dead: Sequence[Job]) -> Question:
     hidden = [("action", "retry"), *(("id", job.id) for job in dead)]
     return Question(
         "Retry",
-        "will be put in line again, each by a new job in its place.",
+        "will be tried again: a new job takes the place of each.",
         len(dead),
         dead,
         [*hidden, *(("dependent", each) for each in blocked)],

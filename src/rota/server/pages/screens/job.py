@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from rota.control.acts import find_acts
 from rota.control.graph import JobGraph, draw_graph
-from rota.control.why import explain_job
+from rota.control.why import Explanation, Reason, explain_job
 from rota.errors import JobNotFoundError
 from rota.jobs import Job, JobStatus
 from rota.jobs.identity import normalize_job_id
@@ -59,6 +59,7 @@ async def show_job(visit: Visit) -> Response:
     job = await _read(visit)
     store = visit.around.store
     attempts = await store.attempts(visit.tenant, job.id)
+    explanation = await explain_job(store, visit.around.clock, visit.tenant, job.id)
     graph = await draw_graph(store, visit.tenant, job.id, limit=MOST_DRAWN)
     payload, is_masked = show_payload(job.payload, visit.around.masked_words)
     return render_page(
@@ -67,7 +68,9 @@ async def show_job(visit: Visit) -> Response:
         page="jobs",
         job=job,
         sign=sign_of(job, visit.now),
-        explanation=await explain_job(store, visit.around.clock, visit.tenant, job.id),
+        explanation=explanation,
+        # Attempts are told by the timeline, with all that is known of them.
+        reasons=[each for each in explanation.reasons if _adds_something(each, explanation)],
         actions=list(_list_actions(visit, job)) if visit.may_operate else [],
         steps=tell_timeline(job, attempts, visit.now),
         attempts=attempts,
@@ -99,6 +102,12 @@ async def act_on_job(visit: Visit) -> Response:
     if form.one("back") == "schedules":
         return go_to(visit.link("schedules", done=done))
     return go_to(visit.link("jobs", job.id, done=done))
+
+
+def _adds_something(reason: Reason, explanation: Explanation) -> bool:
+    if reason.code == "attempt":
+        return False
+    return reason.job_id is not None or reason.text not in explanation.sentence
 
 
 async def _read(visit: Visit) -> Job:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from rota.control.overview import Alarm, NextRun, Overview, QueueStanding, take_overview
+from rota.control.overview import NextRun, Overview, QueueStanding, take_overview
 from rota.jobs import JobStatus
 from rota.observing.tally import MinuteTally, read_tallies
 from rota.server.pages.drawing.chart import (
@@ -22,26 +22,16 @@ from rota.server.pages.drawing.chart import (
 from rota.server.pages.serving.answers import render_page
 from rota.server.pages.serving.visit import Visit
 from rota.server.pages.wording import statuses
+from rota.server.pages.wording.alarms import warn_of
 from rota.server.pages.wording.payloads import first_line
 from rota.server.pages.wording.statuses import STATUS_SIGNS, Sign
-from rota.server.pages.wording.times import tell_length, tell_local
+from rota.server.pages.wording.times import tell_distance, tell_length, tell_local
 
 MINUTES_SHOWN = 60
 QUEUES_SHOWN = 8
 _MINUTE = timedelta(minutes=1)
 _MILLISECOND = timedelta(milliseconds=1)
 _LOOKS = (("good", "due"), ("calm", "later"), ("held", "running"), ("bad", "dead"))
-
-
-class Warned(NamedTuple):
-    """An alarm with the place where something can be done about it."""
-
-    tone: str
-    shape: str
-    headline: str
-    text: str
-    link: str
-    action: str
 
 
 class Figure(NamedTuple):
@@ -85,7 +75,7 @@ async def show_overview(visit: Visit) -> Response:
         visit,
         "overview.html",
         page="overview",
-        alarms=[_warn(each, visit) for each in found.alarms],
+        alarms=warn_of(found.alarms, visit.link),
         is_new=not any(found.counts.values()),
         figures=_list_figures(found, visit),
         throughput=_draw_throughput(tallies, visit),
@@ -97,29 +87,6 @@ async def show_overview(visit: Visit) -> Response:
     )
 
 
-_ALARMS = {
-    "stalled": ("red", "alert", "Stalled:", "Show workers"),
-    "no_worker": ("red", "alert", "No worker:", "Show workers"),
-    "dead_letters": ("red", "cross", "Dead letters:", "Retry or discard"),
-    "late": ("amber", "clock", "Late:", "Show jobs"),
-    "series": ("red", "alert", "A series has stopped:", "Show schedules"),
-    "tasks": ("amber", "again", "A task fails:", "Show schedules"),
-}
-
-
-def _warn(alarm: Alarm, visit: Visit) -> Warned:
-    tone, shape, headline, action = _ALARMS[alarm.concern]
-    links = {
-        "stalled": visit.link("workers"),
-        "no_worker": visit.link("workers"),
-        "dead_letters": visit.link("dead-letters", queue=alarm.queue),
-        "late": visit.link("jobs", status="READY", queue=alarm.queue),
-    }
-    where = "" if alarm.queue is None else f" (queue {alarm.queue})"
-    link = links.get(alarm.concern, visit.link("schedules"))
-    return Warned(tone, shape, headline, f"{alarm.text}{where}.", link, action)
-
-
 def _list_figures(found: Overview, visit: Visit) -> list[Figure]:
     queues = found.queues
     due, later, stalled, dead = (
@@ -128,8 +95,8 @@ def _list_figures(found: Overview, visit: Visit) -> list[Figure]:
     )
     counts = {JobStatus(name): count for name, count in found.counts.items()}
     jobs = {status: visit.link("jobs", status=status) for status in JobStatus}
-    oldest = max((it.late_for for it in queues if it.late_for is not None), default=None)
-    waits = "none waits" if oldest is None or not due else f"oldest for {tell_length(oldest)}"
+    since = min((it.oldest_due_at for it in queues if it.oldest_due_at), default=None)
+    waits = "none waits" if since is None else f"oldest {tell_distance(since, visit.now)}"
     blocked, pending = counts[JobStatus.BLOCKED], counts[JobStatus.PENDING]
     running = Figure(
         "Running",
@@ -171,7 +138,7 @@ def _labels(tallies: Sequence[MinuteTally], visit: Visit) -> list[str]:
 def _draw_throughput(tallies: Sequence[MinuteTally], visit: Visit) -> Chart:
     succeeded = sum(each.succeeded for each in tallies)
     failed = sum(each.failed for each in tallies)
-    summary = f"{succeeded:,} succeeded, {failed:,} failed in the last hour".replace(",", " ")
+    summary = f"{succeeded} succeeded, {failed} failed in the last hour"
     frame = Frame("throughput", "Throughput per minute", summary, _labels(tallies, visit))
     return stack_bars(
         frame,
@@ -210,7 +177,7 @@ def _draw_depth(queues: Sequence[QueueStanding]) -> RowChart:
     ]
     waiting = sum(it.due_count for it in queues)
     named = "1 queue" if len(queues) == 1 else f"{len(queues)} queues"
-    summary = f"{waiting:,} due in {named}".replace(",", " ")
+    summary = f"{waiting} due in {named}"
     if len(queues) > QUEUES_SHOWN:
         summary += f", the fullest {QUEUES_SHOWN} shown"
     return lay_bars(Frame("depth", "Depth of queues", summary, ()), shelves, _LOOKS)

@@ -137,7 +137,10 @@ def _tell_series(series: SeriesSummary, now: datetime) -> SeriesRow:
     shown = [
         show_occurrence(each.at, zone, each.note) for each in series.occurrences if zone is not None
     ]
-    outlook = Outlook(series.description, tuple(shown), series.skipped, series.problem or "")
+    description = series.description.partition(" since ")[0]
+    outlook = Outlook(description, tuple(shown), series.skipped, series.problem or "")
+    if series.is_paused:
+        outlook = Outlook(description, problem="nothing until it is resumed")
     last = series.last_run
     last_sign = None
     if last is not None:

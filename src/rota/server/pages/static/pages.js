@@ -166,6 +166,8 @@
 
   document.addEventListener("visibilitychange", function () { if (!document.hidden) tick(); });
   document.addEventListener("DOMContentLoaded", function () {
+    var here = document.querySelector(".menu [aria-current]");
+    if (here) here.closest("nav").scrollLeft = Math.max(0, here.offsetLeft - 120);
     show();
     countChosen();
     window.setInterval(tick, TICK_EVERY);

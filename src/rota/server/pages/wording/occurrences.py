@@ -51,9 +51,11 @@ def _foresee(cron: Cron, zone: tzinfo, now: datetime) -> Outlook:
 
 
 def show_occurrence(at: datetime, zone: tzinfo, note: str | None) -> Occurrence:
-    """Local time in full; of UTC only what differs: the day, where it is another one."""
+    """Local time in full; of UTC only what differs: nothing where the zone is UTC itself."""
     clock = "%H:%M:%S" if at.second else "%H:%M"
     local = at.astimezone(zone)
     utc = at.astimezone(UTC)
+    if local.tzname() == "UTC":
+        return Occurrence(tell_local(at, zone), "", note or "")
     day = "" if utc.date() == local.date() else f"{utc:%Y-%m-%d} "
     return Occurrence(tell_local(at, zone), f"{day}{utc.strftime(clock)} UTC", note or "")

@@ -41,7 +41,7 @@ def first_line(text: str | None) -> str:
     if not lines:
         return ""
     is_trace = lines[0].startswith("Traceback ")
-    return (lines[-1] if is_trace else lines[0])[:300]
+    return mask_text(lines[-1] if is_trace else lines[0])[:300]
 
 
 def _cut(text: str) -> str:

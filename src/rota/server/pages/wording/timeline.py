@@ -33,16 +33,23 @@ _OUTCOMES = {
 def tell_timeline(job: Job, attempts: Sequence[Attempt], now: datetime) -> list[Step]:
     """From its making to its end, or to what comes next."""
     told = [Step(job.created_at, "Created", "plus", "quiet")]
-    told += [_tell_attempt(each) for each in attempts]
+    error_before = None
+    for each in attempts:
+        told.append(_tell_attempt(each, is_new=each.error != error_before))
+        error_before = each.error
     told += _tell_present(job, attempts, now)
     return told
 
 
-def _tell_attempt(attempt: Attempt) -> Step:
+def _tell_attempt(attempt: Attempt, *, is_new: bool) -> Step:
+    """An error that is the same as before is not told a second time."""
     words, shape, tone = _OUTCOMES.get(attempt.outcome, (attempt.outcome, "cross", "red"))
     note = f"after {tell_length(attempt.lasted_for)}, on {attempt.worker}"
     headline = f"Attempt {attempt.number} {words}"
-    return Step(attempt.started_at, headline, shape, tone, note, show_text(attempt.error))
+    error = show_text(attempt.error) if is_new else None
+    if not is_new:
+        note += ", with the same error as before"
+    return Step(attempt.started_at, headline, shape, tone, note, error)
 
 
 def _tell_present(job: Job, attempts: Sequence[Attempt], now: datetime) -> Iterator[Step]:
