@@ -63,10 +63,16 @@ class Database:
 
     async def run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """Do ``work`` and give its result; cancelling stops only the waiting."""
-        task = asyncio.create_task(self._carry_out(work))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
-        return await asyncio.shield(task)
+        return await asyncio.shield(self._start(work))
+
+    def acquaint(self, work: Callable[[Session], Awaitable[object]], connection_count: int) -> None:
+        """Have so many connections do ``work`` soon, each once; nobody waits, or hears of failures.
+
+        What a connection does for the first time takes it a hundred times as long: the server has
+        to be connected to, the driver asks for the types of values, and plans are made.
+        """
+        for _ in range(min(connection_count, self._settings.connection_count)):
+            self._start(work).add_done_callback(_forget_failure)
 
     async def run_repeatably(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """As ``run``; work that the server gives up in favour of another is done again.
@@ -94,6 +100,12 @@ class Database:
                     await asyncio.gather(*goodbyes, return_exceptions=True)
             for connection in idle:  # a server that does not say goodbye is left without one
                 connection.terminate()
+
+    def _start(self, work: Callable[[Session], Awaitable[Result]]) -> "Task[Result]":
+        task = asyncio.create_task(self._carry_out(work))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return task
 
     async def _carry_out(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         with in_flight():
@@ -132,6 +144,11 @@ class Database:
             connection.terminate()
         else:
             self._idle.append(connection)
+
+
+def _forget_failure(task: "Task[object]") -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 def session_settings(settings: PostgresSettings) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from rota.jobs import Job, normalize_job_id
@@ -20,6 +20,11 @@ Only when more than that have become due since the last lease is their order not
 
 MOST_STEPS = 5
 """So often further tenants are asked in the place of those of whom others have taken all."""
+
+
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+NOBODYS_REQUEST = LeaseRequest(worker="nobody", limit=1, lease_for=timedelta(seconds=1))
+"""Of a connection that gets to know the statement: nothing is wanted, and nothing is that old."""
 
 
 class _Round(NamedTuple):
@@ -68,6 +73,14 @@ async def lease(statements: Statements, request: LeaseRequest, now: datetime) ->
         if not jobs:
             raise
     return jobs
+
+
+async def get_to_know(statements: Statements) -> None:
+    """Ask what workers ask most, in a way that concerns no job."""
+    nothing = _Round(length=0, tenants=None, after_tenant="")
+    await _take(statements, NOBODYS_REQUEST, nothing, LONG_AGO)
+    await statements.fetch(QUERIES.complete_jobs, [], [], [], [], [], LONG_AGO)
+    await statements.fetch(QUERIES.next_due, LONG_AGO)
 
 
 async def _take(

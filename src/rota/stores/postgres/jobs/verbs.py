@@ -28,6 +28,9 @@ from rota.triggers.zone import to_utc
 
 Result = TypeVar("Result")
 
+CONNECTIONS_OF_A_WORKER = 3
+"""It leases, settles and looks when the next job is due, now and then all at once."""
+
 
 class JobVerbs(ClosableStore):
     """Jobs, for every process that can reach the database.
@@ -122,6 +125,7 @@ class JobVerbs(ClosableStore):
     ) -> AbstractAsyncContextManager[Listener]:
         """Listen, to this process and to others, for as long as the context lasts."""
         self._refuse_when_unusable()
+        self._database.acquaint(leasing.get_to_know, CONNECTIONS_OF_A_WORKER)
         return self._notices.listen(queues, tenants)
 
     async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:

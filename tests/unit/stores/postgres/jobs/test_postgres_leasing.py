@@ -7,11 +7,16 @@ from typing import Any, TypeAlias
 import asyncpg
 import pytest
 
+from rota.clock.in_flight import in_flight
 from rota.errors import DamagedJobError
 from rota.jobs import Failed, Job, JobStatus, decide_outcome, order_jobs
 from rota.stores.jobs import HeldLease, LeaseRequest
+from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.jobs import leasing
+from rota.stores.postgres.jobs.leasing import LONG_AGO
 from rota.stores.postgres.jobs.queries import QUERIES
+from rota.stores.postgres.jobs.verbs import CONNECTIONS_OF_A_WORKER
+from rota.stores.postgres.queries import placed
 from rota.stores.postgres.session import Session
 from rota.stores.postgres.store import PostgresStore
 from rota.testing.builders import a_job
@@ -196,3 +201,21 @@ async def test_the_clock_of_the_store_is_the_servers(
     told = await store.read_clock()
     assert before <= told <= await other.fetchval("SELECT clock_timestamp()")
     assert told.tzinfo is UTC
+
+
+async def test_whoever_listens_has_connections_that_know_the_statements_and_lease_nothing(
+    postgres_settings: PostgresSettings,
+) -> None:
+    async with await PostgresStore.open(postgres_settings) as store:
+        job = a_job(due_at=LONG_AGO, created_at=LONG_AGO, updated_at=LONG_AGO)
+        await store.insert([job], NOW)
+        async with store.listen():
+            await in_flight().landed()
+            idle = store._database._idle
+            assert len(idle) == CONNECTIONS_OF_A_WORKER
+            for connection in idle:
+                rows = await connection.fetch("SELECT statement FROM pg_prepared_statements")
+                known = [row[0] for row in rows]
+                assert placed(QUERIES.lease, postgres_settings.schema) in known
+                assert placed(QUERIES.complete_jobs, postgres_settings.schema) in known
+        assert await store.get("default", [job.id]) == {job.id: job}
