@@ -1,7 +1,8 @@
 """The query of a request -> a value of the route's type."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -78,6 +79,10 @@ def _choose_reader(kind: Any) -> _Reader:
         for wanted, reader in _READERS:
             if isinstance(option, wanted):
                 return reader
+        if isinstance(option, inspect.EnumType):
+            return partial(_read_choice, [str(each.value) for each in option.cls])
+        if isinstance(option, inspect.LiteralType):
+            return partial(_read_choice, [str(each) for each in option.values])
     return _read_text
 
 
@@ -91,6 +96,13 @@ def list_options(described: inspect.Type) -> tuple[inspect.Type, ...]:
 
 
 def _read_text(text: str, _field: str) -> str:
+    return text
+
+
+def _read_choice(choices: Sequence[str], text: str, field: str) -> str:
+    if text not in choices:
+        listed = ", ".join(choices)
+        raise InvalidRequestError(field, f'must be one of {listed}, got "{shorten(text)}"')
     return text
 
 
