@@ -1,0 +1,142 @@
+"""What is in deploy/ fits what is in src/: commands, options and files are real."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped] # its stubs are not among the requirements
+
+from rota.cli.main import app
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTAINER = ROOT / "deploy/container"
+DOCKERFILE = (CONTAINER / "Dockerfile").read_text(encoding="utf-8")
+COMPOSE: dict[str, Any] = yaml.safe_load((CONTAINER / "compose.yaml").read_text(encoding="utf-8"))
+UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
+PROGRAM = "/opt/rota/bin/rota"
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The Dockerfile's instructions and their arguments, lines joined."""
+    joined = DOCKERFILE.replace("\\\n", " ")
+    lines = [line for line in joined.splitlines() if line and not line.startswith("#")]
+    return [(word, rest.strip()) for word, _, rest in (line.partition(" ") for line in lines)]
+
+
+def arguments_of(wanted: str) -> list[str]:
+    return [rest for word, rest in instructions() if word == wanted]
+
+
+def check_command(words: list[str]) -> None:
+    """A command line that rota understands; nothing is run."""
+    command, _, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    assert command.__name__ == words[0]
+
+
+def read_unit(path: Path) -> dict[str, list[str]]:
+    settings: dict[str, list[str]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        name, is_setting, value = line.partition("=")
+        if is_setting and not line.startswith("#"):
+            settings.setdefault(name, []).append(value)
+    return settings
+
+
+def test_a_command_that_does_not_exist_is_noticed() -> None:
+    with pytest.raises(Exception, match="--no-such-option"):
+        check_command(["serve", "--no-such-option", "7"])
+
+
+def test_the_image_runs_a_command_of_rota() -> None:
+    (entry,), (command,) = arguments_of("ENTRYPOINT"), arguments_of("CMD")
+    assert yaml.safe_load(entry) == ["rota"]
+    check_command(yaml.safe_load(command))
+
+
+def test_the_image_copies_what_there_is_and_what_is_not_ignored() -> None:
+    sent = {
+        line.removeprefix("!")
+        for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+        if line.startswith("!")
+    }
+    copied = {
+        source
+        for rest in arguments_of("COPY")
+        if not rest.startswith("--from")
+        for source in rest.split()[:-1]
+    }
+    assert copied == sent
+    assert [name for name in sorted(copied) if not (ROOT / name).exists()] == []
+
+
+def test_the_image_installs_only_what_is_known_by_its_hash() -> None:
+    installs = [rest for rest in arguments_of("RUN") if "pip install" in rest]
+    assert "--require-hashes" in installs[0]
+    assert "requirements/runtime.txt" in installs[0]
+    assert all("--no-deps" in rest for rest in installs[1:])
+
+
+def test_the_image_runs_as_nobody_special_and_says_how_it_is() -> None:
+    last_stage = DOCKERFILE.rpartition("\nFROM ")[2]
+    assert re.search(r"^USER 10001$", last_stage, re.MULTILINE)
+    assert "/health/live" in last_stage
+    assert "HEALTHCHECK" in last_stage
+
+
+@pytest.mark.parametrize("name", ["serve", "work"])
+def test_a_container_runs_a_command_of_rota_and_nothing_else(name: str) -> None:
+    service = COMPOSE["services"][name]
+    check_command(service["command"])
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert (CONTAINER / service["build"]["context"]).resolve() == ROOT
+    assert (ROOT / service["build"]["dockerfile"]).exists()
+
+
+def test_no_password_is_in_the_compose_file() -> None:
+    database = COMPOSE["services"]["db"]["environment"]
+    assert not {"POSTGRES_PASSWORD"} & database.keys()
+    assert COMPOSE["secrets"]["db_password"] == {"environment": "ROTA_DB_PASSWORD"}
+    for name in ("serve", "work"):
+        environment = COMPOSE["services"][name]["environment"]
+        assert environment["PGPASSWORD"].startswith("${ROTA_DB_PASSWORD:?")
+        assert "@db/" in environment["ROTA_STORE"]
+        assert ":" not in environment["ROTA_STORE"].partition("//")[2]
+
+
+def test_the_service_is_published_on_this_host_only() -> None:
+    assert COMPOSE["services"]["serve"]["ports"] == ["127.0.0.1:8080:8080"]
+    assert "ports" not in COMPOSE["services"]["db"]
+    assert COMPOSE["services"]["db"]["networks"] == ["inside"]
+    assert COMPOSE["networks"]["inside"] == {"internal": True}
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_a_unit_runs_a_command_of_rota_and_may_do_little(path: Path) -> None:
+    unit = read_unit(path)
+    program, *words = shlex.split(unit["ExecStart"][0])
+    assert program == PROGRAM
+    check_command(words)
+    for name in ("DynamicUser", "NoNewPrivileges", "PrivateTmp", "PrivateDevices"):
+        assert unit[name] == ["yes"]
+    assert unit["ProtectSystem"] == ["strict"]
+    assert unit["CapabilityBoundingSet"] == [""]
+    assert int(unit["TimeoutStopSec"][0]) > 30  # longer than a worker's grace
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_systemd_understands_a_unit(path: Path, tmp_path: Path) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not installed: units are not verified")
+    name = path.name.replace("@.", "@1.")
+    text = path.read_text(encoding="utf-8").replace(PROGRAM, "/bin/true")
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [analyze, "verify", str(tmp_path / name)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.count(name)) == (0, 0), done.stderr
