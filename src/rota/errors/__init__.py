@@ -80,16 +80,6 @@ RotaError
     TaskMissingFieldError
 """
 
-from rota.errors.access import (
-    CrossSiteRequestError,
-    ForbiddenError,
-    QuotaExceededError,
-    RequestTooSlowError,
-    TokenNotFoundError,
-    UnauthorizedError,
-    UnguardedAddressError,
-    UnknownHostError,
-)
 from rota.errors.clock import BusyLoopError, ClockUseError, DeadlockError
 from rota.errors.configuration import InvalidConfigurationError, MissingExtraError
 from rota.errors.effects import EffectInProgressError, EffectUnknownError
@@ -115,13 +105,6 @@ from rota.errors.jobs import (
     UnknownDependencyError,
 )
 from rota.errors.poller import LockLostError
-from rota.errors.requests import (
-    InvalidRequestError,
-    MethodNotAllowedError,
-    RequestTooLargeError,
-    UnknownPathError,
-    UnsupportedMediaError,
-)
 from rota.errors.scheduler import (
     CronExpressionInvalidError,
     InvalidRegistrationError,
@@ -141,7 +124,24 @@ from rota.errors.scheduler import (
     TaskNotRegisteredError,
     TaskTryDeserializeError,
 )
-from rota.errors.service import AddressUnusableError, ServerUnavailableError
+from rota.errors.serving.access import (
+    CrossSiteRequestError,
+    ForbiddenError,
+    QuotaExceededError,
+    RequestTooSlowError,
+    TokenNotFoundError,
+    UnauthorizedError,
+    UnguardedAddressError,
+    UnknownHostError,
+)
+from rota.errors.serving.requests import (
+    InvalidRequestError,
+    MethodNotAllowedError,
+    RequestTooLargeError,
+    UnknownPathError,
+    UnsupportedMediaError,
+)
+from rota.errors.serving.service import AddressUnusableError, ServerUnavailableError
 from rota.errors.stores import (
     InvalidStoreUrlError,
     SchemaOutdatedError,

@@ -1,0 +1,1 @@
+"""What can be wrong between a service and whoever asks it."""
