@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.server.service import Service, serve
+from tests.server.service import Visit, serve
 
 
 @pytest.fixture
-async def service() -> AsyncIterator[Service]:
+async def service() -> AsyncIterator[Visit]:
     async with serve() as served:
         yield served

@@ -19,7 +19,7 @@ JOBS = "/api/v1/jobs"
 NO_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 
-class Service(NamedTuple):
+class Visit(NamedTuple):
     """Somebody who talks to the service, and what it works with."""
 
     client: httpx2.AsyncClient
@@ -46,12 +46,12 @@ async def serve(
     store: OpenStore | None = None,
     auth: Auth | None = None,
     settings: ServerSettings | None = None,
-) -> AsyncIterator[Service]:
+) -> AsyncIterator[Visit]:
     kept, clock = store or MemoryStore(), VirtualClock(START)
     app = create_app(kept, auth, settings=settings, clock=clock)
     transport = httpx2.ASGITransport(app)
-    async with kept, httpx2.AsyncClient(transport=transport, base_url="http://rota") as client:
-        yield Service(client, kept, clock, app)
+    async with kept, httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        yield Visit(client, kept, clock, app)
 
 
 def field_of(answer: httpx2.Response) -> str:

@@ -4,7 +4,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from tests.server.service import Service, serve
+from tests.server.service import Visit, serve
 
 from rota.errors import StoreUnavailableError
 from rota.events import JobsLeased
@@ -26,7 +26,7 @@ class AwayStore(MemoryStore):
         raise StoreUnavailableError("gone")
 
 
-async def test_a_service_lives_and_can_work(service: Service) -> None:
+async def test_a_service_lives_and_can_work(service: Visit) -> None:
     live, ready = [await service.client.get(f"/health/{name}") for name in ("live", "ready")]
     assert (live.status_code, live.json()) == (200, {"status": "alive"})
     assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
@@ -41,7 +41,7 @@ async def test_a_service_without_its_store_lives_and_cannot_work() -> None:
     assert "rota_store_up 0.0" in metrics
 
 
-async def test_metrics_tell_how_full_the_queues_are(service: Service) -> None:
+async def test_metrics_tell_how_full_the_queues_are(service: Visit) -> None:
     await service.make_job(queue="mail")
     answer = await service.client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=")
@@ -50,7 +50,7 @@ async def test_metrics_tell_how_full_the_queues_are(service: Service) -> None:
     assert "rota_jobs{" not in answer.text
 
 
-async def test_the_store_is_not_asked_at_every_scrape(service: Service) -> None:
+async def test_the_store_is_not_asked_at_every_scrape(service: Visit) -> None:
     await service.client.get("/metrics")
     await service.make_job(queue="mail")
     assert 'queue="mail"' not in (await service.client.get("/metrics")).text
@@ -58,7 +58,7 @@ async def test_the_store_is_not_asked_at_every_scrape(service: Service) -> None:
     assert 'queue="mail"' in (await service.client.get("/metrics")).text
 
 
-async def test_workers_of_the_process_are_measured_too(service: Service) -> None:
+async def test_workers_of_the_process_are_measured_too(service: Visit) -> None:
     service.app.state.metrics.observe(JobsLeased(worker="w", count=3))
     await service.clock.advance(timedelta(seconds=1))
     assert "rota_jobs_picked_total 3.0" in (await service.client.get("/metrics")).text

@@ -3,7 +3,7 @@
 import re
 from html.parser import HTMLParser
 
-from tests.server.service import Service
+from tests.server.service import Visit
 
 from rota.server.describing.description import Description
 from rota.server.describing.wording import mark_code, name_type
@@ -40,13 +40,13 @@ class Page(HTMLParser):
         self.text += data
 
 
-async def get_page(service: Service) -> Page:
+async def get_page(service: Visit) -> Page:
     answer = await service.client.get("/docs")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     return Page(answer.text)
 
 
-async def test_every_route_is_there_with_a_way_to_ask(service: Service) -> None:
+async def test_every_route_is_there_with_a_way_to_ask(service: Visit) -> None:
     page = await get_page(service)
     for route in TABLE:
         assert route.path in page.text
@@ -55,7 +55,7 @@ async def test_every_route_is_there_with_a_way_to_ask(service: Service) -> None:
     assert "curl -X POST http://127.0.0.1:8000/api/v1/jobs" in page.text
 
 
-async def test_nothing_is_loaded_from_elsewhere_and_nothing_runs(service: Service) -> None:
+async def test_nothing_is_loaded_from_elsewhere_and_nothing_runs(service: Visit) -> None:
     page = await get_page(service)
     assert page.loaded == ["/docs/style.css"]
     assert not {"script", "style", "iframe", "img"} & set(page.tags)
@@ -66,7 +66,7 @@ async def test_nothing_is_loaded_from_elsewhere_and_nothing_runs(service: Servic
     assert not re.search(r"url\(|@import", style.text)
 
 
-async def test_every_link_leads_somewhere(service: Service) -> None:
+async def test_every_link_leads_somewhere(service: Visit) -> None:
     page = await get_page(service)
     inside = {link[1:] for link in page.links if link.startswith("#")}
     assert inside <= set(page.ids)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.server.service import JOBS, Service
+from tests.server.service import JOBS, Visit
 
 from rota.server.table import DESCRIPTION, TABLE
 
@@ -27,7 +27,7 @@ def references(value: Any) -> set[str]:
     return set().union(*(references(each) for each in value)) if isinstance(value, list) else set()
 
 
-async def test_it_is_served_to_everybody(service: Service) -> None:
+async def test_it_is_served_to_everybody(service: Visit) -> None:
     answer = await service.client.get("/openapi.json")
     assert answer.headers["content-type"] == "application/json"
     assert answer.json() == DOCUMENT
@@ -94,7 +94,7 @@ def test_a_query_is_described_as_parameters_and_not_as_a_shape() -> None:
 
 
 @pytest.mark.parametrize("method", ["post", "put"])
-async def test_the_examples_are_good(service: Service, method: str) -> None:
+async def test_the_examples_are_good(service: Visit, method: str) -> None:
     path = JOBS if method == "post" else f"{JOBS}/{{job_id}}"
     example = DOCUMENT["paths"][path][method]["requestBody"]["content"]["application/json"][
         "example"

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from tests.server.service import JOBS, START, Service, field_of, serve
+from tests.server.service import JOBS, START, Visit, field_of, serve
 
 from rota.access import TokenBook
 from rota.jobs import Job
@@ -17,7 +17,7 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 BODY = {"name": "Report", "queue": "mail", "payload": {"a": 1}}
 
 
-async def test_a_key_makes_a_job_the_only_one(service: Service) -> None:
+async def test_a_key_makes_a_job_the_only_one(service: Visit) -> None:
     key = {"Idempotency-Key": "order-7"}
     made = await service.client.post(JOBS, json=BODY, headers=key)
     again = await service.client.post(JOBS, json=BODY, headers=key)
@@ -28,7 +28,7 @@ async def test_a_key_makes_a_job_the_only_one(service: Service) -> None:
     assert made.json()["idempotency_key"] == "order-7"
 
 
-async def test_a_key_with_another_payload_is_409(service: Service) -> None:
+async def test_a_key_with_another_payload_is_409(service: Visit) -> None:
     key = {"Idempotency-Key": "order-7"}
     made = await service.client.post(JOBS, json=BODY, headers=key)
     other = await service.client.post(JOBS, json={**BODY, "payload": {"a": 2}}, headers=key)
@@ -36,14 +36,14 @@ async def test_a_key_with_another_payload_is_409(service: Service) -> None:
     assert other.json()["details"] == {"jobId": made.json()["id"]}
 
 
-async def test_a_key_belongs_to_a_kind(service: Service) -> None:
+async def test_a_key_belongs_to_a_kind(service: Visit) -> None:
     key = {"Idempotency-Key": "order-7"}
     for kind in ("invoice", "receipt"):
         answer = await service.client.post(JOBS, json={**BODY, "kind": kind}, headers=key)
         assert answer.status_code == 201
 
 
-async def test_two_keys_must_agree(service: Service) -> None:
+async def test_two_keys_must_agree(service: Visit) -> None:
     body = {**BODY, "idempotency_key": "a"}
     answer = await service.client.post(JOBS, json=body, headers={"Idempotency-Key": "b"})
     assert field_of(answer) == "idempotency_key"
@@ -51,18 +51,18 @@ async def test_two_keys_must_agree(service: Service) -> None:
     assert same.status_code == 201
 
 
-async def test_jobs_without_a_key_are_never_the_same(service: Service) -> None:
+async def test_jobs_without_a_key_are_never_the_same(service: Visit) -> None:
     assert (await service.make_job())["id"] != (await service.make_job())["id"]
 
 
-async def test_kind_is_the_name_unless_said(service: Service) -> None:
+async def test_kind_is_the_name_unless_said(service: Visit) -> None:
     assert (await service.make_job(name="Büro-Report!"))["kind"] == "Büro-Report!"
     assert (await service.make_job(kind="report.send"))["kind"] == "report.send"
     bad = await service.client.post(JOBS, json={**BODY, "kind": "two words"})
     assert field_of(bad) == "kind"
 
 
-async def test_a_job_runs_when_it_is_told_to(service: Service) -> None:
+async def test_a_job_runs_when_it_is_told_to(service: Visit) -> None:
     job = await service.make_job(run_at="2026-05-01T15:00:00+02:00")
     assert job["run_at"] == "2026-05-01T13:00:00Z"
     moved = await service.client.put(f"{JOBS}/{job['id']}", json={"run_at": "2026-05-02T00:00:00Z"})
@@ -71,7 +71,7 @@ async def test_a_job_runs_when_it_is_told_to(service: Service) -> None:
         assert field_of(await service.client.post(JOBS, json={**BODY, "run_at": wrong})) == "run_at"
 
 
-async def test_a_series_begins_with_its_first_occurrence(service: Service) -> None:
+async def test_a_series_begins_with_its_first_occurrence(service: Visit) -> None:
     rule = {"rrule": "FREQ=WEEKLY;BYDAY=FR;BYHOUR=9;BYMINUTE=0", "zone": "Europe/Berlin"}
     job = await service.make_job(recurrence=rule)
     assert job["run_at"] == job["occurrence_at"] == "2026-05-08T07:00:00Z"
@@ -93,25 +93,25 @@ async def test_a_series_begins_with_its_first_occurrence(service: Service) -> No
     ],
 )
 async def test_a_series_that_cannot_be_is_refused(
-    service: Service, recurrence: dict[str, object], field: str
+    service: Visit, recurrence: dict[str, object], field: str
 ) -> None:
     answer = await service.client.post(JOBS, json={**BODY, "recurrence": recurrence})
     assert field_of(answer) == field
 
 
-async def test_a_series_says_itself_when_it_runs(service: Service) -> None:
+async def test_a_series_says_itself_when_it_runs(service: Visit) -> None:
     body = {**BODY, "recurrence": {"interval": "1h"}, "run_at": "2026-05-02T00:00:00Z"}
     assert field_of(await service.client.post(JOBS, json=body)) == "run_at"
 
 
-async def test_a_job_remembers_the_trace_it_was_asked_for_in(service: Service) -> None:
+async def test_a_job_remembers_the_trace_it_was_asked_for_in(service: Visit) -> None:
     traced = await service.client.post(JOBS, json=BODY, headers={"traceparent": TRACE})
     assert traced.json()["trace"] == TRACE
     odd = await service.client.post(JOBS, json=BODY, headers={"traceparent": "00-zz"})
     assert (odd.status_code, odd.json()["trace"]) == (201, None)
 
 
-async def test_who_runs_a_job_is_shown(service: Service) -> None:
+async def test_who_runs_a_job_is_shown(service: Visit) -> None:
     job = await service.make_job(auto_remove=True)
     request = LeaseRequest(worker="w-1", limit=1, lease_for=timedelta(minutes=1))
     await service.store.lease(request, service.clock.now())

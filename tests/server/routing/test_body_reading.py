@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from starlette.types import Message
-from tests.server.service import JOBS, Service, field_of, serve
+from tests.server.service import JOBS, Visit, field_of, serve
 
 from rota.server import ServerSettings
 
@@ -28,7 +28,7 @@ class AsyncParts:
         return b" " * self._size
 
 
-async def test_a_body_may_have_a_mebibyte(service: Service) -> None:
+async def test_a_body_may_have_a_mebibyte(service: Visit) -> None:
     body = b'{"name": "a", "queue": "q"}'
     full = await service.send(body + b" " * (MEBIBYTE - len(body)))
     beyond = await service.send(body + b" " * (MEBIBYTE - len(body) + 1))
@@ -41,7 +41,7 @@ async def test_a_body_may_have_a_mebibyte(service: Service) -> None:
     }
 
 
-async def test_a_body_in_parts_is_not_read_to_its_end(service: Service) -> None:
+async def test_a_body_in_parts_is_not_read_to_its_end(service: Visit) -> None:
     parts = AsyncParts(64 * MEBIBYTE)
     answer = await service.client.post(
         JOBS, content=parts, headers={"content-type": "application/json"}
@@ -50,7 +50,7 @@ async def test_a_body_in_parts_is_not_read_to_its_end(service: Service) -> None:
     assert parts.taken <= 64 * MEBIBYTE  # what the client had ready; the service stopped before
 
 
-async def _answer(service: Service, messages: Iterator[Message], **headers: bytes) -> list[Message]:
+async def _answer(service: Visit, messages: Iterator[Message], **headers: bytes) -> list[Message]:
     """What the service sends when it is given these very messages."""
     sent: list[Message] = []
 
@@ -72,7 +72,7 @@ async def _answer(service: Service, messages: Iterator[Message], **headers: byte
     return sent
 
 
-async def test_no_more_is_taken_than_the_limit(service: Service) -> None:
+async def test_no_more_is_taken_than_the_limit(service: Visit) -> None:
     part = {"type": "http.request", "body": b" " * (512 * 1024), "more_body": True}
     taken = 0
 
@@ -87,19 +87,19 @@ async def test_no_more_is_taken_than_the_limit(service: Service) -> None:
     assert taken == 3
 
 
-async def test_a_length_that_is_a_lie_does_not_help(service: Service) -> None:
+async def test_a_length_that_is_a_lie_does_not_help(service: Visit) -> None:
     whole = {"type": "http.request", "body": b" " * (MEBIBYTE + 1)}
     sent = await _answer(service, iter([whole]), content_length=b"2")
     assert sent[0]["status"] == 413
 
 
 @pytest.mark.parametrize("length", [b"-1", b"x", b"9" * 30])
-async def test_a_length_that_is_none_is_refused(service: Service, length: bytes) -> None:
+async def test_a_length_that_is_none_is_refused(service: Visit, length: bytes) -> None:
     sent = await _answer(service, iter([]), content_length=length)
     assert sent[0]["status"] == 400
 
 
-async def test_nobody_is_answered_who_hung_up(service: Service) -> None:
+async def test_nobody_is_answered_who_hung_up(service: Visit) -> None:
     part = {"type": "http.request", "body": b"{", "more_body": True}
     assert await _answer(service, iter([part, {"type": "http.disconnect"}])) == []
 
@@ -108,7 +108,7 @@ async def test_nobody_is_answered_who_hung_up(service: Service) -> None:
     "media",
     ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1"],
 )
-async def test_only_json_is_read(service: Service, media: str) -> None:
+async def test_only_json_is_read(service: Visit, media: str) -> None:
     answer = await service.send(b'{"name": "a", "queue": "q"}', **{"content-type": media})
     assert answer.status_code == 415
     assert answer.json()["code"] == "UNSUPPORTED_MEDIA_TYPE"
@@ -116,12 +116,12 @@ async def test_only_json_is_read(service: Service, media: str) -> None:
 
 
 @pytest.mark.parametrize("media", ["application/json; charset=UTF-8", "Application/JSON"])
-async def test_json_may_be_named_in_several_ways(service: Service, media: str) -> None:
+async def test_json_may_be_named_in_several_ways(service: Visit, media: str) -> None:
     answer = await service.send(b'{"name": "a", "queue": "q"}', **{"content-type": media})
     assert answer.status_code == 201
 
 
-async def test_nothing_is_decompressed(service: Service) -> None:
+async def test_nothing_is_decompressed(service: Visit) -> None:
     answer = await service.send(b"{}", **{"content-encoding": "gzip"})
     assert answer.status_code == 415
     assert answer.json()["details"]["field"] == "Content-Encoding"
@@ -147,11 +147,11 @@ async def test_nothing_is_decompressed(service: Service) -> None:
         (b'{"name": "a", "queue": "q", "recurrence": {"overlap": "x"}}', "recurrence.overlap"),
     ],
 )  # fmt: skip
-async def test_the_field_that_is_wrong_is_named(service: Service, body: bytes, field: str) -> None:
+async def test_the_field_that_is_wrong_is_named(service: Visit, body: bytes, field: str) -> None:
     assert field_of(await service.send(body)) == field
 
 
-async def test_what_takes_no_body_is_given_none(service: Service) -> None:
+async def test_what_takes_no_body_is_given_none(service: Visit) -> None:
     job = await service.make_job()
     url = f"{JOBS}/{job['id']}"
     refused = await service.client.request("DELETE", url, json={"force": True})

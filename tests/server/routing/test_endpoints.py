@@ -6,7 +6,7 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
-from tests.server.service import JOBS, NO_ID, Service, field_of, serve
+from tests.server.service import JOBS, NO_ID, Visit, field_of, serve
 
 from rota.access import Caller, Scope
 from rota.server.table import TABLE
@@ -25,7 +25,7 @@ class Doorman:
         return None
 
 
-async def test_head_is_get_without_the_content(service: Service) -> None:
+async def test_head_is_get_without_the_content(service: Visit) -> None:
     shown = await service.client.get(JOBS)
     asked = await service.client.head(JOBS)
     assert asked.status_code == 200
@@ -33,14 +33,14 @@ async def test_head_is_get_without_the_content(service: Service) -> None:
     assert asked.headers["content-length"] == shown.headers["content-length"]
 
 
-async def test_options_tells_what_is_possible(service: Service) -> None:
+async def test_options_tells_what_is_possible(service: Visit) -> None:
     answer = await service.client.options(f"{JOBS}/{NO_ID}")
     assert answer.status_code == 204
     assert answer.headers["allow"] == "DELETE, GET, HEAD, OPTIONS, PUT"
 
 
 @pytest.mark.parametrize("method", ["PATCH", "PUT", "TRACE", "BREW"])
-async def test_another_method_is_told_which_would_do(service: Service, method: str) -> None:
+async def test_another_method_is_told_which_would_do(service: Visit, method: str) -> None:
     answer = await service.client.request(method, JOBS)
     assert answer.status_code == 405
     assert answer.headers["allow"] == "GET, HEAD, OPTIONS, POST"
@@ -49,7 +49,7 @@ async def test_another_method_is_told_which_would_do(service: Service, method: s
 
 
 @pytest.mark.parametrize("path", ["/x", "/api/v1", f"{JOBS}/", f"{JOBS}/{NO_ID}/x", "/api/v2/jobs"])
-async def test_where_there_is_nothing_that_is_said_in_json(service: Service, path: str) -> None:
+async def test_where_there_is_nothing_that_is_said_in_json(service: Visit, path: str) -> None:
     answer = await service.client.get(path)
     assert answer.status_code == 404
     assert answer.json()["code"] == "NOT_FOUND"
@@ -57,11 +57,11 @@ async def test_where_there_is_nothing_that_is_said_in_json(service: Service, pat
 
 
 @pytest.mark.parametrize("text", ["1", "x" * 36, f"{NO_ID}%00", f"{NO_ID}%0a", "%ff", "null"])
-async def test_an_id_that_is_none_is_refused_by_name(service: Service, text: str) -> None:
+async def test_an_id_that_is_none_is_refused_by_name(service: Visit, text: str) -> None:
     assert field_of(await service.client.get(f"{JOBS}/{text}")) == "job_id"
 
 
-async def test_an_id_may_be_in_capitals(service: Service) -> None:
+async def test_an_id_may_be_in_capitals(service: Visit) -> None:
     job = await service.make_job()
     answer = await service.client.get(f"{JOBS}/{job['id'].upper()}")
     assert answer.json()["id"] == job["id"]
@@ -71,7 +71,7 @@ async def test_links_begin_where_the_service_is_mounted() -> None:
     async with serve() as service:
         host = Starlette(routes=[Mount("/rota", service.app)])
         transport = httpx2.ASGITransport(host)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://host") as client:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             made = await client.post(f"/rota{JOBS}", json={"name": "a", "queue": "q"})
             assert made.headers["location"] == f"/rota{JOBS}/{made.json()['id']}"
             assert (await client.get(made.headers["location"])).status_code == 200
@@ -103,7 +103,7 @@ async def test_each_route_asks_for_its_scope(route: object) -> None:
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-async def _ask(service: Service, method: str, path: str, token: str) -> httpx2.Response:
+async def _ask(service: Visit, method: str, path: str, token: str) -> httpx2.Response:
     return await service.client.request(method, path, headers={"authorization": f"Bearer {token}"})
 
 
@@ -133,7 +133,7 @@ async def test_scopes_are_told_from_one_another_before_the_request_is_read() -> 
     assert answer.json()["details"] == {"scope": "write"}
 
 
-async def test_a_header_that_is_minded_is_sent_once_in_ascii(service: Service) -> None:
+async def test_a_header_that_is_minded_is_sent_once_in_ascii(service: Visit) -> None:
     body = {"name": "a", "queue": "q"}
     twice = [("idempotency-key", "a"), ("idempotency-key", "b")]
     assert field_of(await service.client.post(JOBS, json=body, headers=twice)) == "idempotency-key"

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.server.service import JOBS, Service, serve
+from tests.server.service import JOBS, Visit, serve
 
 from rota import errors
 from rota.jobs import Job
@@ -77,7 +77,7 @@ def test_whoever_asks_too_often_is_told_when_to_come_again() -> None:
     assert (b"retry-after", b"7") in reply.headers
 
 
-async def _ask_everything(service: Service) -> list[httpx2.Response]:
+async def _ask_everything(service: Visit) -> list[httpx2.Response]:
     one = f"{JOBS}/01890a5d-ac96-774b-bcce-b302099a8057"
     client = service.client
     return [

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.server.service import JOBS, NO_ID, START, Service, field_of, serve
+from tests.server.service import JOBS, NO_ID, START, Visit, field_of, serve
 
 from rota.jobs import JobStatus, decide_complete
 from rota.stores.jobs import LeaseRequest
@@ -20,12 +20,12 @@ SPECIFIED = {
 
 
 @pytest.fixture
-async def service() -> AsyncIterator[Service]:
+async def service() -> AsyncIterator[Visit]:
     async with serve() as served:
         yield served
 
 
-async def finish(service: Service, job_id: str) -> None:
+async def finish(service: Visit, job_id: str) -> None:
     """Let the job be COMPLETED."""
     request = LeaseRequest(worker="w", limit=100, lease_for=SECOND)
     leased = {job.id: job for job in await service.store.lease(request, service.clock.now())}
@@ -33,7 +33,7 @@ async def finish(service: Service, job_id: str) -> None:
     await service.store.apply([decide_complete(leased[job_id], now)], now)
 
 
-async def search(service: Service, **query: Any) -> dict[str, Any]:
+async def search(service: Visit, **query: Any) -> dict[str, Any]:
     answer = await service.client.get(JOBS, params=query)
     assert answer.status_code == 200, answer.text
     page: dict[str, Any] = answer.json()
@@ -41,7 +41,7 @@ async def search(service: Service, **query: Any) -> dict[str, Any]:
 
 
 @pytest.mark.clause("F-21", "F-1", "F-15")
-async def test_a_job_is_created_with_201_and_all_its_fields(service: Service) -> None:
+async def test_a_job_is_created_with_201_and_all_its_fields(service: Visit) -> None:
     answer = await service.client.post(JOBS, json={"name": "Report", "queue": "mail"})
     job = answer.json()
     assert answer.status_code == 201
@@ -63,7 +63,7 @@ async def test_a_job_is_created_with_201_and_all_its_fields(service: Service) ->
 
 
 @pytest.mark.clause("F-21")
-async def test_a_job_is_got_with_200_as_it_was_created(service: Service) -> None:
+async def test_a_job_is_got_with_200_as_it_was_created(service: Visit) -> None:
     job = await service.make_job(payload={"a": [1, 2.5, None, "ü"]}, priority=10)
     answer = await service.client.get(f"{JOBS}/{job['id']}")
     assert answer.status_code == 200
@@ -71,7 +71,7 @@ async def test_a_job_is_got_with_200_as_it_was_created(service: Service) -> None
 
 
 @pytest.mark.clause("F-21", "F-16")
-async def test_a_job_is_updated_with_200_in_the_fields_that_are_sent(service: Service) -> None:
+async def test_a_job_is_updated_with_200_in_the_fields_that_are_sent(service: Visit) -> None:
     job = await service.make_job(payload={"a": 1}, priority=3)
     await service.clock.advance(SECOND)
     answer = await service.client.put(f"{JOBS}/{job['id']}", json={"priority": 9})
@@ -80,7 +80,7 @@ async def test_a_job_is_updated_with_200_in_the_fields_that_are_sent(service: Se
 
 
 @pytest.mark.clause("F-21", "F-17")
-async def test_a_job_is_deleted_with_204_and_is_gone(service: Service) -> None:
+async def test_a_job_is_deleted_with_204_and_is_gone(service: Visit) -> None:
     job = await service.make_job()
     answer = await service.client.delete(f"{JOBS}/{job['id']}")
     assert (answer.status_code, answer.content) == (204, b"")
@@ -88,7 +88,7 @@ async def test_a_job_is_deleted_with_204_and_is_gone(service: Service) -> None:
 
 
 @pytest.mark.clause("F-17")
-async def test_a_running_job_may_be_deleted(service: Service) -> None:
+async def test_a_running_job_may_be_deleted(service: Visit) -> None:
     job = await service.make_job()
     request = LeaseRequest(worker="w", limit=1, lease_for=SECOND)
     assert await service.store.lease(request, service.clock.now())
@@ -96,7 +96,7 @@ async def test_a_running_job_may_be_deleted(service: Service) -> None:
 
 
 @pytest.mark.clause("F-21", "F-19", "F-20")
-async def test_jobs_are_listed_with_200_newest_first_and_equals_by_id(service: Service) -> None:
+async def test_jobs_are_listed_with_200_newest_first_and_equals_by_id(service: Visit) -> None:
     for number in range(45):
         await service.make_job()
         if number % 3 == 0:
@@ -119,7 +119,7 @@ async def test_jobs_are_listed_with_200_newest_first_and_equals_by_id(service: S
 
 
 @pytest.mark.clause("F-19")
-async def test_a_full_last_page_says_that_it_is_the_last(service: Service) -> None:
+async def test_a_full_last_page_says_that_it_is_the_last(service: Visit) -> None:
     for _ in range(3):
         await service.make_job()
     page = await search(service, limit=3)
@@ -127,7 +127,7 @@ async def test_a_full_last_page_says_that_it_is_the_last(service: Service) -> No
 
 
 @pytest.mark.clause("F-18")
-async def test_every_filter_narrows_the_list(service: Service) -> None:
+async def test_every_filter_narrows_the_list(service: Visit) -> None:
     early = await service.make_job(queue="mail", priority=2)
     await service.clock.advance(SECOND)
     late = await service.make_job(queue="print", priority=8)
@@ -149,18 +149,18 @@ async def test_every_filter_narrows_the_list(service: Service) -> None:
 
 @pytest.mark.clause("F-19")
 @pytest.mark.parametrize("limit", ["0", "101", "-1", "x", "1.0", ""])
-async def test_a_limit_outside_is_refused_and_not_cut(service: Service, limit: str) -> None:
+async def test_a_limit_outside_is_refused_and_not_cut(service: Visit, limit: str) -> None:
     assert field_of(await service.client.get(f"{JOBS}?limit={limit}")) == "limit"
 
 
 @pytest.mark.clause("F-19", "F-22")
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "bm90fGE=", "a" * 300])
-async def test_a_cursor_that_is_none_is_refused(service: Service, cursor: str) -> None:
+async def test_a_cursor_that_is_none_is_refused(service: Visit, cursor: str) -> None:
     assert field_of(await service.client.get(JOBS, params={"cursor": cursor})) == "cursor"
 
 
 @pytest.mark.clause("F-18", "F-22")
-async def test_a_status_that_is_none_is_refused(service: Service) -> None:
+async def test_a_status_that_is_none_is_refused(service: Visit) -> None:
     assert field_of(await service.client.get(f"{JOBS}?status=DONE")) == "status"
 
 
@@ -190,7 +190,7 @@ async def test_a_status_that_is_none_is_refused(service: Service) -> None:
     ],
 )
 async def test_a_job_that_cannot_be_is_refused_with_400(
-    service: Service, fields: dict[str, Any], named: str
+    service: Visit, fields: dict[str, Any], named: str
 ) -> None:
     answer = await service.client.post(JOBS, json={"name": "a", "queue": "q", **fields})
     assert field_of(answer) == named
@@ -198,7 +198,7 @@ async def test_a_job_that_cannot_be_is_refused_with_400(
 
 
 @pytest.mark.clause("F-22", "F-15")
-async def test_the_outermost_values_are_accepted(service: Service) -> None:
+async def test_the_outermost_values_are_accepted(service: Visit) -> None:
     dependency = await service.make_job()
     job = await service.make_job(
         name="ü" * 255,
@@ -214,7 +214,7 @@ async def test_the_outermost_values_are_accepted(service: Service) -> None:
 
 @pytest.mark.clause("F-22")
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-async def test_a_job_that_does_not_exist_is_404(service: Service, method: str) -> None:
+async def test_a_job_that_does_not_exist_is_404(service: Visit, method: str) -> None:
     body = {"priority": 99} if method == "PUT" else None
     answer = await service.client.request(method, f"{JOBS}/{NO_ID}", json=body)
     assert answer.status_code == 404
@@ -223,7 +223,7 @@ async def test_a_job_that_does_not_exist_is_404(service: Service, method: str) -
 
 
 @pytest.mark.clause("F-22", "F-4", "F-16")
-async def test_a_circle_of_dependencies_is_409(service: Service) -> None:
+async def test_a_circle_of_dependencies_is_409(service: Visit) -> None:
     first = await service.make_job()
     second = await service.make_job(dependencies=[first["id"]])
     third = await service.make_job(dependencies=[second["id"]])
@@ -240,7 +240,7 @@ async def test_a_circle_of_dependencies_is_409(service: Service) -> None:
 
 
 @pytest.mark.clause("F-22", "F-17")
-async def test_a_job_with_dependents_is_not_deleted_but_409(service: Service) -> None:
+async def test_a_job_with_dependents_is_not_deleted_but_409(service: Visit) -> None:
     first = await service.make_job()
     second = await service.make_job(dependencies=[first["id"]])
     answer = await service.client.delete(f"{JOBS}/{first['id']}")
@@ -251,7 +251,7 @@ async def test_a_job_with_dependents_is_not_deleted_but_409(service: Service) ->
 
 @pytest.mark.clause("F-22", "F-16", "F-11")
 async def test_an_ended_job_is_not_updated_but_409_before_its_fields_are_looked_at(
-    service: Service,
+    service: Visit,
 ) -> None:
     job = await service.make_job()
     await finish(service, job["id"])
@@ -277,9 +277,7 @@ async def test_an_ended_job_is_not_updated_but_409_before_its_fields_are_looked_
         ("lease", {}),
     ],
 )
-async def test_what_never_changes_is_refused_by_name(
-    service: Service, name: str, value: Any
-) -> None:
+async def test_what_never_changes_is_refused_by_name(service: Visit, name: str, value: Any) -> None:
     job = await service.make_job()
     answer = await service.client.put(f"{JOBS}/{job['id']}", json={name: value, "priority": 1})
     assert field_of(answer) == name
@@ -287,7 +285,7 @@ async def test_what_never_changes_is_refused_by_name(
 
 
 @pytest.mark.clause("F-16")
-async def test_a_job_can_be_sent_back_as_it_was_got(service: Service) -> None:
+async def test_a_job_can_be_sent_back_as_it_was_got(service: Visit) -> None:
     first = await service.make_job()
     fields = {"recurrence": {"cron": "0 9 * * *", "zone": "Europe/Paris"}, "kind": "report.send"}
     for job in (first, await service.make_job(dependencies=[first["id"]]),
@@ -298,7 +296,7 @@ async def test_a_job_can_be_sent_back_as_it_was_got(service: Service) -> None:
 
 
 @pytest.mark.clause("F-16")
-async def test_a_job_that_was_changed_since_it_was_got_is_409(service: Service) -> None:
+async def test_a_job_that_was_changed_since_it_was_got_is_409(service: Visit) -> None:
     job = await service.make_job()
     await service.clock.advance(SECOND)
     assert (await service.client.put(f"{JOBS}/{job['id']}", json={})).status_code == 200
@@ -308,7 +306,7 @@ async def test_a_job_that_was_changed_since_it_was_got_is_409(service: Service) 
 
 
 @pytest.mark.clause("F-16")
-async def test_dependencies_change_only_while_they_are_waited_for(service: Service) -> None:
+async def test_dependencies_change_only_while_they_are_waited_for(service: Visit) -> None:
     first, ready = await service.make_job(), await service.make_job()
     url = f"{JOBS}/{ready['id']}"
     answer = await service.client.put(url, json={"dependencies": [first["id"]]})
@@ -336,7 +334,7 @@ async def test_dependencies_change_only_while_they_are_waited_for(service: Servi
     ],
 )
 async def test_updated_fields_obey_the_rules_of_creation(
-    service: Service, name: str, value: Any
+    service: Visit, name: str, value: Any
 ) -> None:
     job = await service.make_job()
     outer, _, inner = name.partition(".")
@@ -345,7 +343,7 @@ async def test_updated_fields_obey_the_rules_of_creation(
 
 
 @pytest.mark.clause("F-22")
-async def test_an_error_is_a_code_and_a_message(service: Service) -> None:
+async def test_an_error_is_a_code_and_a_message(service: Visit) -> None:
     answer = await service.client.get(f"{JOBS}/{NO_ID}")
     assert answer.headers["content-type"] == "application/json"
     assert answer.json().keys() <= {"code", "message", "details"}
