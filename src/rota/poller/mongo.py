@@ -1,0 +1,211 @@
+"""Any collection of MongoDB as documents to be polled, as mongodb-cron does it.
+
+Needs the extra ``rota[mongo]``. Nothing but the document's own field for the time it sleeps until
+is ever written, so other programs that follow the same rules can share the collection.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from datetime import UTC, datetime
+from typing import Any, TypedDict, Unpack
+
+from msgspec import UNSET
+
+from rota.clock.in_flight import in_flight
+from rota.errors import InvalidInputError, MissingExtraError, StoreError, StoreUnavailableError
+from rota.poller.protocol import JobUpdate, PolledJob
+from rota.triggers.zone import to_utc
+
+try:
+    from pymongo import ASCENDING, ReturnDocument
+    from pymongo.asynchronous.collection import AsyncCollection
+    from pymongo.errors import ConnectionFailure, PyMongoError
+except ModuleNotFoundError as error:
+    raise MissingExtraError("Collections of MongoDB", "pymongo", "mongo") from error
+
+_SEGMENT = re.compile(r"[A-Za-z0-9_]+")
+_DEFAULTS = {
+    "sleep_until_field": "sleepUntil",
+    "interval_field": "interval",
+    "repeat_until_field": "repeatUntil",
+    "auto_remove_field": "autoRemove",
+}
+
+
+class FieldPaths(TypedDict, total=False):
+    """Where in a document its fields are; dots lead into the documents inside, as in ``cron.at``.
+
+    Left out, they are ``sleepUntil``, ``interval``, ``repeatUntil`` and ``autoRemove``.
+    """
+
+    sleep_until_field: str
+    interval_field: str
+    repeat_until_field: str
+    auto_remove_field: str
+
+
+class MongoCollectionStore:
+    """The documents of a collection: a ``PollableStore``.
+
+    ``condition`` is a filter of MongoDB that documents must meet as well. How durable a lock is,
+    is for the collection's write concern to say: ``majority`` with a journal survives anything.
+    """
+
+    def __init__(
+        self,
+        collection: "AsyncCollection[Any]",
+        condition: Mapping[str, Any] | None = None,
+        **fields: Unpack[FieldPaths],
+    ) -> None:
+        self._collection = collection
+        self._paths = _read_paths(fields)
+        self._sleep_until = self._paths["sleep_until_field"]
+        self._condition = _read_condition(condition)
+
+    async def create_index(self) -> str:
+        """Create the index that ``lock_next`` is served by, unless it is there; its name."""
+        with _translated(self._collection), in_flight():
+            return await self._collection.create_index(self._order)
+
+    async def lock_next(self, lock_until: datetime, now: datetime) -> PolledJob | None:
+        """Lock the document that should have been processed first; see the protocol.
+
+        One atomic ``findOneAndUpdate``, which gives the document as it was before.
+        """
+        until = _to_milliseconds(to_utc(lock_until, "lock_until"))
+        with _translated(self._collection), in_flight():
+            found = await self._collection.find_one_and_update(
+                self._awake(to_utc(now, "now")),
+                {"$set": {self._sleep_until: until}},
+                sort=self._order,
+                return_document=ReturnDocument.BEFORE,
+            )
+        return None if found is None else self._read(found, until)
+
+    async def update(self, job: PolledJob, update: JobUpdate, now: datetime) -> bool:  # noqa: ARG002 - as the protocol has it
+        """Write the update and end the lock; see the protocol."""
+        written: dict[str, Any] = {}
+        if update.sleep_until is not UNSET:
+            written[self._sleep_until] = update.sleep_until
+        if update.auto_remove is not UNSET:
+            written[self._paths["auto_remove_field"]] = update.auto_remove
+        if not written:
+            return await self._is_held(job)
+        with _translated(self._collection), in_flight():
+            answer = await self._collection.update_one(self._held(job), {"$set": written})
+        return answer.matched_count > 0
+
+    async def remove(self, job: PolledJob) -> bool:
+        """Remove the document; see the protocol."""
+        with _translated(self._collection), in_flight():
+            answer = await self._collection.delete_one(self._held(job))
+        return answer.deleted_count > 0
+
+    @property
+    def _order(self) -> list[tuple[str, int]]:
+        return [(self._sleep_until, ASCENDING), ("_id", ASCENDING)]
+
+    def _awake(self, now: datetime) -> dict[str, Any]:
+        """As mongodb-cron asks; so a value of another type than a date is awake as well."""
+        conditions: list[dict[str, Any]] = [
+            {self._sleep_until: {"$exists": True, "$ne": None}},
+            {self._sleep_until: {"$not": {"$gt": now}}},
+        ]
+        return {"$and": conditions + ([self._condition] if self._condition else [])}
+
+    def _held(self, job: PolledJob) -> dict[str, Any]:
+        """The document, while it is locked as it was for this job: no two locks end alike."""
+        return {"_id": job.id, self._sleep_until: job.lock}
+
+    async def _is_held(self, job: PolledJob) -> bool:
+        with _translated(self._collection), in_flight():
+            return await self._collection.find_one(self._held(job), {"_id": 1}) is not None
+
+    def _read(self, document: Mapping[str, Any], until: datetime) -> PolledJob:
+        found = {name: _find(document, path) for name, path in self._paths.items()}
+        sleep_until = _as_instant(found["sleep_until_field"])
+        return PolledJob(
+            id=document["_id"],
+            sleep_until=sleep_until if isinstance(sleep_until, datetime) else None,
+            interval=found["interval_field"],
+            repeat_until=_as_instant(found["repeat_until_field"]),
+            auto_remove=bool(found["auto_remove_field"]),
+            payload=document,
+            lock=until,
+        )
+
+
+def _read_paths(fields: Mapping[str, Any]) -> dict[str, str]:
+    for name in fields:
+        if name not in _DEFAULTS:
+            raise TypeError(f"MongoCollectionStore() has no option {name!r}")
+    paths = {name: _read_path(name, fields.get(name, path)) for name, path in _DEFAULTS.items()}
+    for name, path in paths.items():
+        others = [other for each, other in paths.items() if each != name]
+        if any(f"{other}.".startswith(f"{path}.") for other in others):
+            raise _refusal(name, f"must not be, or lead to, another field, got {path!r}")
+    return paths
+
+
+def _read_path(name: str, path: object) -> str:
+    if not isinstance(path, str):
+        raise _refusal(name, f"must be a text, got {type(path).__name__}")
+    segments = path.split(".")
+    if not all(_SEGMENT.fullmatch(segment) for segment in segments):
+        reason = "must be names of the characters a-z, A-Z, 0-9 and _, with dots between"
+        raise _refusal(name, f"{reason}, got {path!r:.80}")
+    if segments[0] == "_id":
+        raise _refusal(name, "must not lead into _id, which nobody can change")
+    return path
+
+
+def _read_condition(condition: object) -> dict[str, Any]:
+    if condition is None:
+        return {}
+    if not isinstance(condition, Mapping):
+        raise _refusal("condition", f"must be a filter, got {type(condition).__name__}")
+    return deepcopy(dict(condition))
+
+
+def _find(document: Mapping[str, Any], path: str) -> Any:
+    found: Any = document
+    for segment in path.split("."):
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(segment)
+    return found
+
+
+def _as_instant(value: Any) -> Any:
+    """Dates come without a zone unless the collection's options say otherwise; they are in UTC."""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    return value
+
+
+def _to_milliseconds(instant: datetime) -> datetime:
+    """As a date of MongoDB holds it: the lock is compared with what was written."""
+    return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
+
+
+@contextmanager
+def _translated(collection: "AsyncCollection[Any]") -> Iterator[None]:
+    """Turn whatever the driver raises inside into a StoreError about the collection."""
+    try:
+        yield
+    except ConnectionFailure as error:
+        reason = f"{collection.full_name} is not available: {error}"
+        raise StoreUnavailableError(
+            f"The collection {reason:.500}", {"store": collection.full_name, "outcome": "unknown"}
+        ) from error
+    except PyMongoError as error:
+        reason = f"{collection.full_name} refuses: {error}"
+        raise StoreError(
+            f"The collection {reason:.500}", {"store": collection.full_name}
+        ) from error
+
+
+def _refusal(field: str, reason: str) -> InvalidInputError:
+    return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})

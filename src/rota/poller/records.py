@@ -1,0 +1,229 @@
+"""Jobs to be polled, in any store: the one job record, kept as documents in order of time.
+
+Each job is a document under its id. While it can be locked, now or later, another document beside
+it has the instant and the id as its key, so that the first of these is the next job. Both are
+always written together. Workers know nothing of them, and a poller knows nothing of theirs.
+"""
+
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from itertools import count
+from secrets import randbits, token_hex
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from rota.clock.protocol import Clock
+from rota.clock.system import SystemClock
+from rota.errors import DamagedJobError, InvalidInputError, StaleVersionError
+from rota.jobs import (
+    Job,
+    JobId,
+    JobRequest,
+    Recurrence,
+    admit_job,
+    decode_job,
+    encode_job,
+    format_instant,
+    make_job_id,
+    normalize_job_id,
+)
+from rota.jobs.validation.fields import read_queue
+from rota.poller.protocol import JobUpdate, PolledJob
+from rota.poller.record import as_polled, is_locked_by, lock_job, update_job, wakes_at
+from rota.stores.protocol import Document, DocumentStore, DocumentWrite
+from rota.triggers.parse import parse_cron
+from rota.triggers.zone import load_zone, to_utc
+
+DEFAULT_QUEUE = "poller"
+
+_ROUNDS = 3
+"""So often the line is read anew when others took all that was awake in it."""
+
+
+class PolledJobs:
+    """The jobs of one queue, to be processed by pollers: a ``PollableStore`` on any store.
+
+    Pollers of the same queue share its jobs. ``clock`` says when jobs are added.
+    """
+
+    def __init__(
+        self, store: DocumentStore, queue: str = DEFAULT_QUEUE, *, clock: Clock | None = None
+    ) -> None:
+        self._store = store
+        self._queue = read_queue(queue)
+        self._clock = clock if clock is not None else SystemClock()
+        self._jobs = f"poller.{queue}"
+        self._line = f"poller.{queue}.line"
+        self._numbers = count(randbits(61))  # what is added at one moment keeps its order
+        self._owner = f"poller-{os.getpid()}-{token_hex(4)}"
+
+    async def add(
+        self,
+        payload: Mapping[str, Any],
+        *,
+        sleep_until: datetime | None = None,
+        interval: str | None = None,
+        repeat_until: datetime | None = None,
+        auto_remove: bool = False,
+        zone: str = "UTC",
+    ) -> JobId:
+        """Keep a job, to be processed from ``sleep_until`` on, by default at once; its id.
+
+        With an ``interval`` it recurs, in the wall time of ``zone``, until ``repeat_until``. With
+        ``auto_remove`` it is removed when it is done, and kept otherwise. InvalidInputError names
+        the field that cannot be used.
+        """
+        now = self._clock.now()
+        request = JobRequest(
+            name=self._queue,
+            queue=self._queue,
+            payload=payload,
+            due_at=None if sleep_until is None else _read_instant(sleep_until, "sleep_until"),
+            auto_remove=auto_remove,
+        )
+        job = admit_job(request, job_id=make_job_id(now, next(self._numbers)), now=now)
+        if interval is not None:
+            recurrence = _read_recurrence(interval, repeat_until, zone, job.due_at)
+            job = replace(job, recurrence=recurrence)
+        await self._store.write_all([_body_write(self._jobs, job, None), self._enqueue(job)])
+        return job.id
+
+    async def get(self, job_id: JobId) -> Job | None:
+        """The job as it is kept; None when there is none."""
+        found = await self._read(job_id)
+        return None if found is None else found[0]
+
+    async def scan(self) -> AsyncIterator[Sequence[Job]]:
+        """All jobs of the queue by id, page by page, those that are done among them."""
+        async for page in self._store.scan(self._jobs):
+            yield [_decode(document) for document in page]
+
+    async def discard(self, job_id: JobId) -> bool:
+        """Remove a job at whatever stage; whoever processes it may end, and it does not recur."""
+        while (found := await self._read(job_id)) is not None:
+            if await self._write(found, None):
+                return True
+        return False
+
+    async def lock_next(self, lock_until: datetime, now: datetime) -> PolledJob | None:
+        """Lock the job that should have been processed first; see the protocol.
+
+        One whose record cannot be read holds up no other; DamagedJobError when there is no other.
+        """
+        until, now = to_utc(lock_until, "lock_until"), to_utc(now, "now")
+        damage: DamagedJobError | None = None
+        for _ in range(_ROUNDS):
+            keys = await self._keys_due(now)
+            for key in keys:
+                try:
+                    locked = await self._lock(key, until, now)
+                except DamagedJobError as error:
+                    damage = damage or error
+                    continue
+                if locked is not None:
+                    return locked
+            if not keys or damage is not None:
+                break
+        if damage is not None:
+            raise damage
+        return None
+
+    async def update(self, job: PolledJob, update: JobUpdate, now: datetime) -> bool:
+        """Write the update and end the lock; see the protocol."""
+        while (found := await self._read(job.id)) is not None:
+            if not is_locked_by(found[0], job.lock):
+                return False
+            if await self._write(found, update_job(found[0], update, to_utc(now, "now"))):
+                return True
+        return False
+
+    async def remove(self, job: PolledJob) -> bool:
+        """Remove the job; see the protocol."""
+        while (found := await self._read(job.id)) is not None:
+            if not is_locked_by(found[0], job.lock):
+                return False
+            if await self._write(found, None):
+                return True
+        return False
+
+    async def _keys_due(self, now: datetime) -> list[str]:
+        """The first page of the line, as far as it is awake."""
+        pages, end = self._store.scan(self._line), format_instant(now)
+        try:
+            async for page in pages:
+                return [document.key for document in page if document.key[: len(end)] <= end]
+        finally:
+            if isinstance(pages, AsyncGenerator):
+                await pages.aclose()
+        return []
+
+    async def _lock(self, key: str, until: datetime, now: datetime) -> PolledJob | None:
+        """Lock the job at that place of the line; None when somebody else was faster."""
+        found = await self._read(key.rpartition(" ")[2])
+        if found is None or _key_of(found[0]) != key:
+            return None
+        before = found[0]
+        locked = lock_job(before, self._owner, until, now)
+        return as_polled(before, locked.last_token) if await self._write(found, locked) else None
+
+    async def _read(self, job_id: object) -> tuple[Job, Document] | None:
+        if not isinstance(job_id, str) or normalize_job_id(job_id) is None:
+            return None
+        found = (await self._store.read(self._jobs, [job_id])).get(job_id)
+        return None if found is None else (_decode(found), found)
+
+    async def _write(self, found: tuple[Job, Document], after: Job | None) -> bool:
+        """Write the job, or remove it, and its place in the line; False when it has moved on."""
+        before, document = found
+        writes = [
+            DocumentWrite(self._jobs, document.key, document.version, None)
+            if after is None
+            else _body_write(self._jobs, after, document.version)
+        ]
+        if wakes_at(before) is not None:
+            writes.append(DocumentWrite(self._line, _key_of(before), 1, None))
+        if after is not None and wakes_at(after) is not None:
+            writes.append(self._enqueue(after))
+        try:
+            await self._store.write_all(writes)
+        except StaleVersionError:
+            return False
+        return True
+
+    def _enqueue(self, job: Job) -> DocumentWrite:
+        return DocumentWrite(self._line, _key_of(job), None, b"")
+
+
+def _key_of(job: Job) -> str:
+    """The place of a job in the line: sorted as text, these are sorted in time, then by id."""
+    return f"{format_instant(wakes_at(job) or job.due_at)} {job.id}"
+
+
+def _body_write(collection: str, job: Job, expected: int | None) -> DocumentWrite:
+    return DocumentWrite(collection, job.id, expected, msgspec.json.encode(encode_job(job)))
+
+
+def _decode(document: Document) -> Job:
+    try:
+        return decode_job(msgspec.json.decode(document.body))
+    except msgspec.DecodeError as error:
+        raise DamagedJobError(document.key, f"is not JSON: {error}") from error
+
+
+def _read_recurrence(
+    interval: str, repeat_until: datetime | None, zone: str, start: datetime
+) -> Recurrence:
+    parse_cron(interval, dialect="extended")
+    load_zone(zone)
+    until = None if repeat_until is None else _read_instant(repeat_until, "repeat_until")
+    return Recurrence(cron=interval, zone=zone, start=start, until=until)
+
+
+def _read_instant(value: object, field: str) -> datetime:
+    if not isinstance(value, datetime):
+        reason = f"must be an aware datetime, got {type(value).__name__}"
+        raise InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})
+    return to_utc(value, field)

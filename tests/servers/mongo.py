@@ -1,0 +1,220 @@
+"""A MongoDB server of one's own: started, killed, started again, stopped by its process id.
+
+``mongod``, where this machine has one; else a stand-in that speaks the same protocol and keeps its
+documents in an SQLite file. The stand-in needs Python 3.13 and libraries of its own, so it lives
+in an environment apart, made once under ``build/`` from pinned requirements.
+"""
+
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
+from tests.servers.postgres import is_running, wait_for_server
+
+ROOT = Path(__file__).resolve().parents[2]
+STAND_IN = Path(__file__).with_name("mongo_stand_in.py")
+REQUIREMENTS = ROOT / "requirements/mongo-server.txt"
+_OLDEST_PYTHON = (3, 13)
+
+
+class MongoProgram(NamedTuple):
+    """How a server is run: the command for a folder and a port."""
+
+    name: str
+    command: Callable[[Path, int], Sequence[str]]
+
+
+NO_PROGRAM = MongoProgram("nothing", lambda _, __: ())
+"""For servers that are only to be ended."""
+
+
+class MongoServer:
+    """A server in a folder, on a port of this machine that it keeps.
+
+    Any process that knows the folder can use the object: what it needs to know is on the disk.
+    """
+
+    def __init__(self, program: MongoProgram, folder: Path) -> None:
+        self._program = program
+        self.folder = folder
+
+    @property
+    def url(self) -> str:
+        return f"mongodb://127.0.0.1:{self._port}/?directConnection=true"
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the server's process; None when there is none."""
+        try:
+            number = int((self.folder / "pid").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return number if is_running(number) else None
+
+    @property
+    def log(self) -> str:
+        path = self.folder / "log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def create(self) -> None:
+        """Make the folder ready, and choose a port that is free."""
+        self.folder.mkdir(mode=0o700)
+        (self.folder / "kept").mkdir()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            (self.folder / "port").write_text(str(probe.getsockname()[1]))
+
+    def start(self) -> None:
+        """Start and wait until it answers, after a crash as well."""
+        command = self._program.command(self.folder / "kept", self._port)
+        with (self.folder / "log").open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        (self.folder / "pid").write_text(str(process.pid))
+        wait_for_server(
+            lambda: process.poll() is not None or self._answers(),
+            lambda: f"{self._program.name} did not start:\n{self.log}",
+        )
+        assert process.poll() is None, f"{self._program.name} did not start:\n{self.log}"
+        _children[process.pid] = process
+
+    def stop(self) -> None:
+        """Have it end properly; no error when it is not running."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it with kill -9, as when the machine loses its power."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Start it again, after ``kill`` or ``stop``."""
+        self.start()
+
+    def remove(self) -> None:
+        """Stop it and leave nothing on the disk."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def _port(self) -> int:
+        return int((self.folder / "port").read_text())
+
+    def _answers(self) -> bool:
+        client: MongoClient[dict[str, object]] = MongoClient(
+            self.url, serverSelectionTimeoutMS=500, connectTimeoutMS=500
+        )
+        try:
+            return bool(client.admin.command("ping")["ok"])
+        except PyMongoError:
+            return False
+        finally:
+            client.close()
+
+    def _end(self, number: signal.Signals) -> None:
+        process_id = self.process_id
+        if process_id is None:
+            return
+        with suppress(ProcessLookupError):
+            os.kill(process_id, number)
+        child = _children.pop(process_id, None)
+        if child is not None:
+            child.wait(60)
+        wait_for_server(
+            lambda: not is_running(process_id), lambda: f"{self._program.name} survives {number}"
+        )
+
+
+_children: dict[int, "subprocess.Popen[bytes]"] = {}
+
+
+def find_program() -> MongoProgram | None:
+    """What this machine can run, the reference before the stand-in; None when it can run neither.
+
+    The first time, the stand-in's environment is made, which takes a little while.
+    """
+    mongod = shutil.which("mongod")
+    if mongod is not None:
+        return MongoProgram("mongod", lambda folder, port: _mongod(mongod, folder, port))
+    python = _stand_in_python()
+    if python is None:
+        return None
+    return MongoProgram(
+        "the stand-in for mongod",
+        lambda folder, port: [str(python), str(STAND_IN), str(folder / "kept.db"), str(port)],
+    )
+
+
+def _mongod(program: str, folder: Path, port: int) -> list[str]:
+    options = [f"--dbpath={folder}", f"--port={port}", "--bind_ip=127.0.0.1", "--nounixsocket"]
+    return [program, *options]
+
+
+def _stand_in_python() -> Path | None:
+    """The Python of the stand-in's environment; it is made anew when the requirements change."""
+    digest = sha256(REQUIREMENTS.read_bytes()).hexdigest()[:16]
+    environment = ROOT / "build/servers" / f"mongo-{digest}"
+    python, is_complete = environment / "bin/python", environment / ".complete"
+    environment.parent.mkdir(parents=True, exist_ok=True)
+    with environment.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not is_complete.exists() and not _make_environment(environment):
+            return None
+        is_complete.touch()
+    return python
+
+
+def _make_environment(environment: Path) -> bool:
+    host = next(_pythons(), None)
+    if host is None:
+        return False
+    shutil.rmtree(environment, ignore_errors=True)
+    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    commands = (
+        [host, "-m", "venv", str(environment)],
+        [str(environment / "bin/python"), *install, "--require-hashes", "-r", str(REQUIREMENTS)],
+    )
+    return all(_succeeds(command, timeout=600) for command in commands)
+
+
+def _pythons() -> Iterator[str]:
+    """Pythons of this machine that are new enough."""
+    names = [f"python3.{minor}" for minor in range(13, 20)]
+    managed = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = [sys.executable, *filter(None, map(shutil.which, names))]
+    found += [str(path) for path in sorted(managed.glob("3.*/bin/python3"))]
+    found += [str(path) for path in sorted(ROOT.glob(".venv*/bin/python"))]
+    for path in found:
+        question = f"import sys, venv, ensurepip; sys.exit(sys.version_info < {_OLDEST_PYTHON})"
+        if _succeeds([path, "-c", question], timeout=30):
+            yield path
+
+
+def _succeeds(command: Sequence[str], timeout: float) -> bool:
+    try:
+        ended = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+            timeout=timeout,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return ended.returncode == 0

@@ -1,0 +1,109 @@
+"""Jobs for a poller, put on whatever shelf a store has for them, and looked at."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from pymongo.asynchronous.collection import AsyncCollection
+from tests.unit.poller.polling import Stage
+
+from rota.clock import in_flight
+from rota.jobs import JobStatus
+from rota.poller import PolledJobs
+from rota.poller.mongo import FieldPaths
+from rota.poller.record import wakes_at
+
+
+class Seen(NamedTuple):
+    """What is kept of a job, whatever keeps it."""
+
+    sleep_until: datetime | None
+    payload: Mapping[str, Any]
+
+
+class Shelf(Protocol):
+    """Where jobs are put, and looked at."""
+
+    async def add(
+        self,
+        name: str,
+        *,
+        sleep_until: datetime,
+        interval: str | None = None,
+        repeat_until: datetime | None = None,
+        auto_remove: bool = False,
+    ) -> Any:
+        """Keep a job whose payload has that name; its id."""
+        ...
+
+    async def look(self, job_id: Any) -> Seen | None:
+        """The job as it is kept; None when it is gone."""
+        ...
+
+
+class RecordShelf:
+    """Jobs of a store."""
+
+    def __init__(self, jobs: PolledJobs) -> None:
+        self.jobs = jobs
+
+    async def add(self, name: str, **fields: Any) -> Any:
+        return await self.jobs.add({"name": name}, **fields)
+
+    async def look(self, job_id: Any) -> Seen | None:
+        job = await self.jobs.get(job_id)
+        if job is None:
+            return None
+        return Seen(None if job.status is JobStatus.COMPLETED else wakes_at(job), job.payload)
+
+
+class CollectionShelf:
+    """Documents of a collection, whose fields for the poller lie inside another."""
+
+    PATHS: ClassVar[FieldPaths] = {
+        "sleep_until_field": "cron.sleepUntil",
+        "interval_field": "cron.interval",
+        "repeat_until_field": "cron.repeatUntil",
+        "auto_remove_field": "cron.autoRemove",
+    }
+
+    def __init__(self, collection: "AsyncCollection[Any]") -> None:
+        self.collection = collection
+
+    async def add(
+        self,
+        name: str,
+        *,
+        sleep_until: datetime,
+        interval: str | None = None,
+        repeat_until: datetime | None = None,
+        auto_remove: bool = False,
+    ) -> Any:
+        cron: dict[str, Any] = {"sleepUntil": sleep_until}
+        if interval is not None:
+            cron["interval"] = interval
+        if repeat_until is not None:
+            cron["repeatUntil"] = repeat_until
+        if auto_remove:
+            cron["autoRemove"] = True
+        kept = await self.collection.insert_one({"name": name, "cron": cron})
+        return kept.inserted_id
+
+    async def look(self, job_id: Any) -> Seen | None:
+        with in_flight():
+            document = await self.collection.find_one({"_id": job_id})
+        if document is None:
+            return None
+        at = document["cron"]["sleepUntil"]
+        return Seen(None if at is None else at.replace(tzinfo=UTC), document)
+
+
+class SpecStage(Stage):
+    """A stage that also has a place for jobs."""
+
+    shelf: Shelf
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the jobs that were processed, in order."""
+        return [job.payload["name"] for job in self.jobs]
