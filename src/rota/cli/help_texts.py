@@ -89,3 +89,39 @@ Ask a store, or a server with --url and a token. Try:
 ROTA_STORE, ROTA_URL and ROTA_TOKEN in the environment say the same. A token
 is never given on the command line, where other users of the host can see it.
 """
+
+BULK = """Many jobs at once: made from a file, or acted on by filters.
+
+Try:
+
+    rota jobs bulk create jobs.json
+    rota jobs bulk act cancel --queue mail --status READY --dry-run
+"""
+
+SERIES = """Series: jobs that come again and again.
+
+Try:
+
+    rota series create digest --cron "0 9 * * mon-fri" --zone Europe/London
+    rota series preview --rrule "FREQ=MONTHLY;BYDAY=-1FR" -n 6
+    rota series list
+    rota series pause 01890a5d-ac96-774b-bcce-b302099a8057
+"""
+
+DEAD_LETTERS = """Dead letters: jobs that were tried as often as they may be.
+
+Try:
+
+    rota dlq list
+    rota dlq show 01890a5d-ac96-774b-bcce-b302099a8057
+    rota dlq retry --all --kind http.request --why "the server is back"
+"""
+
+GATES = """Gates: quiet hours and maintenance, which hold jobs back.
+
+Try:
+
+    rota gates show
+    rota gates quiet-hours --start 22:00 --end 07:00 --zone Europe/London
+    rota gates maintenance --reason "moving house" --until 2027-03-28T06:00
+"""

@@ -61,8 +61,8 @@ class Client:
     async def get(self, path: str, query: Query | None = None) -> Any:
         return await self.ask("GET", path, query=query)
 
-    async def post(self, path: str, body: Any = None) -> Any:
-        return await self.ask("POST", path, body=body)
+    async def post(self, path: str, body: Any = None, query: Query | None = None) -> Any:
+        return await self.ask("POST", path, body=body, query=query)
 
     async def collect(self, path: str, query: Query | None = None, *, limit: int) -> Listed:
         """The items of a list, page after page until there are ``limit`` of them or no more."""

@@ -9,12 +9,13 @@ from rota.client.client import Listed
 from rota.escaping import escape
 
 
-def done(terminal: Terminal, document: Mapping[str, Any], text: str, *, as_json: bool) -> None:
-    """Print what was done: the whole answer for programs, a sentence for people."""
+def done(terminal: Terminal, document: Mapping[str, Any], *lines: str, as_json: bool) -> None:
+    """Print what was done: the whole answer for programs, a sentence or a few for people."""
     if as_json:
         terminal.print_document(document)
-    else:
-        terminal.print_text(escape(text))
+        return
+    for line in lines:
+        terminal.print_text(escape(line))
 
 
 def print_items(
@@ -37,4 +38,5 @@ def print_items(
         print_table(terminal.out, header, [make_row(item) for item in listed.items])
     count = len(listed.items)
     ending = "; there are more, see --limit" if listed.next_cursor is not None else ""
-    terminal.print_text(f"{count} {noun if count == 1 else f'{noun}s'}{ending}", "bold")
+    word = noun if count == 1 or noun.endswith("s") else f"{noun}s"
+    terminal.print_text(f"{count} {word}{ending}", "bold")

@@ -1,11 +1,13 @@
 """``rota jobs``: what is asked for, what became of it, and what to do about it."""
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from rota.cli import help_texts
 from rota.cli.operating.answers import done, print_items
 from rota.cli.operating.new_job import create
 from rota.cli.operating.options import (
@@ -35,6 +37,7 @@ from rota.jobs import JobStatus
 
 app = App(name="jobs")
 app.command(create, name="create")
+app.command("rota.cli.operating.bulk:app", name="bulk", help=help_texts.BULK)
 
 
 Priority = Annotated[
@@ -88,7 +91,8 @@ def list_jobs(
         "created_before": _read_moment(created_before, local, "--created-before"),
         "cursor": cursor,
     }
-    listed = converse(terminal, place, lambda it: it.collect("/jobs", query, limit=limit))
+    path = "/jobs" if kind is None and match is None else "/jobs/search"
+    listed = converse(terminal, place, lambda it: it.collect(path, query, limit=limit))
     viewer = Viewer(terminal.clock.now(), local)
     out = terminal.out
     print_items(
@@ -201,8 +205,8 @@ def cancel(
 
         rota jobs cancel 01890a5d-ac96-774b-bcce-b302099a8057 --why "sent twice"
     """
-    body = {"why": why, "ends_series": not only_this}
-    job = _act(terminal, place, job_id, "cancel", body)
+    ask = _asking("cancel", job_id, why, {"ends_series": not only_this})
+    job = converse(terminal, place, ask)
     done(terminal, job, f"Called off {job_id}.", as_json=as_json)
 
 
@@ -223,7 +227,7 @@ def retry(
 
         rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --cascade
     """
-    answer = _act(terminal, place, job_id, "retry", {"why": why, "cascade": cascade})
+    answer = converse(terminal, place, _asking("retry", job_id, why, {"cascade": cascade}))
     made = ", ".join(answer["replacements"].values())
     done(terminal, answer, f"Tried again by {made}.", as_json=as_json)
 
@@ -244,18 +248,14 @@ def run_now(
 
         rota jobs run-now 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    job = _act(terminal, place, job_id, "run-now", {"why": why})
+    job = converse(terminal, place, _asking("run-now", job_id, why))
     done(terminal, job, f"Due now: {job_id}.", as_json=as_json)
 
 
-Verb = Literal["cancel", "retry", "run-now"]
-
-
-def _act(
-    terminal: GivenTerminal, place: Place, job_id: str, verb: Verb, body: dict[str, Any]
-) -> Any:
-    given = {name: value for name, value in body.items() if value is not None}
-    return converse(terminal, place, lambda it: it.post(path_of("jobs", job_id, verb), given))
+def _asking(
+    verb: str, job_id: str, why: str | None, query: dict[str, bool] | None = None
+) -> Callable[[Client], Awaitable[Any]]:
+    return lambda client: client.post(path_of("jobs", job_id, verb), {"why": why}, query)
 
 
 def _read_moment(text: str | None, zone: Any, option: str) -> str | None:

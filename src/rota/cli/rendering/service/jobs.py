@@ -16,6 +16,7 @@ NARROW_COLUMNS = ("Id", "Status", "Run", "Name")
 WIDE = 120
 """Columns a terminal must have for all that is listed; elsewhere a line may be as long."""
 
+LETTER_COLUMNS = ("Id", "Ended", "Tries", "Name", "Error")
 ATTEMPT_COLUMNS = ("Attempt", "Began", "Outcome", "Worker", "Error")
 STYLES = {
     "RUNNING": "green",
@@ -51,6 +52,18 @@ def job_row(job: dict[str, Any], viewer: Viewer, console: Console) -> Row:
         show_text(job["name"], 80),
     )
     return cells, style
+
+
+def letter_row(job: dict[str, Any], viewer: Viewer) -> Row:
+    """One dead letter as a row of ``LETTER_COLUMNS``."""
+    cells = (
+        escape(job["id"]),
+        viewer.tell(job["updated_at"]),
+        str(job["attempt_count"]),
+        show_text(job["name"], 40),
+        show_text(job["last_error"], 200),
+    )
+    return cells, "red" if job["ending"] != "discarded" else ""
 
 
 def job_facts(job: dict[str, Any], viewer: Viewer) -> list[Row]:

@@ -1,0 +1,204 @@
+"""``rota dlq``: dead letters, that is, jobs that were tried as often as they may be."""
+
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from rota.cli.operating.answers import done, print_items
+from rota.cli.operating.options import CascadeOption, JobArgument, LimitOption, WhyOption
+from rota.cli.reading.instants import choose_zone
+from rota.cli.reading.options import GivenTerminal, JsonOption, ZoneOption
+from rota.cli.reading.place import NOWHERE, Place, converse
+from rota.cli.rendering.service.jobs import (
+    ATTEMPT_COLUMNS,
+    LETTER_COLUMNS,
+    attempt_rows,
+    job_facts,
+    letter_row,
+)
+from rota.cli.rendering.service.moments import Viewer
+from rota.cli.rendering.tables import print_table
+from rota.client import Client
+from rota.client.client import path_of
+from rota.errors import InvalidInputError
+from rota.escaping import escape
+
+app = App(name="dlq")
+
+KindOption = Annotated[str | None, Parameter(metavar="NAME", help="Only of this kind.")]
+QueueOption = Annotated[str | None, Parameter(metavar="NAME", help="Only of this queue.")]
+ErrorOption = Annotated[
+    str | None,
+    Parameter(name="--error", metavar="TEXT", help="Only with this text in the last error."),
+]
+DiscardedOption = Annotated[
+    bool, Parameter(negative="", help="Also those that their handler gave up.")
+]
+
+
+@app.command(name="list")
+def list_letters(
+    *,
+    kind: KindOption = None,
+    queue: QueueOption = None,
+    error: ErrorOption = None,
+    with_discarded: DiscardedOption = False,
+    with_retried: Annotated[
+        bool, Parameter(negative="", help="Also those that were retried already.")
+    ] = False,
+    limit: LimitOption = 20,
+    zone: ZoneOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """List dead letters, the newest first, with what went wrong last.
+
+    Try:
+
+        rota dlq list
+        rota dlq list --kind http.request --error timeout --json
+    """
+    query = {
+        "kind": kind,
+        "queue": queue,
+        "error_contains": error,
+        "with_discarded": with_discarded,
+        "with_retried": with_retried,
+    }
+    listed = converse(terminal, place, lambda it: it.collect("/dead-letters", query, limit=limit))
+    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    print_items(
+        terminal,
+        listed,
+        LETTER_COLUMNS,
+        lambda it: letter_row(it, viewer),
+        as_json=as_json,
+        noun="dead letter",
+    )
+
+
+@app.command(name="show")
+def show(
+    job_id: JobArgument,
+    /,
+    *,
+    zone: ZoneOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Show a dead letter with all its attempts.
+
+    Try:
+
+        rota dlq show 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+    letter = converse(terminal, place, lambda it: it.get(path_of("dead-letters", job_id)))
+    if as_json:
+        terminal.print_document(letter)
+        return
+    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    job = letter["job"]
+    print_table(terminal.out, ("Dead letter", escape(job["id"])), job_facts(job, viewer))
+    terminal.print_text()
+    print_table(terminal.out, ATTEMPT_COLUMNS, attempt_rows(letter["attempts"], viewer))
+
+
+@app.command(name="retry")
+def retry(
+    job_ids: Annotated[
+        list[str] | None, Parameter(metavar="ID", negative="", help="Dead letters to try again.")
+    ] = None,
+    /,
+    *,
+    all_of_them: Annotated[
+        bool, Parameter(name="--all", negative="", help="All that fit the filters, up to 1,000.")
+    ] = False,
+    kind: KindOption = None,
+    queue: QueueOption = None,
+    error: ErrorOption = None,
+    with_discarded: DiscardedOption = False,
+    cascade: CascadeOption = False,
+    dry_run: Annotated[bool, Parameter(negative="", help="Only say what would be done.")] = False,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Put new jobs in the place of dead letters; one is never retried twice.
+
+    Try:
+
+        rota dlq retry 01890a5d-ac96-774b-bcce-b302099a8057
+        rota dlq retry --all --kind http.request --error timeout --dry-run
+        rota dlq retry --all --cascade --why "the mail server is back"
+    """
+    if bool(job_ids) == all_of_them:
+        raise InvalidInputError("give the ids of dead letters, or --all", {"field": "ID"})
+    filters = {
+        "kind": kind,
+        "queue": queue,
+        "error_contains": error,
+        "with_discarded": with_discarded,
+        "cascade": cascade,
+    }
+
+    async def talk(client: Client) -> Any:
+        if job_ids and not dry_run:
+            return await _retry_each(client, job_ids, why, cascade=cascade)
+        plan = await client.post("/dead-letters/retry", filters)
+        if dry_run or not plan["job_ids"]:
+            return plan
+        chosen = {"job_ids": plan["job_ids"], "dependent_ids": plan["dependent_ids"]}
+        return await client.post("/dead-letters/retry", {"dry_run": False, "why": why, **chosen})
+
+    answer = converse(terminal, place, talk)
+    done(terminal, answer, *_tell(answer), as_json=as_json)
+
+
+@app.command(name="discard")
+def discard(
+    job_ids: Annotated[list[str], Parameter(metavar="ID", negative="", help="Dead letters.")],
+    /,
+    *,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Forget dead letters for good; the audit log keeps their errors.
+
+    Try:
+
+        rota dlq discard 01890a5d-ac96-774b-bcce-b302099a8057 --why "sent by hand"
+    """
+
+    async def talk(client: Client) -> int:
+        count = 0
+        for job_id in job_ids:
+            path = path_of("dead-letters", job_id)
+            count += (await client.ask("DELETE", path, body={"why": why}))["discarded_count"]
+        return count
+
+    count = converse(terminal, place, talk)
+    done(terminal, {"discarded_count": count}, f"{count} discarded.", as_json=as_json)
+
+
+async def _retry_each(
+    client: Client, job_ids: list[str], why: str | None, *, cascade: bool
+) -> dict[str, Any]:
+    replacements: dict[str, str] = {}
+    for job_id in job_ids:
+        path, query = path_of("jobs", job_id, "retry"), {"cascade": cascade}
+        replacements |= (await client.post(path, {"why": why}, query))["replacements"]
+    return {"is_dry_run": False, "replacements": replacements}
+
+
+def _tell(answer: dict[str, Any]) -> list[str]:
+    if not answer["is_dry_run"]:
+        pairs = [f"{old} is tried again by {new}" for old, new in answer["replacements"].items()]
+        return [*pairs, f"{len(pairs)} retried."]
+    dead, blocked = len(answer["job_ids"]), len(answer["dependent_ids"])
+    more = "; there are more" if answer["has_more"] else ""
+    return [f"{dead} would be retried, and {blocked} jobs that they blocked{more}."]
