@@ -64,6 +64,8 @@ app.command("rota.cli.operating.why:why", name="why")
 app.command("rota.cli.running.up:up", name="up")
 app.command("rota.cli.running.serve:serve", name="serve")
 app.command("rota.cli.running.work:work", name="work")
+app.command("rota.cli.running.demo:demo", name="demo")
+app.command("rota.cli.running.top:top", name="top")
 app.command("rota.cli.check:check", name="check")
 
 

@@ -1,0 +1,86 @@
+"""``rota top``: how all jobs stand, again and again."""
+
+import asyncio
+from datetime import timedelta
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+from rich.live import Live
+
+from rota.cli.reading.instants import choose_zone
+from rota.cli.reading.options import GivenTerminal, JsonOption, ZoneOption
+from rota.cli.reading.place import NOWHERE, Place, converse, find_address
+from rota.cli.rendering.live.top import Look, measure_rate, render_top
+from rota.cli.rendering.service.moments import Viewer
+from rota.cli.rendering.terminal import Terminal
+from rota.client import Client, open_client
+from rota.errors import RotaError
+from rota.house.opening import show_address
+
+EveryOption = Annotated[
+    float,
+    Parameter(
+        metavar="SECONDS",
+        validator=Number(gte=0.5, lte=3600),
+        help="How long to wait between two looks.",
+    ),
+]
+OnceOption = Annotated[bool, Parameter(negative="", help="Look once, and end.")]
+
+
+def top(
+    *,
+    every: EveryOption = 2,
+    once: OnceOption = False,
+    zone: ZoneOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Watch queues, workers, what is late, what died, and what comes next.
+
+    Ends with ctrl-C. Where the output is no terminal it looks once. Try:
+
+        rota top
+        rota top --once
+        rota top --url https://rota.example --token-file ~/.rota-token
+    """
+    local = choose_zone(zone).zone
+    if as_json:
+        look = converse(terminal, place, take_look)
+        terminal.print_document({**look.overview, "workers": look.workers})
+        return
+    address = show_address(find_address(place).url)
+    if once or not terminal.out.is_terminal:
+        look = converse(terminal, place, take_look)
+        viewer = Viewer(terminal.clock.now(), local)
+        terminal.out.print(render_top(look, None, viewer, address))
+        return
+    asyncio.run(_watch(terminal, place, timedelta(seconds=every), zone))
+
+
+async def take_look(client: Client) -> Look:
+    return Look(await client.get("/overview"), (await client.get("/workers"))["items"])
+
+
+async def _watch(terminal: Terminal, place: Place, every: timedelta, zone: str | None) -> None:
+    address, local = find_address(place), choose_zone(zone).zone
+    before: Look | None = None
+    async with open_client(address, terminal.clock) as client:
+        look = await take_look(client)
+        with Live(console=terminal.out, auto_refresh=False, screen=True) as live:
+            while True:
+                viewer = Viewer(terminal.clock.now(), local)
+                rate = measure_rate(before, look)
+                live.update(render_top(look, rate, viewer, show_address(address.url)), refresh=True)
+                await terminal.clock.sleep(every)
+                before, look = look, await _look_again(client, look)
+
+
+async def _look_again(client: Client, last: Look) -> Look:
+    """A new look; while nobody answers, the last one, which says when it was taken."""
+    try:
+        return await take_look(client)
+    except RotaError:
+        return last
