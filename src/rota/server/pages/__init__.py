@@ -19,6 +19,7 @@ from rota.server.pages.screens.schedules import ask_for_run, show_schedules
 from rota.server.pages.screens.sign_in import Doors
 from rota.server.pages.screens.workers import show_workers
 from rota.server.pages.serving.assets import send_asset
+from rota.server.pages.serving.memory import ShortMemory
 from rota.server.pages.serving.reception import Reception, Screen, go_home, serve_nothing
 from rota.server.pages.serving.visit import HOME
 from rota.server.surroundings import Surroundings
@@ -50,7 +51,7 @@ OPERATING: dict[str, Screen] = {
 
 def page_routes(around: Surroundings, guard: PageGuard) -> list[BaseRoute]:
     """Every page, the static files, and what is said where there is no page."""
-    reception = Reception(around, guard, get_localzone())
+    reception = Reception(around, guard, get_localzone(), ShortMemory())
     doors = Doors(guard)
     looking = [
         Route(f"{HOME}{path}", reception.serve(screen), methods=["GET"])

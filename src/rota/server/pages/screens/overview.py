@@ -67,7 +67,10 @@ class Failed(NamedTuple):
 
 async def show_overview(visit: Visit) -> Response:
     store = visit.around.store
-    found = await take_overview(store, visit.around.clock, visit.tenant, zone=visit.zone)
+    found = await visit.recall(
+        "overview",
+        lambda: take_overview(store, visit.around.clock, visit.tenant, zone=visit.zone),
+    )
     until = visit.now.replace(second=0, microsecond=0) + _MINUTE
     since = until - MINUTES_SHOWN * _MINUTE
     tallies = _fill(await read_tallies(store, visit.tenant, since, until), since)

@@ -59,7 +59,10 @@ async def show_schedules(visit: Visit) -> Response:
     store = visit.around.store
     depths = await store.survey(visit.now, visit.tenant)
     cursor = visit.ask("cursor") or None
-    page = await list_series(store, visit.tenant, cursor=cursor, limit=MOST_SERIES)
+    page = await visit.recall(
+        f"series {cursor}",
+        lambda: list_series(store, visit.tenant, cursor=cursor, limit=MOST_SERIES),
+    )
     board = await TaskDesk(store, visit.around.clock).look()
     return render_page(
         visit,

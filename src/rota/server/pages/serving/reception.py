@@ -13,6 +13,7 @@ from rota.access import Caller, Scope
 from rota.errors import ForbiddenError, NotFoundError, RotaError, UnauthorizedError
 from rota.server.guarding import PageGuard
 from rota.server.pages.serving.answers import go_to, render_alone
+from rota.server.pages.serving.memory import ShortMemory
 from rota.server.pages.serving.visit import HOME, Visit, link_to
 from rota.server.routing.problems import find_meaning
 from rota.server.surroundings import Surroundings
@@ -29,6 +30,7 @@ class Reception(NamedTuple):
     around: Surroundings
     guard: PageGuard
     zone: tzinfo
+    memory: ShortMemory
 
     def serve(
         self, screen: Screen, scope: Scope = Scope.READ
@@ -40,7 +42,7 @@ class Reception(NamedTuple):
                 caller = await self.guard.admit(request.scope)
                 if not caller.may(scope):
                     raise ForbiddenError(scope)
-                return await screen(self._visit(request, caller))
+                return await self._show(screen, self._visit(request, caller))
             except UnauthorizedError:
                 return _ask_in(request)
             except RotaError as error:
@@ -48,9 +50,17 @@ class Reception(NamedTuple):
 
         return answer
 
+    async def _show(self, screen: Screen, visit: Visit) -> Response:
+        """What somebody has changed, they see at once."""
+        try:
+            return await screen(visit)
+        finally:
+            if visit.request.method != "GET":
+                self.memory.forget(visit.tenant)
+
     def _visit(self, request: Request, caller: Caller) -> Visit:
         now, has_doors = self.around.clock.now(), self.guard.asks_for_tokens
-        return Visit(request, caller, self.around, now, self.zone, has_doors)
+        return Visit(request, caller, self.around, self.memory, now, self.zone, has_doors)
 
 
 async def go_home(request: Request) -> Response:

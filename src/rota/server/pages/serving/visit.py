@@ -1,16 +1,19 @@
 """One request for a page: who asks, when, and how links are written for them."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, tzinfo
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
 from rota.access import Caller, Scope
+from rota.server.pages.serving.memory import ShortMemory
 from rota.server.surroundings import Surroundings
 
 HOME = "/admin"
+
+Found = TypeVar("Found")
 
 
 class Visit(NamedTuple):
@@ -22,6 +25,7 @@ class Visit(NamedTuple):
     request: Request
     caller: Caller
     around: Surroundings
+    memory: ShortMemory
     now: datetime
     zone: tzinfo
     has_doors: bool = False
@@ -51,6 +55,10 @@ class Visit(NamedTuple):
         """Where the service is, as examples in the pages show it."""
         url = self.request.url
         return f"{url.scheme}://{url.netloc}{self.request.scope.get('root_path', '')}"
+
+    async def recall(self, question: str, find_out: Callable[[], Awaitable[Found]]) -> Found:
+        """What is found out for this tenant, or was a moment ago if it takes long."""
+        return await self.memory.recall(self.tenant, question, find_out)
 
     def ask(self, name: str, default: str = "") -> str:
         """One value of the query."""
