@@ -12,6 +12,7 @@ from rota.control.leases import LeaseDesk, LeaseWish, Settlement
 from rota.errors import InvalidRequestError
 from rota.jobs import Discarded, Failed, Interrupted, Outcome, Snoozed, Succeeded
 from rota.jobs.validation.fields import read_id, read_name
+from rota.server.api.shapes.limited import NO_NUL
 from rota.server.api.shapes.words import Kind, Moment, Name, Queue, Uuid
 from rota.server.api.views import JobView, view_job, view_jobs
 from rota.server.routing.route import Call, Nothing, Route
@@ -111,7 +112,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     job_id: Uuid
     token: Token
     outcome: Literal["succeeded", "failed", "snoozed", "discarded", "handed_back"]
-    error: Annotated[str, Meta(max_length=LONGEST_ERROR)] | None = None
+    error: Annotated[str, Meta(max_length=LONGEST_ERROR, extra_json_schema=NO_NUL)] | None = None
     retryable: bool = True
     seconds: Annotated[int, Meta(ge=0, le=LONGEST_SNOOZE)] | None = None
 

@@ -120,6 +120,9 @@ async def retry_dead_letters(call: Call[RetryOrder, Nothing]) -> RetryAnswer:
         plan = RetryPlan(tuple(asked.job_ids), tuple(asked.dependent_ids))
         retried = await letters.retry(plan, who=call.caller.who, why=asked.why)
         return RetryAnswer(is_dry_run=False, replacements=retried.replacements)
+    if asked.job_ids or asked.dependent_ids:
+        field = "job_ids" if asked.job_ids else "dependent_ids"
+        raise InvalidRequestError(field, "cannot be given for a dry run, which goes by filters")
     wanted = DeadLetterFilter(
         kind=asked.kind,
         queue=asked.queue,

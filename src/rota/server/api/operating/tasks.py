@@ -9,9 +9,9 @@ from msgspec import Meta
 
 from rota.access import Scope
 from rota.control.tasks import TaskPlan, TaskSummary, explain_one_task, list_tasks, plan_tasks
-from rota.errors import InvalidRequestError, InvalidZoneError
+from rota.errors import InvalidInputError, InvalidRequestError, InvalidZoneError
 from rota.scheduler.asking.desk import TaskDesk
-from rota.server.api.shapes.words import NAME, Moment
+from rota.server.api.shapes.words import PRINTABLE, Moment
 from rota.server.routing.route import Answer, Call, Nothing, Route
 from rota.triggers.zone import load_zone
 
@@ -22,7 +22,10 @@ TaskName = Annotated[
     str,
     Meta(
         description="The name under which a task is registered.",
-        extra_json_schema={**NAME, "examples": ["clean-up"]},
+        min_length=1,
+        max_length=255,
+        pattern=PRINTABLE,
+        extra_json_schema={"examples": ["clean-up"]},
     ),
 ]
 
@@ -110,7 +113,10 @@ async def plan_all_tasks(call: Call[TaskPlanOrder, Nothing]) -> TaskPlan:
         for each in asked.registrations
     ]
     zone = _read_zone(asked.zone)
-    return await plan_tasks(call.around.store, call.around.clock, zone, registrations)
+    try:
+        return await plan_tasks(call.around.store, call.around.clock, zone, registrations)
+    except InvalidInputError as error:
+        raise InvalidRequestError("registrations", f"are refused: {error.message}") from error
 
 
 async def run_task_now(call: Call[TaskOrder, Nothing]) -> Answer:

@@ -10,6 +10,7 @@ from rota.jobs import Job, JobId
 from rota.rail import DeadLetters, Rail
 from rota.rail.audit import LONGEST_WHY
 from rota.rail.surroundings import RailSettings, Surroundings
+from rota.server.api.shapes.limited import NO_NUL
 from rota.server.routing.route import Call
 
 Why = Annotated[
@@ -17,7 +18,7 @@ Why = Annotated[
     Meta(
         description="The reason, for the audit log.",
         max_length=LONGEST_WHY,
-        extra_json_schema={"examples": ["asked for by the customer"]},
+        extra_json_schema={**NO_NUL, "examples": ["asked for by the customer"]},
     ),
 ]
 

@@ -17,7 +17,9 @@ QueueName = Annotated[
         extra_json_schema={"examples": ["mail"]},
     ),
 ]
-SearchText = Annotated[str, Meta(min_length=1, max_length=255)]
+NO_NUL = {"pattern": "^[^\\u0000]*$"}
+
+SearchText = Annotated[str, Meta(min_length=1, max_length=255, extra_json_schema=NO_NUL)]
 PriorityBound = Annotated[int, Meta(ge=1, le=10, description="A priority, from 1 to 10.")]
 PageCursor = Annotated[
     str | None, Meta(description="The next_cursor of the page before; left out, the first.")
