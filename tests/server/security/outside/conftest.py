@@ -1,0 +1,3 @@
+from tests.unit.cli.conftest import rota
+
+__all__ = ["rota"]
