@@ -14,6 +14,7 @@ from rota.cli.operating.options import (
     CascadeOption,
     JobArgument,
     LimitOption,
+    NewPayloadOption,
     WhyOption,
 )
 from rota.cli.reading.instants import choose_zone, read_instant
@@ -139,9 +140,7 @@ def update(
     *,
     name: Annotated[str | None, Parameter(metavar="TEXT", help="What people call it.")] = None,
     queue: Annotated[str | None, Parameter(metavar="NAME", help="Its queue.")] = None,
-    payload: Annotated[
-        str | None, Parameter(metavar="JSON", help="What the handler is given; @FILE, or -.")
-    ] = None,
+    payload: NewPayloadOption = None,
     priority: Priority = None,
     run_at: Moment = None,
     zone: ZoneOption = None,

@@ -7,6 +7,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from rota.cli.operating.answers import done
+from rota.cli.operating.options import PayloadOption
 from rota.cli.reading.durations import read_duration
 from rota.cli.reading.instants import choose_zone, read_instant
 from rota.cli.reading.options import GivenTerminal, JsonOption, ZoneOption
@@ -27,9 +28,7 @@ def create(
         Parameter(metavar="NAME", help="Which handler runs it. Default: the name."),
     ] = None,
     queue: Annotated[str, Parameter(metavar="NAME", help="Which queue it waits in.")] = "default",
-    payload: Annotated[
-        str, Parameter(metavar="JSON", help="What the handler is given; @FILE, or - for input.")
-    ] = "{}",
+    payload: PayloadOption = "{}",
     priority: Annotated[
         int,
         Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10), help="1 to 10, 10 first."),

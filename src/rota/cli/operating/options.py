@@ -16,3 +16,10 @@ CascadeOption = Annotated[
     Parameter(negative="", help="Submit the jobs again, too, that were blocked because of it."),
 ]
 YesOption = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", help="Do not ask.")]
+PAYLOAD_HELP = "What the handler is given; @FILE, or - for standard input."
+PayloadOption = Annotated[
+    str, Parameter(metavar="JSON", allow_leading_hyphen=True, help=PAYLOAD_HELP)
+]
+NewPayloadOption = Annotated[
+    str | None, Parameter(metavar="JSON", allow_leading_hyphen=True, help=PAYLOAD_HELP)
+]

@@ -6,7 +6,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from rota.cli.operating.answers import done, print_items
-from rota.cli.operating.options import LimitOption, WhyOption
+from rota.cli.operating.options import LimitOption, PayloadOption, WhyOption
 from rota.cli.operating.recurrence import Rule, read_rule
 from rota.cli.reading.instants import choose_zone
 from rota.cli.reading.options import GivenTerminal, JsonOption, ZoneOption
@@ -102,9 +102,7 @@ def create(
         str | None, Parameter(metavar="NAME", help="Which handler runs it. Default: the name.")
     ] = None,
     queue: Annotated[str, Parameter(metavar="NAME", help="Which queue it waits in.")] = "default",
-    payload: Annotated[
-        str, Parameter(metavar="JSON", help="What the handler is given; @FILE, or - for input.")
-    ] = "{}",
+    payload: PayloadOption = "{}",
     priority: Annotated[
         int,
         Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10), help="1 to 10, 10 first."),

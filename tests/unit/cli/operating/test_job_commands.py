@@ -1,0 +1,238 @@
+"""``rota jobs``: create, list, show, change and act."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.conftest import RunRota
+
+Create = Callable[..., str]
+UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
+def test_a_job_is_created_and_shown(rota: RunRota) -> None:
+    outcome = rota("jobs", "create", "hello", "--payload", '{"n": 1}', "--in", "90s")
+    assert outcome.status == 0
+    job_id = outcome.out.split()[1].rstrip(":")
+    assert outcome.out == f"Created {job_id}: READY, run at Fri 2027-03-26 12:02:00.\n"
+    shown = rota("jobs", "show", job_id)
+    lines = shown.out.splitlines()
+    assert lines[0] == f"Job      {job_id}"
+    assert "Name     hello" in lines
+    assert "Run at   Fri 2027-03-26 12:02:00 (in 1m 30s)" in lines
+    assert 'Payload  {"n": 1}' in lines
+    assert "Tries    0 of 3 failed" in lines
+
+
+def test_a_job_for_programs_is_what_the_service_says(rota: RunRota, created: Create) -> None:
+    job_id = created("report", "--queue", "mail", "--priority", "9", "--max-attempts", "7")
+    document = rota("jobs", "show", job_id, "--json").document
+    assert (document["queue"], document["priority"]) == ("mail", 9)
+    assert document["retry_policy"]["max_attempts"] == 7
+    assert document["run_at"] == "2027-03-26T12:00:30Z"
+    assert document["attempts"] == []
+
+
+def test_jobs_are_listed_the_newest_first_and_by_filters(rota: RunRota, created: Create) -> None:
+    created("one", "--queue", "mail", "--kind", "send")
+    created("two", "--queue", "images")
+    listed = rota("jobs", "list")
+    assert listed.out.splitlines()[-1] == "2 jobs"
+    assert rota("jobs", "list", "--queue", "mail").out.splitlines()[-1] == "1 job"
+    for filters in (("--kind", "send"), ("--match", "ON"), ("--queue", "mail")):
+        items = rota("jobs", "list", *filters, "--json").document["items"]
+        assert [item["name"] for item in items] == ["one"]
+    assert rota("jobs", "list", "--status", "FAILED").out == "0 jobs\n"
+
+
+def test_a_long_list_is_cut_and_goes_on_at_its_cursor(rota: RunRota, created: Create) -> None:
+    for number in range(5):
+        created(f"job {number}")
+    first = rota("jobs", "list", "--limit", "3", "--json").document
+    assert first["has_more"]
+    rest = rota("jobs", "list", "--cursor", first["next_cursor"], "--json").document
+    names = [item["name"] for item in (*first["items"], *rest["items"])]
+    assert sorted(names) == [f"job {number}" for number in range(5)]
+    assert rota("jobs", "list", "--limit", "3").out.endswith(
+        "3 jobs; there are more, see --limit\n"
+    )
+
+
+def test_on_a_narrow_terminal_a_row_fits(rota: RunRota, created: Create) -> None:
+    created("a job whose name is rather long, and goes on for longer than a line is wide")
+    lines = rota("jobs", "list", width=80).out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == ["Id", "Status", "Run", "Name"]
+
+
+def test_a_name_reaches_no_terminal_as_it_is(rota: RunRota, created: Create) -> None:
+    job_id = created("bell", "--payload", '{"text": "\\u001b[2J\\u202e"}')
+    for argv in (("jobs", "list"), ("jobs", "show", job_id)):
+        for flags in ((), ("--json",)):
+            assert rota(*argv, *flags).out.replace("\n", "").isprintable()
+
+
+def test_a_job_waits_for_another(rota: RunRota, created: Create) -> None:
+    first = created("first")
+    second = created("second", "--after", first)
+    document = rota("jobs", "show", second, "--json").document
+    assert (document["status"], document["dependencies"]) == ("PENDING", [first])
+    refused = rota("jobs", "delete", first)
+    assert refused.status == 4
+    assert rota("jobs", "delete", second).out == f"Deleted {second}.\n"
+    assert rota("jobs", "show", second).status == 3
+
+
+def test_with_a_key_there_is_only_one(rota: RunRota, created: Create) -> None:
+    assert created("one", "--key", "k") == created("one", "--key", "k")
+    refused = rota("jobs", "create", "one", "--key", "k", "--payload", "[1]")
+    assert refused.status == 4
+
+
+def test_a_job_is_changed(rota: RunRota, created: Create) -> None:
+    job_id = created("draft")
+    outcome = rota("jobs", "update", job_id, "--priority", "10", "--run-at", "2027-03-28T09:00")
+    assert outcome.out == f"Changed {job_id}.\n"
+    document = rota("jobs", "show", job_id, "--json").document
+    assert (document["priority"], document["run_at"]) == (10, "2027-03-28T08:00:00Z")
+    assert document["name"] == "draft"
+
+
+def test_a_job_is_let_run_and_called_off(rota: RunRota, created: Create) -> None:
+    job_id = created("later", "--in", "5h")
+    assert rota("jobs", "run-now", job_id).out == f"Due now: {job_id}.\n"
+    assert rota("jobs", "show", job_id, "--json").document["run_at"] == "2027-03-26T12:00:30Z"
+    assert rota("jobs", "cancel", job_id, "--why", "no need").status == 0
+    document = rota("jobs", "show", job_id, "--json").document
+    assert (document["status"], document["ending"]) == ("FAILED", "cancelled")
+    again = rota("jobs", "cancel", job_id)
+    assert (again.status, "which is final" in again.err) == (4, True)
+
+
+def test_a_job_that_failed_is_tried_again_by_another(
+    rota: RunRota, created: Create, fail_all: Callable[[], None]
+) -> None:
+    job_id = created("print", "--max-attempts", "1")
+    fail_all()
+    shown = rota("jobs", "show", job_id)
+    assert "out of paper" in shown.out.splitlines()[-1]
+    document = rota("jobs", "retry", job_id, "--json").document
+    assert document["replacements"][job_id] == document["job"]["id"]
+    assert rota("jobs", "show", document["job"]["id"], "--json").document["replaces"] == job_id
+
+
+def test_why_says_what_decides(rota: RunRota, created: Create) -> None:
+    job_id = created("later", "--in", "1h")
+    told = rota("why", job_id)
+    assert told.out.splitlines()[0] == ("It will run at Fri 2027-03-26 13:00:30 UTC, in 1 hour.")
+    assert all(line.startswith("- ") for line in told.out.splitlines()[1:])
+    assert rota("why", job_id, "--json").document["answer"] == "will run"
+
+
+@pytest.mark.parametrize("verb", ["show", "delete", "cancel", "retry", "run-now"])
+def test_a_job_that_is_not_there_is_not_found(rota: RunRota, verb: str) -> None:
+    outcome = rota("jobs", verb, UNKNOWN)
+    assert (outcome.status, outcome.out) == (3, "")
+    assert outcome.err == f"error: There is no job {UNKNOWN}\n"
+    assert rota("jobs", verb, UNKNOWN, "--json").error["group"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("argv", "reason"),
+    [
+        (("--payload", "{"), "--payload is no JSON"),
+        (("--payload", "@nowhere.json"), "--payload cannot be read: No such file"),
+        (("--in", "soon"), '--in "soon" is no length of time'),
+        (("--in", "1m", "--run-at", "2027-03-28"), "--run-at and --in are both given"),
+        (("--run-at", "2027-03-28T01:30"), "does not exist in Europe/London"),
+        (("--queue", "not a queue"), "queue "),
+        (("--after", "nobody"), "dependencies[0]"),
+        (("--priority", "11"), 'Invalid value "11" for --priority'),
+    ],
+)
+def test_what_cannot_be_a_job_is_refused_by_name(
+    rota: RunRota, argv: tuple[str, ...], reason: str
+) -> None:
+    outcome = rota("jobs", "create", "job", *argv)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert reason in outcome.err
+    assert rota("jobs", "list", "--json").document["items"] == []
+
+
+def test_a_payload_is_read_from_a_file_and_from_input(
+    rota: RunRota, created: Create, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "body.json").write_text('{"from": "a file"}', encoding="utf-8")
+    from_file = created("a", "--payload", "@body.json")
+    stdin = io.TextIOWrapper(io.BytesIO(b'{"from": "input"}'))
+    monkeypatch.setattr("sys.stdin", stdin)
+    from_input = created("b", "--payload", "-")
+    payloads = [
+        rota("jobs", "show", it, "--json").document["payload"] for it in (from_file, from_input)
+    ]
+    assert payloads == [{"from": "a file"}, {"from": "input"}]
+
+
+def test_who_did_it_is_kept(rota: RunRota, created: Create, here: Path) -> None:
+    job_id = created("later", "--in", "1h")
+    rota("jobs", "cancel", job_id, "--why", "a mistake")
+    told = rota("why", job_id)
+    assert "ada" in told.out
+    assert (here / "rota.db").exists()
+
+
+class TestBulk:
+    """Many at once."""
+
+    @pytest.fixture
+    def listed(self, here: Path) -> str:
+        jobs = [{"name": f"job {number}", "queue": "mail"} for number in range(30)]
+        jobs[0]["ref"] = "first"
+        jobs[1]["dependencies"] = ["first"]  # type: ignore[assignment] # JSON, not a record
+        (here / "jobs.json").write_text(json.dumps({"jobs": jobs}), encoding="utf-8")
+        return "jobs.json"
+
+    def test_a_file_of_jobs_becomes_jobs(self, rota: RunRota, listed: str) -> None:
+        outcome = rota("jobs", "bulk", "create", listed)
+        assert outcome.out == "30 created, 0 were there already.\n"
+        statuses = [
+            item["status"]
+            for item in rota("jobs", "list", "--limit", "50", "--json").document["items"]
+        ]
+        assert sorted(set(statuses)) == ["PENDING", "READY"]
+
+    def test_a_bar_shows_how_far_it_is(self, rota: RunRota, listed: str) -> None:
+        assert "Creating" in rota("jobs", "bulk", "create", listed, width=80).err
+
+    def test_a_job_that_is_none_is_named_by_its_place(self, rota: RunRota, here: Path) -> None:
+        (here / "bad.json").write_text('[{"name": "a", "queue": "q"}, {"name": "b"}]', "utf-8")
+        outcome = rota("jobs", "bulk", "create", "bad.json")
+        assert (outcome.status, "jobs[1]" in outcome.err) == (2, True)
+        assert rota("jobs", "list", "--json").document["items"] == []
+
+    @pytest.mark.parametrize("content", ["[]", "7", '{"job": []}'])
+    def test_a_file_without_jobs_is_refused(self, rota: RunRota, here: Path, content: str) -> None:
+        (here / "none.json").write_text(content, encoding="utf-8")
+        outcome = rota("jobs", "bulk", "create", "none.json")
+        assert (outcome.status, "FILE holds no list of jobs" in outcome.err) == (2, True)
+
+    def test_what_would_be_done_is_shown_and_then_done(self, rota: RunRota, listed: str) -> None:
+        rota("jobs", "bulk", "create", listed)
+        act = ("jobs", "bulk", "act", "cancel", "--queue", "mail", "--status", "READY")
+        dry = rota(*act, "--dry-run")
+        assert dry.out.splitlines()[-1] == "29 jobs would be called off"
+        assert rota("jobs", "list", "--status", "FAILED").out == "0 jobs\n"
+        assert rota(*act, "--yes").out.splitlines()[-1] == "29 jobs called off."
+        assert rota(*act, "--yes", "--json").document["count"] == 0
+
+    def test_nobody_is_asked_where_there_is_nobody(
+        self, rota: RunRota, listed: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rota("jobs", "bulk", "create", listed)
+        monkeypatch.setattr("sys.stdin", io.StringIO())
+        outcome = rota("jobs", "bulk", "act", "delete", "--queue", "mail")
+        assert outcome.status == 2
+        assert "--yes is needed where nobody can be asked" in outcome.err
+        assert len(rota("jobs", "list", "--limit", "99", "--json").document["items"]) == 30
