@@ -140,14 +140,18 @@ class Race:
         asked = {name: self._list_requests(name, token) for name in self._servers}
         figures: Figures = {}
         for measure in MEASURES:
-            names = [name for name in self._servers if measure in asked[name]]
-            for repeat in range(self._sizes.repeats + 1):
-                for name in names:
-                    figure = self._measure(self._servers[name], asked[name][measure])
-                    if repeat:  # the first one only warms up
-                        figures.setdefault((name, measure), []).append(figure)
+            for _ in range(self._sizes.repeats + 1):
+                self._take_turn(measure, asked, figures)
             self._console.print(f"  {measure}: a fixed loop took {time_loop():.0f} ms")
-        return figures
+        return {key: measured[1:] for key, measured in figures.items()}  # the first one warms up
+
+    def _take_turn(
+        self, measure: str, asked: dict[str, dict[str, bytes]], figures: Figures
+    ) -> None:
+        for name, requests in asked.items():
+            if measure in requests:
+                figure = self._measure(self._servers[name], requests[measure])
+                figures.setdefault((name, measure), []).append(figure)
 
     def _list_requests(self, name: str, token: str) -> dict[str, bytes]:
         prefix, port = PREFIXES[name], self._servers[name].port
