@@ -25,6 +25,7 @@ from rota.errors import (
     ConflictError,
     CronCalculationError,
     InvalidInputError,
+    MissingExtraError,
     NoOccurrenceError,
     NotFoundError,
     RefusedError,
@@ -35,6 +36,7 @@ from rota.errors import (
 OK = 0
 PROBLEMS = 1
 BAD_INPUT = 2
+MISSING = 69
 INTERNAL = 70
 OUTPUT_FAILED = 74
 INTERRUPTED = 130
@@ -48,7 +50,12 @@ EXIT_STATUSES: dict[type[RotaError], int] = {
     ConflictError: 4,
     RefusedError: 5,
     StoreError: 6,
+    MissingExtraError: MISSING,
 }
+
+SERVER_PACKAGES = ("httpx2", "jinja2", "prometheus_client", "starlette", "uvicorn")
+"""What the extra ``rota[server]`` brings."""
+
 
 app = App(name="rota", version=__version__, help=help_texts.ROTA, help_format="plaintext")
 app.command("rota.cli.schedules.cron:app", name="cron", help=help_texts.CRON)
@@ -136,6 +143,16 @@ def _run_guarded(tokens: list[str], terminal: Terminal) -> int:
 
 def _dispatch(tokens: list[str], terminal: Terminal) -> bool:
     """Parse and call; whether all is well with what the command looked at."""
+    try:
+        return _call(tokens, terminal)
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name not in SERVER_PACKAGES:
+            raise
+        raise MissingExtraError("Commands of the service", name, "server") from error
+
+
+def _call(tokens: list[str], terminal: Terminal) -> bool:
     command, bound, wanted = app.parse_args(
         tokens,
         console=terminal.out,

@@ -20,20 +20,40 @@ def test_help_lists_the_commands_and_teaches_by_example(rota: RunRota) -> None:
         assert line in outcome.out
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        (),
-        ("cron",),
-        ("cron", "next"),
-        ("cron", "explain"),
-        ("cron", "check"),
-        ("rrule",),
-        ("rrule", "next"),
-        ("rrule", "explain"),
-        ("completion",),
-    ],
-)
+COMMANDS = [
+    (),
+    ("cron",),
+    ("cron", "next"),
+    ("cron", "explain"),
+    ("cron", "check"),
+    ("rrule",),
+    ("rrule", "next"),
+    ("rrule", "explain"),
+    ("completion",),
+    ("up",),
+    ("serve",),
+    ("work",),
+    ("demo",),
+    ("top",),
+    ("why",),
+    ("jobs",),
+    *[("jobs", it) for it in ("list", "show", "create", "update", "delete", "cancel", "retry")],
+    ("jobs", "run-now"),
+    ("jobs", "bulk"),
+    ("jobs", "bulk", "create"),
+    ("jobs", "bulk", "act"),
+    ("series",),
+    *[("series", it) for it in ("list", "show", "create", "preview", "pause", "resume", "cancel")],
+    ("dlq",),
+    *[("dlq", it) for it in ("list", "show", "retry", "discard")],
+    ("gates",),
+    *[("gates", it) for it in ("show", "quiet-hours", "maintenance")],
+    ("tokens",),
+    *[("tokens", it) for it in ("create", "list", "revoke")],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_help_fits_80_columns_and_has_an_example(
     rota: RunRota, command: tuple[str, ...]
 ) -> None:
@@ -173,6 +193,7 @@ def run_raising(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> tuple[
         (errors.StaleVersionError("tasks", "a", 1), 4),
         (errors.RefusedError("x"), 5),
         (errors.StoreUnavailableError("x"), 6),
+        (errors.MissingExtraError("x", "y", "server"), 69),
         (errors.RotaError("x"), 70),
     ],
 )
@@ -182,6 +203,19 @@ def test_the_exit_status_follows_from_the_group(
     found, printed = run_raising(error, monkeypatch)
     assert found == status
     assert printed == f"error: {error.message}\n"
+
+
+def test_a_package_that_is_missing_is_named(rota: RunRota, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object) -> NoReturn:
+        raise ModuleNotFoundError(name="uvicorn")
+
+    monkeypatch.setattr(main, "_call", fail)
+    outcome = rota("up")
+    assert outcome.status == 69
+    assert outcome.err == (
+        "error: Commands of the service need uvicorn, which is not installed: "
+        "pip install 'rota[server]'\n"
+    )
 
 
 def test_every_group_of_errors_has_an_exit_status() -> None:

@@ -9,9 +9,10 @@ import pytest
 from rota.access import is_well_formed
 from rota.errors import AddressUnusableError, InvalidStoreUrlError
 from rota.events import Event, JobSettled
-from rota.house import Binding, HousePlan, TaskPlan, Voice, WorkPlan, open_house
-from rota.house.opening import show_address
-from rota.house.web import listen_on
+from rota.house.engines import WorkPlan
+from rota.house.opening import Voice, open_house, show_address
+from rota.house.plan import HousePlan, TaskPlan
+from rota.house.web import Binding, listen_on
 from rota.kinds import BUILT_IN
 from rota.testing import VirtualClock
 

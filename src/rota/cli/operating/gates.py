@@ -142,4 +142,4 @@ def maintenance(
     answer = converse(terminal, place, talk)
     viewer = Viewer(terminal.clock.now(), local)
     lines = [describe_maintenance(it, viewer) for it in answer["maintenance"]]
-    done(terminal, answer, *lines, as_json=as_json)
+    done(terminal, answer, *(lines or ["No maintenance."]), as_json=as_json)

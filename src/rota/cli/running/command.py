@@ -9,7 +9,11 @@ from rota.access.binding import check_binding
 from rota.cli.rendering.terminal import Terminal
 from rota.cli.running.voices import speaking
 from rota.configuration import read_configuration
-from rota.house import Binding, HouseEnd, HousePlan, WorkPlan, run_house
+from rota.house.engines import WorkPlan
+from rota.house.house import HouseEnd
+from rota.house.opening import run_house
+from rota.house.plan import HousePlan
+from rota.house.web import Binding
 from rota.kinds import make_built_in
 from rota.worker import WorkerSettings
 

@@ -3,7 +3,7 @@
 from rota.cli.reading.options import DEFAULT_STORE, GivenTerminal, StoreOption
 from rota.cli.running.command import plan_binding, read_settings, run_plan
 from rota.cli.running.options import HostOption, LinesOption, PortOption
-from rota.house import HousePlan
+from rota.house.plan import HousePlan
 from rota.house.web import DEFAULT_HOST, DEFAULT_PORT
 
 

@@ -10,7 +10,7 @@ from rota.cli.rendering.live.events import describe_event
 from rota.cli.rendering.terminal import Terminal, print_verbatim
 from rota.escaping import escape
 from rota.events import INFO, WARNING, Event
-from rota.house import Voice
+from rota.house.opening import Voice
 from rota.observing import JsonFormatter
 
 LOGGER = "rota"

@@ -10,7 +10,7 @@ from rota.cli.running.options import (
     QueueOption,
     ReloadOption,
 )
-from rota.house import HousePlan
+from rota.house.plan import HousePlan
 
 
 def work(

@@ -104,9 +104,8 @@ def _next_runs(overview: dict[str, Any], viewer: Viewer) -> Iterator[RenderableT
     if runs:
         table = _table("Next", "At", "Name")
         for run in runs:
-            table.add_row(
-                viewer.tell(run["at"]), viewer.show(run["at"]), show_text(run["name"], 60)
-            )
+            at = run["at"]
+            _add(table, [viewer.tell(at), viewer.show(at), show_text(run["name"], 60)])
         yield from (Text(), table)
 
 
