@@ -88,7 +88,8 @@ class PolledJobs:
         if interval is not None:
             recurrence = _read_recurrence(interval, repeat_until, zone, job.due_at)
             job = replace(job, recurrence=recurrence)
-        await self._store.write_all([_body_write(self._jobs, job, None), self._enqueue(job)])
+        place = DocumentWrite(self._line, f"{format_instant(job.due_at)} {job.id}", None, b"")
+        await self._store.write_all([_body_write(self._jobs, job, None), place])
         return job.id
 
     async def get(self, job_id: JobId) -> Job | None:
@@ -163,7 +164,7 @@ class PolledJobs:
     async def _lock(self, key: str, until: datetime, now: datetime) -> PolledJob | None:
         """Lock the job at that place of the line; None when somebody else was faster."""
         found = await self._read(key.rpartition(" ")[2])
-        if found is None or _key_of(found[0]) != key:
+        if found is None or _place_of(found[0]) != key:
             return None
         before = found[0]
         locked = lock_job(before, self._owner, until, now)
@@ -183,23 +184,25 @@ class PolledJobs:
             if after is None
             else _body_write(self._jobs, after, document.version)
         ]
-        if wakes_at(before) is not None:
-            writes.append(DocumentWrite(self._line, _key_of(before), 1, None))
-        if after is not None and wakes_at(after) is not None:
-            writes.append(self._enqueue(after))
+        left, taken = _place_of(before), None if after is None else _place_of(after)
+        if left is not None:
+            writes.append(DocumentWrite(self._line, left, 1, None))
+        if taken is not None:
+            writes.append(DocumentWrite(self._line, taken, None, b""))
         try:
             await self._store.write_all(writes)
         except StaleVersionError:
             return False
         return True
 
-    def _enqueue(self, job: Job) -> DocumentWrite:
-        return DocumentWrite(self._line, _key_of(job), None, b"")
 
+def _place_of(job: Job) -> str | None:
+    """The key of a job in the line: sorted as text, these are sorted in time, then by id.
 
-def _key_of(job: Job) -> str:
-    """The place of a job in the line: sorted as text, these are sorted in time, then by id."""
-    return f"{format_instant(wakes_at(job) or job.due_at)} {job.id}"
+    A job that sleeps for good has none, so that one who read the line before does not wake it.
+    """
+    at = wakes_at(job)
+    return None if at is None else f"{format_instant(at)} {job.id}"
 
 
 def _body_write(collection: str, job: Job, expected: int | None) -> DocumentWrite:

@@ -1,0 +1,128 @@
+"""Starts processes that poll one store, kills them, and reads what they were given."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+from tests.process.fleet import PATIENCE, ROOT, wait_for
+from tests.process.programs.poller_member import Entry, Orders
+
+
+class Pack:
+    """All processes that ever polled one store, and one journal for each."""
+
+    def __init__(self, folder: Path, url: str, lock_for: timedelta, work_ms: int) -> None:
+        self.lock_for = lock_for
+        self._folder = folder
+        self._url = url
+        self._work_ms = work_ms
+        self.members: list[subprocess.Popen[bytes]] = []
+        self.killed: set[int] = set()
+
+    def start(self) -> None:
+        number = len(self.members)
+        orders = Orders(
+            url=self._url,
+            journal=str(self._folder / f"member-{number}.jsonl"),
+            lock_ms=self.lock_for // timedelta(milliseconds=1),
+            work_ms=self._work_ms,
+        )
+        command = [sys.executable, "-m", "tests.process.programs.poller_member"]
+        with (self._folder / f"member-{number}.err").open("wb") as errors:
+            self.members.append(
+                subprocess.Popen(
+                    [*command, msgspec.json.encode(orders).decode()],
+                    cwd=ROOT,
+                    stdin=subprocess.DEVNULL,
+                    stderr=errors,
+                )
+            )
+
+    def kill_one(self) -> None:
+        """Kill -9 the longest running one, whatever it is doing, and start another."""
+        victim = next(each for each in self.members if each.pid not in self.killed)
+        self.killed.add(victim.pid)
+        victim.kill()
+        victim.wait(PATIENCE)
+        self.start()
+
+    def stop(self) -> None:
+        """Have all of them stop properly, once they have started; each says that it could."""
+        left = [each for each in self.members if each.pid not in self.killed]
+        wait_for(lambda: {each.pid for each in left} <= self._started, "the start of all")
+        for member in left:
+            os.kill(member.pid, signal.SIGTERM)
+        codes = [member.wait(PATIENCE) for member in left]
+        assert codes == [0] * len(left), self.complaints
+
+    @property
+    def _started(self) -> set[int]:
+        return {entry.process_id for entry in self.entries}
+
+    @property
+    def complaints(self) -> str:
+        return "\n".join(path.read_text() for path in self._folder.glob("member-*.err"))
+
+    @property
+    def entries(self) -> list[Entry]:
+        lines = [
+            line
+            for path in self._folder.glob("member-*.jsonl")
+            for line in path.read_bytes().split(b"\n")
+            if line
+        ]
+        found = [msgspec.json.decode(line, type=Entry) for line in lines]
+        return sorted(found, key=lambda entry: entry.at)
+
+    @property
+    def processed(self) -> dict[str, list[Entry]]:
+        """What was given to pollers, by document, in order of time."""
+        found: dict[str, list[Entry]] = defaultdict(list)
+        for entry in self.entries:
+            if entry.job:
+                found[entry.job].append(entry)
+        return found
+
+    @property
+    def errors(self) -> list[str]:
+        return [entry.error for entry in self.entries if entry.error]
+
+    def check_repeats(self) -> int:
+        """How many documents were given twice; each after the lock of the first time had ended.
+
+        The instant that a document is given as its due time is then the end of that lock.
+        """
+        count = 0
+        for entries in self.processed.values():
+            for first, second in pairwise(entries):
+                count += 1
+                assert second.due_at is not None
+                assert first.due_at != second.due_at, (first, second)
+                # The lock was taken just before the first entry, at an earlier instant.
+                assert second.at >= second.due_at, (first, second)
+                assert second.due_at - first.at < self.lock_for, (first, second)
+        return count
+
+
+@contextmanager
+def gathered_pack(
+    folder: Path, url: str, *, size: int = 8, lock_for: timedelta, work_ms: int = 0
+) -> Iterator[Pack]:
+    """A pack of which nothing is left running, whatever happens."""
+    pack = Pack(folder, url, lock_for, work_ms)
+    try:
+        for _ in range(size):
+            pack.start()
+        yield pack
+    finally:
+        for member in pack.members:
+            member.kill()
+            member.wait(PATIENCE)

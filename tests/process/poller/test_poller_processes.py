@@ -1,0 +1,139 @@
+"""Processes poll one store together: each document once per due time, and none lost to a kill -9."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from tests.process.fleet import wait_for
+from tests.process.poller.pack import Pack, gathered_pack
+from tests.process.programs.poller_member import COLLECTION, SLEEP_UNTIL
+from tests.servers.mongo import MongoServer
+from tests.servers.shared import in_database
+
+from rota import open_store
+from rota.clock import SystemClock
+from rota.jobs import JobStatus
+from rota.poller import PolledJobs
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(3600)]
+
+DOCUMENT_COUNT = int(os.environ.get("ROTA_POLLER_DOCUMENTS", "60"))
+"""How many documents there are: 5,000 where the server is a real one and there is time."""
+
+LONG = timedelta(minutes=10)
+SHORT = timedelta(seconds=3)
+
+
+class Shelf:
+    """Documents of a collection of MongoDB, put there and looked at from outside."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def fill(self, count: int) -> list[str]:
+        due_at = SystemClock().now()
+        with MongoClient[dict[str, Any]](self.url) as client:
+            collection = client.get_default_database()[COLLECTION]
+            for start in range(0, count, 100):
+                numbers = range(start, min(start + 100, count))
+                collection.insert_many(
+                    [{"_id": n, "note": f"{n}", "cron": {"sleepUntil": due_at}} for n in numbers]
+                )
+        return [str(number) for number in range(count)]
+
+    def count_awake(self) -> int:
+        """How many documents are not done."""
+        with MongoClient[dict[str, Any]](self.url) as client:
+            collection = client.get_default_database()[COLLECTION]
+            return collection.count_documents({SLEEP_UNTIL: {"$ne": None}})
+
+
+class RecordShelf(Shelf):
+    """Jobs of a store."""
+
+    def fill(self, count: int) -> list[str]:
+        async def fill() -> list[str]:
+            async with await open_store(self.url) as store:
+                jobs = PolledJobs(store)
+                return list(await asyncio.gather(*(jobs.add({"n": n}) for n in range(count))))
+
+        return asyncio.run(fill())
+
+    def count_awake(self) -> int:
+        async def count() -> int:
+            async with await open_store(self.url) as store:
+                pages = [page async for page in PolledJobs(store).scan()]
+            return sum(job.status is not JobStatus.COMPLETED for page in pages for job in page)
+
+        return asyncio.run(count())
+
+
+MAKERS: Mapping[str, Callable[[pytest.FixtureRequest, Path], Shelf]] = {
+    "mongo": lambda request, _: Shelf(request.getfixturevalue("mongo_url")),
+    "sqlite": lambda _, folder: RecordShelf(f"sqlite:///{folder / 'rota.db'}"),
+    "postgres": lambda request, _: RecordShelf(request.getfixturevalue("postgres_url")),
+}
+
+
+@pytest.fixture(params=sorted(MAKERS))
+def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
+    """A store of each sort that several processes can share."""
+    return MAKERS[request.param](request, tmp_path)
+
+
+@pytest.fixture
+def own_shelf(own_mongo: MongoServer) -> Shelf:
+    """Documents on a server that may be killed."""
+    return Shelf(in_database(own_mongo.url, "rota"))
+
+
+def await_some(pack: Pack, count: int) -> None:
+    wait_for(lambda: len(pack.processed) > count, f"{count} documents", within=3000)
+
+
+@pytest.mark.clause("M-2", "M-12")
+def test_eight_pollers_process_each_document_once(shelf: Shelf, tmp_path: Path) -> None:
+    added = shelf.fill(DOCUMENT_COUNT)
+    with gathered_pack(tmp_path, shelf.url, lock_for=LONG) as pack:
+        wait_for(lambda: len(pack.processed) == len(added), "every document", within=3000)
+        wait_for(lambda: shelf.count_awake() == 0, "the end of every document")
+        pack.stop()
+    assert {job: len(entries) for job, entries in pack.processed.items()} == dict.fromkeys(added, 1)
+    assert pack.errors == []
+
+
+@pytest.mark.clause("M-3")
+def test_documents_of_pollers_that_are_killed_are_processed_after_their_locks(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    added = shelf.fill(DOCUMENT_COUNT)
+    with gathered_pack(tmp_path, shelf.url, size=4, lock_for=SHORT, work_ms=50) as pack:
+        for share in (5, 4, 3):
+            await_some(pack, len(added) // share)
+            pack.kill_one()
+        wait_for(lambda: shelf.count_awake() == 0, "the end of every document", within=3000)
+        pack.stop()
+    assert pack.processed.keys() == set(added)
+    assert pack.check_repeats() <= len(pack.killed)
+
+
+@pytest.mark.clause("M-3", "M-16")
+def test_pollers_outlive_a_server_that_is_killed_and_restarted(
+    own_mongo: MongoServer, own_shelf: Shelf, tmp_path: Path
+) -> None:
+    added = own_shelf.fill(DOCUMENT_COUNT)
+    with gathered_pack(tmp_path, own_shelf.url, size=4, lock_for=SHORT, work_ms=20) as pack:
+        await_some(pack, len(added) // 3)
+        own_mongo.kill()
+        wait_for(lambda: len(pack.errors) >= 4, "the outage")
+        own_mongo.restart()
+        wait_for(lambda: own_shelf.count_awake() == 0, "the end of every document", within=3000)
+        pack.stop()
+    assert pack.processed.keys() == set(added)
+    assert pack.check_repeats() <= 4
+    assert all("StoreUnavailableError" in error for error in pack.errors)

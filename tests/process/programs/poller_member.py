@@ -1,0 +1,91 @@
+"""A process with one poller, which writes down every document it is given.
+
+``python -m tests.process.programs.poller_member ORDERS`` polls until SIGTERM, and then stops
+properly. ``ORDERS`` is the JSON of an ``Orders``.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import AsyncExitStack
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from pymongo import AsyncMongoClient
+
+from rota import Poller, open_store
+from rota.clock import SystemClock
+from rota.poller import PollableStore, PolledJob, PolledJobs
+from rota.poller.mongo import MongoCollectionStore
+
+COLLECTION = "jobs"
+SLEEP_UNTIL = "cron.sleepUntil"
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """Which store is polled, where it is written down, and how long things take."""
+
+    url: str
+    journal: str
+    lock_ms: int
+    work_ms: int = 0
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A poller was started, or given a document, or told of an error."""
+
+    at: datetime
+    process_id: int
+    job: str = ""
+    due_at: datetime | None = None
+    error: str = ""
+
+
+class Journal:
+    """Lines that are in the file as soon as they are written, whatever becomes of the process."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._clock = SystemClock()
+
+    def write(self, **fields: Any) -> None:
+        entry = Entry(at=self._clock.now(), process_id=os.getpid(), **fields)
+        os.write(self._file, msgspec.json.encode(entry) + b"\n")
+
+
+async def open_pollable(url: str, stack: AsyncExitStack) -> PollableStore:
+    if not url.startswith("mongodb://"):
+        return PolledJobs(await stack.enter_async_context(await open_store(url)))
+    client: AsyncMongoClient[Any] = AsyncMongoClient(
+        url, serverSelectionTimeoutMS=2_000, socketTimeoutMS=20_000
+    )
+    collection = (await stack.enter_async_context(client)).get_default_database()[COLLECTION]
+    return MongoCollectionStore(collection, sleep_until_field=SLEEP_UNTIL)
+
+
+async def run(orders: Orders) -> None:
+    journal, clock = Journal(orders.journal), SystemClock()
+    is_over = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, is_over.set)
+
+    async def process(job: PolledJob) -> None:
+        journal.write(job=str(job.id), due_at=job.sleep_until)
+        await clock.sleep(timedelta(milliseconds=orders.work_ms))
+
+    async with AsyncExitStack() as stack:
+        poller = Poller(
+            await open_pollable(orders.url, stack),
+            on_document=process,
+            on_start=journal.write,
+            on_error=lambda error: journal.write(error=repr(error)[:500]),
+            lock_duration=timedelta(milliseconds=orders.lock_ms),
+            idle_delay=timedelta(milliseconds=200),
+        )
+        async with poller:
+            await is_over.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(run(msgspec.json.decode(sys.argv[1], type=Orders)))

@@ -1,0 +1,227 @@
+"""Any collection of the user's own, side by side with mongodb-cron."""
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, timedelta
+from typing import Any
+
+import pytest
+from bson.codec_options import CodecOptions
+from pymongo import AsyncMongoClient
+from pymongo.asynchronous.collection import AsyncCollection
+from tests.unit.poller.polling import DAY, HOUR, MINUTE, NOW, SECOND, Stage
+
+from rota.errors import InvalidInputError, StoreError, StoreUnavailableError
+from rota.poller import JobUpdate
+from rota.poller.mongo import MongoCollectionStore
+from rota.testing import VirtualClock
+
+
+@pytest.fixture
+async def collection(mongo_url: str) -> AsyncIterator["AsyncCollection[Any]"]:
+    """An empty collection; dates come back aware, so that they can be compared."""
+    async with AsyncMongoClient[Any](mongo_url) as client:
+        found = client.get_default_database()["jobs"]
+        yield found.with_options(codec_options=CodecOptions(tz_aware=True, tzinfo=UTC))
+
+
+async def polled(store: MongoCollectionStore, duration: timedelta = SECOND) -> Stage:
+    """A stage after a poller has polled the collection for so long."""
+    stage = Stage(store, VirtualClock(NOW))
+    await stage.play(duration, idle_delay=SECOND, lock_duration=MINUTE)
+    await stage.close()
+    return stage
+
+
+@pytest.mark.clause("M-10")
+@pytest.mark.parametrize("fields", [{}, {"sleepUntil": None}, {"sleepUntil": NOW + HOUR}])
+async def test_what_does_not_sleep_or_sleeps_longer_is_left_alone(
+    collection: "AsyncCollection[Any]", fields: dict[str, Any]
+) -> None:
+    await collection.insert_one({"_id": 1, **fields})
+    stage = await polled(MongoCollectionStore(collection))
+    assert stage.jobs == []
+    assert await collection.find_one({}) == {"_id": 1, **fields}
+
+
+@pytest.mark.clause("M-4", "M-10")
+async def test_a_condition_has_to_be_met_as_well(collection: "AsyncCollection[Any]") -> None:
+    await collection.insert_many(
+        [{"_id": n, "sleepUntil": NOW, "is": "odd" if n % 2 else "even"} for n in range(4)]
+    )
+    stage = await polled(MongoCollectionStore(collection, {"is": "odd"}))
+    assert [job.id for job in stage.jobs] == [1, 3]
+    assert await collection.count_documents({"sleepUntil": NOW}) == 2
+
+
+@pytest.mark.clause("M-4", "M-6")
+async def test_fields_may_lie_anywhere_and_all_others_are_kept(
+    collection: "AsyncCollection[Any]",
+) -> None:
+    document = {
+        "_id": "a",
+        "customer": {"name": "Ada", "tags": ["x"]},
+        "meta": {"cron": {"at": NOW, "every": "0 * * * *", "to": NOW + DAY, "note": 1}, "x": 2},
+        "done": {"remove": True},
+    }
+    await collection.insert_one(dict(document))
+    store = MongoCollectionStore(
+        collection,
+        sleep_until_field="meta.cron.at",
+        interval_field="meta.cron.every",
+        repeat_until_field="meta.cron.to",
+        auto_remove_field="done.remove",
+    )
+    stage = await polled(store)
+    (job,) = stage.jobs
+    assert job.payload == document
+    told = (job.sleep_until, job.interval, job.repeat_until, job.auto_remove)
+    assert told == (NOW, "0 * * * *", NOW + DAY, True)
+    document["meta"]["cron"]["at"] = NOW + HOUR  # type: ignore[index]  # it is a document
+    assert await collection.find_one({}) == document
+
+
+@pytest.mark.clause("M-13")
+async def test_what_is_left_behind_is_what_mongodb_cron_leaves(
+    collection: "AsyncCollection[Any]",
+) -> None:
+    await collection.insert_many(
+        [
+            {"_id": 1, "sleepUntil": NOW},
+            {"_id": 2, "sleepUntil": NOW, "autoRemove": True},
+            {"_id": 3, "sleepUntil": NOW, "interval": "0 0 * * * *"},
+            {"_id": 4, "sleepUntil": NOW, "interval": "* * * * * *", "repeatUntil": NOW},
+            {"_id": 5, "sleepUntil": NOW - 10 * DAY, "interval": "0 0 * * * *"},
+            {"_id": 6, "sleepUntil": NOW, "interval": "", "autoRemove": False},
+            {"_id": 7, "sleepUntil": NOW, "interval": None, "repeatUntil": None, "autoRemove": 1},
+        ]
+    )
+    await polled(MongoCollectionStore(collection))
+    assert [document async for document in collection.find({}).sort("_id")] == [
+        {"_id": 1, "sleepUntil": None},
+        {"_id": 3, "sleepUntil": NOW + HOUR, "interval": "0 0 * * * *"},
+        {"_id": 4, "sleepUntil": None, "interval": "* * * * * *", "repeatUntil": NOW},
+        {"_id": 5, "sleepUntil": NOW + HOUR, "interval": "0 0 * * * *"},
+        {"_id": 6, "sleepUntil": None, "interval": "", "autoRemove": False},
+    ]
+
+
+@pytest.mark.clause("M-10")
+async def test_dates_without_a_zone_are_in_utc(mongo_url: str) -> None:
+    async with AsyncMongoClient[Any](mongo_url) as client:
+        naive = client.get_default_database()["naive"]
+        at = NOW.replace(tzinfo=None)
+        await naive.insert_one(
+            {"_id": 1, "sleepUntil": at, "interval": "0 * * * *", "repeatUntil": at}
+        )
+        job = await MongoCollectionStore(naive).lock_next(NOW + MINUTE, NOW)
+    assert job is not None
+    assert (job.sleep_until, job.repeat_until) == (NOW, NOW)
+    assert job.payload["sleepUntil"] == at
+
+
+@pytest.mark.clause("M-10")
+async def test_a_value_that_is_no_date_is_awake_and_counts_from_now(
+    collection: "AsyncCollection[Any]",
+) -> None:
+    await collection.insert_one({"_id": 1, "sleepUntil": "soon", "interval": "0 * * * *"})
+    stage = await polled(MongoCollectionStore(collection))
+    assert [job.sleep_until for job in stage.jobs] == [None]
+    found = await collection.find_one({})
+    assert found is not None
+    assert found["sleepUntil"] == NOW + HOUR
+
+
+@pytest.mark.clause("M-16")
+@pytest.mark.parametrize("fields", [{"interval": 5}, {"interval": "@daily", "repeatUntil": "x"}])
+async def test_what_cannot_be_understood_sleeps_for_good(
+    collection: "AsyncCollection[Any]", fields: dict[str, Any]
+) -> None:
+    await collection.insert_one({"_id": 1, "sleepUntil": NOW, "autoRemove": True, **fields})
+    stage = await polled(MongoCollectionStore(collection))
+    assert [type(error) for error in stage.errors] == [InvalidInputError]
+    found = await collection.find_one({})
+    assert found == {"_id": 1, "sleepUntil": None, "autoRemove": True, **fields}
+
+
+@pytest.mark.clause("M-2", "M-10")
+async def test_a_lock_is_held_to_the_millisecond(collection: "AsyncCollection[Any]") -> None:
+    store = MongoCollectionStore(collection)
+    await collection.insert_one({"_id": 1, "sleepUntil": NOW})
+    until = NOW + MINUTE + timedelta(microseconds=123_456)
+    job = await store.lock_next(until, NOW + timedelta(microseconds=999))
+    assert job is not None
+    found = await collection.find_one({})
+    assert found == {"_id": 1, "sleepUntil": NOW + MINUTE + timedelta(milliseconds=123)}
+    assert await store.update(job, JobUpdate(), NOW)
+    assert await store.update(job, JobUpdate(sleep_until=NOW), NOW)
+    assert not await store.update(job, JobUpdate(), NOW)
+
+
+@pytest.mark.clause("M-13")
+async def test_a_hook_may_reschedule_or_remove_its_document_itself(
+    collection: "AsyncCollection[Any]",
+) -> None:
+    await collection.insert_many(
+        [{"_id": n, "sleepUntil": NOW, "interval": "0 * * * *"} for n in (1, 2)]
+    )
+    stage = Stage(MongoCollectionStore(collection), VirtualClock(NOW))
+
+    async def take_over(job: Any) -> None:
+        if job.id == 1:
+            await collection.update_one({"_id": 1}, {"$set": {"sleepUntil": NOW + 2 * HOUR}})
+        else:
+            await collection.delete_one({"_id": 2})
+
+    stage.work = take_over
+    poller = await stage.play(SECOND, idle_delay=SECOND)
+    while not poller.is_idle:
+        await stage.clock.advance(SECOND)
+    await stage.close()
+    assert stage.errors == []
+    found = [document async for document in collection.find({})]
+    assert found == [{"_id": 1, "sleepUntil": NOW + 2 * HOUR, "interval": "0 * * * *"}]
+
+
+async def test_the_index_for_the_next_document_is_made_once(
+    collection: "AsyncCollection[Any]",
+) -> None:
+    store = MongoCollectionStore(collection, sleep_until_field="cron.at")
+    name = await store.create_index()
+    assert await store.create_index() == name
+    made = await collection.index_information()
+    assert made[name]["key"] == [("cron.at", 1), ("_id", 1)]
+
+
+@pytest.mark.clause("M-16")
+async def test_a_server_that_is_away_is_an_error_of_the_store() -> None:
+    options: Any = {"serverSelectionTimeoutMS": 1, "connectTimeoutMS": 1}
+    async with AsyncMongoClient[Any]("mongodb://127.0.0.1:1/shop", **options) as client:
+        store = MongoCollectionStore(client["shop"]["jobs"])
+        with pytest.raises(StoreUnavailableError, match=r"shop\.jobs"):
+            await store.lock_next(NOW + MINUTE, NOW)
+
+
+@pytest.mark.clause("M-16")
+async def test_what_the_server_refuses_is_an_error_of_the_store(
+    collection: "AsyncCollection[Any]",
+) -> None:
+    store = MongoCollectionStore(collection, {"$nonsense": 1})
+    with pytest.raises(StoreError, match="refuses"):
+        await store.lock_next(NOW + MINUTE, NOW)
+
+
+@pytest.mark.process
+def test_without_the_driver_the_error_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['pymongo'] = None\n"
+        "import rota.poller\n"
+        "from rota.errors import MissingExtraError\n"
+        "try:\n    import rota.poller.mongo\n"
+        "except MissingExtraError as error:\n    print(error)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "pip install 'rota[mongo]'" in told.stdout
