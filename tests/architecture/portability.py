@@ -28,6 +28,7 @@ KNOWN_HOSTS = frozenset(
         "www.iana.org",
         "www.rfc-editor.org",
         "www.sqlite.org",
+        "www.w3.org",
         # the reader's own machine, and names that stand for nobody's
         "127.0.0.1",
         "example.com",
@@ -36,13 +37,20 @@ KNOWN_HOSTS = frozenset(
     }
 )
 
+NOBODYS = (".example", ".invalid", ".test")
+"""Names that RFC 2606 keeps free for documentation and tests."""
+
 
 def machine_paths(text: str) -> list[str]:
     return [match.group() for match in MACHINE_PATH.finditer(text)]
 
 
 def unknown_hosts(text: str) -> list[str]:
-    return [host for host in _ADDRESS.findall(text) if host.lower() not in KNOWN_HOSTS]
+    return [
+        host
+        for host in _ADDRESS.findall(text)
+        if host.lower() not in KNOWN_HOSTS and not host.lower().endswith(NOBODYS)
+    ]
 
 
 def index_options(text: str) -> list[str]:
