@@ -1,11 +1,11 @@
-"""The browser that the tests drive: Debian's Chromium, with a profile of its own."""
+"""The browser that the tests drive: Debian's Chromium, with a fresh profile."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-from playwright.sync_api import BrowserContext, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 ARGUMENTS = (
     "--headless",
@@ -18,6 +18,8 @@ ARGUMENTS = (
     "--disable-sync",
     "--font-render-hinting=none",
 )
+DESK = {"width": 1280, "height": 860}
+PHONE = {"width": 390, "height": 844}
 
 
 def find_chromium() -> str | None:
@@ -25,20 +27,34 @@ def find_chromium() -> str | None:
     return shutil.which("chromium") or shutil.which("chromium-browser")
 
 
+def could_be_installed() -> bool:
+    """Whether ``make browser`` could have brought it here."""
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
 @contextmanager
-def open_browser(
-    playwright: Playwright, folder: Path, *, dark: bool = False, phone: bool = False
+def open_browser() -> Iterator[Browser]:
+    """A browser; every context of it has cookies and a cache of its own."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=find_chromium(), args=list(ARGUMENTS), headless=True
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def open_context(
+    browser: Browser, *, dark: bool = False, phone: bool = False, scripts: bool = True
 ) -> Iterator[BrowserContext]:
-    """A browser with a fresh profile in ``folder``."""
-    width, height = (390, 844) if phone else (1280, 860)
-    context = playwright.chromium.launch_persistent_context(
-        folder,
-        executable_path=find_chromium(),
-        args=list(ARGUMENTS),
-        headless=True,
-        viewport={"width": width, "height": height},
-        device_scale_factor=1,
+    """As somebody sees it: at night, on a phone, or without JavaScript."""
+    size = PHONE if phone else DESK
+    context = browser.new_context(
+        viewport={"width": size["width"], "height": size["height"]},
         color_scheme="dark" if dark else "light",
+        java_script_enabled=scripts,
         reduced_motion="reduce",
         timezone_id="Europe/Berlin",
         locale="en-GB",
@@ -48,9 +64,3 @@ def open_browser(
         yield context
     finally:
         context.close()
-
-
-@contextmanager
-def start_playwright() -> Iterator[Playwright]:
-    with sync_playwright() as playwright:
-        yield playwright

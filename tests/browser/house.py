@@ -12,7 +12,7 @@ from typing import NamedTuple
 import uvicorn
 from tests.browser.story import NOW
 
-from rota.access import Scope, TokenBook
+from rota.access import Auth, Scope, TokenBook
 from rota.clock.system import SystemClock
 from rota.server import create_app
 from rota.stores.opened import OpenStore
@@ -43,9 +43,12 @@ class OpenHouse(NamedTuple):
 
 @contextmanager
 def open_house(
-    folder: Path, tell: Tell, names: Mapping[str, tuple[Scope, ...]]
+    folder: Path,
+    tell: Tell,
+    names: Mapping[str, tuple[Scope, ...]],
+    auth: Auth | None = None,
 ) -> Iterator[OpenHouse]:
-    """Serve until the context is left."""
+    """Serve until the context is left; ``auth`` takes the place of the tokens that are made."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     tokens: dict[str, str] = {}
@@ -58,11 +61,12 @@ def open_house(
             clock = StoryClock()
             await tell(store)
             book = TokenBook(store, clock)
+            letting_in = auth or book
             for name, scopes in names.items():
                 issued = await book.issue("default", scopes, name)
                 tokens[name] = issued.secret.reveal()
             config = uvicorn.Config(
-                create_app(store, book, clock=clock), log_level="warning", lifespan="off"
+                create_app(store, letting_in, clock=clock), log_level="warning", lifespan="off"
             )
             server = uvicorn.Server(config)
             stopping.append(lambda: setattr(server, "should_exit", True))

@@ -25,6 +25,7 @@ from rota.observing.tally.pages import TALLIES, encode, key_of
 from rota.rail import Rail
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentWrite
+from rota.testing import VirtualClock
 from rota.testing.builders import seed_tasks
 from rota.worker.presence import WORKERS, WorkerPresence
 
@@ -44,12 +45,13 @@ GatewayTimeout: no answer within 30 s"""
 
 
 class Story:
-    """Makes things happen to jobs at instants of its choosing."""
+    """Makes things happen to jobs at instants of its choosing; its clock stands still."""
 
     def __init__(self, store: OpenStore, tenant: str = "default", now: datetime = NOW) -> None:
         self.store = store
         self.tenant = tenant
         self.now = now
+        self.clock = VirtualClock(now)
         self._random = Random(7)
 
     async def ask(self, name: str, queue: str = "default", **fields: Any) -> Job:
@@ -165,7 +167,9 @@ async def tell_story(store: OpenStore, now: datetime = NOW, tenant: str = "defau
     await _tell_failures(story)
     await _tell_present(story)
     await _tell_schedules(story)
-    await Rail(store, tenant).set_quiet_hours("22:00", "07:00", "Europe/Berlin")
+    rail = Rail(store, tenant, clock=story.clock)
+    await rail.set_maintenance(True, until=now - HOUR, reason="rolling out 2.4", who="ben")
+    await rail.set_quiet_hours("22:00", "07:00", "Europe/Berlin")
     return story
 
 
@@ -290,7 +294,8 @@ async def _tell_schedules(story: Story) -> None:
     digest: Job | None = made[1]
     while digest is not None and digest.due_at < story.now:
         digest = await story.run(digest)
-    await Rail(story.store, story.tenant).pause(made[3].id, who="anna", why="too chatty")
+    rail = Rail(story.store, story.tenant, clock=story.clock)
+    await rail.pause(made[3].id, who="anna", why="too chatty")
     last = story.now - 20 * MINUTE
     await seed_tasks(
         story.store,

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from playwright.sync_api import Page
-from tests.browser.chromium import open_browser, start_playwright
+from tests.browser.chromium import open_browser, open_context
 from tests.browser.house import OpenHouse, open_house
 from tests.browser.png import shrink
 from tests.browser.story import tell_story
@@ -49,11 +49,10 @@ def take_pictures(folder: Path) -> None:
     with (
         TemporaryDirectory() as scratch,
         open_house(Path(scratch), tell_story, names) as house,
-        start_playwright() as playwright,
+        open_browser() as browser,
     ):
         for look, (dark, phone) in LOOKS.items():
-            profile = Path(scratch) / look
-            with open_browser(playwright, profile, dark=dark, phone=phone) as context:
+            with open_context(browser, dark=dark, phone=phone) as context:
                 taken.update(_take_all(context.new_page(), house, look))
     with ProcessPoolExecutor() as pool:
         for name, png in zip(taken, pool.map(shrink, taken.values()), strict=True):

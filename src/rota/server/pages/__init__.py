@@ -42,11 +42,14 @@ OPERATING: dict[str, Screen] = {
     "/confirm": confirm,
     "/act": carry_out,
     "/jobs/{job_id}/{verb}": act_on_job,
-    "/schedules/run": ask_for_run,
     "/gates/maintenance": change_maintenance,
     "/gates/quiet-hours": change_quiet_hours,
 }
 """What is sent by forms, for whoever may operate."""
+
+
+ADMINISTERING: dict[str, Screen] = {"/schedules/run": ask_for_run}
+"""What concerns the whole installation, for whoever looks after it."""
 
 
 def page_routes(around: Surroundings, guard: PageGuard) -> list[BaseRoute]:
@@ -58,8 +61,9 @@ def page_routes(around: Surroundings, guard: PageGuard) -> list[BaseRoute]:
         for path, screen in LOOKING.items()
     ]
     operating = [
-        Route(f"{HOME}{path}", reception.serve(screen, Scope.OPERATE), methods=["POST"])
-        for path, screen in OPERATING.items()
+        Route(f"{HOME}{path}", reception.serve(screen, scope), methods=["POST"])
+        for scope, screens in ((Scope.OPERATE, OPERATING), (Scope.ADMIN, ADMINISTERING))
+        for path, screen in screens.items()
     ]
     return [
         Route("/", go_home, methods=["GET"]),

@@ -8,10 +8,18 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from rota.errors import InvalidInputError, InvalidRequestError
-from rota.gates import Maintenance, QuietHours, ScopedMaintenance, TenantQuietHours
+from rota.gates import (
+    Maintenance,
+    QuietHours,
+    ScopedMaintenance,
+    TenantQuietHours,
+    parse_quiet_hours,
+)
 from rota.gates.window import WEEKDAYS, QuietWindow, format_time_of_day
 from rota.rail import Rail
-from rota.rail.gate_board import GateList, list_gates
+from rota.rail.audit import Act, record_act
+from rota.rail.gate_board import GateList, clear_quiet_hours, list_gates, set_quiet_hours
+from rota.server.pages.screens.choice import rail_around
 from rota.server.pages.serving.answers import go_to, render_page
 from rota.server.pages.serving.forms import Form, read_form
 from rota.server.pages.serving.visit import Visit
@@ -75,18 +83,24 @@ async def change_maintenance(visit: Visit) -> Response:
 async def change_quiet_hours(visit: Visit) -> Response:
     """Set the tenant's quiet hours, or clear them."""
     form = await read_form(visit.request)
-    rail = Rail(visit.around.store, visit.tenant, clock=visit.around.clock)
+    store = visit.around.store
     if form.one("action") == "off":
-        await rail.set_quiet_hours()
+        await _record(visit, {"cleared": True})
+        await clear_quiet_hours(store, visit.tenant)
         return go_to(visit.link("gates", done="quiet-off"))
+    asked = {name: form.one(name) for name in ("start", "end", "zone")}
     try:
-        start, end, zone = (form.one(name) or None for name in ("start", "end", "zone"))
-        if start is None and end is None:
-            raise InvalidRequestError("start", "is missing: a time such as 22:00")
-        await rail.set_quiet_hours(start, end, zone)
+        hours = parse_quiet_hours(asked["start"], asked["end"], asked["zone"])
     except InvalidInputError as error:
         return await _render(visit, form, error)
+    await _record(visit, asked)
+    await set_quiet_hours(store, visit.tenant, hours)
     return go_to(visit.link("gates", done="quiet-on"))
+
+
+async def _record(visit: Visit, details: Mapping[str, Any]) -> None:
+    act = Act(action="set_quiet_hours", who=visit.caller.who, details=details)
+    await record_act(rail_around(visit), act)
 
 
 async def _render(
@@ -106,7 +120,7 @@ async def _render(
         hours=None if hours is None else _tell_hours(hours, visit.now),
         quiet_sign=_sign_of_hours(hours, visit.now),
         lengths=[(value, label) for value, (label, _) in LENGTHS.items()],
-        damages=gates.damages if visit.may_operate else (),
+        damages=gates.damages if visit.may_administer else (),
         sent=_read_sent(form, hours),
         problem="" if error is None else error.message,
     )

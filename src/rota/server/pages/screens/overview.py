@@ -67,9 +67,10 @@ class Failed(NamedTuple):
 
 async def show_overview(visit: Visit) -> Response:
     store = visit.around.store
+    zone = visit.zone if visit.may_administer else None
     found = await visit.recall(
-        "overview",
-        lambda: take_overview(store, visit.around.clock, visit.tenant, zone=visit.zone),
+        f"overview {zone}",
+        lambda: take_overview(store, visit.around.clock, visit.tenant, zone=zone),
     )
     until = visit.now.replace(second=0, microsecond=0) + _MINUTE
     since = until - MINUTES_SHOWN * _MINUTE

@@ -36,6 +36,7 @@ def render_page(visit: Visit, template: str, **values: Any) -> Response:
         "zone": visit.zone,
         "link": visit.link,
         "may_operate": visit.may_operate,
+        "may_administer": visit.may_administer,
         "has_doors": visit.has_doors,
         "menu": MENU,
         "done": read_notice(visit),

@@ -35,6 +35,11 @@ class Visit(NamedTuple):
         return self.caller.may(Scope.OPERATE)
 
     @property
+    def may_administer(self) -> bool:
+        """Whether they may see what belongs to no tenant, such as declarative tasks."""
+        return self.caller.may(Scope.ADMIN)
+
+    @property
     def tenant(self) -> str:
         return self.caller.tenant
 

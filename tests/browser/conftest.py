@@ -1,0 +1,58 @@
+"""A browser for the whole run, a server for each module, and a visitor for each test."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from playwright.sync_api import Browser
+from tests.browser.chromium import could_be_installed, find_chromium, open_browser, open_context
+from tests.browser.house import OpenHouse, open_house
+from tests.browser.story import tell_story
+from tests.browser.visitor import Visitor
+
+from rota.access import EVERY_SCOPE, Scope
+
+CALLERS = {"anna": tuple(EVERY_SCOPE), "ben": (Scope.READ,)}
+"""Anna may do everything, Ben may only look."""
+
+Invite = Callable[..., Visitor]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if find_chromium() is None:
+        reason = "THERE IS NO CHROMIUM HERE, so nobody has looked at the pages: make browser"
+        if os.environ.get("CI") == "true" and could_be_installed():
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenHouse]:
+    with open_house(tmp_path_factory.mktemp("house"), tell_story, CALLERS) as opened:
+        yield opened
+
+
+@pytest.fixture
+def invite(browser: Browser, house: OpenHouse) -> Iterator[Invite]:
+    """Makes visitors; when the test is over, none may have met with any trouble."""
+    with ExitStack() as stack:
+        visitors: list[Visitor] = []
+
+        def make(*, dark: bool = False, phone: bool = False, scripts: bool = True) -> Visitor:
+            context = open_context(browser, dark=dark, phone=phone, scripts=scripts)
+            visitors.append(Visitor(stack.enter_context(context), house))
+            return visitors[-1]
+
+        yield make
+        assert [each for visitor in visitors for each in visitor.troubles] == []
+
+
+@pytest.fixture
+def anna(invite: Invite) -> Visitor:
+    visitor = invite()
+    visitor.sign_in("anna")
+    return visitor

@@ -1,0 +1,112 @@
+"""Every page as a person sees it: by day, by night and on a phone."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+from tests.browser.conftest import Invite
+from tests.browser.visitor import Visitor
+
+PAGES = {
+    "Overview": "",
+    "Jobs": "/jobs",
+    "Schedules": "/schedules",
+    "Workers": "/workers",
+    "Gates": "/gates",
+    "Dead letters": "/dead-letters",
+    "Audit": "/audit",
+}
+JOBS = ("Morning report", "Charge invoice 4711", "Payroll reminder", "Push to CRM")
+
+CONTRASTS = Path(__file__).with_name("contrasts.js").read_text(encoding="utf-8")
+USABLE = "a[href], button, input:not([type=hidden]), select"
+
+
+def _see_all(visitor: Visitor) -> list[str]:
+    """Go everywhere; whatever is hard to read or wider than the screen."""
+    found = []
+    places = [f"/jobs?q={name}" for name in JOBS]
+    for path in (*PAGES.values(), *places, "/nowhere"):
+        page = visitor.go(path)
+        if path in places:
+            page.locator("main table a.title").first.click()
+            page.get_by_role("heading", name="Payload").wait_for()
+        found += [f"{page.url}: {each}" for each in visitor.ask(CONTRASTS)]
+        extra = visitor.ask("() => document.documentElement.scrollWidth - window.innerWidth")
+        if extra > 0:
+            found.append(f"{page.url} is {extra} px wider than the screen")
+    visitor.forgive("404")
+    return found
+
+
+@pytest.mark.parametrize(("dark", "phone"), [(False, False), (True, False), (False, True)])
+def test_every_text_can_be_read_and_no_page_is_too_wide(
+    invite: Invite, dark: bool, phone: bool
+) -> None:
+    visitor = invite(dark=dark, phone=phone)
+    visitor.sign_in()
+    assert _see_all(visitor) == []
+
+
+def test_texts_that_cannot_be_read_are_found(anna: Visitor) -> None:
+    anna.ask(
+        "() => document.querySelectorAll('h1, .chart text')"
+        ".forEach((each) => { each.style.color = each.style.fill = '#cccccc'; })"
+    )
+    found = anna.ask(CONTRASTS)
+    assert any("Overview" in each for each in found)
+    assert len(found) > 5
+
+
+def test_the_menu_leads_to_every_page(anna: Visitor) -> None:
+    for name in PAGES:
+        anna.page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
+        expect(anna.page.get_by_role("heading", name=name, level=1)).to_be_visible()
+        current = anna.page.get_by_role("navigation", name="Pages").locator("[aria-current=page]")
+        expect(current).to_have_text(name)
+
+
+def test_the_overview_says_first_what_is_wrong(anna: Visitor) -> None:
+    alarms = anna.page.get_by_label("What needs attention").get_by_role("listitem")
+    expect(alarms.first).to_contain_text(
+        "4 jobs have failed for good in queues billing and imports"
+    )
+    alarms.first.get_by_role("link", name="Retry or discard").click()
+    expect(anna.page.get_by_role("heading", name="Dead letters", level=1)).to_be_visible()
+
+
+def test_charts_can_be_read_without_being_seen(anna: Visitor) -> None:
+    chart = anna.page.get_by_role("img", name="Throughput per minute")
+    expect(chart).to_have_accessible_name(
+        "Throughput per minute: 4835 succeeded, 84 failed in the last hour"
+    )
+    region = anna.page.get_by_role("region", name="Throughput per minute")
+    region.first.get_by_text("The numbers").click()
+    expect(region.first.get_by_role("columnheader", name="succeeded")).to_be_visible()
+    assert region.first.get_by_role("row").count() > 50
+
+
+def test_a_page_can_be_walked_by_keyboard(anna: Visitor) -> None:
+    page = anna.go("/jobs")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("Charge")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Charge invoice 4711").focus()
+    outline = anna.ask("() => getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Charge invoice 4711", level=1)).to_be_visible()
+
+
+def test_everything_that_can_be_used_is_reached_by_the_tab_key(anna: Visitor) -> None:
+    page = anna.go("/gates")
+    count = anna.page.locator(USABLE).count()
+    seen = set()
+    for _ in range(count):
+        page.keyboard.press("Tab")
+        seen.add(anna.ask("() => document.activeElement.outerHTML"))
+    assert len(seen) == count

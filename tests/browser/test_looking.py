@@ -1,0 +1,140 @@
+"""Finding jobs, reading what became of them, and watching them change."""
+
+import re
+
+import httpx2
+import pytest
+from playwright.sync_api import expect
+from tests.browser.conftest import Invite
+from tests.browser.house import OpenHouse
+from tests.browser.visitor import Visitor
+
+
+def _ask_for(house: OpenHouse, name: str) -> None:
+    answer = httpx2.post(
+        f"{house.url}/api/v1/jobs",
+        json={"name": name, "queue": "live"},
+        headers={"Authorization": f"Bearer {house.tokens['anna']}"},
+    )
+    assert answer.status_code == 201, answer.text
+
+
+def test_filters_stand_in_the_address_and_can_be_sent_to_others(anna: Visitor) -> None:
+    page = anna.go("/jobs")
+    page.get_by_label("Status").select_option("failed")
+    page.get_by_label("Queue").fill("imports")
+    page.get_by_role("button", name="Filter").click()
+    expect(page).to_have_url(re.compile(r"status=FAILED&queue=imports"))
+    expect(page.get_by_role("row")).to_have_count(5)
+    again = anna.go(page.url.removeprefix(anna.house.page()))
+    expect(again.get_by_label("Status")).to_have_value("FAILED")
+    again.get_by_role("link", name="Clear").click()
+    expect(again).to_have_url(anna.house.page("/jobs"))
+
+
+def test_a_job_is_found_by_part_of_its_name_and_by_its_id(anna: Visitor) -> None:
+    page = anna.go("/jobs?q=invoice")
+    link = page.get_by_role("link", name="Charge invoice 4711")
+    job_id = (link.get_attribute("href") or "").rsplit("/", 1)[-1]
+    page.get_by_role("searchbox").fill(job_id)
+    page.get_by_role("searchbox").press("Enter")
+    expect(page.get_by_role("row")).to_have_count(2)
+    page.get_by_role("searchbox").fill("no such job")
+    page.get_by_role("searchbox").press("Enter")
+    expect(page.get_by_text("No job matches")).to_be_visible()
+
+
+def test_older_jobs_are_on_further_pages(anna: Visitor) -> None:
+    page = anna.go("/jobs")
+    newest = page.get_by_role("row").nth(1).inner_text()
+    page.get_by_role("link", name="Older").click()
+    expect(page.get_by_role("link", name="« Newest")).to_be_visible()
+    assert page.get_by_role("row").nth(1).inner_text() != newest
+    page.get_by_role("link", name="« Newest").click()
+    expect(page.get_by_role("link", name="« Newest")).to_have_count(0)
+
+
+def test_a_dead_job_says_why_and_shows_its_errors(anna: Visitor) -> None:
+    page = anna.open_job("Charge invoice 4711")
+    expect(page.get_by_text("all 3 attempts have failed").first).to_be_visible()
+    expect(page.get_by_label("Error of Attempt 1 failed")).to_contain_text("GatewayTimeout")
+    expect(page.get_by_text("with the same error as before")).to_have_count(2)
+
+
+def test_a_graph_shows_what_a_job_waits_for_and_leads_there(anna: Visitor) -> None:
+    page = anna.open_job("Morning report")
+    graph = page.get_by_role("region", name="Dependency graph")
+    expect(graph.get_by_role("link")).to_have_count(7)
+    expect(page.get_by_text("depends on 4, 2 depend on it")).to_be_visible()
+    graph.get_by_role("link", name="Stock levels, completed").click()
+    expect(page.get_by_role("heading", name="Stock levels", level=1)).to_be_visible()
+
+
+def test_secrets_in_a_payload_are_masked(anna: Visitor) -> None:
+    payload = anna.open_job("Daily totals").get_by_label("Payload as JSON")
+    expect(payload).to_contain_text('"currency": "EUR"')
+    expect(payload).not_to_contain_text("s3cr3t")
+
+
+@pytest.mark.clause("T-29")
+def test_schedules_show_what_is_due_processing_and_dead_with_links_to_jobs(anna: Visitor) -> None:
+    page = anna.go("/schedules")
+    for title, name in (
+        ("Due", "Welcome mail 1"),
+        ("Processing", "Daily totals"),
+        ("Dead letters", "Charge invoice 4711"),
+    ):
+        grid = page.get_by_role("region", name=title)
+        href = grid.get_by_role("link", name=name).get_attribute("href") or ""
+        assert re.fullmatch(r"/admin/jobs/[0-9a-f-]{36}", href)
+
+
+def test_next_runs_are_told_in_local_time_and_utc_with_what_the_clocks_do(anna: Visitor) -> None:
+    row = anna.go("/schedules").get_by_role("row", name="Payroll reminder")
+    expect(row).to_contain_text("At 02:30 on Sunday")
+    expect(row).to_contain_text("Sun 2026-10-25 02:30 CEST = 00:30 UTC")
+    expect(row).to_contain_text("clocks go back: second 02:30")
+
+
+def test_workers_say_where_they_are_and_what_they_run(anna: Visitor) -> None:
+    page = anna.go("/workers")
+    expect(page.get_by_role("row", name="mail-7f2c").first).to_contain_text("worker-1.internal")
+    running = page.get_by_role("region", name="Running now")
+    expect(running.get_by_role("row", name="Daily totals")).to_contain_text("reports-1c9e")
+
+
+def test_a_list_refreshes_itself_and_disturbs_nobody(anna: Visitor) -> None:
+    page = anna.go("/jobs")
+    box = page.get_by_label("Select Welcome mail 1", exact=True)
+    box.check()
+    page.get_by_role("link", name="Welcome mail 2").focus()
+    _ask_for(anna.house, "Came later")
+    expect(page.get_by_role("link", name="Came later")).to_be_visible(timeout=9_000)
+    expect(box).to_be_checked()
+    expect(page.get_by_role("link", name="Welcome mail 2")).to_be_focused()
+    expect(page.get_by_text("1 selected")).to_be_visible()
+
+
+def test_a_page_that_is_paused_stays_as_it_is(anna: Visitor) -> None:
+    page = anna.go("/jobs")
+    page.get_by_role("button", name="Pause live updates").click()
+    expect(page.get_by_text("Paused")).to_be_visible()
+    _ask_for(anna.house, "Came while paused")
+    anna.ask("() => htmx.trigger(document.body, 'rota:tick')")
+    page.wait_for_load_state("networkidle")
+    expect(page.get_by_role("link", name="Came while paused")).to_have_count(0)
+    page.get_by_role("button", name="Resume live updates").click()
+    expect(page.get_by_role("link", name="Came while paused")).to_be_visible()
+
+
+def test_everything_works_without_javascript(invite: Invite) -> None:
+    visitor = invite(scripts=False)
+    page = visitor.sign_in("anna", "/jobs")
+    page.get_by_role("searchbox").fill("Resize photo")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.get_by_role("row")).to_have_count(5)
+    page.get_by_label("Select Resize photo 1").check()
+    page.get_by_role("button", name="Cancel…").click()
+    expect(page.get_by_role("heading", name="Cancel 1 job?")).to_be_visible()
+    page.get_by_role("button", name="Cancel 1 job").click()
+    expect(page.get_by_text("1 job cancelled.")).to_be_visible()
