@@ -67,6 +67,7 @@ def page_routes(around: Surroundings, guard: PageGuard) -> list[BaseRoute]:
     ]
     return [
         Route("/", go_home, methods=["GET"]),
+        Route(f"{HOME}/", go_home, methods=["GET"]),
         Route(f"{HOME}/static/{{name}}", send_asset, methods=["GET"]),
         Route(f"{HOME}/sign-in", doors.show, methods=["GET"]),
         Route(f"{HOME}/sign-in", doors.enter, methods=["POST"]),

@@ -1,0 +1,211 @@
+"""Times, statuses, timelines and texts, in the words of the pages."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from tests.browser.story import HOUR, MINUTE, TRACE, Story
+
+from rota.control.overview import Alarm
+from rota.jobs import PAUSED_UNTIL, Ending, JobStatus, RetryPolicy
+from rota.jobs.record import BackoffStrategy, Deferral
+from rota.server.pages.wording.alarms import warn_of
+from rota.server.pages.wording.facts import list_facts, tell_policy
+from rota.server.pages.wording.occurrences import foresee_cron, show_occurrence
+from rota.server.pages.wording.payloads import first_line, show_json, show_payload, show_text
+from rota.server.pages.wording.statuses import sign_of
+from rota.server.pages.wording.timeline import tell_timeline
+from rota.server.pages.wording.times import tell_distance, tell_instant, tell_length, tell_local
+from rota.testing.builders import a_job
+
+NOW = datetime(2026, 10, 23, 9, 41, 20, tzinfo=UTC)
+BERLIN = ZoneInfo("Europe/Berlin")
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [
+        (timedelta(0), "0 ms"),
+        (timedelta(milliseconds=250), "250 ms"),
+        (timedelta(seconds=2.5), "2.5 s"),
+        (5 * SECOND, "5 s"),
+        (59 * SECOND, "59 s"),
+        (90 * SECOND, "1 min 30 s"),
+        (12 * MINUTE, "12 min"),
+        (65 * MINUTE, "1 h 5 min"),
+        (26 * HOUR, "1 d 2 h"),
+        (4 * 24 * HOUR + 3 * HOUR, "4 d"),
+        (-MINUTE, "-1 min"),
+    ],
+)
+def test_a_length_has_two_units_at_most(length: timedelta, words: str) -> None:
+    assert tell_length(length) == words
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        (NOW, "now"),
+        (NOW + 90 * SECOND, "in 1 min 30 s"),
+        (NOW - timedelta(seconds=3.7), "3 s ago"),
+        (PAUSED_UNTIL, "when resumed"),
+        (NOW.replace(year=3000), "never"),
+        (NOW.replace(year=1800), "long ago"),
+    ],
+)
+def test_a_distance_says_on_which_side_of_now_it_lies(at: datetime, words: str) -> None:
+    assert tell_distance(at, NOW) == words
+
+
+def test_an_instant_is_told_in_utc_and_on_a_local_clock() -> None:
+    assert tell_instant(NOW.astimezone(BERLIN)) == "2026-10-23 09:41:20 UTC"
+    assert tell_local(NOW, BERLIN) == "Fri 2026-10-23 11:41:20 CEST"
+    assert tell_local(NOW.replace(second=0), BERLIN) == "Fri 2026-10-23 11:41 CEST"
+
+
+def test_an_occurrence_names_the_day_in_utc_only_where_it_is_another() -> None:
+    at = datetime(2026, 10, 23, 23, 30, tzinfo=UTC)
+    assert show_occurrence(at, BERLIN, None).utc == "2026-10-23 23:30 UTC"
+    assert show_occurrence(NOW.replace(second=0), BERLIN, None).utc == "09:41 UTC"
+    assert show_occurrence(NOW, UTC, None).utc == ""
+
+
+def test_a_task_is_foreseen_with_what_the_clocks_do() -> None:
+    outlook = foresee_cron("30 2 * * *", BERLIN, NOW)
+    assert outlook.description == "At 02:30 every day"
+    assert [each.note for each in outlook.occurrences] == [
+        "",
+        "clocks go back: first 02:30",
+        "clocks go back: second 02:30",
+    ]
+    assert "Invalid cron" in foresee_cron("no cron", BERLIN, NOW).problem
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"created_at": NOW}, "due"),
+        ({"created_at": NOW, "due_at": NOW + HOUR}, "scheduled"),
+        ({"created_at": NOW, "due_at": NOW + HOUR, "attempt_count": 1}, "retrying"),
+        (
+            {"due_at": NOW + HOUR, "deferral": Deferral(until=NOW + HOUR, reason="quiet hours")},
+            "held back",
+        ),
+        ({"due_at": PAUSED_UNTIL, "is_paused": True}, "paused"),
+        ({"status": JobStatus.RUNNING, "created_at": NOW}, "running"),
+        ({"status": JobStatus.RUNNING, "created_at": NOW - HOUR}, "stalled"),
+        ({"status": JobStatus.COMPLETED}, "completed"),
+        ({"status": JobStatus.FAILED, "ending": Ending.LOST}, "dead letter"),
+        ({"status": JobStatus.FAILED, "ending": Ending.CANCELLED}, "cancelled"),
+        ({"status": JobStatus.FAILED, "ending": Ending.DISCARDED}, "given up"),
+        ({"status": JobStatus.BLOCKED}, "blocked"),
+        ({"status": JobStatus.PENDING}, "pending"),
+    ],
+)
+def test_a_job_is_called_what_a_person_would_call_it(fields: dict[str, object], word: str) -> None:
+    assert sign_of(a_job(**fields), NOW).word == word
+
+
+def test_states_that_differ_are_told_apart_without_colour() -> None:
+    jobs = [
+        a_job(created_at=NOW),
+        a_job(created_at=NOW, due_at=NOW + HOUR),
+        a_job(created_at=NOW, status=JobStatus.RUNNING),
+        a_job(status=JobStatus.COMPLETED),
+        a_job(status=JobStatus.FAILED),
+        a_job(status=JobStatus.BLOCKED),
+        a_job(status=JobStatus.PENDING),
+    ]
+    signs = [sign_of(job, NOW) for job in jobs]
+    assert len({sign.shape for sign in signs}) == len({sign.word for sign in signs}) == len(jobs)
+
+
+async def test_a_timeline_tells_of_every_attempt_and_an_error_once(story: Story) -> None:
+    retries = {"max_attempts": 3, "backoff_strategy": "FIXED", "base_delay_seconds": 60}
+    job = await story.ask("Charge", ago=HOUR, retry_policy=retries)
+    job = await story.die(job, MINUTE)
+    attempts = await story.store.attempts("default", job.id)
+    steps = tell_timeline(job, attempts, NOW)
+    assert [step.headline for step in steps] == [
+        "Created",
+        "Attempt 1 failed",
+        "Attempt 2 failed",
+        "Attempt 3 failed",
+        "Dead letter",
+    ]
+    assert [step.error is not None for step in steps] == [False, True, False, False, False]
+    assert steps[2].note == "after 30 s, on mail-7f2c, with the same error as before"
+
+
+async def test_a_timeline_tells_what_is_ahead(story: Story) -> None:
+    job = await story.ask("Remind", ago=HOUR)
+    job = await story.defer(job, NOW + HOUR, "quiet hours")
+    steps = tell_timeline(job, [], NOW)
+    assert [(step.headline, step.is_ahead) for step in steps] == [
+        ("Created", False),
+        ("Held back until", True),
+        ("Will be due", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (RetryPolicy(max_attempts=1), "tried once, never again"),
+        (RetryPolicy(), "10 s apart, doubling up to 5 min"),
+        (RetryPolicy(backoff_strategy=BackoffStrategy.FIXED), "always 10 s apart"),
+        (RetryPolicy(backoff_strategy=BackoffStrategy.LADDER), "after 1 min, 5 min, 15 min, 1 h"),
+    ],
+)
+def test_a_retry_policy_is_told_in_words(policy: RetryPolicy, words: str) -> None:
+    assert tell_policy(policy) == words
+
+
+async def test_facts_of_a_series_name_its_rule_and_its_occurrence(story: Story) -> None:
+    job = await story.ask("Digest", ago=HOUR, recurrence={"cron": "0 8 * * *", "zone": "UTC"})
+    facts = {fact.name: fact.value for fact in list_facts(job, lambda *_, **__: "/")}
+    assert facts["Recurs"] == "0 8 * * *"
+    assert facts["Occurrence"] == "Sat 2026-10-24 08:00 UTC"
+
+
+def test_of_an_error_the_line_that_names_it_is_shown_in_lists() -> None:
+    assert first_line(TRACE) == "GatewayTimeout: no answer within 30 s"
+    assert first_line("Boom\nat line 5") == "Boom"
+    assert first_line(None) == first_line(" \n ") == ""
+    assert "hunter2" not in first_line("cannot reach https://anna:hunter2@example.com")
+
+
+def test_texts_show_all_that_is_in_them() -> None:
+    assert show_text("a\u202eb\n\tc\x1b[0m") == "a\\u202eb\n    c\\x1b[0m"
+    assert show_json({"a": "\u202e"}) == '{\n  "a": "\\u202e"\n}'
+
+
+def test_long_texts_are_cut_and_say_so() -> None:
+    assert show_text("x" * 25_000).endswith("[… 5000 characters more]")
+
+
+def test_a_payload_without_secrets_is_shown_as_it_is() -> None:
+    assert show_payload({"a": [1]}, ["secret"]) == ('{\n  "a": [\n    1\n  ]\n}', False)
+    shown, is_masked = show_payload({"my_secret": 1}, ["secret"])
+    assert (is_masked, "1" in shown) == (True, False)
+
+
+def test_what_is_wrong_is_said_once_for_all_queues_the_worst_first() -> None:
+    alarms = [
+        Alarm(concern="late", text="jobs are late", count=5, queue="mail"),
+        *(Alarm(concern="dead_letters", text="", count=2, queue=f"q{n}") for n in range(5)),
+        Alarm(concern="stalled", text="", count=1, queue="mail"),
+        Alarm(concern="no_worker", text="", count=3, queue="a"),
+        Alarm(concern="series", text="series x cannot go on: no zone"),
+        Alarm(concern="tasks", text="task t has failed 2 times"),
+    ]
+    told = [each.headline for each in warn_of(alarms, lambda *_, **__: "/")]
+    assert told == [
+        "1 job is stalled in queue mail.",
+        "No worker takes from queue a.",
+        "10 jobs have failed for good in 5 queues, among them q0, q1, q2, q3.",
+        "A series cannot go on.",
+        "5 jobs are due in queue mail, and late.",
+        "A task fails.",
+    ]

@@ -1,0 +1,211 @@
+"""Pages as they are sent: what they say, what they link to, and what they refuse."""
+
+import re
+from datetime import timedelta
+
+import httpx2
+import pytest
+from tests.browser.story import MINUTE, Story, tell_story
+from tests.server.pages.conftest import START, Knock, sign_in
+
+from rota.errors import StoreUnavailableError
+from rota.stores.opened import OpenStore
+
+PAGES = ("", "/jobs", "/schedules", "/workers", "/gates", "/dead-letters", "/audit")
+LARGEST = 100_000
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("path", "lesson"),
+    [
+        ("", "curl -X POST http://127.0.0.1/api/v1/jobs"),
+        ("/jobs", "curl -X POST http://127.0.0.1/api/v1/jobs"),
+        ("/schedules", "comes again by itself"),
+        ("/workers", "rota work --store"),
+        ("/gates", "No maintenance is on or planned"),
+        ("/dead-letters", "is kept here with every error it met"),
+        ("/audit", "is written down first"),
+    ],
+)
+async def test_a_page_with_nothing_on_it_teaches(
+    pages: httpx2.AsyncClient, path: str, lesson: str
+) -> None:
+    answer = await pages.get(f"/admin{path}")
+    assert answer.status_code == 200
+    assert lesson in answer.text
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_page_stays_small_and_refreshes_less_than_itself(
+    store: OpenStore, pages: httpx2.AsyncClient, path: str
+) -> None:
+    await tell_story(store, START)
+    whole = await pages.get(f"/admin{path}")
+    part = await pages.get(f"/admin{path}", headers={"HX-Request": "true"})
+    assert whole.status_code == part.status_code == 200
+    assert len(whole.content) < LARGEST
+    if path != "/gates":  # a page of forms is not refreshed
+        assert "<html" not in part.text
+        assert part.text.strip()
+        assert len(part.content) < len(whole.content)
+
+
+@pytest.mark.clause("T-29")
+async def test_the_schedules_page_lists_due_processing_and_dead_jobs(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    await tell_story(store, START)
+    text = (await pages.get("/admin/schedules")).text
+    for name in ("Welcome mail 1", "Daily totals", "Charge invoice 4711"):
+        assert re.search(rf'href="/admin/jobs/[0-9a-f-]{{36}}">{name}</a>', text)
+
+
+@pytest.mark.clause("T-29")
+async def test_a_reader_is_shown_no_form_that_changes_anything(
+    store: OpenStore, knock: Knock
+) -> None:
+    await tell_story(store, START)
+    client = knock("read")
+    await sign_in(client, "read")
+    for path in PAGES:
+        text = (await client.get(f"/admin{path}")).text
+        targets = set(re.findall(r'<form[^>]*method="post" action="([^"]*)"', text))
+        assert targets <= {"/admin/sign-out", "/admin/confirm"}, path
+        assert 'type="checkbox" name="id"' not in text
+        assert "<button" not in text.partition('action="/admin/confirm"')[2]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/confirm", "/act", "/jobs/x/pause", "/gates/maintenance", "/gates/quiet-hours"],
+)
+async def test_a_form_of_somebody_who_may_only_look_is_refused(knock: Knock, path: str) -> None:
+    client = knock("read")
+    await sign_in(client, "read")
+    answer = await client.post(f"/admin{path}", data={"action": "on"})
+    assert answer.status_code == 403
+    assert "Not allowed" in answer.text
+
+
+async def test_tasks_are_shown_to_who_looks_after_the_installation_only(
+    store: OpenStore, knock: Knock
+) -> None:
+    await tell_story(store, START)
+    for token, is_shown in (("read+operate", False), ("read+admin", True)):
+        client = knock(token)
+        await sign_in(client, token)
+        assert ("Rotate logs" in (await client.get("/admin/schedules")).text) is is_shown
+        assert ("Rotate logs" in (await client.get("/admin")).text) is is_shown
+        answer = await client.post("/admin/schedules/run", data={"name": "Rotate logs"})
+        assert answer.status_code == (303 if is_shown else 403)
+
+
+async def test_who_has_not_signed_in_is_shown_the_door_and_then_the_page(knock: Knock) -> None:
+    client = knock("read")
+    answer = await client.get("/admin/jobs?status=READY")
+    assert answer.headers["location"] == "/admin/sign-in?next=%2Fadmin%2Fjobs%3Fstatus%3DREADY"
+    assert (await client.get("/admin/jobs", headers={"HX-Request": "true"})).status_code == 401
+    wanted = {"token": "read", "next": "/admin/jobs?status=READY"}
+    entered = await client.post("/admin/sign-in", data=wanted)
+    assert entered.headers["location"] == "/admin/jobs?status=READY"
+    left = await client.post("/admin/sign-out")
+    assert left.headers["location"] == "/admin/sign-in"
+    assert (await client.get("/admin/jobs")).status_code == 303
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "https://evil.example",
+        "//evil.example",
+        "/admin/../x\\y",
+        "/administrator",
+        "",
+        "/admin/a\rb",
+    ],
+)
+async def test_signing_in_leads_to_pages_of_ours_only(knock: Knock, wanted: str) -> None:
+    client = knock("read")
+    entered = await client.post("/admin/sign-in", data={"token": "read", "next": wanted})
+    assert entered.headers["location"] == "/admin"
+
+
+async def test_where_no_token_is_needed_there_is_no_door(pages: httpx2.AsyncClient) -> None:
+    assert (await pages.get("/admin/sign-in")).headers["location"] == "/admin"
+    assert "Sign out" not in (await pages.get("/admin")).text
+    for path in ("/", "/admin/"):
+        assert (await pages.get(path)).headers["location"] == "/admin"
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_under_a_prefix_every_link_keeps_it(
+    store: OpenStore, knock: Knock, path: str
+) -> None:
+    await tell_story(store, START)
+    text = (await knock(prefix="/rota").get(f"/rota/admin{path}")).text
+    links = re.findall(r'(?:href|src|action|hx-get)="([^"#][^"]*)"', text)
+    assert len(links) > 10
+    assert [each for each in links if not each.startswith("/rota/admin")] == []
+
+
+async def test_a_page_that_is_not_there_says_so(pages: httpx2.AsyncClient) -> None:
+    for path in ("/nowhere", "/jobs/no-id", "/jobs/01890a5d-ac96-774b-bcce-b302099a8057"):
+        answer = await pages.get(f"/admin{path}")
+        assert answer.status_code == 404
+        assert "Not found" in answer.text
+        assert "text/html" in answer.headers["content-type"]
+
+
+async def test_a_choice_that_cannot_be_meant_is_refused_with_its_name(
+    pages: httpx2.AsyncClient,
+) -> None:
+    for query in ("status=NONE", "since=1y", "cursor=%00"):
+        answer = await pages.get(f"/admin/jobs?{query}")
+        assert answer.status_code == 400
+        assert query.partition("=")[0] in answer.text
+
+
+async def test_when_the_store_does_not_answer_the_page_says_what_that_means(
+    store: OpenStore, pages: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise StoreUnavailableError("secret-host refused the connection")
+
+    monkeypatch.setattr(store, "survey", refuse)
+    answer = await pages.get("/admin")
+    assert answer.status_code == 503
+    assert "Jobs are safe where they are" in answer.text
+    assert "secret-host" not in answer.text
+
+
+async def test_only_known_words_are_told_after_an_act(pages: httpx2.AsyncClient) -> None:
+    told = await pages.get("/admin/jobs?done=cancelled&count=2")
+    assert "2 jobs cancelled." in told.text
+    for query in ("done=You+have+won", "done=cancelled&count=many", "done=cancelled&count=²"):
+        assert (
+            'class="alarm green" role="status"'
+            not in (await pages.get(f"/admin/jobs?{query}")).text
+        )
+
+
+async def test_a_form_that_is_no_form_or_too_large_is_refused(pages: httpx2.AsyncClient) -> None:
+    as_json = await pages.post("/admin/confirm", json={"action": "cancel"})
+    assert (as_json.status_code, "content-type" in as_json.text) == (400, True)
+    large = await pages.post("/admin/confirm", data={"why": "x" * 300_000})
+    assert large.status_code == 413
+    odd = await pages.post("/admin/confirm", data={"action": "cancel", "id": "no id"})
+    assert (odd.status_code, "id must be" in odd.text) == (400, True)
+    unknown = await pages.post("/admin/act", data={"action": "explode"})
+    assert unknown.status_code == 400
+
+
+async def test_what_ended_between_question_and_deed_is_left_alone(
+    story: Story, pages: httpx2.AsyncClient
+) -> None:
+    job = await story.ask("Quick", ago=MINUTE)
+    asked = await pages.post("/admin/confirm", data={"action": "cancel", "id": job.id})
+    assert "Cancel 1 job?" in asked.text
+    await story.complete(job, SECOND)
+    done = await pages.post("/admin/act", data={"action": "cancel", "id": job.id})
+    assert done.headers["location"] == f"/admin/jobs/{job.id}?done=nothing&count=0"
