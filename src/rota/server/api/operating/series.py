@@ -102,8 +102,8 @@ async def preview_rule(call: Call[PreviewOrder, Nothing]) -> Preview:
     """Show when a rule would occur, with what the changes of the clocks do to it."""
     count = call.body.count
     fields = msgspec.structs.asdict(call.body.recurrence)
-    recurrence, first_at = read_recurrence(fields, call.around.clock.now())
-    return preview_series(recurrence, first_at, count)
+    recurrence, _ = read_recurrence(fields, call.around.clock.now())
+    return preview_series(recurrence, recurrence.start, count)
 
 
 async def _look_again(
