@@ -1,0 +1,103 @@
+"""The desk: whoever is gone gets nothing, and what they were given goes back."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import pytest
+
+from rota.control.leases import LeaseDesk, LeaseWish
+from rota.errors import InvalidInputError
+from rota.jobs import Job, JobStatus
+from rota.stores.jobs import LeaseRequest
+from rota.stores.memory import MemoryStore
+from rota.testing import VirtualClock, a_job
+from rota.worker.presence import list_workers
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def desk(store: MemoryStore, clock: VirtualClock) -> LeaseDesk:
+    return LeaseDesk(store, clock, Random(1))
+
+
+async def kept(store: MemoryStore, job: Job) -> Job:
+    return (await store.get(job.tenant, [job.id]))[job.id]
+
+
+async def test_who_hangs_up_while_waiting_leaves_the_job_to_others(
+    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock
+) -> None:
+    gone = asyncio.Event()
+
+    async def hung_up() -> None:
+        await gone.wait()
+
+    wish = LeaseWish(worker="w", wait_for=timedelta(seconds=30))
+    waiting = asyncio.create_task(desk.lease("default", wish, hung_up))
+    await clock.advance(timedelta(seconds=1))
+    gone.set()
+    assert await asyncio.wait_for(waiting, 5) == []
+    job = a_job(due_at=NOW)
+    await store.insert([job], NOW)
+    assert (await kept(store, job)).status is JobStatus.READY
+
+
+async def test_what_was_leased_for_one_who_is_gone_goes_back_unspent(
+    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = a_job(due_at=NOW)
+    await store.insert([job], NOW)
+    gone = asyncio.Event()
+    plain = store.lease
+
+    async def lease_and_lose_the_caller(request: LeaseRequest, now: datetime) -> list[Job]:
+        leased = await plain(request, now)
+        gone.set()
+        await clock.advance(timedelta(milliseconds=1))
+        return leased
+
+    monkeypatch.setattr(store, "lease", lease_and_lose_the_caller)
+
+    async def hung_up() -> None:
+        await gone.wait()
+
+    assert await desk.lease("default", LeaseWish(worker="w"), hung_up) == []
+    now_kept = await kept(store, job)
+    assert (now_kept.status, now_kept.attempt_count) == (JobStatus.READY, 0)
+
+
+async def test_leases_that_ran_out_are_swept_for_all_tenants(
+    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock
+) -> None:
+    jobs = [a_job(due_at=NOW, tenant=tenant) for tenant in ("a", "b")]
+    await store.insert(jobs, NOW)
+    await store.lease(LeaseRequest(worker="w", limit=10, lease_for=MINUTE), NOW)
+    assert await desk.sweep() == 0
+    await clock.advance(2 * MINUTE)
+    assert await desk.sweep() == 2
+    assert [(await kept(store, job)).loss_count for job in jobs] == [1, 1]
+
+
+async def test_a_worker_that_keeps_asking_is_seen_and_then_forgotten(
+    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock
+) -> None:
+    wish = LeaseWish(worker="w", queues=("mail",))
+    for _ in range(4):
+        await desk.lease("default", wish)
+        await clock.advance(timedelta(seconds=20))
+    (seen,) = await list_workers(store, clock.now())
+    assert (seen.id, seen.started_at, seen.tenants) == ("w", NOW, ("default",))
+    await clock.advance(MINUTE)
+    assert await list_workers(store, clock.now()) == []
+
+
+async def test_a_lease_that_nobody_could_keep_is_refused(desk: LeaseDesk) -> None:
+    with pytest.raises(InvalidInputError, match="lease_seconds"):
+        LeaseWish(worker="w", lease_for=timedelta(0))
+    with pytest.raises(InvalidInputError, match="lease_seconds"):
+        await desk.extend("default", "w", [], timedelta(hours=2))
+    with pytest.raises(InvalidInputError, match="wait_seconds"):
+        LeaseWish(worker="w", wait_for=MINUTE)
