@@ -145,11 +145,18 @@ def _dispatch(tokens: list[str], terminal: Terminal) -> bool:
     """Parse and call; whether all is well with what the command looked at."""
     try:
         return _call(tokens, terminal)
-    except ModuleNotFoundError as error:
-        name = (error.name or "").partition(".")[0]
+    except ImportError as error:
+        name = _find_missing(error)
         if name not in SERVER_PACKAGES:
             raise
         raise MissingExtraError("Commands of the service", name, "server") from error
+
+
+def _find_missing(error: BaseException | None) -> str:
+    """The package that is not there: the command may have been told of it in other words."""
+    while error is not None and not isinstance(error, ModuleNotFoundError):
+        error = error.__cause__
+    return "" if error is None else (error.name or "").partition(".")[0]
 
 
 def _call(tokens: list[str], terminal: Terminal) -> bool:

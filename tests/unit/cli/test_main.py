@@ -207,7 +207,7 @@ def test_the_exit_status_follows_from_the_group(
 
 def test_a_package_that_is_missing_is_named(rota: RunRota, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_arguments: object) -> NoReturn:
-        raise ModuleNotFoundError(name="uvicorn")
+        raise ImportError("Cannot import") from ModuleNotFoundError(name="uvicorn.config")
 
     monkeypatch.setattr(main, "_call", fail)
     outcome = rota("up")

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
@@ -29,6 +30,22 @@ WORDS = {"cancel": "called off", "retry": "retried", "run_now": "due now", "dele
 app = App(name="bulk")
 
 Action = Literal["cancel", "retry", "run-now", "delete"]
+
+
+@Parameter(name="*", group="Which jobs")
+@dataclass(frozen=True)
+class Which:
+    """Which jobs are meant: those that fit everything that is said."""
+
+    queue: Annotated[str | None, Parameter(metavar="NAME", help="Of this queue.")] = None
+    status: Annotated[JobStatus | None, Parameter(help="With this status.")] = None
+    kind: Annotated[str | None, Parameter(metavar="NAME", help="Of this kind.")] = None
+    match: Annotated[
+        str | None, Parameter(metavar="TEXT", help="In whose name or kind this is found.")
+    ] = None
+
+
+ALL_OF_THEM = Which()
 
 
 @app.command(name="create")
@@ -63,13 +80,10 @@ def act(
     action: Annotated[Action, Parameter(help="What to do to the jobs.")],
     /,
     *,
-    queue: Annotated[str | None, Parameter(metavar="NAME", help="Of this queue.")] = None,
-    status: Annotated[JobStatus | None, Parameter(help="With this status.")] = None,
-    kind: Annotated[str | None, Parameter(metavar="NAME", help="Of this kind.")] = None,
-    match: Annotated[
-        str | None, Parameter(metavar="TEXT", help="In whose name or kind this is found.")
-    ] = None,
-    dry_run: Annotated[bool, Parameter(negative="", help="Only say what would be done.")] = False,
+    which: Which = ALL_OF_THEM,
+    dry_run: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Only say what would be done.")
+    ] = False,
     yes: YesOption = False,
     why: WhyOption = None,
     zone: ZoneOption = None,
@@ -86,10 +100,10 @@ def act(
     """
     order = {
         "action": action.replace("-", "_"),
-        "queue": queue,
-        "status": status,
-        "kind": kind,
-        "text": match,
+        "queue": which.queue,
+        "status": which.status,
+        "kind": which.kind,
+        "text": which.match,
     }
     viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
 

@@ -1,5 +1,6 @@
 """``rota dlq``: dead letters, that is, jobs that were tried as often as they may be."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -25,26 +26,41 @@ from rota.escaping import escape
 
 app = App(name="dlq")
 
-KindOption = Annotated[str | None, Parameter(metavar="NAME", help="Only of this kind.")]
-QueueOption = Annotated[str | None, Parameter(metavar="NAME", help="Only of this queue.")]
-ErrorOption = Annotated[
-    str | None,
-    Parameter(name="--error", metavar="TEXT", help="Only with this text in the last error."),
-]
-DiscardedOption = Annotated[
-    bool, Parameter(negative="", help="Also those that their handler gave up.")
-]
+
+@Parameter(name="*", group="Which dead letters")
+@dataclass(frozen=True)
+class Which:
+    """Which dead letters are meant: those that fit everything that is said."""
+
+    kind: Annotated[str | None, Parameter(metavar="NAME", help="Only of this kind.")] = None
+    queue: Annotated[str | None, Parameter(metavar="NAME", help="Only of this queue.")] = None
+    error: Annotated[
+        str | None, Parameter(metavar="TEXT", help="Only with this text in the last error.")
+    ] = None
+    with_discarded: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Also those that their handler gave up."),
+    ] = False
+
+    def to_filters(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "queue": self.queue,
+            "error_contains": self.error,
+            "with_discarded": self.with_discarded,
+        }
+
+
+ALL_OF_THEM = Which()
 
 
 @app.command(name="list")
 def list_letters(
     *,
-    kind: KindOption = None,
-    queue: QueueOption = None,
-    error: ErrorOption = None,
-    with_discarded: DiscardedOption = False,
+    which: Which = ALL_OF_THEM,
     with_retried: Annotated[
-        bool, Parameter(negative="", help="Also those that were retried already.")
+        bool,
+        Parameter(negative="", show_default=False, help="Also those that were retried already."),
     ] = False,
     limit: LimitOption = 20,
     zone: ZoneOption = None,
@@ -59,13 +75,7 @@ def list_letters(
         rota dlq list
         rota dlq list --kind http.request --error timeout --json
     """
-    query = {
-        "kind": kind,
-        "queue": queue,
-        "error_contains": error,
-        "with_discarded": with_discarded,
-        "with_retried": with_retried,
-    }
+    query = {**which.to_filters(), "with_retried": with_retried}
     listed = converse(terminal, place, lambda it: it.collect("/dead-letters", query, limit=limit))
     viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
     print_items(
@@ -108,19 +118,25 @@ def show(
 @app.command(name="retry")
 def retry(
     job_ids: Annotated[
-        list[str] | None, Parameter(metavar="ID", negative="", help="Dead letters to try again.")
+        list[str] | None,
+        Parameter(metavar="ID", negative="", show_default=False, help="Dead letters to try again."),
     ] = None,
     /,
     *,
     all_of_them: Annotated[
-        bool, Parameter(name="--all", negative="", help="All that fit the filters, up to 1,000.")
+        bool,
+        Parameter(
+            name="--all",
+            negative="",
+            show_default=False,
+            help="All that fit the filters, up to 1,000.",
+        ),
     ] = False,
-    kind: KindOption = None,
-    queue: QueueOption = None,
-    error: ErrorOption = None,
-    with_discarded: DiscardedOption = False,
+    which: Which = ALL_OF_THEM,
     cascade: CascadeOption = False,
-    dry_run: Annotated[bool, Parameter(negative="", help="Only say what would be done.")] = False,
+    dry_run: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Only say what would be done.")
+    ] = False,
     why: WhyOption = None,
     as_json: JsonOption = False,
     place: Place = NOWHERE,
@@ -136,13 +152,7 @@ def retry(
     """
     if bool(job_ids) == all_of_them:
         raise InvalidInputError("give the ids of dead letters, or --all", {"field": "ID"})
-    filters = {
-        "kind": kind,
-        "queue": queue,
-        "error_contains": error,
-        "with_discarded": with_discarded,
-        "cascade": cascade,
-    }
+    filters = {**which.to_filters(), "cascade": cascade}
 
     async def talk(client: Client) -> Any:
         if job_ids and not dry_run:
@@ -159,7 +169,9 @@ def retry(
 
 @app.command(name="discard")
 def discard(
-    job_ids: Annotated[list[str], Parameter(metavar="ID", negative="", help="Dead letters.")],
+    job_ids: Annotated[
+        list[str], Parameter(metavar="ID", negative="", show_default=False, help="Dead letters.")
+    ],
     /,
     *,
     why: WhyOption = None,

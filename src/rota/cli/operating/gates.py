@@ -1,5 +1,6 @@
 """``rota gates``: quiet hours and maintenance, which hold jobs back for a while."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -12,12 +13,11 @@ from rota.cli.reading.place import NOWHERE, Place, converse
 from rota.cli.rendering.occurrences import format_instant
 from rota.cli.rendering.service.gates import describe_hours, describe_maintenance
 from rota.cli.rendering.service.moments import Viewer
-from rota.client import Client
 from rota.errors import InvalidInputError
 
 app = App(name="gates")
 
-OffOption = Annotated[bool, Parameter(negative="", help="Clear it.")]
+OffOption = Annotated[bool, Parameter(negative="", show_default=False, help="Clear it.")]
 
 
 @app.command(name="show")
@@ -55,7 +55,12 @@ def quiet_hours(
     zone: ZoneOption = None,
     day: Annotated[
         list[str] | None,
-        Parameter(metavar="DAY", negative="", help="On this weekday only: mon; may be repeated."),
+        Parameter(
+            metavar="DAY",
+            negative="",
+            show_default=False,
+            help="On this weekday only: mon; may be repeated.",
+        ),
     ] = None,
     off: OffOption = False,
     why: WhyOption = None,
@@ -84,28 +89,49 @@ def quiet_hours(
     done(terminal, hours, describe_hours(hours, viewer), as_json=as_json)
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Window:
+    """Since when, until when and for whom nothing runs."""
+
+    start: Annotated[
+        str | None,
+        Parameter(name="--from", metavar="INSTANT", help="When it begins. Default: now."),
+    ] = None
+    until: Annotated[
+        str | None, Parameter(metavar="INSTANT", help="When it ends. Default: with --off.")
+    ] = None
+    reason: Annotated[str | None, Parameter(metavar="TEXT", help="Why, for people.")] = None
+    add: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Beside what is planned already, not in its place.",
+        ),
+    ] = False
+    everywhere: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="For all tenants; with --queue in that queue only.",
+        ),
+    ] = False
+    queue: Annotated[
+        str | None, Parameter(metavar="NAME", help="With --everywhere: this queue.")
+    ] = None
+    zone: ZoneOption = None
+
+
+FROM_NOW_ON = Window()
+
+
 @app.command(name="maintenance")
 def maintenance(
     *,
     off: OffOption = False,
-    start: Annotated[
-        str | None,
-        Parameter(name="--from", metavar="INSTANT", help="When it begins. Default: now."),
-    ] = None,
-    until: Annotated[
-        str | None, Parameter(metavar="INSTANT", help="When it ends. Default: with --off.")
-    ] = None,
-    reason: Annotated[str | None, Parameter(metavar="TEXT", help="Why, for people.")] = None,
-    add: Annotated[
-        bool, Parameter(negative="", help="Beside what is planned already, not in its place.")
-    ] = False,
-    everywhere: Annotated[
-        bool, Parameter(negative="", help="For all tenants; with --queue in that queue only.")
-    ] = False,
-    queue: Annotated[
-        str | None, Parameter(metavar="NAME", help="With --everywhere: this queue.")
-    ] = None,
-    zone: ZoneOption = None,
+    window: Window = FROM_NOW_ON,
     as_json: JsonOption = False,
     place: Place = NOWHERE,
     terminal: GivenTerminal,
@@ -118,28 +144,28 @@ def maintenance(
         rota gates maintenance --off
         rota gates maintenance --everywhere --queue mail --reason "mail is down"
     """
-    if queue is not None and not everywhere:
+    if window.queue is not None and not window.everywhere:
         raise InvalidInputError("--queue needs --everywhere", {"field": "--queue"})
-    path = "/gates/maintenance/installation" if everywhere else "/gates/maintenance"
+    path = "/gates/maintenance/installation" if window.everywhere else "/gates/maintenance"
     if off:
-        query = {"queue": queue} if everywhere else None
+        query = {"queue": window.queue}
         converse(terminal, place, lambda it: it.ask("DELETE", path, query=query))
         done(terminal, {"maintenance": []}, "Maintenance is over.", as_json=as_json)
         return
-    local = choose_zone(zone).zone
-    given = {
-        "from_at": None if start is None else read_instant(start, local, "--from"),
-        "until": None if until is None else read_instant(until, local, "--until"),
-    }
+    body = _read_window(window)
+    planned = converse(terminal, place, lambda it: it.ask("PUT", path, body=body))
+    viewer = Viewer(terminal.clock.now(), choose_zone(window.zone).zone)
+    lines = [describe_maintenance(it, viewer) for it in planned] or ["No maintenance."]
+    done(terminal, {"maintenance": planned}, *lines, as_json=as_json)
+
+
+def _read_window(window: Window) -> dict[str, Any]:
+    zone = choose_zone(window.zone).zone
+    named = (("from_at", window.start, "--from"), ("until", window.until, "--until"))
     body: dict[str, Any] = {
-        name: format_instant(at) for name, at in given.items() if at is not None
+        field: format_instant(read_instant(text, zone, option))
+        for field, text, option in named
+        if text is not None
     }
-    body |= {"reason": reason, "is_added": add} | ({"queue": queue} if everywhere else {})
-
-    async def talk(client: Client) -> Any:
-        return {"maintenance": await client.ask("PUT", path, body=body)}
-
-    answer = converse(terminal, place, talk)
-    viewer = Viewer(terminal.clock.now(), local)
-    lines = [describe_maintenance(it, viewer) for it in answer["maintenance"]]
-    done(terminal, answer, *(lines or ["No maintenance."]), as_json=as_json)
+    body |= {"reason": window.reason, "is_added": window.add}
+    return body | ({"queue": window.queue} if window.everywhere else {})

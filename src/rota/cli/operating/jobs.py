@@ -191,7 +191,12 @@ def cancel(
     /,
     *,
     only_this: Annotated[
-        bool, Parameter(negative="", help="Of a series: this occurrence, and not the series.")
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Of a series: this occurrence, and not the series.",
+        ),
     ] = False,
     why: WhyOption = None,
     as_json: JsonOption = False,

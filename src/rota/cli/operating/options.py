@@ -13,9 +13,15 @@ LimitOption = Annotated[
 WhyOption = Annotated[str | None, Parameter(metavar="TEXT", help="The reason, for the audit log.")]
 CascadeOption = Annotated[
     bool,
-    Parameter(negative="", help="Submit the jobs again, too, that were blocked because of it."),
+    Parameter(
+        negative="",
+        show_default=False,
+        help="Submit the jobs again, too, that were blocked because of it.",
+    ),
 ]
-YesOption = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", help="Do not ask.")]
+YesOption = Annotated[
+    bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Do not ask.")
+]
 PAYLOAD_HELP = "What the handler is given; @FILE, or - for standard input."
 PayloadOption = Annotated[
     str, Parameter(metavar="JSON", allow_leading_hyphen=True, help=PAYLOAD_HELP)

@@ -201,7 +201,10 @@ def resume(
     /,
     *,
     catch_up: Annotated[
-        bool, Parameter(negative="", help="Run the first occurrence that was missed now.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Run the first occurrence that was missed now."
+        ),
     ] = False,
     why: WhyOption = None,
     as_json: JsonOption = False,

@@ -26,7 +26,7 @@ EveryOption = Annotated[
         help="How long to wait between two looks.",
     ),
 ]
-OnceOption = Annotated[bool, Parameter(negative="", help="Look once, and end.")]
+OnceOption = Annotated[bool, Parameter(negative="", show_default=False, help="Look once, and end.")]
 
 
 def top(

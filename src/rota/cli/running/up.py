@@ -35,7 +35,11 @@ REDRAWN_EVERY = timedelta(seconds=1)
 
 BoardOption = Annotated[
     bool,
-    Parameter(negative="", help="On a terminal: show the tasks as a live board, not as lines."),
+    Parameter(
+        negative="",
+        show_default=False,
+        help="On a terminal: show the tasks as a live board, not as lines.",
+    ),
 ]
 
 
