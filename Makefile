@@ -22,8 +22,8 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
-up: setup ## run Rota: a scheduler on an SQLite file, with a live board
-	$(BIN)/rota up
+up: setup ## run Rota on one SQLite file: API, pages, worker, scheduler; prints URL and first token
+	@$(BIN)/rota up $(ARGS)
 
 test: setup browser lint types arch ## everything: lint, types, architecture, all tests (what CI runs)
 	$(PYTEST) -n auto tests
