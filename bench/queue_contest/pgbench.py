@@ -29,19 +29,9 @@ SELECT
     array_agg(due_at) AS dues, count(body) AS read_count
 FROM claimed WHERE id IS NOT NULL \\gset
 """
-_LEASE_VALUES = (
-    ":now",
-    "NULL",
-    "NULL",
-    "''",
-    ":batch",
-    ":until",
-    "'bench'",
-    "true",
-    "false",
-)
-"""Now, queues, tenants, after which tenant, how many, until when, for whom, whether to look for
-jobs to promote, whether any will do."""
+_LEASE_VALUES = (":now", "''", "'~'", ":batch", ":until", "'bench'", "true")
+"""Now, the first and the last queue, how many, until when, for whom, whether to look for jobs to
+promote."""
 
 _COMPLETE_VALUES = (":ids", ":tokens", ":tenants", ":dues", "'{}'", ":now")
 """Ids, tokens, tenants, when they were due, when each ended if not all at once, when all ended."""
@@ -68,7 +58,7 @@ def measure(
 def make_script() -> str:
     """One lease and one completion, each a transaction of its own."""
     gathering, found = _LAST_SELECT.subn(
-        "\n), claimed (id) AS (\nSELECT\n", QUERIES.lease.rstrip("; \n")
+        "\n), claimed (id) AS (\nSELECT\n", QUERIES.lease_only_lane.rstrip("; \n")
     )
     if found != 1:
         raise ContestantError("the lease statement does not end in a SELECT of its own")

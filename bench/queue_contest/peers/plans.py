@@ -41,8 +41,8 @@ async def explain_postgres() -> list[str]:
     await transaction.start()
     now = datetime.now(UTC)
     until = now + timedelta(hours=1)
-    asked = (now, None, None, "", LEASED_COUNT, until, WHO, True, False)
-    lines = await _explain(connection, "lease", postgres.QUERIES.lease, asked)
+    asked = (now, "", "~", LEASED_COUNT, until, WHO, True)
+    lines = await _explain(connection, "lease", postgres.QUERIES.lease_only_lane, asked)
     leased = await connection.fetch(_LEASED, WHO)
     columns = [[row[place] for row in leased] for place in range(4)]
     ended = (*columns, [], now)

@@ -1,26 +1,21 @@
 """``lease`` and what keeps leases: who gets which job, for how long, and whose time has run out."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from rota.jobs import Job, normalize_job_id
 from rota.stores.jobs.requests import HeldLease, LeaseRequest
 from rota.stores.jobs.turns import order_turns
+from rota.stores.postgres.jobs.line import OnlyLane, promote, take_only_lane
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.jobs.rows import Damage, LeaseTerms, Row, decode_jobs
 from rota.stores.postgres.jobs.statements import Statements
 from rota.stores.postgres.translation import DRIVER_ERRORS
 
-PROMOTED_AT_ONCE = 10_000
-"""So many jobs whose time has come are put into the line by one lease, the longest due first.
-
-Only when more than that have become due since the last lease is their order not that of all."""
-
 MOST_STEPS = 5
 """So often further tenants are asked in the place of those of whom others have taken all."""
-
 
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 NOBODYS_REQUEST = LeaseRequest(worker="nobody", limit=1, lease_for=timedelta(seconds=1))
@@ -50,22 +45,20 @@ class _Catch(NamedTuple):
     """Where to go on when nobody was asked after this tenant."""
 
 
-async def lease(statements: Statements, request: LeaseRequest, now: datetime) -> list[Job]:
+async def lease(
+    statements: Statements, request: LeaseRequest, now: datetime, only_lane: OnlyLane
+) -> list[Job]:
     """Hand out jobs. Almost always one statement: a transaction by itself.
 
     Only when some tenants leave over what others could use, or somebody else was quicker, further
     rounds follow. What they fail to get is no reason to keep back what the first one got.
     """
     terms = LeaseTerms(request.worker, now, now + request.lease_for)
-    tenants = None if request.tenants is None else list(request.tenants)
-    turn: _Round | None = _Round(request.limit, tenants, request.after_tenant, is_first=True)
     jobs: list[Job] = []
     damaged: list[Damage] = []
     try:
-        while turn is not None:
-            caught = await _take(statements, request, turn, now)
-            turn = _next_round(turn, caught)
-            more, more_damaged = terms.decode(caught.rows)
+        async for rows in _rounds(statements, request, now, only_lane):
+            more, more_damaged = terms.decode(rows)
             jobs += more
             damaged += more_damaged
         await set_aside(statements, damaged)
@@ -75,8 +68,25 @@ async def lease(statements: Statements, request: LeaseRequest, now: datetime) ->
     return jobs
 
 
+async def _rounds(
+    statements: Statements, request: LeaseRequest, now: datetime, only_lane: OnlyLane
+) -> AsyncIterator[Sequence[Row]]:
+    """What each round gives. Where there is one lane only, nobody has to take turns."""
+    rows = await only_lane.take(statements, request, now)
+    if rows is not None:
+        yield rows
+        return
+    tenants = None if request.tenants is None else list(request.tenants)
+    turn: _Round | None = _Round(request.limit, tenants, request.after_tenant, is_first=True)
+    while turn is not None:
+        caught = await _take(statements, request, turn, now)
+        turn = _next_round(turn, caught)
+        yield caught.rows
+
+
 async def get_to_know(statements: Statements) -> None:
     """Ask what workers ask most, in a way that concerns no job."""
+    await take_only_lane(statements, NOBODYS_REQUEST, 0, LONG_AGO)
     nothing = _Round(length=0, tenants=None, after_tenant="")
     await _take(statements, NOBODYS_REQUEST, nothing, LONG_AGO)
     await statements.fetch(QUERIES.complete_jobs, [], [], [], [], [], LONG_AGO)
@@ -131,11 +141,6 @@ def _next_round(turn: _Round, caught: _Catch) -> _Round | None:
         return None
     tenants = order_turns(unsated, turn.after_tenant)
     return _Round(left, tenants, turn.after_tenant, is_hindered=bool(hindered))
-
-
-async def promote(statements: Statements, now: datetime) -> None:
-    """Put jobs whose time has come into the line."""
-    await statements.fetch(QUERIES.promote, now, PROMOTED_AT_ONCE)
 
 
 async def set_aside(statements: Statements, damaged: Sequence[Damage]) -> None:

@@ -18,6 +18,7 @@ class Queries:
     add_dependencies: str
     mark_awaited: str
     unmark_awaited: str
+    lease_only_lane: str
     lease: str
     promote: str
     extend: str

@@ -118,6 +118,68 @@ UPDATE rota.jobs AS job SET is_awaited = false
 WHERE id = ANY ($1::uuid[]) AND is_awaited
     AND NOT EXISTS (SELECT FROM rota.job_dependencies WHERE parent = job.id);
 
+-- name: lease_only_lane
+-- Leases jobs of the line where all of them are of one tenant and queue: nobody takes turns then, and
+-- nothing has to be divided. One row for each job, in order. A single row without an id: nothing was
+-- leased, with the length 0 because there are jobs to promote first, with 1 because the line has
+-- several lanes.
+--
+-- The line has one lane if it begins and ends in the same. It takes a quarter of the time of lease,
+-- for one job nearly all of which goes into making its large plan ready to run.
+--
+-- $1 now, $2 the first and $3 the last queue, $4 how many, $5 until when, $6 for whom, $7 whether to
+-- look for jobs to promote
+WITH line AS MATERIALIZED (
+    SELECT
+        front.queue, front.tenant, front.queue = rear.queue AND front.tenant = rear.tenant AS is_lane,
+        $7::boolean AND coalesce((
+            SELECT due_at <= $1::timestamptz FROM rota.jobs
+            WHERE NOT is_due ORDER BY due_at, id LIMIT 1
+        ), false) AS is_late
+    FROM (SELECT) AS always
+    LEFT JOIN (
+        SELECT queue, tenant FROM rota.jobs
+        WHERE is_due AND queue >= $2::text AND queue <= $3::text
+        ORDER BY queue, tenant, priority DESC, created_at, id LIMIT 1
+    ) AS front ON true
+    LEFT JOIN (
+        SELECT queue, tenant FROM rota.jobs
+        WHERE is_due AND queue >= $2 AND queue <= $3
+        ORDER BY queue DESC, tenant DESC, priority, created_at DESC, id DESC LIMIT 1
+    ) AS rear ON true
+), picked AS MATERIALIZED (
+    SELECT job.id
+    FROM line
+    CROSS JOIN LATERAL (
+        SELECT id FROM rota.jobs
+        WHERE is_due AND queue = line.queue AND tenant = line.tenant AND due_at <= $1
+        ORDER BY priority DESC, created_at, id
+        LIMIT $4::bigint
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS job
+    WHERE line.is_lane AND NOT line.is_late
+), leased AS (
+    UPDATE rota.jobs AS job SET
+        status = 'RUNNING', is_due = NULL, last_token = job.last_token + 1, updated_at = $1,
+        lease_worker = $6::text, lease_taken_at = $1, lease_until = $5::timestamptz
+    FROM picked
+    WHERE job.id = picked.id
+    RETURNING
+        job.id, job.tenant, job.queue, job.priority, job.due_at, job.created_at,
+        job.attempt_count, job.loss_count, job.last_token, job.last_error, job.deferral, job.body
+), ordered AS MATERIALIZED (
+    SELECT * FROM leased ORDER BY priority DESC, created_at, id
+)
+SELECT
+    id::text AS job_id, tenant, queue, priority, due_at, created_at,
+    attempt_count, loss_count, last_token, last_error, deferral, body, $4 AS length
+FROM ordered
+UNION ALL
+SELECT
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    CASE WHEN is_late THEN 0 ELSE 1 END
+FROM line WHERE is_late OR NOT is_lane;
+
 -- name: lease
 -- Leases jobs of the line: tenants take turns, beginning after $4, and each gets an equal part.
 -- One row for each job, in order, with the length of a part. Then there may be rows without an id.

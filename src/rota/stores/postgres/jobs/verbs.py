@@ -21,6 +21,7 @@ from rota.stores.postgres.jobs.connections.keeper import PostgresKeeper
 from rota.stores.postgres.jobs.connections.wakeups import Notices
 from rota.stores.postgres.jobs.insertion import insert, insert_one, is_plain
 from rota.stores.postgres.jobs.limited.leasing import lease_limited
+from rota.stores.postgres.jobs.line import OnlyLane
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.session import Session
 from rota.stores.postgres.translation import translated
@@ -43,6 +44,7 @@ class JobVerbs(ClosableStore):
         self._database = database
         self._settings = settings
         self._notices = Notices(database, settings)
+        self._only_lane = OnlyLane()
 
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """Keep all of these jobs or none; see the protocol."""
@@ -59,8 +61,11 @@ class JobVerbs(ClosableStore):
     async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
         """Hand out due jobs, each to one caller only; see the protocol."""
         now = to_utc(now, "now")
-        lease = lease_limited if request.is_limited else leasing.lease
-        return await self._repeat(lambda session: lease(session, request, now))
+        if request.is_limited:
+            return await self._repeat(lambda session: lease_limited(session, request, now))
+        return await self._repeat(
+            lambda session: leasing.lease(session, request, now, self._only_lane)
+        )
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """Let leases last longer; False for each that is lost."""

@@ -39,6 +39,7 @@ INDEXES = {
     "find_twins": {"jobs_by_identity"},
     "mark_awaited": {"jobs_by_id"},
     "unmark_awaited": {"jobs_by_id", "job_dependencies_by_parent"},
+    "lease_only_lane": {"jobs_in_line", "jobs_later", "jobs_by_id"},
     "lease": {"jobs_in_line", "jobs_later", "jobs_by_id"},
     "promote": {"jobs_later", "jobs_by_id"},
     "extend": {"jobs_by_id"},
@@ -100,7 +101,7 @@ async def explain(
     count = max(map(int, re.findall(r"\$(\d+)", statement)), default=0)
     values = arguments or ("NULL",) * count
     given = f"({', '.join(values)})" if values else ""
-    options = "FORMAT JSON, ANALYZE" if does_it else "FORMAT JSON"
+    options = "FORMAT JSON, ANALYZE, BUFFERS" if does_it else "FORMAT JSON"
     await inside.execute(f"PREPARE asked AS {statement}")
     text = await inside.fetchval(f"EXPLAIN ({options}) EXECUTE asked{given}")
     await inside.execute("DEALLOCATE asked")
@@ -227,6 +228,33 @@ async def test_a_lease_looks_at_few_rows_however_many_there_are(
     nodes = await explain(inside, store._settings.schema, "lease", *arguments, does_it=True)
     assert max(seen(node) for node in nodes) <= FEW
     assert nodes[0]["Actual Rows"] == 10
+
+
+UNTIL = f"'{NOW + timedelta(minutes=1)}'"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("lease_only_lane", ("''", "'~'", "10", UNTIL, "'w'", "true")),
+        ("lease", ("NULL", "NULL", "''", "10", UNTIL, "'w'", "true", "false")),
+        ("lease", ("'{default}'", "NULL", "'default'", "10", UNTIL, "'w'", "true", "false")),
+        ("lease", ("NULL", "'{default}'", "''", "10", UNTIL, "'w'", "true", "false")),
+    ],
+)
+async def test_a_lease_reads_as_many_pages_however_long_the_lane_is(
+    store: PostgresStore, inside: Connection, name: str, arguments: tuple[str, ...]
+) -> None:
+    """What an index walks past is not among the rows that a plan has seen."""
+    read_counts = []
+    for added_count in (200, 20_000):
+        await add(store, inside, added_count, "ready")
+        schema, asked = store._settings.schema, (f"'{NOW}'", *arguments)
+        root, *_ = await explain(inside, schema, name, *asked, does_it=True)
+        assert root["Actual Rows"] == 10
+        read_counts.append(root["Shared Hit Blocks"] + root["Shared Read Blocks"])
+    short, long = read_counts
+    assert long <= 1.5 * short
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from rota.errors import DamagedJobError
 from rota.jobs import Failed, Job, JobStatus, decide_outcome, order_jobs
 from rota.stores.jobs import HeldLease, LeaseRequest
 from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.jobs import leasing
+from rota.stores.postgres.jobs import line
 from rota.stores.postgres.jobs.leasing import LONG_AGO
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.jobs.verbs import CONNECTIONS_OF_A_WORKER
@@ -96,7 +96,7 @@ async def test_jobs_come_into_the_line_the_longest_due_first(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More become due than one lease puts into the line: the others follow."""
-    monkeypatch.setattr(leasing, "PROMOTED_AT_ONCE", 3)
+    monkeypatch.setattr(line, "PROMOTED_AT_ONCE", 3)
     later = [a_job(due_at=NOW + n * MINUTE, priority=n + 1) for n in range(1, 8)]
     await store.insert(later, NOW)
     leased = [await store.lease(wanting(2), NOW + 60 * MINUTE) for _ in range(4)]
@@ -108,20 +108,71 @@ async def test_jobs_come_into_the_line_the_longest_due_first(
     ]
 
 
-async def test_a_lease_that_finds_nothing_late_asks_once(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await store.insert([a_job(tenant="a"), a_job(tenant="b"), a_job(due_at=NOW + MINUTE)], NOW)
-    asked: list[str] = []
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements that are asked, without those that only tell others."""
+    statements: list[str] = []
     fetch = Session.fetch
 
     async def spied(session: Session, statement: str, *arguments: Any) -> Any:
-        asked.append(statement)
+        if "pg_notify" not in statement:
+            statements.append(statement)
         return await fetch(session, statement, *arguments)
 
     monkeypatch.setattr(Session, "fetch", spied)
-    assert len(await store.lease(wanting(2), NOW)) == 2
-    assert [each for each in asked if "pg_notify" not in each] == [QUERIES.lease]
+    return statements
+
+
+async def test_where_there_is_one_lane_a_lease_asks_once(
+    store: PostgresStore, asked: list[str]
+) -> None:
+    others = [a_job(queue="x"), a_job(queue="x", due_at=NOW + MINUTE)]
+    await store.insert([a_job(priority=p) for p in (1, 9, 5)], NOW)
+    asked.clear()
+    assert [job.priority for job in await store.lease(wanting(2), NOW)] == [9, 5]
+    assert await store.lease(wanting(2, queues=["x"]), NOW) == []
+    await store.insert(others, NOW)
+    assert ids(await store.lease(wanting(5, queues=["x"]), NOW)) == [others[0].id]
+    assert set(asked) - {QUERIES.insert_jobs} == {QUERIES.lease_only_lane}
+    assert asked.count(QUERIES.lease_only_lane) == 3
+
+
+async def test_where_there_are_several_lanes_it_is_not_asked_again_for_the_only_one(
+    store: PostgresStore, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line, "LEFT_OUT", 2)
+    await store.insert([a_job(tenant=tenant) for tenant in "ab" for _ in range(4)], NOW)
+    asked.clear()
+    leased = [job for _ in range(4) for job in await store.lease(wanting(2), NOW)]
+    assert len(set(ids(leased))) == 8
+    in_full = [QUERIES.lease_only_lane, QUERIES.lease]
+    assert asked == [*in_full, QUERIES.lease, QUERIES.lease, *in_full]
+
+
+async def test_a_lease_of_one_lane_puts_what_is_late_into_it_first(
+    store: PostgresStore, asked: list[str]
+) -> None:
+    late = [a_job(due_at=NOW + MINUTE, priority=priority) for priority in (3, 8)]
+    await store.insert([*late, a_job(priority=5)], NOW)
+    asked.clear()
+    leased = await store.lease(wanting(3), NOW + MINUTE)
+    assert [job.priority for job in leased] == [8, 5, 3]
+    assert asked == [QUERIES.lease_only_lane, QUERIES.promote, QUERIES.lease_only_lane]
+
+
+async def test_what_is_late_is_leased_though_nothing_else_is_in_line(store: PostgresStore) -> None:
+    await store.insert([a_job(due_at=NOW + MINUTE)], NOW)
+    assert await store.lease(wanting(3), NOW) == []
+    assert len(await store.lease(wanting(3), NOW + MINUTE)) == 1
+
+
+async def test_where_tenants_are_chosen_the_only_lane_is_not_asked_for(
+    store: PostgresStore, asked: list[str]
+) -> None:
+    await store.insert([a_job(tenant="a"), a_job(tenant="b"), a_job(due_at=NOW + MINUTE)], NOW)
+    asked.clear()
+    assert len(await store.lease(wanting(2, tenants=["a"]), NOW)) == 1
+    assert asked == [QUERIES.lease]
 
 
 async def test_a_row_that_cannot_be_read_is_set_aside_with_its_bytes(

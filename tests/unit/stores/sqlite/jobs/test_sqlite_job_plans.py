@@ -2,13 +2,23 @@
 
 import re
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
+from rota.jobs import make_job_ids
+from rota.stores.jobs import LeaseRequest
 from rota.stores.sqlite.connection import MIGRATIONS, migrate
 from rota.stores.sqlite.jobs.queries import QUERIES
+from rota.stores.sqlite.store import SqliteStore
+from rota.testing.builders import a_job
 
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
 STATEMENTS = asdict(QUERIES)
 _PARAMETER = re.compile(r"\?(\d+)")
 _KEPT = r"(?:jobs|needed|waiting|parents|job_dependencies|job_attempts)"
@@ -80,3 +90,39 @@ def test_a_walk_is_seen(connection: apsw.Connection) -> None:
         _WALK.search(plan_of(connection, "SELECT * FROM jobs WHERE id = ?1 ORDER BY body")) is None
     )
     assert _WALK.search(plan_of(connection, "SELECT * FROM jobs ORDER BY body"))
+
+
+@pytest.mark.parametrize(
+    "choice", [{}, {"queues": ["q"]}, {"tenants": ["t"]}, {"after_tenant": "t"}]
+)
+async def test_a_lease_takes_as_many_steps_however_long_the_lanes_are(
+    store: SqliteStore, choice: dict[str, Any]
+) -> None:
+    """A plan does not tell what an index walks past: the steps of its program do."""
+    request = LeaseRequest(worker="w", limit=10, lease_for=MINUTE, **choice)
+    step_counts = []
+    for added_count in (200, 20_000):
+        await add_to_two_lanes(store, added_count)
+        steps: list[int] = []
+        await store._writer.run(partial(count_steps, steps))
+        assert len(await store.lease(request, NOW)) == 10
+        step_counts.append(sum(steps))
+    short, long = step_counts
+    assert 0 < long <= 1.5 * short
+
+
+async def add_to_two_lanes(store: SqliteStore, count: int) -> None:
+    pattern = a_job(tenant="t", queue="q", due_at=NOW, created_at=NOW, updated_at=NOW)
+    made_ids = make_job_ids(NOW, count, count)
+    jobs = [replace(pattern, id=job_id) for job_id in made_ids]
+    jobs[::2] = [replace(job, queue="r") for job in jobs[::2]]
+    await store.insert(jobs, NOW)
+
+
+def count_steps(steps: list[int], connection: apsw.Connection) -> None:
+    """Have the steps of every statement noted from now on."""
+
+    def note(event: dict[str, Any]) -> None:
+        steps.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
+
+    connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
