@@ -33,7 +33,7 @@ class Words(NamedTuple):
 def read_words(route: Route) -> Words:
     whole = inspect.getdoc(route.handler) or ""
     first, _, rest = whole.partition("\n")
-    return Words(first.rstrip("."), " ".join(rest.split()))
+    return Words(first.rstrip(".").replace("``", "`"), " ".join(rest.split()).replace("``", "`"))
 
 
 def list_errors(route: Route) -> list[int]:
