@@ -74,7 +74,7 @@ class MongoCollectionStore:
 
         One atomic ``findOneAndUpdate``, which gives the document as it was before.
         """
-        until = _to_milliseconds(to_utc(lock_until, "lock_until"))
+        until = to_utc(lock_until, "lock_until")
         with _translated(self._collection), in_flight():
             found = await self._collection.find_one_and_update(
                 self._awake(to_utc(now, "now")),
@@ -116,7 +116,10 @@ class MongoCollectionStore:
         return {"$and": conditions + ([self._condition] if self._condition else [])}
 
     def _held(self, job: PolledJob) -> dict[str, Any]:
-        """The document, while it is locked as it was for this job: no two locks end alike."""
+        """The document, while it is locked as it was for this job: no two locks end alike.
+
+        The driver writes and compares dates to the millisecond, and cuts off the rest of both.
+        """
         return {"_id": job.id, self._sleep_until: job.lock}
 
     async def _is_held(self, job: PolledJob) -> bool:
@@ -183,11 +186,6 @@ def _as_instant(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     return value
-
-
-def _to_milliseconds(instant: datetime) -> datetime:
-    """As a date of MongoDB holds it: the lock is compared with what was written."""
-    return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
 
 @contextmanager

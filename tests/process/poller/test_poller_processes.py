@@ -1,4 +1,4 @@
-"""Processes poll one store together: each document once per due time, and none lost to a kill -9."""
+"""Processes poll one store: each document once per due time, and none lost to a kill -9."""
 
 import asyncio
 import os

@@ -235,9 +235,12 @@ async def test_a_store_that_fails_is_asked_again_less_and_less_often(
     await stage.clock.advance(3 * SECOND)
     assert stage.seconds == [6.3]
     assert len(stage.errors) == 6
-    store.failures.append(StoreUnavailableError("again"))
+    store.failures += [StoreUnavailableError("again")] * 2
+    asked_count = len(store.locks)
     await stage.clock.advance(SECOND)
-    assert len(stage.errors) == 7
+    assert len(stage.errors) == 8
+    first, second, third = (now for _, now in store.locks[asked_count : asked_count + 3])
+    assert (second - first, third - second) == (TENTH, 2 * TENTH)
     await stage.close()
 
 
