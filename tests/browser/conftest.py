@@ -1,4 +1,4 @@
-"""A browser for the whole run, a server for each module, and a visitor for each test."""
+"""A browser and a server for each module, and a visitor for each test."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -6,10 +6,15 @@ from contextlib import ExitStack
 
 import pytest
 from playwright.sync_api import Browser
-from tests.browser.chromium import could_be_installed, find_chromium, open_browser, open_context
-from tests.browser.house import OpenHouse, open_house
-from tests.browser.story import tell_story
-from tests.browser.visitor import Visitor
+from tests.browser.stage.chromium import (
+    could_be_installed,
+    find_chromium,
+    open_browser,
+    open_context,
+)
+from tests.browser.stage.house import OpenHouse, open_house
+from tests.browser.stage.story import tell_story
+from tests.browser.stage.visitor import Visitor
 
 from rota.access import EVERY_SCOPE, Scope
 
@@ -19,8 +24,9 @@ CALLERS = {"anna": tuple(EVERY_SCOPE), "ben": (Scope.READ,)}
 Invite = Callable[..., Visitor]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Closed after each module: while it is open, no test with an event loop of its own can run."""
     if find_chromium() is None:
         reason = "THERE IS NO CHROMIUM HERE, so nobody has looked at the pages: make browser"
         if os.environ.get("CI") == "true" and could_be_installed():

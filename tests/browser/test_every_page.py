@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 from tests.browser.conftest import Invite
-from tests.browser.visitor import Visitor
+from tests.browser.stage.visitor import Visitor
 
 PAGES = {
     "Overview": "",
@@ -18,7 +18,7 @@ PAGES = {
 }
 JOBS = ("Morning report", "Charge invoice 4711", "Payroll reminder", "Push to CRM")
 
-CONTRASTS = Path(__file__).with_name("contrasts.js").read_text(encoding="utf-8")
+CONTRASTS = (Path(__file__).with_name("stage") / "contrasts.js").read_text(encoding="utf-8")
 USABLE = "a[href], button, input:not([type=hidden]), select"
 
 

@@ -6,8 +6,8 @@ import httpx2
 import pytest
 from playwright.sync_api import expect
 from tests.browser.conftest import Invite
-from tests.browser.house import OpenHouse
-from tests.browser.visitor import Visitor
+from tests.browser.stage.house import OpenHouse
+from tests.browser.stage.visitor import Visitor
 
 
 def _ask_for(house: OpenHouse, name: str) -> None:

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 from tests.browser.conftest import Invite
-from tests.browser.visitor import Visitor
+from tests.browser.stage.visitor import Visitor
 
 
 def test_who_may_only_look_sees_no_button_that_changes_anything(invite: Invite) -> None:

@@ -7,10 +7,10 @@ from secrets import randbits
 import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Browser
-from tests.browser.chromium import open_context
-from tests.browser.house import OpenHouse, open_house
-from tests.browser.story import HOUR, MINUTE, NOW, Story
-from tests.browser.visitor import Visitor
+from tests.browser.stage.chromium import open_context
+from tests.browser.stage.house import OpenHouse, open_house
+from tests.browser.stage.story import HOUR, MINUTE, NOW, Story
+from tests.browser.stage.visitor import Visitor
 
 from rota.access import Caller
 from rota.gates import Maintenance, Scope

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import httpx2
 import pytest
-from tests.browser.story import Story
+from tests.browser.stage.story import Story
 
 from rota.access import Caller, Scope
 from rota.server import create_app

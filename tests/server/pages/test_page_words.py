@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.browser.story import HOUR, MINUTE, TRACE, Story
+from tests.browser.stage.story import HOUR, MINUTE, TRACE, Story
 
 from rota.control.overview import Alarm
 from rota.jobs import PAUSED_UNTIL, Ending, JobStatus, RetryPolicy

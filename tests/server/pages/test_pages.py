@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import httpx2
 import pytest
-from tests.browser.story import MINUTE, Story, tell_story
+from tests.browser.stage.story import MINUTE, Story, tell_story
 from tests.server.pages.conftest import START, Knock, sign_in
 
 from rota.errors import StoreUnavailableError

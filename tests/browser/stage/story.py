@@ -167,6 +167,7 @@ async def tell_story(store: OpenStore, now: datetime = NOW, tenant: str = "defau
     await _tell_failures(story)
     await _tell_present(story)
     await _tell_schedules(story)
+    await _tell_tasks(story)
     rail = Rail(store, tenant, clock=story.clock)
     await rail.set_maintenance(True, until=now - HOUR, reason="rolling out 2.4", who="ben")
     await rail.set_quiet_hours("22:00", "07:00", "Europe/Berlin")
@@ -296,6 +297,9 @@ async def _tell_schedules(story: Story) -> None:
         digest = await story.run(digest)
     rail = Rail(story.store, story.tenant, clock=story.clock)
     await rail.pause(made[3].id, who="anna", why="too chatty")
+
+
+async def _tell_tasks(story: Story) -> None:
     last = story.now - 20 * MINUTE
     await seed_tasks(
         story.store,

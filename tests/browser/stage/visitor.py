@@ -3,7 +3,7 @@
 from typing import Any
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Response
-from tests.browser.house import OpenHouse
+from tests.browser.stage.house import OpenHouse
 
 
 class Visitor:

@@ -1,6 +1,6 @@
 """Takes the pictures of the documentation from the real pages, with a story in the store.
 
-``python -m tests.browser.take_pictures [FOLDER]`` writes PNG files of a few dozen kilobytes.
+``python -m tests.browser.pictures [FOLDER]`` writes PNG files of a few dozen kilobytes.
 """
 
 import os
@@ -11,14 +11,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from playwright.sync_api import Page
-from tests.browser.chromium import open_browser, open_context
-from tests.browser.house import OpenHouse, open_house
-from tests.browser.png import shrink
-from tests.browser.story import tell_story
+from tests.browser.pictures.png import shrink
+from tests.browser.stage.chromium import open_browser, open_context
+from tests.browser.stage.house import OpenHouse, open_house
+from tests.browser.stage.story import tell_story
 
 from rota.access import EVERY_SCOPE
 
-FOLDER = Path(__file__).parents[2] / "docs" / "images" / "pages"
+FOLDER = Path(__file__).parents[3] / "docs" / "images" / "pages"
 HIGHEST = 1_250
 LOOKS = {"light": (False, False), "dark": (True, False), "phone": (False, True)}
 PAGES = {
