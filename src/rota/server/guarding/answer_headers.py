@@ -34,14 +34,17 @@ ANSWER_HEADERS: tuple[tuple[bytes, bytes], ...] = tuple(
     }.items()
 )
 
+_NAMES = frozenset(name for name, _ in ANSWER_HEADERS)
+
 
 def complete_headers(given: RawHeaders, request_id: bytes) -> list[tuple[bytes, bytes]]:
     """The headers of an answer with those that it lacks; what it says itself holds.
 
-    So a file that is the same for everybody may be cached, and everything else is not.
+    So a file that is the same for everybody may be cached, and everything else is not. Names are in
+    lower case, as ASGI has them.
     """
     headers = list(given)
-    named = {name.lower() for name, _ in headers}
-    headers += [header for header in ANSWER_HEADERS if header[0] not in named]
+    said = {name for name, _ in headers if name in _NAMES}
+    headers += [it for it in ANSWER_HEADERS if it[0] not in said] if said else ANSWER_HEADERS
     headers.append((b"x-request-id", request_id))
     return headers

@@ -2,7 +2,7 @@
 
 import re
 from datetime import timedelta
-from uuid import uuid4
+from secrets import token_hex
 
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
@@ -67,4 +67,4 @@ def _read_id(headers: Headers) -> bytes:
     given = find_header(headers, b"x-request-id")
     if given is not None and _REQUEST_ID.fullmatch(given):
         return given
-    return uuid4().hex.encode()
+    return token_hex(16).encode()
