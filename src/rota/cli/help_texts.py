@@ -9,7 +9,10 @@ ROTA = """Run things when they are due, in any time zone and whatever its clocks
 Try:
 
     rota up
-    rota tasks why heartbeat
+    rota demo
+    rota top
+    rota jobs create hello --kind log.message --payload '{"message": "hi"}'
+    rota why 01890a5d-ac96-774b-bcce-b302099a8057
     rota check
     rota cron next "0 9 * * 1-5" --zone Europe/London
     rota cron explain "*/10 8-18 * * mon-fri" --dialect extended
@@ -17,8 +20,8 @@ Try:
     rota rrule next "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO" --start 2027-01-04T18:00
 
 Exit status: 0 done, 1 what was checked has problems, 2 bad input,
-3 not found, 4 conflict, 5 refused, 6 the store is at fault,
-70 a fault in rota itself.
+3 not found, 4 conflict, 5 refused, 6 the store or the server is at fault,
+69 a package is missing, 70 a fault in rota itself, 130 interrupted.
 """
 
 STORE = """Stores: how one stands, and bringing its schema up to date.
