@@ -3,7 +3,7 @@
 from ipaddress import IPv4Address, IPv6Address, ip_network
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.errors import ForbiddenAddressError
@@ -17,6 +17,7 @@ from rota.kinds.http.addresses import (
 )
 from rota.kinds.http.rules import HttpRules
 
+STEADY = settings(deadline=None, derandomize=True)
 any_4 = st.ip_addresses(v=4).map(lambda it: IPv4Address(str(it)))
 any_6 = st.ip_addresses(v=6).map(lambda it: IPv6Address(str(it)))
 
@@ -34,17 +35,20 @@ WRAPPERS = {
 }
 
 
+@STEADY
 @given(in_one_of(tuple(map(str, (*NOT_PUBLIC_4, *NOT_PUBLIC_6)))))
 def test_nothing_in_a_special_network_is_public(address: IPv4Address | IPv6Address) -> None:
     assert not is_public(address)
 
 
+@STEADY
 @given(any_4, st.sampled_from(sorted(WRAPPERS)))
 def test_no_ipv4_address_is_public_in_the_clothes_of_ipv6(inner: IPv4Address, how: str) -> None:
     wrapped = IPv6Address(int(IPv6Address(WRAPPERS[how])) | int(inner))
     assert not is_public(wrapped)
 
 
+@STEADY
 @given(any_4)
 def test_no_ipv4_address_is_public_through_a_tunnel(inner: IPv4Address) -> None:
     six_to_four = IPv6Address((0x2002 << 112) | (int(inner) << 80) | 1)
@@ -54,6 +58,7 @@ def test_no_ipv4_address_is_public_through_a_tunnel(inner: IPv4Address) -> None:
     assert not is_public(teredo)
 
 
+@STEADY
 @given(st.one_of(any_4, any_6))
 def test_nothing_is_public_that_has_another_use(address: IPv4Address | IPv6Address) -> None:
     special = (
@@ -64,6 +69,7 @@ def test_nothing_is_public_that_has_another_use(address: IPv4Address | IPv6Addre
         assert not is_public(address)
 
 
+@STEADY
 @given(any_6)
 def test_of_ipv6_only_what_is_assigned_is_public(address: IPv6Address) -> None:
     assert address in PUBLIC_6 or not is_public(address)
@@ -97,6 +103,7 @@ def test_a_network_that_is_allowed_does_not_reach_through_ipv6() -> None:
     assert not is_within(read_address("::ffff:10.1.2.3"), networks)
 
 
+@STEADY
 @given(in_one_of(tuple(map(str, NOT_PUBLIC_4))), st.integers(0, 3))
 def test_one_address_that_leads_inwards_is_one_too_many(
     bad: IPv4Address | IPv6Address, place: int

@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.kinds.http.asker import Asker
 
@@ -13,6 +13,7 @@ from rota.kinds.http.asking import LARGEST_BODY, read_request
 from rota.kinds.http.rules import HttpRules
 from rota.worker import Discard
 
+STEADY = settings(deadline=None, derandomize=True)
 URL = "https://example.com/a"
 INNER = "10.0.0.1"
 UNENCODED = "exämple.com"
@@ -88,6 +89,7 @@ def test_a_payload_that_cannot_be_used_is_refused(field: str, payload: Any) -> N
     assert caught.value.message.startswith(field)
 
 
+@STEADY
 @given(st.dictionaries(st.sampled_from(FIELDS), anything) | anything, st.booleans())
 def test_no_payload_brings_about_another_error(payload: Any, has_url: bool) -> None:
     if has_url and isinstance(payload, dict):
@@ -96,6 +98,7 @@ def test_no_payload_brings_about_another_error(payload: Any, has_url: bool) -> N
         assert read_request(payload, RULES).url.scheme == "https"
 
 
+@STEADY
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_no_header_brings_about_a_second_one(name: str, value: str) -> None:
     try:

@@ -3,11 +3,12 @@
 from statistics import quantiles
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.observing.tally.durations import BOUNDS_MS, DurationCount, DurationTally
 
+STEADY = settings(deadline=None, derandomize=True)
 milliseconds = st.floats(0, 10_000_000)
 
 
@@ -23,6 +24,7 @@ def test_of_no_durations_nothing_is_said() -> None:
     assert (nothing.p50_ms, nothing.p95_ms, nothing.mean_ms) == (None, None, None)
 
 
+@STEADY
 @given(st.lists(milliseconds), st.lists(milliseconds))
 def test_two_that_are_added_are_what_one_would_have_counted(
     some: list[float], others: list[float]
@@ -33,6 +35,7 @@ def test_two_that_are_added_are_what_one_would_have_counted(
     assert added.sum_ms == pytest.approx(together.sum_ms)
 
 
+@STEADY
 @given(st.lists(milliseconds, min_size=1), st.floats(0.01, 1))
 def test_a_quantile_is_in_the_bucket_in_which_it_really_is(
     durations: list[float], share: float
