@@ -79,6 +79,7 @@ docs: setup ## build the documentation site into site/
 pins: ## resolve the pinned requirement files anew (needs uv)
 	uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --no-annotate pyproject.toml requirements/dev.in -o requirements/dev.txt
 	uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra server --extra postgres pyproject.toml -o requirements/runtime.txt
+	uv pip compile --universal --generate-hashes --python-version 3.13 --no-emit-index-url --no-emit-find-links --no-header --no-annotate requirements/mongo-server.in -o requirements/mongo-server.txt
 
 clean: ## remove the environment and everything built
 	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
