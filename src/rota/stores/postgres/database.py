@@ -13,9 +13,8 @@ from asyncpg import Connection, Record
 from rota.clock.in_flight import in_flight
 from rota.errors import StoreError
 from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.deadlines import Deadlines
 from rota.stores.postgres.schema import migrate
-from rota.stores.postgres.session import Session
+from rota.stores.postgres.session import Deadlines, Session
 from rota.stores.postgres.translation import DRIVER_ERRORS, NOTHING_WRITTEN, translate
 
 Result = TypeVar("Result")

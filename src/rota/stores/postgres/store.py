@@ -45,12 +45,6 @@ class PostgresStore(JobVerbs):
         """The store in a schema of a database; the schema is made if there is none."""
         return cls(await Database.open(settings), settings)
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
     async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
         """All documents in key order; each page is as of the moment it is read."""
         check_name("collection", collection)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Self
 
 from rota.jobs import Job, JobId
 from rota.stores.jobs.requests import check_count
@@ -22,12 +21,6 @@ class SqliteStore(DocumentVerbs, JobVerbs):
     """
 
     reach = Reach.HOST
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def read_clock(self) -> datetime | None:
         """None: the file has no clock but that of the host."""

@@ -1,4 +1,4 @@
-"""Jobs and attempts <-> rows of the tables; see ``bodies`` for what has no column."""
+"""Jobs and attempts <-> rows of the tables; see ``BodyCodec`` for what has no column."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from rota.jobs import (
     Lease,
     normalize_job_id,
 )
-from rota.stores.jobs.bodies import BodyCodec
+from rota.jobs.codec import BodyCodec
 from rota.stores.jobs.duplicates import identity_of
 
 Row: TypeAlias = Sequence[Any]

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page
-from rota.stores.closing import ClosableStore
 from rota.stores.jobs.protocol import LeaseKeeper, Listener
 from rota.stores.jobs.requests import HeldLease, LeaseRequest, check_choice, check_count, expiry_key
 from rota.stores.jobs.results import Applied, Inserted
+from rota.stores.opened import ClosableStore
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.database import Database
 from rota.stores.postgres.jobs import leasing, reading
@@ -21,7 +21,6 @@ from rota.stores.postgres.jobs.connections.keeper import PostgresKeeper
 from rota.stores.postgres.jobs.connections.wakeups import Notices
 from rota.stores.postgres.jobs.insertion import insert, insert_one, is_plain
 from rota.stores.postgres.jobs.limited.leasing import lease_limited
-from rota.stores.postgres.jobs.line import OnlyLane
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.session import Session
 from rota.stores.postgres.translation import translated
@@ -44,7 +43,7 @@ class JobVerbs(ClosableStore):
         self._database = database
         self._settings = settings
         self._notices = Notices(database, settings)
-        self._only_lane = OnlyLane()
+        self._only_lane = leasing.OnlyLane()
 
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """Keep all of these jobs or none; see the protocol."""

@@ -1,4 +1,4 @@
-"""Jobs and attempts <-> rows of the tables; see ``bodies`` for what has no column."""
+"""Jobs and attempts <-> rows of the tables; see ``BodyCodec`` for what has no column."""
 
 import logging
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from rota.jobs import (
     JobStatus,
     Lease,
 )
-from rota.stores.jobs.bodies import BodyCodec
+from rota.jobs.codec import BodyCodec
 
 Row: TypeAlias = tuple[Any, ...]
 

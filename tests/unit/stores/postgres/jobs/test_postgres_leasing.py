@@ -12,7 +12,7 @@ from rota.errors import DamagedJobError
 from rota.jobs import Failed, Job, JobStatus, decide_outcome, order_jobs
 from rota.stores.jobs import HeldLease, LeaseRequest
 from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.jobs import line
+from rota.stores.postgres.jobs import leasing
 from rota.stores.postgres.jobs.leasing import LONG_AGO
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.jobs.verbs import CONNECTIONS_OF_A_WORKER
@@ -96,7 +96,7 @@ async def test_jobs_come_into_the_line_the_longest_due_first(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More become due than one lease puts into the line: the others follow."""
-    monkeypatch.setattr(line, "PROMOTED_AT_ONCE", 3)
+    monkeypatch.setattr(leasing, "PROMOTED_AT_ONCE", 3)
     later = [a_job(due_at=NOW + n * MINUTE, priority=n + 1) for n in range(1, 8)]
     await store.insert(later, NOW)
     leased = [await store.lease(wanting(2), NOW + 60 * MINUTE) for _ in range(4)]
@@ -140,7 +140,7 @@ async def test_where_there_is_one_lane_a_lease_asks_once(
 async def test_where_there_are_several_lanes_it_is_not_asked_again_for_the_only_one(
     store: PostgresStore, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "LEFT_OUT", 2)
+    monkeypatch.setattr(leasing, "LEFT_OUT", 2)
     await store.insert([a_job(tenant=tenant) for tenant in "ab" for _ in range(4)], NOW)
     asked.clear()
     leased = [job for _ in range(4) for job in await store.lease(wanting(2), NOW)]

@@ -18,9 +18,8 @@ from rota.stores.jobs.selection import (
     make_candidate,
     part_of,
 )
-from rota.stores.postgres.jobs.leasing import set_aside
+from rota.stores.postgres.jobs.leasing import promote, set_aside
 from rota.stores.postgres.jobs.limited.queries import QUERIES
-from rota.stores.postgres.jobs.line import promote
 from rota.stores.postgres.jobs.rows import Damage, LeaseTerms, Row, in_calendar
 from rota.stores.postgres.jobs.statements import Statements
 
