@@ -18,7 +18,7 @@ def make_door() -> Door:
 
 async def ask(door: Door, path: str, method: str = "GET") -> httpx2.Response:
     transport = httpx2.ASGITransport(door)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://rota") as client:
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         return await client.request(method, path)
 
 

@@ -151,3 +151,43 @@ async def test_no_token_is_found_in_logs_or_answers(
         assert secret not in "".join(seen)
     assert re.search(TOKEN_PATTERN, "".join(seen)) is None
     assert "incident" in caplog.text
+
+
+async def test_the_sign_in_page_repeats_no_token_and_says_the_same_of_all_bad_ones(
+    stage: Stage,
+) -> None:
+    browser = await stage.connect()
+    browser.headers["origin"] = str(browser.base_url)
+    revoked = await stage.book.issue("ours", WORDS, "revoked")
+    await stage.book.revoke(revoked.id)
+    answers = []
+    for token in (revoked.secret.reveal(), "rota_mistyped", "", "<script>"):
+        answer = await browser.post("/admin/sign-in", data={"token": token})
+        assert answer.status_code == 401
+        assert "set-cookie" not in answer.headers
+        answers.append(answer.text)
+    assert len(set(answers)) == 1
+    assert re.search(TOKEN_PATTERN, answers[0]) is None
+
+
+async def test_a_token_is_never_taken_from_an_address(stage: Stage) -> None:
+    token = await stage.issue()
+    client = await stage.connect()
+    for name in ("token", "access_token", "authorization"):
+        assert (await client.get("/api/v1/jobs", params={name: token})).status_code in {400, 401}
+        answer = await client.get("/admin/jobs", params={name: token})
+        assert (answer.status_code, "set-cookie" in answer.headers) == (303, False)
+        signed = await client.get("/admin/sign-in", params={name: token})
+        assert "set-cookie" not in signed.headers
+        assert token not in signed.text
+
+
+async def test_whoever_is_signed_in_is_out_when_their_token_is_revoked(stage: Stage) -> None:
+    issued = await stage.book.issue("ours", WORDS, "ada")
+    browser = await stage.connect()
+    browser.headers["origin"] = str(browser.base_url)
+    await browser.post("/admin/sign-in", data={"token": issued.secret.reveal()})
+    assert (await browser.get("/admin/jobs")).status_code == 200
+    await stage.book.revoke(issued.id)
+    gone = await browser.get("/admin/jobs")
+    assert (gone.status_code, gone.headers["location"].partition("?")[0]) == (303, "/admin/sign-in")
