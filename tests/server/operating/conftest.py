@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.neighbours import Neighbours, two_tenants
+from tests.server.operating.neighbours import Neighbours, two_tenants
 from tests.server.service import JOBS, Visit
 
 from rota.jobs import Job, decide_fail

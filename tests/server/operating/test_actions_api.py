@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from tests.server.neighbours import Neighbours
 from tests.server.operating.conftest import make, make_dead
+from tests.server.operating.neighbours import Neighbours
 from tests.server.service import JOBS, NO_ID, START
 
 from rota.access import Scope

@@ -4,8 +4,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.server.neighbours import Neighbours
 from tests.server.operating.conftest import make
+from tests.server.operating.neighbours import Neighbours
 from tests.server.service import JOBS, NO_ID, field_of
 
 from rota.access import Scope

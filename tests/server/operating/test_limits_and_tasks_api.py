@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.server.neighbours import Neighbours
+from tests.server.operating.neighbours import Neighbours
 from tests.server.service import field_of
 
 from rota.access import Scope

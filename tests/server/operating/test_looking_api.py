@@ -1,7 +1,7 @@
 """/jobs/{id}/why, /graph, /attempts, /jobs/search, /overview, /queues, /workers, /audit."""
 
-from tests.server.neighbours import Neighbours
 from tests.server.operating.conftest import make, make_dead
+from tests.server.operating.neighbours import Neighbours
 from tests.server.service import JOBS, NO_ID, field_of
 
 from rota.access import Scope

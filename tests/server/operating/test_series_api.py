@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from tests.server.neighbours import Neighbours
 from tests.server.operating.conftest import make
+from tests.server.operating.neighbours import Neighbours
 from tests.server.service import NO_ID, field_of
 
 from rota.access import Scope

@@ -7,7 +7,7 @@ out, so that no other worker is needed. Every decision is that of ``rota.jobs``.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from random import Random
 
@@ -68,24 +68,13 @@ class LeaseDesk:
         meanwhile, the jobs go back at once, and none is returned.
         """
         deadline = self._clock.now() + wish.wait_for
-        async with AsyncExitStack() as stack:
-            gone = await stack.enter_async_context(_noticing(hung_up))
-            listener = None
-            if wish.wait_for:
-                listener = await stack.enter_async_context(
-                    self._store.listen(wish.queues, [tenant])
-                )
-            while not gone.is_set():
-                allotment = await self._take(tenant, wish)
-                if allotment.jobs:
-                    if not gone.is_set():
-                        return [*allotment.jobs]
-                    await self._hand_back(allotment.jobs)
-                    break
-                if self._clock.now() >= deadline or self._closing.is_set() or listener is None:
-                    break
-                await self._rest(tenant, wish, allotment, _Calls(listener, gone, deadline))
-        return []
+        async with _noticing(hung_up) as gone, self._listening(tenant, wish) as listener:
+            calls = _Calls(listener, gone, deadline)
+            jobs = await self._take_or_wait(tenant, wish, calls)
+            if jobs and gone.is_set():
+                await self._hand_back(jobs)
+                return []
+            return jobs
 
     async def extend(
         self, tenant: str, worker: str, held: Sequence[HeldLease], lease_for: timedelta
@@ -138,6 +127,24 @@ class LeaseDesk:
             if len(page) < PAGE_SIZE:
                 return count
             after = page[-1]
+
+    async def _take_or_wait(self, tenant: str, wish: LeaseWish, calls: "_Calls") -> list[Job]:
+        while not calls.gone.is_set():
+            allotment = await self._take(tenant, wish)
+            is_over = self._clock.now() >= calls.deadline or self._closing.is_set()
+            if allotment.jobs or is_over:
+                return [*allotment.jobs]
+            await self._rest(tenant, wish, allotment, calls)
+        return []
+
+    @asynccontextmanager
+    async def _listening(self, tenant: str, wish: LeaseWish) -> AsyncIterator[Listener | None]:
+        """A listener for whoever is willing to wait."""
+        if not wish.wait_for:
+            yield None
+            return
+        async with self._store.listen(wish.queues, [tenant]) as listener:
+            yield listener
 
     async def _take(self, tenant: str, wish: LeaseWish) -> Allotment:
         """Lease, and let gates hold back what they will."""
@@ -205,10 +212,12 @@ class LeaseDesk:
         due_for = choose_due_for(due_at, held_back, now)
         rest = choose_rest(POLL_FOR, due_for, self._random.random())
         rest = max(min(rest, calls.deadline - now), timedelta(0))
-        waits = [
-            asyncio.ensure_future(each)
-            for each in (calls.listener.wait(), calls.gone.wait(), self._closing.wait())
+        waits: list[asyncio.Future[object]] = [
+            asyncio.ensure_future(calls.gone.wait()),
+            asyncio.ensure_future(self._closing.wait()),
         ]
+        if calls.listener is not None:
+            waits.append(asyncio.ensure_future(calls.listener.wait()))
         try:
             with suppress(TimeoutError):
                 async with timeout_after(self._clock, rest):
@@ -222,7 +231,7 @@ class LeaseDesk:
 class _Calls:
     """What ends a rest early, and when all waiting is over."""
 
-    def __init__(self, listener: Listener, gone: asyncio.Event, deadline: datetime) -> None:
+    def __init__(self, listener: Listener | None, gone: asyncio.Event, deadline: datetime) -> None:
         self.listener = listener
         self.gone = gone
         self.deadline = deadline

@@ -84,9 +84,7 @@ async def _find_live(store: ControlStore, tenant: str) -> tuple[dict[JobId, Job]
             looked_at_count += 1
             if job.recurrence is not None:
                 origin = job.origin or job.id
-                before = found.get(origin)
-                if before is None or _standing_for(before) < _standing_for(job):
-                    found[origin] = job
+                found[origin] = max(found.get(origin, job), job, key=_standing_for)
         is_cut = is_cut or looked_at_count == MOST_LIVE
     return found, is_cut
 

@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.server.neighbours import Neighbours, two_tenants
+from tests.server.operating.neighbours import Neighbours, two_tenants
 
 from rota.wiring import open_store
 

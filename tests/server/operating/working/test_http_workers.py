@@ -11,14 +11,14 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.server.neighbours import Names
+from tests.server.operating.neighbours import Names
 from tests.server.service import JOBS
 
 from rota.house.web import Binding, WebPart, listen_on
 from rota.server import create_app
 from rota.wiring import open_store
 
-EXAMPLES = Path(__file__).parents[3] / "examples" / "http_worker"
+EXAMPLES = Path(__file__).parents[4] / "examples" / "http_worker"
 PATIENCE = 60
 
 
