@@ -8,6 +8,7 @@ from typing import NamedTuple
 from starlette.applications import Starlette
 
 from rota.access import TokenBook
+from rota.access.binding import is_loopback
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.errors.stores import hide_password
 from rota.events import Event
@@ -27,6 +28,10 @@ from rota.wiring import inspect_store, open_clock, open_store
 PAGES = "/admin"
 API = "/api/v1"
 DOCS = "/docs"
+UNENCRYPTED = (
+    "Other hosts reach this one, and tokens are not encrypted: put a proxy with TLS before it."
+)
+NOBODY_ENTERS = "There is no token yet, and nobody is let in: rota tokens create makes one."
 
 
 class Voice(NamedTuple):
@@ -133,14 +138,17 @@ async def _make_front(plan: HousePlan, voice: Voice, ground: _Ground) -> _Front 
     app = create_app(ground.store, book, settings=settings, clock=ground.clock)
     voice.say(f"Pages: {url}{PAGES}")
     voice.say(f"API: {url}{API}, described at {url}{DOCS}")
-    if plan.greets:
-        await _greet(voice, book, ground)
+    if plan.binding is not None and not is_loopback(plan.binding.host):
+        voice.say(UNENCRYPTED)
+    if plan.greets and voice.show_token is not None:
+        await _greet(voice.show_token, book, ground)
+    elif not await book.list_tokens():
+        voice.say(NOBODY_ENTERS)
     return _Front(app, WebPart(app, ground.listening))
 
 
-async def _greet(voice: Voice, book: TokenBook, ground: _Ground) -> None:
-    issued = None if voice.show_token is None else await issue_first_token(book)
-    if issued is None or voice.show_token is None:
-        return
-    voice.show_token(issued.secret.reveal())
-    await schedule_first_job(ground.store, ground.clock)
+async def _greet(show_token: Callable[[str], object], book: TokenBook, ground: _Ground) -> None:
+    issued = await issue_first_token(book)
+    if issued is not None:
+        show_token(issued.secret.reveal())
+        await schedule_first_job(ground.store, ground.clock)

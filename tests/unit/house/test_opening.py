@@ -10,7 +10,7 @@ from rota.access import is_well_formed
 from rota.errors import AddressUnusableError, InvalidStoreUrlError
 from rota.events import Event, JobSettled
 from rota.house.engines import WorkPlan
-from rota.house.opening import Voice, open_house, show_address
+from rota.house.opening import NOBODY_ENTERS, UNENCRYPTED, Voice, open_house, show_address
 from rota.house.plan import HousePlan, TaskPlan
 from rota.house.web import Binding, listen_on
 from rota.kinds import BUILT_IN
@@ -82,6 +82,15 @@ async def test_without_a_greeting_nobody_is_let_in(ear: Ear) -> None:
         await running
     assert answer.status_code == 401
     assert ear.tokens == []
+    assert NOBODY_ENTERS in ear.said
+    assert UNENCRYPTED not in ear.said
+
+
+async def test_whoever_listens_for_other_hosts_is_reminded_of_encryption(ear: Ear) -> None:
+    plan = HousePlan(store_url="memory://", binding=Binding(host="0.0.0.0", port=0))  # noqa: S104 - the point
+    async with open_house(plan, ear.voice, VirtualClock(NOW)):
+        pass
+    assert UNENCRYPTED in ear.said
 
 
 async def test_a_port_that_is_taken_is_told_before_the_store_is_opened(ear: Ear) -> None:

@@ -18,6 +18,7 @@ from rota.events import (
     TaskRunCompleted,
     TaskRunFailed,
     TaskRunStarted,
+    TasksOverridden,
     WorkerStarted,
     WorkerStopped,
     WorkerStopping,
@@ -62,6 +63,8 @@ def _describe_scheduler(event: Event) -> str | None:
     match event:
         case TaskAdded(task_name=name, cron_expression=cron):
             return f"{name} is a new task: {cron}"
+        case TasksOverridden(removed_tasks=removed, added_tasks=added, modified_tasks=changed):
+            return f"tasks: {len(added)} added, {len(changed)} changed, {len(removed)} removed"
         case SchedulerStopRequested():
             return "scheduler starts no more tasks"
         case SchedulerStopped():
