@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from tests.server.service import Visit
 
 from rota.server.describing.description import Description
-from rota.server.describing.wording import mark_code, name_type
+from rota.server.describing.wording import link_shapes, mark_code, name_type
 from rota.server.routing.route import Call, Nothing, Route
 from rota.server.table import TABLE
 
@@ -52,7 +52,7 @@ async def test_every_route_is_there_with_a_way_to_ask(service: Visit) -> None:
         assert route.path in page.text
         assert route.handler.__name__ in page.ids
     assert page.text.count("curl ") == len(TABLE)
-    assert "curl -X POST http://127.0.0.1:8000/api/v1/jobs" in page.text
+    assert "curl -X POST http://127.0.0.1:8080/api/v1/jobs" in page.text
 
 
 async def test_nothing_is_loaded_from_elsewhere_and_nothing_runs(service: Visit) -> None:
@@ -89,6 +89,11 @@ async def test_words_of_the_code_cannot_become_markup() -> None:
 
 def test_code_is_marked_and_escaped() -> None:
     assert mark_code("a `b<` ``c`` & d") == "a <code>b&lt;</code> <code>c</code> &amp; d"
+
+
+def test_shapes_in_a_type_are_linked_and_the_rest_is_escaped() -> None:
+    linked = link_shapes("list of Job or <b>", {"Job"})
+    assert linked == 'list of <a href="#shape-Job">Job</a> or &lt;b&gt;'
 
 
 def test_types_are_named_in_a_few_words() -> None:

@@ -12,10 +12,10 @@ from rota.server.describing.document import ABOUT
 from rota.server.describing.examples import make_example
 from rota.server.describing.operations import Words, list_errors, list_parameters, read_words
 from rota.server.describing.schemas import Schemas, make_schemas
-from rota.server.describing.wording import list_fields, mark_code, name_type
+from rota.server.describing.wording import link_shapes, list_fields, mark_code, name_type
 from rota.server.routing.route import Nothing, Route
 
-HOST = "http://127.0.0.1:8000"
+HOST = "http://127.0.0.1:8080"
 
 _templates = Environment(
     loader=PackageLoader("rota.server.describing"),
@@ -25,6 +25,7 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 _templates.filters["code"] = mark_code
+_templates.filters["linked"] = link_shapes
 
 
 class Entry(NamedTuple):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
@@ -64,6 +65,15 @@ def mark_code(text: str) -> Markup:
         parts += [escape(text[end : found.start()]), Markup("<code>{}</code>").format(found[2])]
         end = found.end()
     return Markup("").join([*parts, escape(text[end:])])
+
+
+def link_shapes(text: str, names: Collection[str]) -> Markup:
+    """The name of a type with links to the shapes in it."""
+    words = [
+        Markup('<a href="#shape-{0}">{0}</a>').format(word) if word in names else escape(word)
+        for word in text.split(" ")
+    ]
+    return Markup(" ").join(words)
 
 
 def _make_field(name: str, schema: Schema, *, is_required: bool) -> Field:
