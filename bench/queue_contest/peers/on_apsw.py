@@ -8,7 +8,6 @@ import asyncio
 import json
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +53,9 @@ def lease(connection: apsw.Connection, count: int) -> list[tuple[Any, ...]]:
 def complete(connection: apsw.Connection, rows: list[tuple[Any, ...]]) -> None:
     """End all of them, each under the token it was leased with."""
     with transaction(connection):
-        connection.executemany(QUERIES.move, _moves(rows, time.time_ns() // 1000))
-
-
-def _moves(rows: list[tuple[Any, ...]], now: int) -> Iterator[tuple[Any, ...]]:
-    for row in rows:
-        job_id, tenant, due_at, token = row[0], row[1], row[5], row[7]
-        written = ("COMPLETED", due_at, None, 0, 0, None, None, None, None, None, None, token)
-        yield (*written, None, now, now, job_id, tenant, "RUNNING", token, False, None)
+        now = time.time_ns() // 1000
+        ends = [(row[5], now, row[0], row[1], row[7]) for row in rows]
+        connection.executemany(QUERIES.complete, ends)
 
 
 if __name__ == "__main__":

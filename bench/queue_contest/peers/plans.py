@@ -15,7 +15,7 @@ from rota.stores.sqlite.jobs import queries as sqlite
 
 LEASED_COUNT = 100
 WHO = "plans"
-SQLITE_STATEMENTS = ("promote", "next_lane", "is_lane_due", "lease_lane", "move")
+SQLITE_STATEMENTS = ("promote", "next_lane", "is_lane_due", "lease_lane", "complete")
 _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF)"
 _LEASED = "SELECT id, last_token, tenant, due_at FROM rota.jobs WHERE lease_worker = $1 ORDER BY id"
 

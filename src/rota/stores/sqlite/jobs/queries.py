@@ -28,6 +28,7 @@ class Queries:
     set_aside: str
     extend: str
     move: str
+    complete: str
     add_attempt: str
     lower_open_counts: str
     release: str

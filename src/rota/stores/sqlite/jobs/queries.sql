@@ -149,6 +149,14 @@ UPDATE jobs SET
 WHERE id = ?16 AND tenant = ?17 AND status = ?18 AND last_token = ?19
     AND is_awaited <= ?20 AND (?21 IS NULL OR lease_until < ?21);
 
+-- name: complete
+-- ?1 when it was due, ?2 now, ?3 id, ?4 tenant, ?5 the token it expects. What move does for a job that
+-- succeeds and on which nobody depends: under the same token, the rest is as it was when leased.
+UPDATE jobs SET
+    status = 'COMPLETED', due_at = ?1, loss_count = 0, updated_at = ?2, ended_at = ?2,
+    lease_token = NULL, lease_worker = NULL, lease_taken_at = NULL, lease_until = NULL
+WHERE id = ?3 AND tenant = ?4 AND status = 'RUNNING' AND last_token = ?5 AND is_awaited = 0;
+
 -- name: add_attempt
 -- In the order of the fields of an Attempt.
 INSERT OR REPLACE INTO job_attempts (

@@ -22,6 +22,8 @@ from rota.stores.sqlite.jobs.rows import (
     to_micros,
 )
 
+_COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
+
 
 class Settled(NamedTuple):
     """What became of the changes, and who has become READY by them."""
@@ -47,21 +49,38 @@ def apply_changes(connection: apsw.Connection, changes: Sequence[Change], now: d
     awaited or the change is stale, and it is looked at again before the next one is written.
     """
     settled = Settled([], [])
-    answers = settled.answers
     moment = _Moment(connection, now, to_micros(now))
-
-    def note_each() -> Iterator[Row]:
-        for change in changes:
-            yield moment.encode(change, is_awaited=False)
-            if connection.changes() == 0:
-                answers.append(moment.try_awaited(change, settled.ready))
-            elif _is_alone(change):
-                answers.append(Applied(change.job))
-            else:
-                answers.append(moment.follow_up(change, settled.ready, is_awaited=False))
-
-    connection.executemany(QUERIES.move, note_each())
+    if all(_is_plain(change) for change in changes):
+        connection.executemany(QUERIES.complete, _complete_each(moment, changes, settled))
+    else:
+        connection.executemany(QUERIES.move, _move_each(moment, changes, settled))
     return settled
+
+
+def _complete_each(moment: "_Moment", changes: Sequence[Change], settled: Settled) -> Iterator[Row]:
+    """The values of ``complete`` for each, and what became of the one before."""
+    answers, count_written = settled.answers, moment.connection.changes
+    for change in changes:
+        job = change.job
+        ended_at = moment.to_micros(job.updated_at)
+        yield to_micros(job.due_at), ended_at, job.id, job.tenant, change.expected_token
+        if count_written():
+            answers.append(Applied(job))
+        else:
+            answers.append(moment.try_awaited(change, settled.ready))
+
+
+def _move_each(moment: "_Moment", changes: Sequence[Change], settled: Settled) -> Iterator[Row]:
+    """The values of ``move`` for each, and what became of the one before."""
+    answers = settled.answers
+    for change in changes:
+        yield moment.encode(change, is_awaited=False)
+        if moment.connection.changes() == 0:
+            answers.append(moment.try_awaited(change, settled.ready))
+        elif _is_plain(change):
+            answers.append(Applied(change.job))
+        else:
+            answers.append(moment.follow_up(change, settled.ready, is_awaited=False))
 
 
 class _Moment(NamedTuple):
@@ -71,11 +90,14 @@ class _Moment(NamedTuple):
     now: datetime
     now_micros: int
 
+    def to_micros(self, instant: datetime) -> int:
+        """The same as the function; of the moment itself it is known."""
+        return self.now_micros if instant is self.now else to_micros(instant)
+
     def encode(self, change: Change, *, is_awaited: bool) -> Row:
         """The values of ``move``."""
         job = change.job
-        is_now = job.updated_at is self.now
-        updated_at = self.now_micros if is_now else to_micros(job.updated_at)
+        updated_at = self.to_micros(job.updated_at)
         is_loss = change.attempt is not None and change.attempt.outcome == "lost"
         return (
             job.status,
@@ -130,10 +152,10 @@ class _Moment(NamedTuple):
         return successor
 
 
-def _is_alone(change: Change) -> bool:
-    """Whether nothing goes with the change."""
+def _is_plain(change: Change) -> bool:
+    """Whether the job succeeds, and nothing goes with that."""
     return (
-        change.job.status is JobStatus.COMPLETED
+        change.path == _COMPLETION
         and change.successor is None
         and change.attempt is None
         and not change.is_removed

@@ -42,6 +42,7 @@ USES = {
     "lease_chosen": "PRIMARY KEY (id=?)",
     "extend": "PRIMARY KEY (id=?)",
     "move": "PRIMARY KEY (id=?)",
+    "complete": "PRIMARY KEY (id=?)",
     "release": "PRIMARY KEY (parent=?)",
     "block": "PRIMARY KEY (parent=?)",
     "find_twin": "jobs_identity (tenant=? AND kind=? AND idempotency_key=? AND <expr>=?)",
