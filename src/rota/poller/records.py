@@ -58,6 +58,7 @@ class PolledJobs:
         self._jobs = f"poller.{queue}"
         self._line = f"poller.{queue}.line"
         self._numbers = count(randbits(61))  # what is added at one moment keeps its order
+        self._stride = randbits(5)
         self._owner = f"poller-{os.getpid()}-{token_hex(4)}"
 
     async def add(
@@ -112,13 +113,14 @@ class PolledJobs:
     async def lock_next(self, lock_until: datetime, now: datetime) -> PolledJob | None:
         """Lock the job that should have been processed first; see the protocol.
 
-        One whose record cannot be read holds up no other; DamagedJobError when there is no other.
+        Whoever loses a race for it is given one of those behind it. One whose record cannot be
+        read holds up no other; DamagedJobError when there is no other.
         """
         until, now = to_utc(lock_until, "lock_until"), to_utc(now, "now")
         damage: DamagedJobError | None = None
         for _ in range(_ROUNDS):
             keys = await self._keys_due(now)
-            for key in keys:
+            for key in self._spread(keys):
                 try:
                     locked = await self._lock(key, until, now)
                 except DamagedJobError as error:
@@ -160,6 +162,15 @@ class PolledJobs:
             if isinstance(pages, AsyncGenerator):
                 await pages.aclose()
         return []
+
+    def _spread(self, keys: list[str]) -> list[str]:
+        """The first one first. Whoever loses the race for it goes on at a place of their own.
+
+        Otherwise all losers would race for the second, and all but one of them for the third.
+        """
+        others = keys[1:]
+        start = self._stride % len(others) if others else 0
+        return keys[:1] + others[start:] + others[:start]
 
     async def _lock(self, key: str, until: datetime, now: datetime) -> PolledJob | None:
         """Lock the job at that place of the line; None when somebody else was faster."""

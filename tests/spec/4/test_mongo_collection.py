@@ -12,6 +12,7 @@ from pymongo import AsyncMongoClient
 from pymongo.asynchronous.collection import AsyncCollection
 from tests.unit.poller.polling import DAY, HOUR, MINUTE, NOW, SECOND, Stage
 
+from rota.clock import in_flight
 from rota.errors import InvalidInputError, StoreError, StoreUnavailableError
 from rota.poller import JobUpdate
 from rota.poller.mongo import MongoCollectionStore
@@ -169,15 +170,14 @@ async def test_a_hook_may_reschedule_or_remove_its_document_itself(
     stage = Stage(MongoCollectionStore(collection), VirtualClock(NOW))
 
     async def take_over(job: Any) -> None:
-        if job.id == 1:
-            await collection.update_one({"_id": 1}, {"$set": {"sleepUntil": NOW + 2 * HOUR}})
-        else:
-            await collection.delete_one({"_id": 2})
+        with in_flight():
+            if job.id == 1:
+                await collection.update_one({"_id": 1}, {"$set": {"sleepUntil": NOW + 2 * HOUR}})
+            else:
+                await collection.delete_one({"_id": 2})
 
     stage.work = take_over
-    poller = await stage.play(SECOND, idle_delay=SECOND)
-    while not poller.is_idle:
-        await stage.clock.advance(SECOND)
+    await stage.play(SECOND, idle_delay=SECOND)
     await stage.close()
     assert stage.errors == []
     found = [document async for document in collection.find({})]
@@ -217,7 +217,8 @@ def test_without_the_driver_the_error_says_what_to_install() -> None:
     program = (
         "import sys; sys.modules['pymongo'] = None\n"
         "import rota.poller\n"
-        "from rota.errors import MissingExtraError\n"
+        "from rota.clock import in_flight
+from rota.errors import MissingExtraError\n"
         "try:\n    import rota.poller.mongo\n"
         "except MissingExtraError as error:\n    print(error)"
     )

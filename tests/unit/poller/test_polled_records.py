@@ -227,3 +227,17 @@ async def test_where_others_take_everything_there_is_nothing_left() -> None:
     await jobs.add({})
     store.race_count = 1
     assert await jobs.lock_next(NOW + MINUTE, NOW) is None
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 100])
+def test_the_first_is_tried_first_and_every_other_once(count: int) -> None:
+    keys = [str(number) for number in range(count)]
+    for _ in range(10):
+        tried = PolledJobs(MemoryStore())._spread(keys)
+        assert tried[:1] == keys[:1]
+        assert sorted(tried) == sorted(keys)
+
+
+def test_those_who_lose_a_race_go_on_at_different_places() -> None:
+    keys = [str(number) for number in range(100)]
+    assert len({PolledJobs(MemoryStore())._spread(keys)[1] for _ in range(50)}) > 5
