@@ -8,7 +8,7 @@ JOBS   ?= 2
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test browser check fmt lint types arch unit contract spec sim process conformance bench docs pins clean
+.PHONY: help setup up test browser check fmt lint types arch unit contract spec sim process conformance bench docs sbom pins clean
 
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,9 +72,13 @@ bench: setup ## the benchmarks, side by side with the alternatives
 	$(BIN)/python bench/scheduler.py
 	$(BIN)/python bench/queue.py
 	$(BIN)/python bench/queue.py --flat
+	$(BIN)/python bench/api.py
 
 docs: setup ## build the documentation site into site/
 	$(BIN)/mkdocs build --strict
+
+sbom: setup ## what a release is made of, as CycloneDX, from the pinned requirements
+	$(BIN)/python deploy/sbom.py
 
 pins: ## resolve the pinned requirement files anew (needs uv)
 	uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --no-annotate pyproject.toml requirements/dev.in -o requirements/dev.txt
