@@ -217,8 +217,7 @@ def test_without_the_driver_the_error_says_what_to_install() -> None:
     program = (
         "import sys; sys.modules['pymongo'] = None\n"
         "import rota.poller\n"
-        "from rota.clock import in_flight
-from rota.errors import MissingExtraError\n"
+        "from rota.errors import MissingExtraError\n"
         "try:\n    import rota.poller.mongo\n"
         "except MissingExtraError as error:\n    print(error)"
     )
