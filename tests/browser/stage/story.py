@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from rota.gates import parse_quiet_hours
 from rota.jobs import (
     Change,
     Job,
@@ -23,6 +24,7 @@ from rota.observing.tally import MinuteTally
 from rota.observing.tally.durations import DurationCount
 from rota.observing.tally.pages import TALLIES, encode, key_of
 from rota.rail import Rail
+from rota.rail.gate_board import set_quiet_hours
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentWrite
 from rota.testing import VirtualClock
@@ -170,7 +172,7 @@ async def tell_story(store: OpenStore, now: datetime = NOW, tenant: str = "defau
     await _tell_tasks(story)
     rail = Rail(store, tenant, clock=story.clock)
     await rail.set_maintenance(True, until=now - HOUR, reason="rolling out 2.4", who="ben")
-    await rail.set_quiet_hours("22:00", "07:00", "Europe/Berlin")
+    await set_quiet_hours(store, tenant, parse_quiet_hours("22:00", "07:00", "Europe/Berlin"))
     return story
 
 

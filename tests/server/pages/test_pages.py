@@ -22,7 +22,7 @@ SECOND = timedelta(seconds=1)
         ("", "curl -X POST http://127.0.0.1/api/v1/jobs"),
         ("/jobs", "curl -X POST http://127.0.0.1/api/v1/jobs"),
         ("/schedules", "comes again by itself"),
-        ("/workers", "rota work --store"),
+        ("/workers", "rota work --handlers"),
         ("/gates", "No maintenance is on or planned"),
         ("/dead-letters", "is kept here with every error it met"),
         ("/audit", "is written down first"),

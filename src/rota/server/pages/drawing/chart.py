@@ -11,7 +11,7 @@ from rota.server.pages.drawing.scale import choose_ticks, tell_number, thin
 
 WIDTH = 360.0
 HEIGHT = 168.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 6.0, 10.0, 22.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 6.0, 10.0, 22.0
 _X_LABELS = 5
 _GAP = 1.0
 _ROW = 34.0

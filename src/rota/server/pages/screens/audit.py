@@ -1,5 +1,7 @@
 """Who did what to which jobs."""
 
+import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
@@ -12,34 +14,59 @@ from rota.server.pages.serving.answers import render_page
 from rota.server.pages.serving.visit import Visit
 
 MOST_SHOWN = 50
+JOBS_NAMED = 3
 _LONGEST_DETAIL = 120
+_HUMP = re.compile(r"(?<=[a-z])([A-Z])")
 
 
-class Act(NamedTuple):
-    """One entry, in words."""
+class NamedJob(NamedTuple):
+    """A job that something was done to; without a name it is not kept any more."""
+
+    id: JobId
+    name: str | None
+
+
+class ToldAct(NamedTuple):
+    """One entry, in words; of many jobs the first few are named."""
 
     at: datetime
     who: str
     words: str
     why: str
-    job_ids: tuple[JobId, ...]
+    jobs: list[NamedJob]
+    more_count: int
     details: str
 
 
 async def show_audit(visit: Visit) -> Response:
     cursor = visit.ask("cursor") or None
     page = await list_acts(visit.around.store, visit.tenant, cursor=cursor, limit=MOST_SHOWN)
+    wanted = {each for entry in page.items for each in entry.job_ids[:JOBS_NAMED]}
+    known = await visit.around.store.get(visit.tenant, sorted(wanted)) if wanted else {}
+    names = {job_id: job.name for job_id, job in known.items()}
     return render_page(
         visit,
         "audit.html",
         page="audit",
-        acts=[tell_act(entry) for entry in page.items],
+        acts=[_tell(entry, names) for entry in page.items],
         older=visit.link("audit", cursor=page.next_cursor) if page.next_cursor else None,
         newest=visit.link("audit") if cursor else None,
     )
 
 
-def tell_act(entry: AuditEntry) -> Act:
-    told = [f"{name}: {value}"[:_LONGEST_DETAIL] for name, value in entry.details.items()]
-    words = entry.action.replace("_", " ").replace(".", " ")
-    return Act(entry.at, entry.who, words, entry.why, entry.job_ids, ", ".join(told))
+def _tell(entry: AuditEntry, names: Mapping[JobId, str]) -> ToldAct:
+    told = [_tell_detail(name, value) for name, value in entry.details.items()]
+    jobs = [NamedJob(each, names.get(each)) for each in entry.job_ids[:JOBS_NAMED]]
+    more_count = len(entry.job_ids) - len(jobs)
+    words = _in_words(entry.action)
+    return ToldAct(entry.at, entry.who, words, entry.why, jobs, more_count, ", ".join(told))
+
+
+def _tell_detail(name: str, value: object) -> str:
+    shown = {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
+    return f"{_in_words(name)}: {shown}"[:_LONGEST_DETAIL]
+
+
+def _in_words(name: str) -> str:
+    """``endsSeries`` and ``ends_series`` as "ends series"."""
+    return _HUMP.sub(r" \1", name).replace("_", " ").replace(".", " ").lower()

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from rota.control.acts import find_acts
@@ -19,7 +20,7 @@ from rota.server.pages.serving.answers import go_to, render_page
 from rota.server.pages.serving.forms import read_form
 from rota.server.pages.serving.visit import Visit
 from rota.server.pages.wording.facts import list_facts
-from rota.server.pages.wording.payloads import show_payload
+from rota.server.pages.wording.payloads import TRACEBACK, first_line, show_payload
 from rota.server.pages.wording.statuses import STATUS_SIGNS, Sign, sign_of
 from rota.server.pages.wording.timeline import tell_timeline
 
@@ -69,8 +70,7 @@ async def show_job(visit: Visit) -> Response:
         job=job,
         sign=sign_of(job, visit.now),
         explanation=explanation,
-        # Attempts are told by the timeline, with all that is known of them.
-        reasons=[each for each in explanation.reasons if _adds_something(each, explanation)],
+        reasons=list(_tell_reasons(explanation, job)),
         actions=list(_list_actions(visit, job)) if visit.may_operate else [],
         steps=tell_timeline(job, attempts, visit.now),
         attempts=attempts,
@@ -104,10 +104,15 @@ async def act_on_job(visit: Visit) -> Response:
     return go_to(visit.link("jobs", job.id, done=done))
 
 
-def _adds_something(reason: Reason, explanation: Explanation) -> bool:
-    if reason.code == "attempt":
-        return False
-    return reason.job_id is not None or reason.text not in explanation.sentence
+def _tell_reasons(explanation: Explanation, job: Job) -> Iterator[Reason]:
+    """What the sentence has not said already; attempts are told by the timeline, and better.
+
+    Where a reason ends with the first line of a traceback, the line that names the error is put.
+    """
+    for reason in explanation.reasons:
+        if reason.code != "attempt" and reason.text not in explanation.sentence:
+            text = reason.text.replace(TRACEBACK, first_line(job.last_error))
+            yield replace(reason, text=text)
 
 
 async def _read(visit: Visit) -> Job:

@@ -9,6 +9,8 @@ from rota.access.masking import mask_text
 from rota.escaping import escape, escape_json
 
 LONGEST_SHOWN = 20_000
+TRACEBACK = "Traceback (most recent call last):"
+"""How Python begins to tell of an error; what it was stands in the last line."""
 
 
 class Lines(str):
@@ -40,7 +42,7 @@ def first_line(text: str | None) -> str:
     lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
     if not lines:
         return ""
-    is_trace = lines[0].startswith("Traceback ")
+    is_trace = lines[0] == TRACEBACK
     return mask_text(lines[-1] if is_trace else lines[0])[:300]
 
 
