@@ -83,11 +83,17 @@ class Authority:
         self._folder = folder
         self._run("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
                   "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "30",
+                  "-addext", "keyUsage=critical,keyCertSign",
                   "-subj", "/CN=An authority of the tests")  # fmt: skip
 
     def serve_as(self, host: str) -> ssl.SSLContext:
         """For a server that can prove to be this host."""
-        (self._folder / f"{host}.ext").write_text(f"subjectAltName=DNS:{host}\n", encoding="ascii")
+        extensions = (
+            f"subjectAltName=DNS:{host}",
+            "subjectKeyIdentifier=hash",
+            "authorityKeyIdentifier=keyid",
+        )
+        (self._folder / f"{host}.ext").write_text("\n".join(extensions), encoding="ascii")
         self._run("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                   "-keyout", f"{host}.key", "-out", f"{host}.csr", "-subj", "/CN=host")  # fmt: skip
         self._run("x509", "-req", "-in", f"{host}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
