@@ -35,6 +35,10 @@ class Registry(Mapping[str, Handler]):
     def __getitem__(self, kind: str) -> Handler:
         return self._handlers[kind]
 
+    def find(self, kind: str) -> Handler | None:
+        """The handler of this kind, if there is one; every job asks for it."""
+        return self._handlers.get(kind)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._handlers)
 

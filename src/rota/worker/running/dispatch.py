@@ -52,13 +52,13 @@ class Dispatch:
 
     async def _attempt(self, held: Held) -> Outcome | Closed:
         job = held.job
+        handler = self._handlers.find(job.kind)
         try:
             if self._gate is not None:
-                notifies = self._handlers.notifies(job.kind)
+                notifies = handler.notifies if handler else self._handlers.notifies(job.kind)
                 verdict = self._gate.judge(job, held.started_at, notifies=notifies)
                 if isinstance(verdict, Closed):
                     return verdict
-            handler = self._handlers.get(job.kind)
             if handler is None:
                 held.error_code = NO_HANDLER
                 return Failed(f"No handler for type={job.kind}")
