@@ -158,10 +158,7 @@ def retry(
         if job_ids and not dry_run:
             return await _retry_each(client, job_ids, why, cascade=cascade)
         plan = await client.post("/dead-letters/retry", filters)
-        if dry_run or not plan["job_ids"]:
-            return plan
-        chosen = {"job_ids": plan["job_ids"], "dependent_ids": plan["dependent_ids"]}
-        return await client.post("/dead-letters/retry", {"dry_run": False, "why": why, **chosen})
+        return plan if dry_run else await _carry_out(client, plan, why)
 
     answer = converse(terminal, place, talk)
     done(terminal, answer, *_tell(answer), as_json=as_json)
@@ -205,6 +202,14 @@ async def _retry_each(
         path, query = path_of("jobs", job_id, "retry"), {"cascade": cascade}
         replacements |= (await client.post(path, {"why": why}, query))["replacements"]
     return {"is_dry_run": False, "replacements": replacements}
+
+
+async def _carry_out(client: Client, plan: dict[str, Any], why: str | None) -> Any:
+    """Retry what a dry run has named, if it is anything."""
+    if not plan["job_ids"]:
+        return plan
+    chosen = {"job_ids": plan["job_ids"], "dependent_ids": plan["dependent_ids"]}
+    return await client.post("/dead-letters/retry", {"dry_run": False, "why": why, **chosen})
 
 
 def _tell(answer: dict[str, Any]) -> list[str]:
