@@ -19,7 +19,7 @@ INDEXES = ("jobs_in_line", "jobs_later_by_queue", "jobs_leased", "jobs_dead")
 def plan() -> list[str]:
     connection = apsw.Connection(":memory:")
     migrate(connection, MIGRATIONS)
-    steps = connection.execute(f"EXPLAIN QUERY PLAN {QUERIES.survey}", (0,))
+    steps = connection.execute(f"EXPLAIN QUERY PLAN {QUERIES.survey}", (0, None))
     return [step[3] for step in steps]
 
 

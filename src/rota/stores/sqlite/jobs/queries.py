@@ -50,6 +50,11 @@ class Queries:
     first_later_of_both: str
     first_in_lane: str
     find: str
+    find_held_up: str
+    find_running: str
+    find_few_ready: str
+    count_ready: str
+    count_held_up: str
     count: str
     count_all: str
     read_attempts: str

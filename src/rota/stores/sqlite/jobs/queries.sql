@@ -206,15 +206,18 @@ SELECT 1 FROM job_dependencies WHERE parent = ?1 LIMIT 1;
 -- name: read_dependents
 -- ?1 parents, ?2 their tenant, ?3 how many
 SELECT
-    id, tenant, queue, kind, priority, status, due_at, created_at, updated_at,
+    jobs.id, tenant, queue, kind, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, last_error, ending,
     lease_token, lease_worker, lease_taken_at, lease_until,
     last_token, deferral, idempotency_key, occurrence, body
-FROM jobs
-WHERE tenant = ?2 AND id IN (
-    SELECT child FROM job_dependencies WHERE parent IN (SELECT value FROM json_each(?1))
-)
-ORDER BY id
+FROM (
+    SELECT DISTINCT needed.child
+    FROM json_each(?1) AS parents
+    CROSS JOIN job_dependencies AS needed ON needed.parent = parents.value
+) AS children
+CROSS JOIN jobs ON jobs.id = children.child
+WHERE tenant = ?2
+ORDER BY jobs.id
 LIMIT ?3;
 
 -- name: find_ancestors
@@ -318,6 +321,76 @@ WHERE tenant = ?1 AND created_at BETWEEN ?6 AND ?7 AND (created_at < ?8 OR id > 
     AND priority BETWEEN ?4 AND ?5
 ORDER BY created_at DESC, id
 LIMIT ?10;
+
+-- name: find_held_up
+-- As find, for a status that is PENDING, FAILED or BLOCKED.
+SELECT
+    id, tenant, queue, kind, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_error, ending,
+    lease_token, lease_worker, lease_taken_at, lease_until,
+    last_token, deferral, idempotency_key, occurrence, body
+FROM jobs INDEXED BY jobs_held_up
+WHERE status IN ('PENDING', 'FAILED', 'BLOCKED')
+    AND tenant = ?1 AND created_at BETWEEN ?6 AND ?7 AND (created_at < ?8 OR id > ?9)
+    AND (?2 IS NULL OR queue = ?2) AND status = ?3
+    AND priority BETWEEN ?4 AND ?5
+ORDER BY created_at DESC, id
+LIMIT ?10;
+
+-- name: find_running
+-- As find, for the status RUNNING: all that run are looked at, and they are few.
+SELECT
+    id, tenant, queue, kind, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_error, ending,
+    lease_token, lease_worker, lease_taken_at, lease_until,
+    last_token, deferral, idempotency_key, occurrence, body
+FROM jobs INDEXED BY jobs_leased
+WHERE lease_until IS NOT NULL
+    AND tenant = ?1 AND created_at BETWEEN ?6 AND ?7 AND (created_at < ?8 OR id > ?9)
+    AND (?2 IS NULL OR queue = ?2) AND status = ?3
+    AND priority BETWEEN ?4 AND ?5
+ORDER BY created_at DESC, id
+LIMIT ?10;
+
+-- name: find_few_ready
+-- As find, for the status READY where few jobs are: all of them are looked at. CROSS JOIN keeps
+-- SQLite from looking at all jobs in the order of the list instead.
+SELECT
+    jobs.id, tenant, queue, kind, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_error, ending,
+    lease_token, lease_worker, lease_taken_at, lease_until,
+    last_token, deferral, idempotency_key, occurrence, body
+FROM (
+    SELECT id FROM jobs INDEXED BY jobs_in_line WHERE is_due = 1 AND tenant = ?1
+    UNION ALL
+    SELECT id FROM jobs INDEXED BY jobs_later WHERE is_due = 0 AND tenant = ?1
+) AS ready
+CROSS JOIN jobs ON jobs.id = ready.id
+WHERE created_at BETWEEN ?6 AND ?7 AND (created_at < ?8 OR jobs.id > ?9)
+    AND (?2 IS NULL OR queue = ?2) AND status = ?3
+    AND priority BETWEEN ?4 AND ?5
+ORDER BY created_at DESC, jobs.id
+LIMIT ?10;
+
+-- name: count_ready
+-- ?1 tenant, ?2 how many are enough to know that there are many
+SELECT count(*) FROM (
+    SELECT * FROM (
+        SELECT 1 FROM jobs INDEXED BY jobs_in_line WHERE is_due = 1 AND tenant = ?1 LIMIT ?2
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT 1 FROM jobs INDEXED BY jobs_later WHERE is_due = 0 AND tenant = ?1 LIMIT ?2
+    )
+);
+
+-- name: count_held_up
+-- The first seven of find, for a status that is PENDING, FAILED or BLOCKED.
+SELECT count(*) FROM jobs INDEXED BY jobs_held_up
+WHERE status IN ('PENDING', 'FAILED', 'BLOCKED')
+    AND tenant = ?1 AND created_at BETWEEN ?6 AND ?7
+    AND (?2 IS NULL OR queue = ?2) AND status = ?3
+    AND priority BETWEEN ?4 AND ?5;
 
 -- name: count
 -- The first seven of find.

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import apsw
 
-from rota.jobs import Attempt, Job, JobFilter, JobId, Page, cut_page, decode_cursor
+from rota.jobs import Attempt, Job, JobFilter, JobId, JobStatus, Page, cut_page, decode_cursor
 from rota.stores.jobs.requests import expiry_key
 from rota.stores.sqlite.jobs.leasing.lanes import is_lane_due, walk_lanes
 from rota.stores.sqlite.jobs.queries import QUERIES
@@ -19,6 +19,10 @@ from rota.stores.sqlite.jobs.rows import (
 )
 
 _EVER = (1 << 63) - 1
+FEW = 5_000
+"""So many READY jobs are all looked at for a page of them, rather than all jobs in their order."""
+
+_HELD_UP = frozenset({JobStatus.PENDING, JobStatus.FAILED, JobStatus.BLOCKED})
 _UNTIL_AT = 16
 """Where a row has the end of its lease."""
 
@@ -34,7 +38,7 @@ def find(connection: apsw.Connection, wanted: JobFilter, cursor: str | None, lim
     first = _encode_filter(wanted)
     created_at, job_id = (_EVER, "") if cursor is None else _read_cursor(cursor)
     values = (*first[:-1], min(first[-1], created_at), created_at, job_id, limit + 1)
-    return cut_page(decode_all(connection.execute(QUERIES.find, values)), limit)
+    return cut_page(decode_all(connection.execute(_choose_find(connection, wanted), values)), limit)
 
 
 def count(connection: apsw.Connection, wanted: JobFilter) -> int:
@@ -42,7 +46,8 @@ def count(connection: apsw.Connection, wanted: JobFilter) -> int:
     if wanted == JobFilter(tenant=wanted.tenant):
         counted = connection.execute(QUERIES.count_all, (wanted.tenant,))
     else:
-        counted = connection.execute(QUERIES.count, _encode_filter(wanted))
+        statement = QUERIES.count_held_up if wanted.status in _HELD_UP else QUERIES.count
+        counted = connection.execute(statement, _encode_filter(wanted))
     ((number,),) = list(counted)
     return int(number)
 
@@ -91,6 +96,18 @@ def next_due_at(
             return now
         firsts += connection.execute(QUERIES.first_in_lane, (lane.tenant, lane.queue))
     return max(now, to_instant(min(firsts)[0])) if firsts else None
+
+
+def _choose_find(connection: apsw.Connection, wanted: JobFilter) -> str:
+    """The statement that looks at the fewest jobs: most of them are COMPLETED, and in its way."""
+    if wanted.status in _HELD_UP:
+        return QUERIES.find_held_up
+    if wanted.status is JobStatus.RUNNING:
+        return QUERIES.find_running
+    if wanted.status is not JobStatus.READY:
+        return QUERIES.find
+    ((number,),) = list(connection.execute(QUERIES.count_ready, (wanted.tenant, FEW + 1)))
+    return QUERIES.find_few_ready if number <= FEW else QUERIES.find
 
 
 def _find_later(

@@ -64,6 +64,10 @@ WHERE ending IN ('exhausted', 'lost') AND status = 'FAILED';
 -- Lists: a tenant's jobs, the newest first.
 CREATE INDEX jobs_listed ON jobs (tenant, created_at DESC, id);
 
+-- Lists of those that are held up, or have failed. A job that runs and is done is never in it.
+CREATE INDEX jobs_held_up ON jobs (tenant, status, created_at DESC, id)
+WHERE status IN ('PENDING', 'FAILED', 'BLOCKED');
+
 -- Only one job has an identity; no occurrence is an occurrence like any other.
 CREATE UNIQUE INDEX jobs_identity ON jobs (
     tenant, kind, idempotency_key, coalesce('=' || occurrence, '')

@@ -31,6 +31,14 @@ IN_ORDER = {"first_later", "read_leased"}
 """One takes the first entry of the index of those due later, and no other; the other one reads all
 of the index of those that are leased, and nothing else."""
 
+FEW = {
+    "find_running": "INDEX jobs_leased",
+    "find_few_ready": "PRIMARY KEY (id=?)",
+    "count_ready": "COVERING INDEX jobs_later",
+    "read_dependents": "PRIMARY KEY (parent=?)",
+}
+"""They look at all of a few jobs, and put those in order."""
+
 USES = {
     "promote": "jobs_later",
     "next_lane": "COVERING INDEX jobs_in_line ((tenant,queue)>(?,?))",
@@ -53,6 +61,8 @@ USES = {
     "first_later_of_queue": "COVERING INDEX jobs_later_by_queue (queue=?)",
     "first_later_of_both": "COVERING INDEX jobs_later_by_queue (queue=?)",
     "find": "INDEX jobs_listed (tenant=? AND created_at>? AND created_at<?)",
+    "find_held_up": "INDEX jobs_held_up (tenant=? AND status=? AND created_at>? AND created_at<?)",
+    "count_held_up": "INDEX jobs_held_up (tenant=? AND status=? AND created_at>? AND created_at<?)",
     "count": "INDEX jobs_listed (tenant=? AND created_at>? AND created_at<?)",
     "count_all": "COVERING INDEX jobs_listed (tenant=?)",
 }
@@ -71,11 +81,19 @@ def plan_of(connection: apsw.Connection, statement: str) -> str:
     return "\n".join(step[3] for step in steps)
 
 
-@pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - WHOLE_TABLES - IN_ORDER))
+@pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - WHOLE_TABLES - IN_ORDER - FEW.keys()))
 def test_nothing_is_walked_through_or_sorted(connection: apsw.Connection, name: str) -> None:
     plan = plan_of(connection, STATEMENTS[name])
     allowed = {"first_later_of_tenants"}  # in the index, up to the first of theirs
     assert name in allowed or not _WALK.search(plan), plan
+
+
+@pytest.mark.parametrize("name", sorted(FEW))
+def test_lists_of_a_few_do_not_look_at_all_jobs(connection: apsw.Connection, name: str) -> None:
+    plan = plan_of(connection, STATEMENTS[name])
+    assert FEW[name] in plan
+    assert "jobs_listed" not in plan
+    assert not re.search(r"SCAN jobs(?! USING)", plan)
 
 
 @pytest.mark.parametrize("name", sorted(USES))
