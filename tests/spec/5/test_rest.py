@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.server.service import JOBS, NO_ID, START, Visit, field_of, serve
+from tests.server.service import JOBS, NO_ID, Visit, field_of, serve
 
 from rota.jobs import JobStatus, decide_complete
 from rota.stores.jobs import LeaseRequest
@@ -348,7 +348,3 @@ async def test_an_error_is_a_code_and_a_message(service: Visit) -> None:
     assert answer.headers["content-type"] == "application/json"
     assert answer.json().keys() <= {"code", "message", "details"}
     assert isinstance(answer.json()["message"], str)
-
-
-def test_the_stage_is_set_at_a_whole_second() -> None:
-    assert START.microsecond == 0

@@ -17,6 +17,8 @@ from rota.server.routing.route import JSON, Nothing
 
 Headers = dict[bytes, bytes]
 
+_PLAIN_JSON = JSON.encode()
+
 
 class DisconnectedError(RotaError):
     """Whoever asked is gone: there is nobody to answer."""
@@ -88,9 +90,11 @@ def _read_length(text: bytes) -> int:
 
 
 def _check_media(headers: Headers) -> None:
-    media, _, parameters = headers.get(b"content-type", b"").partition(b";")
-    if media.strip().lower() != JSON.encode() or not _is_utf8(parameters):
-        raise UnsupportedMediaError("Content-Type", f"must be {JSON}, in UTF-8")
+    sent = headers.get(b"content-type", b"")
+    if sent != _PLAIN_JSON:  # as nearly everybody writes it
+        media, _, parameters = sent.partition(b";")
+        if media.strip().lower() != _PLAIN_JSON or not _is_utf8(parameters):
+            raise UnsupportedMediaError("Content-Type", f"must be {JSON}, in UTF-8")
     if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
         raise UnsupportedMediaError("Content-Encoding", "must be left out: send the plain text")
 
