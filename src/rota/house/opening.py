@@ -134,7 +134,8 @@ async def _make_front(plan: HousePlan, voice: Voice, ground: _Ground) -> _Front 
     if ground.listening is None:
         return None
     book, url = TokenBook(ground.store, ground.clock), ground.listening.url
-    settings = ServerSettings(inspect=partial(inspect_store, plan.store_url))
+    zone = None if plan.tasks is None else plan.tasks.zone
+    settings = ServerSettings(inspect=partial(inspect_store, plan.store_url), zone=zone)
     app = create_app(ground.store, book, settings=settings, clock=ground.clock)
     voice.say(f"Pages: {url}{PAGES}")
     voice.say(f"API: {url}{API}, described at {url}{DOCS}")

@@ -47,7 +47,7 @@ def create_app(
     keeping = Keeping(around, guard, settings.longest_body)
     page_guard = PageGuard(auth, store, clock, guarding, turnstiles)
     app = Starlette(
-        routes=[serve_routes(TABLE, keeping), *page_routes(around, page_guard)],
+        routes=[serve_routes(TABLE, keeping), *page_routes(around, page_guard, settings.zone)],
         # From the outside in: each sees what those after it let through, and answer.
         middleware=[
             Middleware(GuardLayer, settings=guarding, clock=clock),

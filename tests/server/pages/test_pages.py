@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 import httpx2
 import pytest
@@ -9,7 +10,9 @@ from tests.browser.stage.story import MINUTE, Story, tell_story
 from tests.server.pages.conftest import START, Knock, sign_in
 
 from rota.errors import StoreUnavailableError
+from rota.server import ServerSettings, create_app
 from rota.stores.opened import OpenStore
+from rota.testing import VirtualClock
 
 PAGES = ("", "/jobs", "/schedules", "/workers", "/gates", "/dead-letters", "/audit")
 LARGEST = 100_000
@@ -147,6 +150,17 @@ async def test_under_a_prefix_every_link_keeps_it(
     links = re.findall(r'(?:href|src|action|hx-get)="([^"#][^"]*)"', text)
     assert len(links) > 10
     assert [each for each in links if not each.startswith("/rota/admin")] == []
+
+
+async def test_times_are_told_on_the_clock_of_the_zone_that_was_set(store: OpenStore) -> None:
+    await tell_story(store, START)
+    settings = ServerSettings(zone=ZoneInfo("Asia/Tokyo"))
+    app = create_app(store, settings=settings, clock=VirtualClock(START))
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        text = (await client.get("/admin/schedules")).text
+    assert "clock of Asia/Tokyo" in text
+    assert re.search(r"Sat 2026-10-24 03:00 JST</span>\s*<span[^>]*>= 2026-10-23 18:00 UTC", text)
 
 
 async def test_a_page_that_is_not_there_says_so(pages: httpx2.AsyncClient) -> None:

@@ -3,6 +3,8 @@
 They are made on the server and are whole without JavaScript; with it they refresh themselves.
 """
 
+from datetime import tzinfo
+
 from starlette.routing import BaseRoute, Route
 from tzlocal import get_localzone
 
@@ -52,9 +54,14 @@ ADMINISTERING: dict[str, Screen] = {"/schedules/run": ask_for_run}
 """What concerns the whole installation, for whoever looks after it."""
 
 
-def page_routes(around: Surroundings, guard: PageGuard) -> list[BaseRoute]:
-    """Every page, the static files, and what is said where there is no page."""
-    reception = Reception(around, guard, get_localzone(), ShortMemory())
+def page_routes(
+    around: Surroundings, guard: PageGuard, zone: tzinfo | None = None
+) -> list[BaseRoute]:
+    """Every page, the static files, and what is said where there is no page.
+
+    Times are told on the clock of ``zone``; left out, on the host's.
+    """
+    reception = Reception(around, guard, zone or get_localzone(), ShortMemory())
     doors = Doors(guard)
     looking = [
         Route(f"{HOME}{path}", reception.serve(screen), methods=["GET"])

@@ -107,7 +107,7 @@ def _list_figures(found: Overview, visit: Visit) -> list[Figure]:
         counts[JobStatus.RUNNING],
         statuses.STALLED if stalled else statuses.RUNNING,
         visit.link("workers"),
-        f"{stalled} stalled" if stalled else f"{found.worker_count} workers",
+        f"{stalled} stalled" if stalled else _tell_workers(found.worker_count),
         is_loud=bool(stalled),
     )
     letters = visit.link("dead-letters")
@@ -194,12 +194,19 @@ def _tell_ms(milliseconds: float) -> str:
 def _tell_run(run: NextRun, visit: Visit) -> Coming:
     source = "declarative task" if run.source == "task" else "series"
     parts = [source]
-    if run.zone != str(visit.zone):
-        parts.append(tell_local(run.at, run.local.tzinfo or visit.zone))
+    local = run.local.tzinfo or visit.zone
+    if run.at.astimezone(local).utcoffset() != run.at.astimezone(visit.zone).utcoffset():
+        parts.append(tell_local(run.at, local))
     if run.note:
         parts.append(run.note)
-    link = visit.link("jobs", run.series_id) if run.series_id else visit.link("schedules")
+    # The first job of a series may be gone by now: the one that comes next is found by its name.
+    waiting = visit.link("jobs", q=run.name, status=JobStatus.READY)
+    link = visit.link("schedules") if run.series_id is None else waiting
     return Coming(run.name, run.at, link, ", ".join(parts))
+
+
+def _tell_workers(count: int) -> str:
+    return "1 worker" if count == 1 else f"{count} workers"
 
 
 def _tell_failures(found: Overview) -> list[Failed]:
