@@ -67,6 +67,7 @@ class GateWatch:
     ) -> None:
         self._documents = documents
         self._more = tuple(more)
+        self._refreshed = [gate for gate in self._more if isinstance(gate, Refreshed)]
         self._spread = spread or Spread()
         self._refresh_for = refresh_for
         self._gate: Gate | None = None
@@ -84,9 +85,8 @@ class GateWatch:
         come last, so that one that fails leaves the stored ones as they are now.
         """
         was_read = await self._refresh_stored(now)
-        for gate in self._more:
-            if isinstance(gate, Refreshed):
-                await gate.refresh(now)
+        for gate in self._refreshed:
+            await gate.refresh(now)
         return was_read
 
     async def _refresh_stored(self, now: datetime) -> bool:

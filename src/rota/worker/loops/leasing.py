@@ -96,6 +96,8 @@ class Leaser:
         self._asking_for = _NO_TIME
         self._finished_count = 0
         self._held_back = Allotment(())
+        gate: object = surroundings.settings.gate
+        self._refreshed = gate if isinstance(gate, Refreshed) else None
         settler.on_written = self._note_place
 
     async def run(self) -> None:
@@ -178,11 +180,10 @@ class Leaser:
         One that cannot be read is waited for, and not passed by: what the gate knows may be as old
         as the last job.
         """
-        gate = self._surroundings.settings.gate
-        if not isinstance(gate, Refreshed):
+        if self._refreshed is None:
             return
         try:
-            await gate.refresh(self._surroundings.clock.now())
+            await self._refreshed.refresh(self._surroundings.clock.now())
         except StoreError:
             raise
         except RotaError:
