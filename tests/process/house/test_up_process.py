@@ -48,6 +48,8 @@ def test_a_job_made_over_http_runs_and_all_is_kept_across_a_restart(folder: Path
         up.wait_for(f"log.message {job['id']} succeeded")
         assert up.ask("/health/live")[0] == up.ask("/health/ready")[0] == 200
         assert up.ask("/docs")[0] == 200
+        status, page = up.ask("/admin")
+        assert (status, "<title>" in page, "Rota" in page) == (200, True, True)
         assert up.stop(signal.SIGTERM) == 0
         assert not any("Traceback" in line for line in up.printed)
     with Up(folder, "up") as again:
