@@ -43,6 +43,8 @@ class Queries:
     find_parents: str
     find_freed: str
     find_page: str
+    find_held_up: str
+    count_held_up: str
     count_page: str
     read_clock: str
     notify: str

@@ -545,7 +545,8 @@ ORDER BY child_id
 LIMIT $2::integer;
 
 -- name: find_waiting
--- Those that depend on any of these, directly or through others, and still wait.
+-- Those that depend on any of these, directly or through others, and still wait. Each is looked up
+-- by its id: written so, its status leads to no list of those that wait.
 -- $1 parents
 WITH RECURSIVE waiting AS (
     SELECT unnest($1::uuid[]) AS id
@@ -556,7 +557,7 @@ WITH RECURSIVE waiting AS (
         SELECT child FROM rota.job_dependencies WHERE parent = waiting.id OFFSET 0
     ) AS link
     CROSS JOIN LATERAL (
-        SELECT FROM rota.jobs WHERE id = link.child AND status = 'PENDING' OFFSET 0
+        SELECT FROM rota.jobs WHERE id = link.child AND status || '' = 'PENDING' OFFSET 0
     ) AS job
 )
 SELECT id::text AS job_id FROM waiting ORDER BY id;
@@ -672,6 +673,34 @@ WHERE tenant = $1::text AND set_aside IS NULL
     AND ($8 IS NULL OR created_at < $8 OR id > $9::uuid)
 ORDER BY created_at DESC, id
 LIMIT $10::bigint;
+
+-- name: find_held_up
+-- As find_page, for a status that is PENDING, FAILED or BLOCKED.
+SELECT
+    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral,
+    lease_worker, lease_taken_at, lease_until, body, is_awaited
+FROM rota.jobs
+WHERE tenant = $1::text AND set_aside IS NULL
+    AND ($2::text IS NULL OR queue = $2)
+    AND status = $3::text AND status IN ('PENDING', 'FAILED', 'BLOCKED')
+    AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
+    AND created_at >= coalesce($6::timestamptz, '-infinity')
+    AND created_at < coalesce($7::timestamptz, 'infinity')
+    AND created_at <= coalesce($8::timestamptz, 'infinity')
+    AND ($8 IS NULL OR created_at < $8 OR id > $9::uuid)
+ORDER BY created_at DESC, id
+LIMIT $10::bigint;
+
+-- name: count_held_up
+-- $1 to $7 as for find_page, for a status that is PENDING, FAILED or BLOCKED.
+SELECT count(*) AS count FROM rota.jobs
+WHERE tenant = $1::text AND set_aside IS NULL
+    AND ($2::text IS NULL OR queue = $2)
+    AND status = $3::text AND status IN ('PENDING', 'FAILED', 'BLOCKED')
+    AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
+    AND created_at >= coalesce($6::timestamptz, '-infinity')
+    AND created_at < coalesce($7::timestamptz, 'infinity');
 
 -- name: count_page
 -- $1 to $7 as for find_page

@@ -3,11 +3,23 @@
 from collections.abc import Sequence
 
 from rota.errors import DamagedJobError
-from rota.jobs import Attempt, Job, JobFilter, JobId, Page, check_limit, cut_page, decode_cursor
+from rota.jobs import (
+    Attempt,
+    Job,
+    JobFilter,
+    JobId,
+    JobStatus,
+    Page,
+    check_limit,
+    cut_page,
+    decode_cursor,
+)
 from rota.stores.postgres.jobs.leasing import set_aside
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.jobs.rows import decode_attempt, decode_jobs, known_ids
 from rota.stores.postgres.jobs.statements import Statements
+
+_HELD_UP = frozenset({JobStatus.PENDING, JobStatus.FAILED, JobStatus.BLOCKED})
 
 
 async def get(statements: Statements, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
@@ -31,8 +43,9 @@ async def find(
     """A page of the tenant's jobs. What cannot be read is set aside, and on no page."""
     last_at, last_id = (None, None) if cursor is None else decode_cursor(cursor)
     arguments = (*_conditions(tenant, wanted), last_at, last_id, check_limit(limit) + 1)
+    statement = QUERIES.find_held_up if wanted.status in _HELD_UP else QUERIES.find_page
     while True:
-        reading = decode_jobs(await statements.fetch(QUERIES.find_page, *arguments))
+        reading = decode_jobs(await statements.fetch(statement, *arguments))
         if not reading.damaged:
             return cut_page(list(reading.jobs.values()), limit)
         await set_aside(statements, reading.damaged)
@@ -40,7 +53,8 @@ async def find(
 
 async def count(statements: Statements, tenant: str, wanted: JobFilter) -> int:
     """How many jobs of the tenant the filter accepts."""
-    ((number,),) = await statements.fetch(QUERIES.count_page, *_conditions(tenant, wanted))
+    statement = QUERIES.count_held_up if wanted.status in _HELD_UP else QUERIES.count_page
+    ((number,),) = await statements.fetch(statement, *_conditions(tenant, wanted))
     return int(number)
 
 

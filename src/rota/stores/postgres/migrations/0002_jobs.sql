@@ -68,6 +68,10 @@ WHERE ending IN ('exhausted', 'lost') AND status = 'FAILED';
 -- Lists: a tenant's jobs, the newest first.
 CREATE INDEX jobs_listed ON rota.jobs (tenant, created_at DESC, id);
 
+-- Lists of those that are held up, or have failed. A job that runs and is done is never in it.
+CREATE INDEX jobs_held_up ON rota.jobs (tenant, status, created_at DESC, id)
+WHERE status IN ('PENDING', 'FAILED', 'BLOCKED');
+
 CREATE UNIQUE INDEX jobs_by_identity ON rota.jobs (identity) WHERE identity IS NOT NULL;
 
 CREATE TABLE rota.job_dependencies (

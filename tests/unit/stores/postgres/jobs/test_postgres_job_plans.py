@@ -66,10 +66,12 @@ INDEXES = {
     "limited.lease_chosen": {"jobs_by_id"},
     "find_page": {"jobs_listed"},
     "count_page": {"jobs_listed"},
+    "find_held_up": {"jobs_held_up"},
+    "count_held_up": {"jobs_held_up"},
 }
 IN_ORDER = (
     *("read_jobs", "lock_jobs", "promote", "find_expired", "next_due"),
-    *("find_ended", "find_page"),
+    *("find_ended", "find_page", "find_held_up"),
 )
 """Nothing is sorted: the index gives what is wanted in the order in which it is wanted."""
 
@@ -268,6 +270,7 @@ async def test_a_lease_reads_as_many_pages_however_long_the_lane_is(
         ("find_expired", (f"'{NOW + timedelta(days=2)}'", "NULL", "NULL", "10")),
         ("find_ended", (f"'{NOW}'", "10")),
         ("find_page", ("'default'", *("NULL",) * 8, "10")),
+        ("find_held_up", ("'default'", "NULL", "'FAILED'", *("NULL",) * 6, "10")),
     ],
 )
 async def test_a_question_looks_at_few_rows_however_many_there_are(
