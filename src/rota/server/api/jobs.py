@@ -70,7 +70,8 @@ async def get_job(call: Call[Nothing, Nothing]) -> JobView:
 async def update_job(call: Call[JobUpdate, Nothing]) -> JobView:
     """Change a job.
 
-    It must not have ended. Only the fields that are sent change. One that never changes may be sent with the value it has.
+    It must not have ended. Only the fields that are sent change. One that never changes may be sent
+    with the value it has.
     """
     fixed, changes = list_fixed(call.body), list_changes(call.body)
     if fixed:
@@ -91,7 +92,8 @@ async def update_job(call: Call[JobUpdate, Nothing]) -> JobView:
 async def delete_job(call: Call[Nothing, Nothing]) -> Answer:
     """Delete a job.
 
-    At whatever stage, if no other job depends on it. If it runs, whoever runs it is told at the next heartbeat, and the result is discarded.
+    At whatever stage, if no other job depends on it. If it runs, whoever runs it is told at the
+    next heartbeat, and the result is discarded.
     """
     await call.around.store.delete(call.caller.tenant, call.path["job_id"])
     return Answer(204)
