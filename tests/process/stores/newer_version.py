@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from rota.stores.migrations import AppliedMigration, Migration, read_migration
+from rota.stores.sql.migrations import AppliedMigration, Migration, read_migration
 from rota.stores.postgres import schema as postgres_schema
 from rota.stores.postgres.address import read_address
 from rota.stores.postgres.database import Database

@@ -7,7 +7,7 @@ from rota.escaping import escape
 from rota.jobs import JobStatus
 from rota.scheduler.keeping.ledger import SET_ASIDE
 from rota.stores.inspection import MigrationReport, StoreInspection
-from rota.stores.migrations import AppliedMigration
+from rota.stores.sql.migrations import AppliedMigration
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 import apsw
 
 from rota.errors import RotaError, UnsupportedConnectionError
-from rota.stores.lane import Lane, open_lane
 from rota.stores.opened import ClosableStore
+from rota.stores.sql.lane import Lane, open_lane
 from rota.stores.sqlite.connection import (
     SqliteSettings,
     open_reader,

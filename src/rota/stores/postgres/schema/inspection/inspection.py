@@ -14,13 +14,13 @@ from rota.stores.inspection import (
     compare_schema,
     schema_version,
 )
-from rota.stores.migrations import AppliedMigration
 from rota.stores.postgres import queries as store_queries
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.schema.inspection.queries import QUERIES
 from rota.stores.postgres.schema.migration import MIGRATIONS, migrate
 from rota.stores.postgres.session import Session
 from rota.stores.postgres.translation import translated
+from rota.stores.sql.migrations import AppliedMigration
 
 MIGRATION_FOR = timedelta(hours=1)
 """How long one statement of a migration may take. Building an index on a large table takes long,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.stores.sql_file import load_statements, parse_statements
+from rota.stores.sql.statements import load_statements, parse_statements
 from rota.stores.sqlite.queries import QUERIES, Queries
 
 

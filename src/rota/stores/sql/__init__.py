@@ -1,0 +1,1 @@
+"""What stores that speak SQL share: statements from files, migrations, a thread to run them."""
