@@ -10,9 +10,10 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from rota.jobs import make_job_ids
+from rota.jobs import JobFilter, JobStatus, make_job_ids
 from rota.stores.jobs import LeaseRequest
 from rota.stores.sqlite.connection import MIGRATIONS, migrate
+from rota.stores.sqlite.jobs import reading
 from rota.stores.sqlite.jobs.queries import QUERIES
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
@@ -145,3 +146,18 @@ def count_steps(steps: list[int], connection: apsw.Connection) -> None:
         steps.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
 
     connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
+
+
+async def test_a_page_of_ready_jobs_is_the_same_whether_they_are_few_or_many(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [
+        a_job(created_at=NOW + number % 3 * MINUTE, due_at=NOW + number % 2 * MINUTE)
+        for number in range(20)
+    ]
+    await store.insert([*jobs, a_job(tenant="other")], NOW)
+    wanted = JobFilter(status=JobStatus.READY)
+    few = await store.find("default", wanted, limit=7)
+    monkeypatch.setattr(reading, "FEW", 0)
+    assert await store.find("default", wanted, limit=7) == few
+    assert len(few.items) == 7
