@@ -127,6 +127,18 @@ def test_a_page_that_is_paused_stays_as_it_is(anna: Visitor) -> None:
     expect(page.get_by_role("link", name="Came while paused")).to_be_visible()
 
 
+def test_a_page_that_gets_no_answer_says_that_it_is_not_up_to_date(anna: Visitor) -> None:
+    page = anna.go("/workers")
+    page.route("**/admin/workers", lambda route: route.abort())
+    anna.ask("() => htmx.trigger(document.body, 'rota:tick')")
+    expect(page.get_by_text("Not up to date: no answer")).to_be_visible()
+    page.unroute("**/admin/workers")
+    anna.ask("() => htmx.trigger(document.body, 'rota:tick')")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    anna.forgive("ERR_FAILED")
+    anna.forgive("htmx:")
+
+
 def test_everything_works_without_javascript(invite: Invite) -> None:
     visitor = invite(scripts=False)
     page = visitor.sign_in("anna", "/jobs")

@@ -45,6 +45,8 @@ def test_all_that_match_are_cancelled_as_they_were_counted(anna: Visitor) -> Non
     expect(page.get_by_role("heading", name="Cancel 4 jobs?")).to_be_visible()
     page.get_by_role("button", name="Cancel 4 jobs").click()
     expect(page.get_by_text("4 jobs cancelled.")).to_be_visible()
+    page.reload()
+    expect(page.get_by_text("4 jobs cancelled.")).to_have_count(0)
     expect(page.get_by_text("cancelled", exact=True)).to_have_count(4)
 
 

@@ -91,6 +91,15 @@ async def test_a_form_of_somebody_who_may_only_look_is_refused(knock: Knock, pat
     assert "Not allowed" in answer.text
 
 
+async def test_who_may_not_even_look_is_told_so_and_can_sign_in_anew(knock: Knock) -> None:
+    client = knock("write")
+    await sign_in(client, "write")
+    answer = await client.get("/admin/jobs")
+    assert answer.status_code == 403
+    assert "read" in answer.text
+    assert 'action="/admin/sign-out"' in answer.text
+
+
 async def test_tasks_are_shown_to_who_looks_after_the_installation_only(
     store: OpenStore, knock: Knock
 ) -> None:

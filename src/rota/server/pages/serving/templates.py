@@ -35,6 +35,7 @@ def load_templates() -> Environment:
         autoescape=True,
         undefined=StrictUndefined,
         finalize=show_plainly,
+        auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -165,7 +165,17 @@
   });
 
   document.addEventListener("visibilitychange", function () { if (!document.hidden) tick(); });
+  // What has just been done is said once: not again when the page is reloaded, or sent to others.
+  function forgetNotice() {
+    var address = new URL(window.location.href);
+    if (!address.searchParams.has("done")) return;
+    address.searchParams.delete("done");
+    address.searchParams.delete("count");
+    window.history.replaceState(null, "", address);
+  }
+
   document.addEventListener("DOMContentLoaded", function () {
+    forgetNotice();
     var here = document.querySelector(".menu [aria-current]");
     if (here) here.closest("nav").scrollLeft = Math.max(0, here.offsetLeft - 120);
     show();
