@@ -7,14 +7,17 @@ from secrets import token_hex
 import pytest
 from tests.servers.mongo import MongoServer
 from tests.servers.postgres import PostgresServer
+from tests.servers.redis import RedisServer
 from tests.servers.shared import (
     end_run,
     lead_run,
     new_database,
     new_mongo_database,
     new_mongo_server,
+    new_redis_server,
     new_server,
     shared_mongo_url,
+    shared_redis_url,
     shared_url,
     with_option,
 )
@@ -66,5 +69,25 @@ def mongo_url() -> Iterator[str]:
 def own_mongo() -> Iterator[MongoServer]:
     """A MongoDB server that the test may kill."""
     server = new_mongo_server("own")
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def redis_server_url() -> str:
+    """The address of the run's Redis server."""
+    return shared_redis_url()
+
+
+@pytest.fixture
+def redis_url(redis_server_url: str) -> str:
+    """The address of an empty store on the run's Redis server: one with a name of its own."""
+    return with_option(redis_server_url, "name", f"test-{token_hex(6)}")
+
+
+@pytest.fixture
+def own_redis() -> Iterator[RedisServer]:
+    """A Redis server that the test may kill."""
+    server = new_redis_server("own")
     yield server
     server.remove()

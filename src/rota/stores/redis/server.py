@@ -1,0 +1,111 @@
+"""Whether a server can be trusted with a store, and what it may lose."""
+
+import logging
+from typing import Any, NamedTuple
+
+import msgspec
+from redis.exceptions import ResponseError
+
+from rota.errors import SchemaOutdatedError, StoreUnavailableError
+from rota.stores.redis.connections import Connections
+from rota.stores.redis.keys import Keys
+
+SCHEMA_VERSION = 1
+"""How the keys are laid out; a later one this program cannot work with."""
+
+OLDEST_VERSION = (6, 2)
+
+logger = logging.getLogger("rota.stores.redis")
+
+
+class ServerFacts(NamedTuple):
+    """What a server says of itself."""
+
+    version: str
+    eviction_policy: str
+    is_log_kept: bool
+    log_flush: str | None
+    """None when it is not for this user to know."""
+
+    @property
+    def loss_window(self) -> str | None:
+        """What a crash of the server may lose; None when nothing that was acknowledged."""
+        if not self.is_log_kept:
+            return (
+                "appendonly is off: a crash loses everything since the last snapshot, which may be "
+                "hours, or all of it"
+            )
+        if self.log_flush == "everysec":
+            return "appendfsync is everysec: a crash loses up to about two seconds"
+        if self.log_flush == "no":
+            return "appendfsync is no: a crash of the machine loses up to about half a minute"
+        if self.log_flush is None:
+            return "appendfsync is not for this user to know: with everysec a crash loses seconds"
+        return None
+
+
+async def examine_server(connections: Connections, label: str) -> ServerFacts:
+    """What the server is, refused if it may forget; a warning names what a crash may lose."""
+    facts = await read_facts(connections)
+    numbers = tuple(int(part) for part in facts.version.split(".")[:2] if part.isdigit())
+    if numbers < OLDEST_VERSION:
+        raise StoreUnavailableError(
+            f"The store {label} needs Redis 6.2 or Valkey 7.2 at least; this is {facts.version}",
+            {"store": label, "version": facts.version},
+        )
+    if facts.eviction_policy != "noeviction":
+        raise StoreUnavailableError(
+            f"The store {label} cannot be trusted: maxmemory-policy is {facts.eviction_policy}, so "
+            "the server may drop jobs when memory runs short; set it to noeviction",
+            {"store": label, "maxmemory_policy": facts.eviction_policy},
+        )
+    if facts.loss_window is not None:
+        logger.warning(
+            "The store %s may lose what it has acknowledged: %s. Set appendonly to yes and "
+            "appendfsync to always",
+            label,
+            facts.loss_window,
+        )
+    return facts
+
+
+async def read_facts(connections: Connections) -> ServerFacts:
+    """What the server says of itself."""
+    said = _read_info(await connections.call("INFO"))
+    try:
+        flush = await connections.call("CONFIG", "GET", "appendfsync")
+    except StoreUnavailableError as error:  # hosted servers keep their configuration to themselves
+        if not isinstance(error.__cause__, ResponseError):
+            raise
+        flush = []
+    return ServerFacts(
+        version=said.get("redis_version", "0"),
+        eviction_policy=said.get("maxmemory_policy", "noeviction"),
+        is_log_kept=said.get("aof_enabled") == "1",
+        log_flush=flush[1].decode() if flush else None,
+    )
+
+
+async def make_ready(connections: Connections, keys: Keys) -> None:
+    """Mark the store as one of this layout; SchemaOutdatedError when it is one of a later."""
+    version = await read_schema(connections, keys)
+    if version is None:
+        await connections.call("SET", keys.schema, SCHEMA_VERSION, "NX")
+        version = await read_schema(connections, keys)
+    if version is not None and version > SCHEMA_VERSION:
+        raise SchemaOutdatedError(
+            f"The store was changed by a newer version of Rota (layout {version}), which this "
+            "version cannot work with: upgrade Rota",
+            {"schema": version},
+        )
+
+
+async def read_schema(connections: Connections, keys: Keys) -> int | None:
+    """The number of the store's layout; None where there is no store."""
+    found: bytes | None = await connections.call("GET", keys.schema)
+    return None if found is None else msgspec.json.decode(found, type=int)
+
+
+def _read_info(text: Any) -> dict[str, str]:
+    lines = (line.partition(":") for line in bytes(text).decode(errors="replace").splitlines())
+    return {name: value for name, colon, value in lines if colon}
