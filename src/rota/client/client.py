@@ -23,6 +23,13 @@ class Listed(NamedTuple):
     next_cursor: str | None
 
 
+class Created(NamedTuple):
+    """What was asked for as it is kept; ``is_new`` is False when it was there before."""
+
+    document: Any
+    is_new: bool
+
+
 class Client:
     """Asks for what the routes of the service offer; paths are those below ``/api/v1``.
 
@@ -44,19 +51,12 @@ class Client:
         headers: Mapping[str, str] | None = None,
     ) -> Any:
         """What is answered; None when that is nothing. Of a query, what is None is left out."""
-        chosen = {name: _spell(it) for name, it in (query or {}).items() if it is not None}
-        content = None if body is None else msgspec.json.encode(body)
-        sent = dict(headers or {})
-        if content is not None:
-            sent["content-type"] = "application/json"
-        try:
-            response = await self._http.request(
-                method, f"{API}{path}", params=chosen, content=content, headers=sent
-            )
-        except httpx2.HTTPError as error:
-            reason = f"does not answer: {str(error) or type(error).__name__}"
-            raise ServerUnavailableError(self._url, reason) from error
-        return self._read(response)
+        return self._read(await self._send(method, path, query, body, headers))
+
+    async def create(self, path: str, body: Any) -> Created:
+        """Have something made, and hear whether it was there already, under the same key."""
+        response = await self._send("POST", path, None, body, None)
+        return Created(self._read(response), response.status_code == 201)
 
     async def get(self, path: str, query: Query | None = None) -> Any:
         return await self.ask("GET", path, query=query)
@@ -75,6 +75,27 @@ class Client:
             cursor = page.get("next_cursor")
             if cursor is None or len(items) >= limit:
                 return Listed(items, cursor)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        body: Any,
+        headers: Mapping[str, str] | None,
+    ) -> httpx2.Response:
+        chosen = {name: _spell(it) for name, it in (query or {}).items() if it is not None}
+        content = None if body is None else msgspec.json.encode(body)
+        sent = dict(headers or {})
+        if content is not None:
+            sent["content-type"] = "application/json"
+        try:
+            return await self._http.request(
+                method, f"{API}{path}", params=chosen, content=content, headers=sent
+            )
+        except httpx2.HTTPError as error:
+            reason = f"does not answer: {str(error) or type(error).__name__}"
+            raise ServerUnavailableError(self._url, reason) from error
 
     def _read(self, response: httpx2.Response) -> Any:
         if response.status_code == 204 or (response.is_success and not response.content):

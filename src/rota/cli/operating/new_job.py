@@ -87,10 +87,15 @@ def create(
         rota jobs create close-books --run-at 2027-03-31T18:00 --payload @books.json
     """
     body = {"name": name, **_read_body(wanted, terminal)}
-    job = converse(terminal, place, lambda it: it.post("/jobs", body))
+    job, is_new = converse(terminal, place, lambda it: it.create("/jobs", body))
     viewer = Viewer(terminal.clock.now(), choose_zone(wanted.zone).zone)
     when = f"{job['status']}, run at {viewer.show(job['run_at'])}"
-    done(terminal, job, f"Created {job['id']}: {when}.", as_json=as_json)
+    done(
+        terminal,
+        job,
+        f"{'Created' if is_new else 'There already is'} {job['id']}: {when}.",
+        as_json=as_json,
+    )
 
 
 def _read_body(wanted: Wanted, terminal: Terminal) -> dict[str, Any]:

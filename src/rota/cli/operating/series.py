@@ -136,9 +136,10 @@ def create(
         for field, value in (("kind", kind), ("idempotency_key", key))
         if value is not None
     }
-    job = converse(terminal, place, lambda it: it.post("/jobs", body))
+    job, is_new = converse(terminal, place, lambda it: it.create("/jobs", body))
     viewer = Viewer(terminal.clock.now(), choose_zone(rule.zone).zone)
-    text = f"Created series {job['id']}: first at {viewer.show(job['run_at'])}."
+    became = "Created" if is_new else "There already is"
+    text = f"{became} series {job['id']}: first at {viewer.show(job['run_at'])}."
     done(terminal, job, text, as_json=as_json)
 
 

@@ -26,6 +26,15 @@ def test_a_job_is_created_and_shown(rota: RunRota) -> None:
     assert "Tries    0 of 3 failed" in lines
 
 
+def test_a_job_that_is_there_already_is_said_to_be(rota: RunRota) -> None:
+    first = rota("jobs", "create", "hello", "--key", "only one")
+    again = rota("jobs", "create", "hello", "--key", "only one")
+
+    assert first.out.startswith("Created ")
+    assert again.out.startswith("There already is ")
+    assert again.out.split()[3] == first.out.split()[1]
+
+
 def test_a_job_for_programs_is_what_the_service_says(rota: RunRota, created: Create) -> None:
     job_id = created("report", "--queue", "mail", "--priority", "9", "--max-attempts", "7")
     document = rota("jobs", "show", job_id, "--json").document
