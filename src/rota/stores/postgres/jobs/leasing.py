@@ -48,7 +48,7 @@ class OnlyLane:
         if self._left_out_count:
             self._left_out_count -= 1
             return None
-        if request.tenants is not None or (request.queues is not None and len(request.queues) > 1):
+        if request.tenants is not None or (request.queues is not None and len(request.queues) != 1):
             return None
         rows = await take_only_lane(statements, request, request.limit, now)
         if _says(rows, JOBS_TO_PROMOTE):
