@@ -1,6 +1,6 @@
 """How a tenant's jobs stand, on one page: counts, queues, what is red, what comes next."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import Literal
 
@@ -12,7 +12,7 @@ from rota.control.surroundings import ControlStore
 from rota.control.tasks import TaskSummary, list_tasks
 from rota.control.why.explanation import in_words, show
 from rota.jobs import Job, JobFilter, JobStatus
-from rota.observing.health import LATE_AFTER
+from rota.observing.health import LATE_AFTER, describe_dead, describe_stalled
 from rota.stores.jobs import QueueDepth
 from rota.worker.presence import WorkerPresence, list_workers
 
@@ -164,26 +164,30 @@ def _late_for(depth: QueueDepth, now: datetime) -> timedelta:
 
 
 def _judge_queues(queues: Sequence[QueueStanding]) -> list[Alarm]:
-    alarms: list[Alarm] = []
-    for it in queues:
-        if it.stalled_count:
-            text = f"{_jobs(it.stalled_count)} stalled: the lease has run out, nobody rescued it"
-            alarms.append(
-                Alarm(concern="stalled", text=text, count=it.stalled_count, queue=it.queue)
-            )
-        late_for = timedelta(seconds=it.late_seconds)
-        if late_for > LATE_AFTER:
-            text = f"jobs are late: the oldest is due for {in_words(late_for)}"
-            alarms.append(Alarm(concern="late", text=text, count=it.due_count, queue=it.queue))
-        if it.due_count and not it.worker_count:
-            text = f"{_jobs(it.due_count)} due, and no worker takes from the queue"
-            alarms.append(Alarm(concern="no_worker", text=text, count=it.due_count, queue=it.queue))
-        if it.dead_count:
-            text = f"{_jobs(it.dead_count)} had the last attempt, and failed: dead letters"
-            alarms.append(
-                Alarm(concern="dead_letters", text=text, count=it.dead_count, queue=it.queue)
-            )
-    return alarms
+    return [
+        Alarm(concern=concern, text=text, count=count, queue=it.queue)
+        for it in queues
+        for concern, count, text in _judge_queue(it)
+    ]
+
+
+def _judge_queue(it: QueueStanding) -> Iterator[tuple[Concern, int, str]]:
+    if it.stalled_count:
+        yield "stalled", it.stalled_count, describe_stalled(it.stalled_count)
+    late_for = timedelta(seconds=it.late_seconds)
+    if late_for > LATE_AFTER:
+        yield "late", it.due_count, _describe_late(it.due_count, late_for)
+    if it.due_count and not it.worker_count:
+        jobs = "1 job is" if it.due_count == 1 else f"{it.due_count} jobs are"
+        yield "no_worker", it.due_count, f"{jobs} due, and no worker takes from the queue"
+    if it.dead_count:
+        yield "dead_letters", it.dead_count, describe_dead(it.dead_count)
+
+
+def _describe_late(due_count: int, late_for: timedelta) -> str:
+    if due_count == 1:
+        return f"1 job is late: it has been due for {in_words(late_for)}"
+    return f"jobs are late: the oldest has been due for {in_words(late_for)}"
 
 
 def _judge_series(series: Sequence[SeriesSummary]) -> list[Alarm]:
@@ -202,7 +206,7 @@ def _judge_tasks(tasks: Sequence[TaskSummary]) -> list[Alarm]:
     return [
         Alarm(
             concern="tasks",
-            text=f"task {it.name} has failed {it.retry_count} times; it is tried again at "
+            text=f"task {it.name} has failed {_times(it.retry_count)}; it is tried again at "
             f"{show(it.retry_at)}",
         )
         for it in tasks
@@ -258,5 +262,5 @@ def _view_failure(job: Job) -> Failure:
     )
 
 
-def _jobs(count: int) -> str:
-    return "1 job is" if count == 1 else f"{count} jobs are"
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

@@ -44,16 +44,14 @@ def _judge_dead_letters(standing: Standing, limits: Thresholds) -> Finding | Non
     count = standing.dead_count
     if count <= limits.dead_letters:
         return None
-    text = f"{_jobs(count)} had the last attempt, and failed: dead letters"
-    return Finding("dead_letters", count, text)
+    return Finding("dead_letters", count, describe_dead(count))
 
 
 def _judge_stalled(standing: Standing, limits: Thresholds) -> Finding | None:
     count = standing.stalled_count
     if count <= limits.stalled:
         return None
-    text = f"{_jobs(count)} stalled: the lease has run out, and no worker has rescued it"
-    return Finding("stalled", count, text)
+    return Finding("stalled", count, describe_stalled(count))
 
 
 def _judge_late(standing: Standing, limits: Thresholds) -> Finding | None:
@@ -69,12 +67,24 @@ def judge_set_aside(count: int) -> Finding | None:
     """Records that cannot be read wait for somebody to mend them."""
     if not count:
         return None
-    what = "1 record is" if count == 1 else f"{count} records are"
-    return Finding("set_aside", count, f"{what} set aside: they cannot be read, and are kept")
+    text = f"{count} records are set aside: they cannot be read, and are kept"
+    if count == 1:
+        text = "1 record is set aside: it cannot be read, and is kept"
+    return Finding("set_aside", count, text)
 
 
-def _jobs(count: int) -> str:
-    return "1 job" if count == 1 else f"{count} jobs"
+def describe_dead(count: int) -> str:
+    """A sentence about dead letters, one or many."""
+    if count == 1:
+        return "1 job has had its last attempt, and failed: a dead letter"
+    return f"{count} jobs have had their last attempt, and failed: dead letters"
+
+
+def describe_stalled(count: int) -> str:
+    """A sentence about jobs that stalled, one or many."""
+    if count == 1:
+        return "1 job is stalled: its lease has run out, and no worker has rescued it"
+    return f"{count} jobs are stalled: their leases have run out, and no worker has rescued them"
 
 
 def _in_words(duration: timedelta) -> str:

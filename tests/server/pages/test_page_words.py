@@ -209,3 +209,22 @@ def test_what_is_wrong_is_said_once_for_all_queues_the_worst_first() -> None:
         "5 jobs are due in queue mail, and late.",
         "A task fails.",
     ]
+
+
+def test_an_alarm_leaves_names_as_they_are_written() -> None:
+    alarm = Alarm(concern="series", text="series Daily Digest cannot go on: no zone")
+    (told,) = warn_of([alarm], lambda *_, **__: "/")
+    assert told.text == "Series Daily Digest cannot go on: no zone."
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (1, "Its lease ran out, and no worker has rescued it yet."),
+        (2, "Their leases ran out, and no worker has rescued them yet."),
+    ],
+)
+def test_one_job_is_not_spoken_of_as_many(count: int, text: str) -> None:
+    alarm = Alarm(concern="stalled", text="", count=count, queue="mail")
+    (told,) = warn_of([alarm], lambda *_, **__: "/")
+    assert told.text == text

@@ -71,7 +71,7 @@ def test_stalled_jobs_are_something_to_look_at(rota: RunRota, url: str) -> None:
     prepare(url, leave_stalled)
     outcome = rota("check", "--store", url)
     assert outcome.status == 1
-    expected = "1 job stalled: the lease has run out, and no worker has rescued it\n"
+    expected = "1 job is stalled: its lease has run out, and no worker has rescued it\n"
     assert outcome.out == expected
     assert rota("check", "--store", url, "--stalled", "1").status == 0
 
@@ -81,7 +81,7 @@ def test_dead_letters_are_something_to_look_at(rota: RunRota, url: str) -> None:
     prepare(url, ended(Failed("no"), "guild-7"))
     outcome = rota("check", "--store", url)
     assert outcome.status == 1
-    assert outcome.out == "1 job had the last attempt, and failed: dead letters\n"
+    assert outcome.out == "1 job has had its last attempt, and failed: a dead letter\n"
     assert rota("check", "--store", url, "--dead-letters", "1").status == 0
 
 
@@ -147,7 +147,7 @@ def test_programs_get_one_document(rota: RunRota, url: str) -> None:
             {
                 "concern": "stalled",
                 "count": 1,
-                "text": "1 job stalled: the lease has run out, and no worker has rescued it",
+                "text": "1 job is stalled: its lease has run out, and no worker has rescued it",
             }
         ],
         "jobs": {

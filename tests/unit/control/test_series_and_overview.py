@@ -112,9 +112,30 @@ async def test_the_overview_counts_what_there_is(store: MemoryStore, clock: Virt
     assert (mail.queue, mail.due_count, mail.later_count, mail.dead_count) == ("mail", 1, 1, 1)
     assert (mail.oldest_due_at, mail.late_seconds) == (NOW - HOUR, 3600.0)
     assert [alarm.concern for alarm in told.alarms] == ["late", "no_worker", "dead_letters"]
+    assert [alarm.text for alarm in told.alarms] == [
+        "1 job is late: it has been due for 1 hour",
+        "1 job is due, and no worker takes from the queue",
+        "1 job has had its last attempt, and failed: a dead letter",
+    ]
     assert told.is_red
     assert [(it.job_id, it.error) for it in told.failures] == [(parent.id, "KeyError")]
     assert await list_queues(store, clock, "default") == told.queues
+
+
+async def test_alarms_of_many_jobs_are_told_in_sentences(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    once = RetryPolicy(max_attempts=1)
+    await store.insert([a_job(due_at=NOW - HOUR, retry_policy=once) for _ in range(4)], NOW)
+    request = LeaseRequest(worker="w", limit=2, lease_for=MINUTE)
+    dead = await store.lease(request, NOW)
+    await store.apply([decide_fail(job, "no", NOW) for job in dead], NOW)
+    told = await take_overview(store, clock, "default")
+    assert [alarm.text for alarm in told.alarms] == [
+        "jobs are late: the oldest has been due for 1 hour",
+        "2 jobs are due, and no worker takes from the queue",
+        "2 jobs have had their last attempt, and failed: dead letters",
+    ]
 
 
 async def test_counts_are_those_of_counting_every_status(

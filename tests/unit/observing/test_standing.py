@@ -164,6 +164,38 @@ def test_what_is_not_well_is_found(standing: Standing, concerns: list[tuple[str,
     assert [(it.concern, it.count) for it in list_findings(standing)] == concerns
 
 
+@pytest.mark.parametrize(
+    ("count", "texts"),
+    [
+        (
+            1,
+            [
+                "1 job has had its last attempt, and failed: a dead letter",
+                "1 job is stalled: its lease has run out, and no worker has rescued it",
+                "1 record is set aside: it cannot be read, and is kept",
+            ],
+        ),
+        (
+            3,
+            [
+                "3 jobs have had their last attempt, and failed: dead letters",
+                "3 jobs are stalled: their leases have run out, and no worker has rescued them",
+                "3 records are set aside: they cannot be read, and are kept",
+            ],
+        ),
+    ],
+)
+def test_sentences_are_right_of_one_and_of_many(count: int, texts: list[str]) -> None:
+    standing = Standing(
+        taken_at=NOW,
+        job_counts={},
+        dead_count=count,
+        stalled_count=count,
+        set_aside_count=count,
+    )
+    assert [it.text for it in list_findings(standing)] == texts
+
+
 def test_thresholds_are_the_operators_to_choose() -> None:
     standing = Standing(
         taken_at=NOW,

@@ -32,6 +32,8 @@ def warn_of(alarms: Sequence[Alarm], link: Link) -> list[Warned]:
 
 def _warn_stalled(alarms: Sequence[Alarm], link: Link) -> Warned:
     text = "Their leases ran out, and no worker has rescued them yet."
+    if _count(alarms) == 1:
+        text = "Its lease ran out, and no worker has rescued it yet."
     headline = f"{_jobs(alarms, 'is', 'are')} stalled in {_places(alarms)}."
     return Warned("red", "alert", headline, text, link("workers"), "Show workers")
 
@@ -53,19 +55,19 @@ def _warn_late(alarms: Sequence[Alarm], link: Link) -> Warned:
     queue = alarms[0].queue if len(alarms) == 1 else None
     target = link("jobs", status="READY", queue=queue)
     headline = f"{_jobs(alarms, 'is', 'are')} due in {_places(alarms)}, and late."
-    text = "" if queue is None else f"{alarms[0].text.capitalize()}."
+    text = "" if queue is None else _sentence(alarms[0])
     return Warned("amber", "clock", headline, text, target, "Show jobs")
 
 
 def _warn_series(alarms: Sequence[Alarm], link: Link) -> Warned:
-    text = f"{alarms[0].text.capitalize()}."
+    text = _sentence(alarms[0])
     headline = "A series cannot go on." if len(alarms) == 1 else f"{len(alarms)} series stopped."
     return Warned("red", "alert", headline, text, link("schedules"), "Show schedules")
 
 
 def _warn_tasks(alarms: Sequence[Alarm], link: Link) -> Warned:
     headline = "A task fails." if len(alarms) == 1 else f"{len(alarms)} tasks fail."
-    text = f"{alarms[0].text[:1].upper()}{alarms[0].text[1:]}."
+    text = _sentence(alarms[0])
     return Warned("amber", "again", headline, text, link("schedules"), "Show schedules")
 
 
@@ -81,8 +83,17 @@ _WORDS: dict[str, Callable[[Sequence[Alarm], Link], Warned]] = {
 
 
 def _jobs(alarms: Sequence[Alarm], one: str, many: str) -> str:
-    count = sum(each.count for each in alarms)
+    count = _count(alarms)
     return f"1 job {one}" if count == 1 else f"{count} jobs {many}"
+
+
+def _count(alarms: Sequence[Alarm]) -> int:
+    return sum(each.count for each in alarms)
+
+
+def _sentence(alarm: Alarm) -> str:
+    """What the alarm says; the names in it stay as they are written."""
+    return f"{alarm.text[:1].upper()}{alarm.text[1:]}."
 
 
 def _places(alarms: Sequence[Alarm]) -> str:
