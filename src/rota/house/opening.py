@@ -142,14 +142,14 @@ async def _make_front(plan: HousePlan, voice: Voice, ground: _Ground) -> _Front 
     if plan.binding is not None and not is_loopback(plan.binding.host):
         voice.say(UNENCRYPTED)
     if plan.greets and voice.show_token is not None:
-        await _greet(voice.show_token, book, ground)
+        await _greet(voice.show_token, ground)
     elif not await book.list_tokens():
         voice.say(NOBODY_ENTERS)
     return _Front(app, WebPart(app, ground.listening))
 
 
-async def _greet(show_token: Callable[[str], object], book: TokenBook, ground: _Ground) -> None:
-    issued = await issue_first_token(book)
+async def _greet(show_token: Callable[[str], object], ground: _Ground) -> None:
+    issued = await issue_first_token(ground.store, ground.clock)
     if issued is not None:
         show_token(issued.secret.reveal())
         await schedule_first_job(ground.store, ground.clock)

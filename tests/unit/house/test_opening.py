@@ -59,12 +59,16 @@ async def test_a_new_store_is_given_a_token_and_a_first_job_that_runs(ear: Ear) 
             ready = await web.get("/health/ready")
             jobs = await web.get("/api/v1/jobs")
             metrics = await web.get("/metrics")
+            audit = await web.get("/api/v1/audit")
         house.stop()
         await clock.advance(timedelta(seconds=5))
         await running
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")
     (job,) = jobs.json()["items"]
     assert (job["kind"], job["status"]) == ("log.message", "COMPLETED")
+    (act,) = audit.json()["items"]
+    assert (act["action"], act["who"]) == ("token.issue", "rota up")
+    assert act["why"] == "nobody had a token for this store"
     assert 'rota_jobs_succeeded_total{kind="log.message",queue="default"} 1.0' in metrics.text
     assert [event.kind for event in ear.events if isinstance(event, JobSettled)] == ["log.message"]
 
