@@ -64,6 +64,11 @@ class Worker:
     def is_running(self) -> bool:
         return self._shift is not None
 
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of jobs that have a handler here, as of now."""
+        return frozenset(self._handlers)
+
     def handler(
         self, kind: str, *, notifies: bool = False, timeout: timedelta | None = None
     ) -> Callable[[AnyWork], AnyWork]:

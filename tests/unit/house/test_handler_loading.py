@@ -50,7 +50,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def kinds_of(*references: str, built_in: tuple[str, ...] = ()) -> list[str]:
     worker = Worker(MemoryStore())
     register_handlers(worker, load_handlers(references), dict.fromkeys(built_in, print))
-    return sorted(worker._handlers)
+    return sorted(worker.kinds)
 
 
 @pytest.mark.parametrize("name", ["mapping", "registry", "make"])
@@ -73,7 +73,7 @@ def test_a_handler_of_ones_own_takes_the_place_of_a_built_in_one(module: str) ->
     worker = Worker(MemoryStore())
     registrations = load_handlers([f"{module}:register"])
     register_handlers(worker, registrations, {"greet": print, "log.message": print})
-    assert sorted(worker._handlers) == ["greet", "log.message"]
+    assert sorted(worker.kinds) == ["greet", "log.message"]
     assert worker._handlers["greet"].work is not print
 
 
@@ -111,7 +111,7 @@ def test_loaded_anew_a_changed_file_counts(module: str, tmp_path: Path) -> None:
     (tmp_path / f"{module}.py").write_text(changed, encoding="utf-8")
     worker = Worker(MemoryStore())
     register_handlers(worker, reload_handlers([f"{module}:mapping"]), {})
-    assert sorted(worker._handlers) == ["and.another", "other"]
+    assert sorted(worker.kinds) == ["and.another", "other"]
 
 
 def test_a_file_that_cannot_be_loaded_anew_leaves_all_as_it_was(

@@ -25,6 +25,13 @@ async def test_handlers_are_given_or_declared(shop: Workshop) -> None:
     assert declared.__name__ == "declared"
 
 
+def test_a_worker_names_the_kinds_that_it_has_handlers_for(shop: Workshop) -> None:
+    worker = shop.make_worker({"given": succeed})
+    before = worker.kinds
+    worker.handler("declared")(succeed)
+    assert (sorted(before), sorted(worker.kinds)) == (["given"], ["declared", "given"])
+
+
 def test_a_second_handler_for_a_kind_is_refused(shop: Workshop) -> None:
     worker = shop.make_worker({"kind": succeed})
     with pytest.raises(InvalidInputError, match="has a handler already"):

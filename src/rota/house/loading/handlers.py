@@ -34,12 +34,8 @@ def register_handlers(
     """Give the worker the user's handlers, and the built-in ones of kinds that have none."""
     for register in registrations:
         register(worker)
-    for kind, work in built_in.items():
-        try:
-            worker.handler(kind)(work)
-        except InvalidInputError as error:
-            if error.details.get("field") != "kind":
-                raise  # else: the user has a handler of this kind, and it is the one that counts
+    for kind in built_in.keys() - worker.kinds:
+        worker.handler(kind)(built_in[kind])
 
 
 def list_watched_files(references: Collection[str]) -> set[Path]:
