@@ -25,11 +25,11 @@ LateOption = Annotated[
 ]
 DeadLettersOption = Annotated[
     int,
-    Parameter(metavar="NUMBER", validator=Number(gte=0), help="How many are still well."),
+    Parameter(metavar="NUMBER", validator=Number(gte=0), help="With so many, all is still well."),
 ]
 StalledOption = Annotated[
     int,
-    Parameter(metavar="NUMBER", validator=Number(gte=0), help="How many are still well."),
+    Parameter(metavar="NUMBER", validator=Number(gte=0), help="With so many, all is still well."),
 ]
 TenantOption = Annotated[
     list[str] | None,
@@ -54,19 +54,7 @@ def check(
     as_json: JsonOption = False,
     terminal: GivenTerminal,
 ) -> bool:
-    """Check whether anything on a store needs looking at; for monitors.
-
-    Looks for dead letters, stalled jobs (their worker is gone and nobody has
-    rescued them), late jobs (due, and no worker takes them), and records that
-    cannot be read. Nothing is made or changed.
-
-    The exit status is 0 when all is well, 1 when there is something to look
-    at, and 6 when the store cannot be asked. Try:
-
-        rota check
-        rota check --late-after 60 --tenant guild-7
-        rota check --store postgresql://rota@db.example/rota --json
-    """
+    """Whether all is well; what is not, is printed."""
     limits = Thresholds(
         dead_letters=dead_letters, stalled=stalled, late_after=timedelta(seconds=late_after)
     )

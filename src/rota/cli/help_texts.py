@@ -1,21 +1,30 @@
-"""What ``--help`` says about rota and its groups of commands, kept apart from them.
+"""What ``--help`` says about rota and the commands that are loaded when they are asked for.
 
-So the list of commands is shown without loading any. The first line of each text stands in that
-list. A command that stands alone says its own in its docstring.
+The texts are kept apart from them, so that the list of commands is shown without loading any. The
+first line of each text stands in that list. A command within a group says its own in its docstring.
 """
 
 ROTA = """Run things when they are due, in any time zone and whatever its clocks do.
 
-Try:
+Start it with something to look at; it says where its pages are:
 
-    rota up
     rota demo
-    rota top
+    rota up
+
+Have it do something, once or again and again:
+
     rota jobs create hello --kind log.message --payload '{"message": "hi"}'
+    rota series create digest --cron "0 9 * * 1-5" --zone Europe/London
+
+See how it goes, what failed, and why:
+
+    rota top
+    rota dlq list
     rota why 01890a5d-ac96-774b-bcce-b302099a8057
-    rota check
+
+Ask about schedules; nothing needs to run for that:
+
     rota cron next "0 9 * * 1-5" --zone Europe/London
-    rota cron explain "*/10 8-18 * * mon-fri" --dialect extended
     rota cron check /etc/crontab --dialect extended
     rota rrule next "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO" --start 2027-01-04T18:00
 
@@ -47,7 +56,7 @@ Strict POSIX is the default; --dialect extended adds steps (*/10), names
 (mon-fri), macros (@daily, @every 90m) and an optional first field of seconds.
 """
 
-RRULE = """Recurrence rules of RFC 5545: when they are due, what they mean.
+RRULE = """Recurrence rules (RFC 5545): when due, and what they mean.
 
 A rule is written as in a calendar file, and repeats from --start on. Try:
 
@@ -55,7 +64,7 @@ A rule is written as in a calendar file, and repeats from --start on. Try:
     rota rrule explain "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,TH"
 """
 
-TASKS = """Declarative tasks: what is on a store, what would change, and why.
+TASKS = """Declarative tasks: how they stand, what would change, why.
 
 Start a scheduler with rota up, or in a program of your own. Try:
 
@@ -68,7 +77,7 @@ The store is sqlite:///rota.db in the working directory, unless --store or
 the environment variable ROTA_STORE names another.
 """
 
-TOKENS = """Tokens: who is let in to the service, for which tenant, and for what.
+TOKENS = """Tokens: who is let in to the service, and for what.
 
 A token is shown once, when it is made; only a hash of it is kept. Try:
 
@@ -127,4 +136,82 @@ Try:
     rota gates show
     rota gates quiet-hours --start 22:00 --end 07:00 --zone Europe/London
     rota gates maintenance --reason "moving house" --until 2027-03-28T06:00
+"""
+
+WHY = """Explain why a job ran, did not run, waits, or will run then.
+
+Dependencies, retries, gates, limits, leases, workers, changes of the
+clocks, and what people did: whatever decided it is told. Try:
+
+    rota why 01890a5d-ac96-774b-bcce-b302099a8057
+"""
+
+UP = """Run all of Rota: API, pages, a worker and a scheduler, on one store.
+
+The first start makes the store, prints a token to sign in with, and runs
+a first job. Everything is remembered: stop it with ctrl-C, start it again,
+and it goes on from where it was. What runs is finished first; a second
+ctrl-C does not wait. Try:
+
+    rota up
+    rota up --handlers myapp.jobs:handlers --reload
+    rota up --tasks examples.declarative_tasks:registrations --board
+    rota up --store postgresql://rota@db.example/rota --port 9000
+"""
+
+SERVE = """Serve the API and the pages; jobs are run elsewhere.
+
+Everybody needs a token: rota tokens create makes one. Jobs whose workers
+are gone are freed, too. The first ctrl-C or SIGTERM lets requests under
+way finish; the second one does not wait. Try:
+
+    rota serve
+    rota serve --store postgresql://rota@db.example/rota --port 9000
+    rota serve --host 0.0.0.0 --json
+"""
+
+WORK = """Run jobs with handlers of your own and the built-in ones.
+
+WORKER_POLL_MS, WORKER_BATCH and WORKER_LEASE_MS in the environment tune
+it. The first ctrl-C or SIGTERM lets jobs that run finish, for 25 seconds
+at most; the second one hands them back. No attempt is spent by that. Try:
+
+    rota work --handlers myapp.jobs:handlers
+    rota work --handlers myapp.jobs:handlers --queue mail --concurrency 50
+    rota work --handlers myapp.jobs:handlers --reload
+"""
+
+DEMO = """Fill a store with a lively example.
+
+Series by cron, RRULE and interval, a graph of jobs that wait for each
+other, reminders of two tenants, quiet hours, and a job that fails and
+blocks another. It needs no code: rota up runs it. Done again, it adds
+nothing that is there already. Try:
+
+    rota demo
+    rota up
+    rota top
+"""
+
+TOP = """Watch queues, workers, what is late, what died, and what comes next.
+
+Ends with ctrl-C. Where the output is no terminal it looks once. Try:
+
+    rota top
+    rota top --once
+    rota top --url https://rota.example --token-file ~/.rota-token
+"""
+
+CHECK = """Check whether anything on a store needs looking at; for monitors.
+
+Looks for dead letters, stalled jobs (their worker is gone and nobody has
+rescued them), late jobs (due, and no worker takes them), and records that
+cannot be read. Nothing is made or changed.
+
+The exit status is 0 when all is well, 1 when there is something to look
+at, and 6 when the store cannot be asked. Try:
+
+    rota check
+    rota check --late-after 60 --tenant guild-7
+    rota check --store postgresql://rota@db.example/rota --json
 """

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 from rich.console import Console
 from rich.text import Text
 
@@ -58,25 +58,47 @@ SERVER_PACKAGES = ("httpx2", "jinja2", "prometheus_client", "starlette", "uvicor
 
 
 app = App(name="rota", version=__version__, help=help_texts.ROTA, help_format="plaintext")
-app.command("rota.cli.schedules.cron:app", name="cron", help=help_texts.CRON)
-app.command("rota.cli.schedules.rrule:app", name="rrule", help=help_texts.RRULE)
-app.command("rota.cli.store:app", name="store", help=help_texts.STORE)
-app.command("rota.cli.tasks:app", name="tasks", help=help_texts.TASKS)
-app.command("rota.cli.tokens:app", name="tokens", help=help_texts.TOKENS)
-app.command("rota.cli.operating.jobs:app", name="jobs", help=help_texts.JOBS)
-app.command("rota.cli.operating.series:app", name="series", help=help_texts.SERIES)
-app.command("rota.cli.operating.dead_letters:app", name="dlq", help=help_texts.DEAD_LETTERS)
-app.command("rota.cli.operating.gates:app", name="gates", help=help_texts.GATES)
-app.command("rota.cli.operating.why:why", name="why")
-app.command("rota.cli.running.up:up", name="up")
-app.command("rota.cli.running.serve:serve", name="serve")
-app.command("rota.cli.running.work:work", name="work")
-app.command("rota.cli.running.demo:demo", name="demo")
-app.command("rota.cli.running.top:top", name="top")
-app.command("rota.cli.check:check", name="check")
+COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "Run it": (
+        ("up", "running.up:up", help_texts.UP),
+        ("demo", "running.demo:demo", help_texts.DEMO),
+        ("serve", "running.serve:serve", help_texts.SERVE),
+        ("work", "running.work:work", help_texts.WORK),
+    ),
+    "Look after it": (
+        ("jobs", "operating.jobs:app", help_texts.JOBS),
+        ("series", "operating.series:app", help_texts.SERIES),
+        ("tasks", "tasks:app", help_texts.TASKS),
+        ("dlq", "operating.dead_letters:app", help_texts.DEAD_LETTERS),
+        ("gates", "operating.gates:app", help_texts.GATES),
+        ("top", "running.top:top", help_texts.TOP),
+        ("why", "operating.why:why", help_texts.WHY),
+        ("check", "check:check", help_texts.CHECK),
+        ("tokens", "tokens:app", help_texts.TOKENS),
+        ("store", "store:app", help_texts.STORE),
+    ),
+    "Ask about schedules": (
+        ("cron", "schedules.cron:app", help_texts.CRON),
+        ("rrule", "schedules.rrule:app", help_texts.RRULE),
+    ),
+}
+"""The commands under their headings, in the order in which they are met; each is loaded when it is
+asked for."""
+
+_BESIDES = "Besides"
 
 
-@app.command(name="completion")
+def _arrange() -> None:
+    for heading, commands in COMMANDS.items():
+        group = Group.create_ordered(heading)
+        for place, (name, path, text) in enumerate(commands):
+            app.command(f"rota.cli.{path}", name=name, help=text, group=group, sort_key=place)
+    besides = Group.create_ordered(_BESIDES)
+    for flag in ("--help", "--version"):
+        app[flag].group = (besides,)
+    app.command(print_completion, name="completion", group=besides)
+
+
 def print_completion(
     shell: Literal["bash", "zsh", "fish"],
     *,
@@ -91,6 +113,9 @@ def print_completion(
         rota completion fish > ~/.config/fish/completions/rota.fish
     """
     print_verbatim(terminal.out, Text(app.generate_completion(shell=shell).rstrip("\n")))
+
+
+_arrange()
 
 
 def run(

@@ -16,8 +16,24 @@ def test_help_lists_the_commands_and_teaches_by_example(rota: RunRota) -> None:
     outcome = rota("--help")
     assert outcome.status == 0
     assert 'rota cron next "0 9 * * 1-5" --zone Europe/London' in outcome.out
-    for line in ("Cron expressions: when they are due", "Recurrence rules of RFC 5545"):
+    for line in ("Cron expressions: when they are due", "Recurrence rules (RFC 5545)"):
         assert line in outcome.out
+
+
+def test_every_command_is_listed_with_a_line_that_describes_it(rota: RunRota) -> None:
+    listed = rota("--help", width=80).out.splitlines()
+    for heading, commands in main.COMMANDS.items():
+        assert any(line.startswith(f"╭─ {heading} ─") for line in listed)
+        for name, _, text in commands:
+            (line,) = [line for line in listed if line.startswith(f"│ {name} ")]
+            assert line.strip("│ ").removeprefix(name).strip() == text.splitlines()[0]
+
+
+@pytest.mark.parametrize("words", [["rota demo", "rota up"], ["rota jobs create", "rota why"]])
+def test_help_tells_how_to_begin_and_how_to_go_on(rota: RunRota, words: list[str]) -> None:
+    lines = rota("--help").out.splitlines()
+    places = [next(at for at, it in enumerate(lines) if f"    {word}" in it) for word in words]
+    assert places == sorted(places)
 
 
 COMMANDS = [
@@ -30,6 +46,11 @@ COMMANDS = [
     ("rrule", "next"),
     ("rrule", "explain"),
     ("completion",),
+    ("check",),
+    ("store",),
+    *[("store", it) for it in ("status", "migrate")],
+    ("tasks",),
+    *[("tasks", it) for it in ("list", "plan", "why", "run-now")],
     ("up",),
     ("serve",),
     ("work",),

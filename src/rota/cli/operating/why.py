@@ -15,13 +15,7 @@ def why(
     place: Place = NOWHERE,
     terminal: GivenTerminal,
 ) -> None:
-    """Explain why a job ran, did not run, waits, or will run then.
-
-    Dependencies, retries, gates, limits, leases, workers, changes of the
-    clocks, and what people did: whatever decided it is told. Try:
-
-        rota why 01890a5d-ac96-774b-bcce-b302099a8057
-    """
+    """Say what has become of a job, or will, for ``rota why``."""
     told = converse(terminal, place, lambda it: it.get(path_of("jobs", job_id, "why")))
     if as_json:
         terminal.print_document(told)

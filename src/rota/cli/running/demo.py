@@ -14,17 +14,7 @@ from rota.house.opening import show_address
 def demo(
     *, store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, terminal: GivenTerminal
 ) -> None:
-    """Fill a store with a lively example.
-
-    Series by cron, RRULE and interval, a graph of jobs that wait for each
-    other, reminders of two tenants, quiet hours, and a job that fails and
-    blocks another. It needs no code: rota up runs it. Done again, it adds
-    nothing that is there already. Try:
-
-        rota demo
-        rota up
-        rota top
-    """
+    """Fill the store, and say with what."""
     made = asyncio.run(_fill(terminal, store))
     if as_json:
         terminal.print_document(made)

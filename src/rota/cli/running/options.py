@@ -44,6 +44,7 @@ ReloadOption = Annotated[
     bool,
     Parameter(
         negative="",
+        show_default=False,
         help="For development: when the files of the handlers change, start the worker anew.",
     ),
 ]

@@ -15,16 +15,7 @@ def serve(
     as_json: LinesOption = False,
     terminal: GivenTerminal,
 ) -> None:
-    """Serve the API and the pages; jobs are run elsewhere.
-
-    Everybody needs a token: rota tokens create makes one. Jobs whose workers
-    are gone are freed, too. The first ctrl-C or SIGTERM lets requests under
-    way finish; the second one does not wait. Try:
-
-        rota serve
-        rota serve --store postgresql://rota@db.example/rota --port 9000
-        rota serve --host 0.0.0.0 --json
-    """
+    """Run a house that has only a front."""
     read_settings()
     run_plan(
         terminal, HousePlan(store_url=store, binding=plan_binding(host, port)), as_json=as_json

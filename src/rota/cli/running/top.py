@@ -38,14 +38,7 @@ def top(
     place: Place = NOWHERE,
     terminal: GivenTerminal,
 ) -> None:
-    """Watch queues, workers, what is late, what died, and what comes next.
-
-    Ends with ctrl-C. Where the output is no terminal it looks once. Try:
-
-        rota top
-        rota top --once
-        rota top --url https://rota.example --token-file ~/.rota-token
-    """
+    """Show how all jobs stand, once or until interrupted."""
     local = choose_zone(zone).zone
     if as_json:
         look = converse(terminal, place, take_look)

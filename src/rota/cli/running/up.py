@@ -57,18 +57,7 @@ def up(
     as_json: LinesOption = False,
     terminal: GivenTerminal,
 ) -> None:
-    """Run all of Rota: API, pages, a worker and a scheduler, on one store.
-
-    The first start makes the store, prints a token to sign in with, and runs
-    a first job. Everything is remembered: stop it with ctrl-C, start it again,
-    and it goes on from where it was. What runs is finished first; a second
-    ctrl-C does not wait. Try:
-
-        rota up
-        rota up --handlers myapp.jobs:handlers --reload
-        rota up --tasks examples.declarative_tasks:registrations --board
-        rota up --store postgresql://rota@db.example/rota --port 9000
-    """
+    """Run a whole house until it is told to end."""
     local = choose_zone(zone).zone
     shown = Board(terminal.clock, local) if board and terminal.out.is_terminal else None
     registrations = None if tasks is None else read_registrations(tasks)

@@ -24,16 +24,7 @@ def work(
     as_json: LinesOption = False,
     terminal: GivenTerminal,
 ) -> None:
-    """Run jobs with handlers of your own and the built-in ones.
-
-    WORKER_POLL_MS, WORKER_BATCH and WORKER_LEASE_MS in the environment tune
-    it. The first ctrl-C or SIGTERM lets jobs that run finish, for 25 seconds
-    at most; the second one hands them back. No attempt is spent by that. Try:
-
-        rota work --handlers myapp.jobs:handlers
-        rota work --handlers myapp.jobs:handlers --queue mail --concurrency 50
-        rota work --handlers myapp.jobs:handlers --reload
-    """
+    """Run a house that has only a worker."""
     plan = plan_work(
         handlers, queues=queues, tenants=tenants, concurrency=concurrency, reloads=reload
     )
