@@ -22,16 +22,16 @@ from rota.jobs.listing.search import HIGHEST_LIMIT
 from rota.jobs.validation.fields import read_id
 
 MOST_LIVE = 20_000
-"""So many jobs of each status are looked at for those that recur."""
+"""So many jobs of series are looked at in each status."""
 
 MOST_PAST = 2_000
-"""So many of the newest jobs are looked at for the last runs of series."""
+"""So many of the newest jobs of series are looked at for their last runs."""
 
 _LIVE = (JobStatus.READY, JobStatus.RUNNING, JobStatus.PENDING)
 
 
 class SeriesPage(msgspec.Struct, frozen=True):
-    """A page of series by id. ``is_cut``: there were more jobs than are looked at for series."""
+    """A page of series by id. ``is_cut``: more jobs recur than are looked at."""
 
     items: tuple[SeriesSummary, ...]
     next_cursor: str | None = None
@@ -80,11 +80,12 @@ async def _find_live(store: ControlStore, tenant: str) -> tuple[dict[JobId, Job]
     is_cut = False
     for status in _LIVE:
         looked_at_count = 0
-        async for job in _walk(store, tenant, JobFilter(status=status), MOST_LIVE):
+        async for job in _walk(
+            store, tenant, JobFilter(status=status, is_recurring=True), MOST_LIVE
+        ):
             looked_at_count += 1
-            if job.recurrence is not None:
-                origin = job.origin or job.id
-                found[origin] = max(found.get(origin, job), job, key=_standing_for)
+            origin = job.origin or job.id
+            found[origin] = max(found.get(origin, job), job, key=_standing_for)
         is_cut = is_cut or looked_at_count == MOST_LIVE
     return found, is_cut
 
@@ -92,12 +93,12 @@ async def _find_live(store: ControlStore, tenant: str) -> tuple[dict[JobId, Job]
 async def _find_runs(
     store: ControlStore, tenant: str, origins: Collection[JobId]
 ) -> defaultdict[JobId, list[Job]]:
-    """The ended jobs of these series among the tenant's newest jobs, the newest first."""
+    """The ended jobs of these series among the tenant's newest, the newest first."""
     wanted = frozenset(origins)
     runs: defaultdict[JobId, list[Job]] = defaultdict(list)
     if not wanted:
         return runs
-    async for job in _walk(store, tenant, JobFilter(), MOST_PAST):
+    async for job in _walk(store, tenant, JobFilter(is_recurring=True), MOST_PAST):
         if job.status.is_terminal and job.origin in wanted:
             runs[job.origin or job.id].append(job)
     for found in runs.values():

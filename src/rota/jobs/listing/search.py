@@ -24,11 +24,19 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     priority_max: int | None = None
     created_after: Instant | None = None
     created_before: Instant | None = None
+    is_recurring: bool | None = None
+
+    @property
+    def is_of_live_series(self) -> bool:
+        """Only jobs that recur and have not ended: a store finds them apart from all others."""
+        return bool(self.is_recurring and self.status and not self.status.is_terminal)
 
     def accepts(self, job: Job) -> bool:
         """From ``created_after`` on and before ``created_before``; priorities include both ends."""
         equal = ((self.tenant, job.tenant), (self.queue, job.queue), (self.status, job.status))
         if any(wanted is not None and wanted != actual for wanted, actual in equal):
+            return False
+        if self.is_recurring not in (None, job.recurrence is not None):
             return False
         return self._accepts_priority(job.priority) and self._accepts_age(job.created_at)
 

@@ -10,6 +10,7 @@ from rota.jobs import (
     Job,
     JobFilter,
     JobStatus,
+    Recurrence,
     RetryPolicy,
     Succeeded,
     decide_lost,
@@ -29,6 +30,8 @@ from rota.testing.job_store_contract.fixture import (
     expect,
     take,
 )
+
+_DAILY = Recurrence(cron="0 9 * * *", start=NOW)
 
 
 class ReadingContract(JobStoreFixture):
@@ -79,6 +82,11 @@ class ReadingContract(JobStoreFixture):
             JobFilter(priority_min=4, priority_max=6),
             JobFilter(created_after=NOW + SECOND, created_before=NOW + 3 * SECOND),
             JobFilter(queue="b", priority_min=3, created_after=NOW + SECOND),
+            JobFilter(is_recurring=True),
+            JobFilter(is_recurring=False),
+            JobFilter(is_recurring=True, status=JobStatus.READY, queue="b"),
+            JobFilter(is_recurring=True, status=JobStatus.PENDING, priority_max=9),
+            JobFilter(is_recurring=False, status=JobStatus.PENDING),
         ],
     )
     async def test_filters_mean_what_the_rules_say(self, jobs: JobStore, wanted: JobFilter) -> None:
@@ -88,6 +96,30 @@ class ReadingContract(JobStoreFixture):
         expect(await jobs.find("default", wanted, limit=100), expected)
         expect(await jobs.count("default", wanted), len(expected.items))
         expect(expected.items != [], expected=True)
+
+    async def test_what_recurs_is_found_in_pages_in_whichever_state(self, jobs: JobStore) -> None:
+        series = [
+            a_job(created_at=NOW + number * SECOND, due_at=NOW, recurrence=_DAILY)
+            for number in range(5)
+        ]
+        await jobs.insert([*series, *(a_job(due_at=NOW + DAY) for _ in range(5))], NOW)
+        running, failed = await take(jobs, limit=2)
+        await end(jobs, failed, Discarded("no such user"))
+        kept = await everything(jobs)
+        for status in (JobStatus.READY, JobStatus.RUNNING, JobStatus.FAILED):
+            wanted = JobFilter(is_recurring=True, status=status)
+            cursor, met = None, []
+            while True:
+                page = await jobs.find("default", wanted, cursor=cursor, limit=2)
+                expect(page, list_jobs(kept, wanted, cursor=cursor, limit=2))
+                met += page.items
+                cursor = page.next_cursor
+                if cursor is None:
+                    break
+            expect(await jobs.count("default", wanted), len(met))
+            expect(met != [], expected=True)
+            expect((await jobs.find("other", wanted)).items, [])
+        expect(running.recurrence, _DAILY)
 
     async def test_a_bad_limit_or_cursor_is_refused(self, jobs: JobStore) -> None:
         for limit in (0, 101):
@@ -240,6 +272,7 @@ def _various() -> list[Job]:
             priority=number % 10 + 1,
             created_at=NOW + number % 5 * SECOND,
             dependencies=[parent.id] * (number % 3 == 0),
+            recurrence=_DAILY if number % 5 == 0 else None,
         )
         for number in range(30)
     ]

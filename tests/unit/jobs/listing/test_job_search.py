@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.jobs.arbitrary import always
 
 from rota.errors import InvalidCursorError, InvalidInputError
-from rota.jobs import Job, JobFilter, JobStatus, Page, check_limit, cut_page, list_jobs
+from rota.jobs import Job, JobFilter, JobStatus, Page, Recurrence, check_limit, cut_page, list_jobs
 from rota.testing import a_job
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -69,6 +69,8 @@ def test_a_job_that_arrives_between_pages_shifts_nothing() -> None:
         (JobFilter(queue="mail"), [1, 2]),
         (JobFilter(queue="mai"), []),
         (JobFilter(status=JobStatus.FAILED), [2]),
+        (JobFilter(is_recurring=True), [3]),
+        (JobFilter(is_recurring=False), [0, 1, 2]),
         (JobFilter(priority_min=5), [1, 2, 3]),
         (JobFilter(priority_max=5), [0, 1]),
         (JobFilter(priority_min=5, priority_max=5), [1]),
@@ -82,7 +84,9 @@ def test_a_list_holds_what_fits_every_filter(wanted: JobFilter, ages: list[int])
         made(0, 0, priority=1),
         made(1, 1, priority=5, queue="mail"),
         made(2, 2, priority=9, queue="mail", status=JobStatus.FAILED),
-        made(3, 3, priority=10, tenant="guild-7"),
+        made(
+            3, 3, priority=10, tenant="guild-7", recurrence=Recurrence(interval="1h", start=START)
+        ),
     ]
     listed = list_jobs(jobs, wanted).items
     assert sorted((job.created_at - START) // TICK for job in listed) == ages

@@ -20,6 +20,7 @@ from rota.stores.postgres.jobs.rows import (
     encode_body,
     encode_jobs,
     known_ids,
+    recurs,
 )
 from rota.stores.postgres.jobs.statements import Statements
 
@@ -64,7 +65,7 @@ async def insert_one(
     channel, message = notice or (None, None)
     body, digest = encode_body(job), digest_identity(job)
     place = (job.tenant, job.queue, job.priority, job.due_at, job.created_at)
-    values = (now, job.id, *place, digest, body, channel, message)
+    values = (now, job.id, *place, digest, body, channel, message, recurs(job))
     return bool(await statements.fetch(QUERIES.insert_one, *values))
 
 

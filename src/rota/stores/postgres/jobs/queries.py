@@ -44,7 +44,9 @@ class Queries:
     find_freed: str
     find_page: str
     find_held_up: str
+    find_recurring: str
     count_held_up: str
+    count_recurring: str
     count_page: str
     read_clock: str
     notify: str

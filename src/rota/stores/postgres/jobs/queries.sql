@@ -17,30 +17,32 @@
 -- where all jobs have the same
 INSERT INTO rota.jobs (
     id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
-    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, body
+    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, is_recurring,
+    body
 )
 SELECT
     id, tenant, queue, priority, status,
     CASE WHEN status = 'READY' THEN coalesce(due_at, created_at) <= $1 END,
     is_awaited, coalesce(due_at, created_at), created_at, coalesce(updated_at, created_at),
-    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, body
+    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, is_recurring,
+    body
 FROM (
     SELECT
-        id, body, due_at, updated_at, last_error, ending, deferral, identity,
+        id, body, due_at, updated_at, last_error, ending, deferral, identity, is_recurring,
         coalesce(status, 'READY') AS status, coalesce(is_awaited, false) AS is_awaited,
         coalesce(attempt_count, 0) AS attempt_count, coalesce(loss_count, 0) AS loss_count,
-        coalesce(last_token, 0) AS last_token, coalesce(tenant, ($15::text[])[1]) AS tenant,
-        coalesce(queue, ($16::text[])[1]) AS queue,
-        coalesce(priority, ($17::integer[])[1]) AS priority,
-        coalesce(created_at, ($18::timestamptz[])[1]) AS created_at
+        coalesce(last_token, 0) AS last_token, coalesce(tenant, ($16::text[])[1]) AS tenant,
+        coalesce(queue, ($17::text[])[1]) AS queue,
+        coalesce(priority, ($18::integer[])[1]) AS priority,
+        coalesce(created_at, ($19::timestamptz[])[1]) AS created_at
     FROM unnest(
         $2::uuid[], $3::text[], $4::text[], $5::boolean[], $6::timestamptz[], $7::timestamptz[],
         $8::integer[], $9::integer[], $10::bigint[], $11::text[], $12::text[], $13::text[],
-        $14::uuid[], $15::text[], $16::text[], $17::integer[], $18::timestamptz[]
+        $14::uuid[], $15::boolean[], $16::text[], $17::text[], $18::integer[], $19::timestamptz[]
     ) AS wanted (
         id, body, status, is_awaited, due_at, updated_at,
         attempt_count, loss_count, last_token, last_error, ending, deferral,
-        identity, tenant, queue, priority, created_at
+        identity, is_recurring, tenant, queue, priority, created_at
     )
 ) AS job;
 
@@ -55,15 +57,15 @@ RETURNING id::text;
 -- A row if the job did not exist by id or identity, and is kept now. Whoever listens is told in the
 -- same commit if there is a channel.
 -- $1 now, $2 id, $3 tenant, $4 queue, $5 priority, $6 due instant, $7 instant it was made, $8 identity,
--- $9 body, $10 channel (NULL for none), $11 message
+-- $9 body, $10 channel (NULL for none), $11 message, $12 whether it recurs (NULL if not)
 WITH kept AS (
     INSERT INTO rota.jobs (
         id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
-        attempt_count, loss_count, last_token, identity, body
+        attempt_count, loss_count, last_token, identity, body, is_recurring
     )
     VALUES (
         $2::uuid, $3::text, $4::text, $5::integer, 'READY', $6::timestamptz <= $1::timestamptz,
-        false, $6, $7::timestamptz, $7, 0, 0, 0, $8::uuid, $9::text
+        false, $6, $7::timestamptz, $7, 0, 0, 0, $8::uuid, $9::text, $12::boolean
     )
     ON CONFLICT DO NOTHING
     RETURNING id
@@ -657,8 +659,8 @@ ORDER BY job.id;
 
 -- name: find_page
 -- $1 tenant; $2 queue, $3 status, $4 lowest and $5 highest priority, $6 made from then on and
--- $7 before then, each NULL for any; $8 instant and $9 id of the last one before (NULL at first);
--- $10 how many
+-- $7 before then, $8 whether they recur, each NULL for any; $9 instant and $10 id of the last one
+-- before (NULL at first); $11 how many
 SELECT
     id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, last_error, ending, deferral,
@@ -669,10 +671,11 @@ WHERE tenant = $1::text AND set_aside IS NULL
     AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
     AND created_at >= coalesce($6::timestamptz, '-infinity')
     AND created_at < coalesce($7::timestamptz, 'infinity')
-    AND created_at <= coalesce($8::timestamptz, 'infinity')
-    AND ($8 IS NULL OR created_at < $8 OR id > $9::uuid)
+    AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8)
+    AND created_at <= coalesce($9::timestamptz, 'infinity')
+    AND ($9 IS NULL OR created_at < $9 OR id > $10::uuid)
 ORDER BY created_at DESC, id
-LIMIT $10::bigint;
+LIMIT $11::bigint;
 
 -- name: find_held_up
 -- As find_page, for a status that is PENDING, FAILED or BLOCKED.
@@ -687,29 +690,62 @@ WHERE tenant = $1::text AND set_aside IS NULL
     AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
     AND created_at >= coalesce($6::timestamptz, '-infinity')
     AND created_at < coalesce($7::timestamptz, 'infinity')
-    AND created_at <= coalesce($8::timestamptz, 'infinity')
-    AND ($8 IS NULL OR created_at < $8 OR id > $9::uuid)
+    AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8)
+    AND created_at <= coalesce($9::timestamptz, 'infinity')
+    AND ($9 IS NULL OR created_at < $9 OR id > $10::uuid)
 ORDER BY created_at DESC, id
-LIMIT $10::bigint;
+LIMIT $11::bigint;
+
+-- name: find_recurring
+-- As find_page, for jobs that recur and a status that is PENDING, READY or RUNNING.
+SELECT
+    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral,
+    lease_worker, lease_taken_at, lease_until, body, is_awaited
+FROM rota.jobs
+WHERE tenant = $1::text AND set_aside IS NULL
+    AND ($2::text IS NULL OR queue = $2)
+    AND status = $3::text AND status IN ('PENDING', 'READY', 'RUNNING')
+    AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
+    AND created_at >= coalesce($6::timestamptz, '-infinity')
+    AND created_at < coalesce($7::timestamptz, 'infinity')
+    AND is_recurring AND $8::boolean
+    AND created_at <= coalesce($9::timestamptz, 'infinity')
+    AND ($9 IS NULL OR created_at < $9 OR id > $10::uuid)
+ORDER BY created_at DESC, id
+LIMIT $11::bigint;
 
 -- name: count_held_up
--- $1 to $7 as for find_page, for a status that is PENDING, FAILED or BLOCKED.
+-- $1 to $8 as for find_page, for a status that is PENDING, FAILED or BLOCKED.
 SELECT count(*) AS count FROM rota.jobs
 WHERE tenant = $1::text AND set_aside IS NULL
     AND ($2::text IS NULL OR queue = $2)
     AND status = $3::text AND status IN ('PENDING', 'FAILED', 'BLOCKED')
     AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
     AND created_at >= coalesce($6::timestamptz, '-infinity')
-    AND created_at < coalesce($7::timestamptz, 'infinity');
+    AND created_at < coalesce($7::timestamptz, 'infinity')
+    AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8);
+
+-- name: count_recurring
+-- $1 to $8 as for find_page, for jobs that recur and a status that is PENDING, READY or RUNNING.
+SELECT count(*) AS count FROM rota.jobs
+WHERE tenant = $1::text AND set_aside IS NULL
+    AND ($2::text IS NULL OR queue = $2)
+    AND status = $3::text AND status IN ('PENDING', 'READY', 'RUNNING')
+    AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
+    AND created_at >= coalesce($6::timestamptz, '-infinity')
+    AND created_at < coalesce($7::timestamptz, 'infinity')
+    AND is_recurring AND $8::boolean;
 
 -- name: count_page
--- $1 to $7 as for find_page
+-- $1 to $8 as for find_page
 SELECT count(*) AS count FROM rota.jobs
 WHERE tenant = $1::text AND set_aside IS NULL
     AND ($2::text IS NULL OR queue = $2) AND ($3::text IS NULL OR status = $3)
     AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
     AND created_at >= coalesce($6::timestamptz, '-infinity')
-    AND created_at < coalesce($7::timestamptz, 'infinity');
+    AND created_at < coalesce($7::timestamptz, 'infinity')
+    AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8);
 
 -- name: read_clock
 SELECT clock_timestamp() AS now;

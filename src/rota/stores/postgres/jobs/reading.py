@@ -43,7 +43,7 @@ async def find(
     """A page of the tenant's jobs. What cannot be read is set aside, and on no page."""
     last_at, last_id = (None, None) if cursor is None else decode_cursor(cursor)
     arguments = (*_conditions(tenant, wanted), last_at, last_id, check_limit(limit) + 1)
-    statement = QUERIES.find_held_up if wanted.status in _HELD_UP else QUERIES.find_page
+    statement = _choose(wanted, QUERIES.find_recurring, QUERIES.find_held_up, QUERIES.find_page)
     while True:
         reading = decode_jobs(await statements.fetch(statement, *arguments))
         if not reading.damaged:
@@ -53,7 +53,7 @@ async def find(
 
 async def count(statements: Statements, tenant: str, wanted: JobFilter) -> int:
     """How many jobs of the tenant the filter accepts."""
-    statement = QUERIES.count_held_up if wanted.status in _HELD_UP else QUERIES.count_page
+    statement = _choose(wanted, QUERIES.count_recurring, QUERIES.count_held_up, QUERIES.count_page)
     ((number,),) = await statements.fetch(statement, *_conditions(tenant, wanted))
     return int(number)
 
@@ -81,5 +81,12 @@ async def attempts(statements: Statements, tenant: str, job_id: JobId) -> list[A
 def _conditions(tenant: str, wanted: JobFilter) -> tuple[object, ...]:
     return (
         *(tenant, wanted.queue, wanted.status, wanted.priority_min, wanted.priority_max),
-        *(wanted.created_after, wanted.created_before),
+        *(wanted.created_after, wanted.created_before, wanted.is_recurring),
     )
+
+
+def _choose(wanted: JobFilter, recurring: str, held_up: str, any_other: str) -> str:
+    """The statement that does not walk past jobs that are done."""
+    if wanted.is_of_live_series:
+        return recurring
+    return held_up if wanted.status in _HELD_UP else any_other

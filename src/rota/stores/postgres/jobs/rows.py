@@ -84,6 +84,11 @@ def encode_body(job: Job) -> str:
     return _bodies.encode(job).decode()
 
 
+def recurs(job: Job) -> bool | None:
+    """``is_recurring``: nothing is kept for a job that does not."""
+    return None if job.recurrence is None else True
+
+
 def encode_deferral(deferral: Deferral | None) -> str | None:
     return None if deferral is None else _encode(deferral).decode()
 
@@ -116,6 +121,7 @@ def encode_jobs(
         _unless_all([job.ending for job in jobs], None),
         _unless_all([encode_deferral(job.deferral) for job in jobs], None),
         _unless_all([digest_identity(job) for job in jobs], None),
+        _unless_all([recurs(job) for job in jobs], None),
         _once_if_same([job.tenant for job in jobs]),
         _once_if_same([job.queue for job in jobs]),
         _once_if_same([job.priority for job in jobs]),

@@ -8,6 +8,7 @@
 --   that are due later; NULL for all other jobs. Leasing touches the line only.
 -- - is_awaited: others depend on the job. Whoever comes to depend on it writes this in the same
 --   transaction, so that the end of a job on which nobody depends is one update and no question.
+-- - is_recurring is true for a job of a series, NULL for all others.
 -- - identity is a digest of tenant, kind, idempotency key and occurrence; NULL without a key.
 -- - set_aside says why the job cannot be read. Its status is then none that any statement looks
 --   for; its bytes are kept, and it comes back when they are mended, with
@@ -26,6 +27,7 @@ CREATE TABLE rota.jobs (
     loss_count     integer NOT NULL,
     is_due         boolean,
     is_awaited     boolean NOT NULL,
+    is_recurring   boolean,
     status         text COLLATE "C" NOT NULL,
     tenant         text COLLATE "C" NOT NULL,
     queue          text COLLATE "C" NOT NULL,
@@ -71,6 +73,10 @@ CREATE INDEX jobs_listed ON rota.jobs (tenant, created_at DESC, id);
 -- Lists of those that are held up, or have failed. A job that runs and is done is never in it.
 CREATE INDEX jobs_held_up ON rota.jobs (tenant, status, created_at DESC, id)
 WHERE status IN ('PENDING', 'FAILED', 'BLOCKED');
+
+-- Lists of series: what recurs and has not ended. No other job is ever in it.
+CREATE INDEX jobs_recurring ON rota.jobs (tenant, status, created_at DESC, id)
+WHERE is_recurring AND status IN ('PENDING', 'READY', 'RUNNING');
 
 CREATE UNIQUE INDEX jobs_by_identity ON rota.jobs (identity) WHERE identity IS NOT NULL;
 

@@ -51,10 +51,12 @@ class Queries:
     first_in_lane: str
     find: str
     find_held_up: str
+    find_recurring: str
     find_running: str
     find_few_ready: str
     count_ready: str
     count_held_up: str
+    count_recurring: str
     count: str
     count_all: str
     read_attempts: str

@@ -10,11 +10,11 @@ INSERT INTO jobs (
     id, tenant, queue, kind, priority, status, due_at, is_due, created_at, updated_at,
     ended_at, attempt_count, loss_count, last_error, ending,
     lease_token, lease_worker, lease_taken_at, lease_until,
-    last_token, deferral, idempotency_key, occurrence, body
+    last_token, deferral, idempotency_key, occurrence, is_recurring, body
 )
 VALUES (
     ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
-    ?21, ?22, ?23, ?24
+    ?21, ?22, ?23, ?24, ?25
 )
 ON CONFLICT DO NOTHING;
 
@@ -307,20 +307,21 @@ SELECT min(due_at) FROM jobs WHERE is_due = 1 AND tenant = ?1 AND queue = ?2;
 
 -- name: find
 -- ?1 tenant, ?2 queue, ?3 status, ?4 and ?5 lowest and highest priority, ?6 and ?7 the first and
--- the last instant they may be created at, ?8 and ?9 the last of the page before, ?10 how many.
--- Queue and status do not matter when they are NULL. A page begins where the one before it ended:
--- ?7 is not after ?8.
+-- the last instant they may be created at, ?8 whether they recur, ?9 and ?10 the last of the page
+-- before, ?11 how many. Queue, status and ?8 do not matter when they are NULL. A page begins where
+-- the one before it ended: ?7 is not after ?9.
 SELECT
     id, tenant, queue, kind, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, last_error, ending,
     lease_token, lease_worker, lease_taken_at, lease_until,
     last_token, deferral, idempotency_key, occurrence, body
 FROM jobs
-WHERE tenant = ?1 AND created_at BETWEEN ?6 AND ?7 AND (created_at < ?8 OR id > ?9)
+WHERE tenant = ?1 AND created_at BETWEEN ?6 AND ?7 AND (created_at < ?9 OR id > ?10)
     AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR status = ?3)
     AND priority BETWEEN ?4 AND ?5
+    AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
 ORDER BY created_at DESC, id
-LIMIT ?10;
+LIMIT ?11;
 
 -- name: find_held_up
 -- As find, for a status that is PENDING, FAILED or BLOCKED.
@@ -331,11 +332,28 @@ SELECT
     last_token, deferral, idempotency_key, occurrence, body
 FROM jobs INDEXED BY jobs_held_up
 WHERE status IN ('PENDING', 'FAILED', 'BLOCKED')
-    AND tenant = ?1 AND created_at BETWEEN ?6 AND ?7 AND (created_at < ?8 OR id > ?9)
+    AND tenant = ?1 AND created_at BETWEEN ?6 AND ?7 AND (created_at < ?9 OR id > ?10)
     AND (?2 IS NULL OR queue = ?2) AND status = ?3
     AND priority BETWEEN ?4 AND ?5
+    AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
 ORDER BY created_at DESC, id
-LIMIT ?10;
+LIMIT ?11;
+
+-- name: find_recurring
+-- As find, for jobs that recur and a status that is PENDING, READY or RUNNING.
+SELECT
+    id, tenant, queue, kind, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_error, ending,
+    lease_token, lease_worker, lease_taken_at, lease_until,
+    last_token, deferral, idempotency_key, occurrence, body
+FROM jobs INDEXED BY jobs_recurring
+WHERE is_recurring = 1 AND ended_at IS NULL
+    AND tenant = ?1 AND created_at BETWEEN ?6 AND ?7 AND (created_at < ?9 OR id > ?10)
+    AND (?2 IS NULL OR queue = ?2) AND status = ?3
+    AND priority BETWEEN ?4 AND ?5
+    AND is_recurring = ?8
+ORDER BY created_at DESC, id
+LIMIT ?11;
 
 -- name: find_running
 -- As find, for the status RUNNING: all that run are looked at, and they are few.
@@ -346,11 +364,12 @@ SELECT
     last_token, deferral, idempotency_key, occurrence, body
 FROM jobs INDEXED BY jobs_leased
 WHERE lease_until IS NOT NULL
-    AND tenant = ?1 AND created_at BETWEEN ?6 AND ?7 AND (created_at < ?8 OR id > ?9)
+    AND tenant = ?1 AND created_at BETWEEN ?6 AND ?7 AND (created_at < ?9 OR id > ?10)
     AND (?2 IS NULL OR queue = ?2) AND status = ?3
     AND priority BETWEEN ?4 AND ?5
+    AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
 ORDER BY created_at DESC, id
-LIMIT ?10;
+LIMIT ?11;
 
 -- name: find_few_ready
 -- As find, for the status READY where few jobs are: all of them are looked at. CROSS JOIN keeps
@@ -366,11 +385,12 @@ FROM (
     SELECT id FROM jobs INDEXED BY jobs_later WHERE is_due = 0 AND tenant = ?1
 ) AS ready
 CROSS JOIN jobs ON jobs.id = ready.id
-WHERE created_at BETWEEN ?6 AND ?7 AND (created_at < ?8 OR jobs.id > ?9)
+WHERE created_at BETWEEN ?6 AND ?7 AND (created_at < ?9 OR jobs.id > ?10)
     AND (?2 IS NULL OR queue = ?2) AND status = ?3
     AND priority BETWEEN ?4 AND ?5
+    AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
 ORDER BY created_at DESC, jobs.id
-LIMIT ?10;
+LIMIT ?11;
 
 -- name: count_ready
 -- ?1 tenant, ?2 how many are enough to know that there are many
@@ -385,19 +405,30 @@ SELECT count(*) FROM (
 );
 
 -- name: count_held_up
--- The first seven of find, for a status that is PENDING, FAILED or BLOCKED.
+-- The first eight of find, for a status that is PENDING, FAILED or BLOCKED.
 SELECT count(*) FROM jobs INDEXED BY jobs_held_up
 WHERE status IN ('PENDING', 'FAILED', 'BLOCKED')
     AND tenant = ?1 AND created_at BETWEEN ?6 AND ?7
     AND (?2 IS NULL OR queue = ?2) AND status = ?3
-    AND priority BETWEEN ?4 AND ?5;
+    AND priority BETWEEN ?4 AND ?5
+    AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8);
+
+-- name: count_recurring
+-- The first eight of find, for jobs that recur and a status that is PENDING, READY or RUNNING.
+SELECT count(*) FROM jobs INDEXED BY jobs_recurring
+WHERE is_recurring = 1 AND ended_at IS NULL
+    AND tenant = ?1 AND created_at BETWEEN ?6 AND ?7
+    AND (?2 IS NULL OR queue = ?2) AND status = ?3
+    AND priority BETWEEN ?4 AND ?5
+    AND is_recurring = ?8;
 
 -- name: count
--- The first seven of find.
+-- The first eight of find.
 SELECT count(*) FROM jobs
 WHERE tenant = ?1 AND created_at BETWEEN ?6 AND ?7
     AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR status = ?3)
-    AND priority BETWEEN ?4 AND ?5;
+    AND priority BETWEEN ?4 AND ?5
+    AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8);
 
 -- name: count_all
 -- ?1 tenant; the index is enough.
@@ -416,7 +447,8 @@ SELECT
     id, tenant, queue, kind, priority, status, due_at, is_due, created_at, updated_at, ended_at,
     attempt_count, loss_count, last_error, ending,
     lease_token, lease_worker, lease_taken_at, lease_until,
-    last_token, deferral, idempotency_key, occurrence, body, is_awaited, open_count, set_aside
+    last_token, deferral, idempotency_key, occurrence, is_recurring, body,
+    is_awaited, open_count, set_aside
 FROM jobs
 ORDER BY id;
 
@@ -426,7 +458,8 @@ SELECT
     id, tenant, queue, kind, priority, status, due_at, is_due, created_at, updated_at, ended_at,
     attempt_count, loss_count, last_error, ending,
     lease_token, lease_worker, lease_taken_at, lease_until,
-    last_token, deferral, idempotency_key, occurrence, body, is_awaited, open_count, set_aside
+    last_token, deferral, idempotency_key, occurrence, is_recurring, body,
+    is_awaited, open_count, set_aside
 FROM jobs
 ORDER BY id DESC;
 
@@ -436,11 +469,12 @@ INSERT INTO jobs (
     id, tenant, queue, kind, priority, status, due_at, is_due, created_at, updated_at, ended_at,
     attempt_count, loss_count, last_error, ending,
     lease_token, lease_worker, lease_taken_at, lease_until,
-    last_token, deferral, idempotency_key, occurrence, body, is_awaited, open_count, set_aside
+    last_token, deferral, idempotency_key, occurrence, is_recurring, body,
+    is_awaited, open_count, set_aside
 )
 VALUES (
     ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
-    ?21, ?22, ?23, ?24, ?25, ?26, ?27
+    ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28
 )
 ON CONFLICT DO NOTHING;
 

@@ -37,7 +37,8 @@ def find(connection: apsw.Connection, wanted: JobFilter, cursor: str | None, lim
     """A page of the jobs of the filter's tenant."""
     first = _encode_filter(wanted)
     created_at, job_id = (_EVER, "") if cursor is None else _read_cursor(cursor)
-    values = (*first[:-1], min(first[-1], created_at), created_at, job_id, limit + 1)
+    *others, until, is_recurring = first
+    values = (*others, min(until, created_at), is_recurring, created_at, job_id, limit + 1)
     return cut_page(decode_all(connection.execute(_choose_find(connection, wanted), values)), limit)
 
 
@@ -46,8 +47,7 @@ def count(connection: apsw.Connection, wanted: JobFilter) -> int:
     if wanted == JobFilter(tenant=wanted.tenant):
         counted = connection.execute(QUERIES.count_all, (wanted.tenant,))
     else:
-        statement = QUERIES.count_held_up if wanted.status in _HELD_UP else QUERIES.count
-        counted = connection.execute(statement, _encode_filter(wanted))
+        counted = connection.execute(_choose_count(wanted), _encode_filter(wanted))
     ((number,),) = list(counted)
     return int(number)
 
@@ -100,6 +100,8 @@ def next_due_at(
 
 def _choose_find(connection: apsw.Connection, wanted: JobFilter) -> str:
     """The statement that looks at the fewest jobs: most of them are COMPLETED, and in its way."""
+    if wanted.is_of_live_series:
+        return QUERIES.find_recurring
     if wanted.status in _HELD_UP:
         return QUERIES.find_held_up
     if wanted.status is JobStatus.RUNNING:
@@ -108,6 +110,12 @@ def _choose_find(connection: apsw.Connection, wanted: JobFilter) -> str:
         return QUERIES.find
     ((number,),) = list(connection.execute(QUERIES.count_ready, (wanted.tenant, FEW + 1)))
     return QUERIES.find_few_ready if number <= FEW else QUERIES.find
+
+
+def _choose_count(wanted: JobFilter) -> str:
+    if wanted.is_of_live_series:
+        return QUERIES.count_recurring
+    return QUERIES.count_held_up if wanted.status in _HELD_UP else QUERIES.count
 
 
 def _find_later(
@@ -139,6 +147,7 @@ def _encode_filter(wanted: JobFilter) -> Row:
         _EVER if highest is None else highest,
         -_EVER if after is None else to_micros(after),
         _EVER if before is None else to_micros(before) - 1,
+        wanted.is_recurring,
     )
 
 

@@ -114,6 +114,7 @@ def encode_job(job: Job, now: datetime) -> Row:
         encode_deferral(job.deferral),
         job.idempotency_key,
         job.occurrence,
+        None if job.recurrence is None else 1,
         encode_body(job),
     )
 

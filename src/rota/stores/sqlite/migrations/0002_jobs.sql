@@ -8,6 +8,7 @@
 --   are due later; NULL for all other jobs. Leasing touches the line only.
 -- - ``ended_at`` is ``updated_at`` of a job that has ended. To ask for the three statuses instead
 --   costs as much, with every write, as the write itself.
+-- - ``is_recurring`` is 1 for a job of a series, NULL for all others.
 -- - ``is_awaited``: others depend on the job, or did. ``open_count`` is how many of its own
 --   dependencies have not been COMPLETED, as long as it is PENDING.
 -- - ``set_aside`` says why the job cannot be read. It stands in no line, its bytes are kept, and it
@@ -38,6 +39,7 @@ CREATE TABLE jobs (
     deferral        TEXT,
     idempotency_key TEXT,
     occurrence      TEXT,
+    is_recurring    INTEGER,
     is_awaited      INTEGER NOT NULL DEFAULT 0,
     open_count      INTEGER NOT NULL DEFAULT 0,
     set_aside       TEXT,
@@ -67,6 +69,10 @@ CREATE INDEX jobs_listed ON jobs (tenant, created_at DESC, id);
 -- Lists of those that are held up, or have failed. A job that runs and is done is never in it.
 CREATE INDEX jobs_held_up ON jobs (tenant, status, created_at DESC, id)
 WHERE status IN ('PENDING', 'FAILED', 'BLOCKED');
+
+-- Lists of series: what recurs and has not ended. No other job is ever in it.
+CREATE INDEX jobs_recurring ON jobs (tenant, created_at DESC, id)
+WHERE is_recurring = 1 AND ended_at IS NULL;
 
 -- Only one job has an identity; no occurrence is an occurrence like any other.
 CREATE UNIQUE INDEX jobs_identity ON jobs (

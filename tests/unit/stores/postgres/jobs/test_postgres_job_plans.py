@@ -68,10 +68,12 @@ INDEXES = {
     "count_page": {"jobs_listed"},
     "find_held_up": {"jobs_held_up"},
     "count_held_up": {"jobs_held_up"},
+    "find_recurring": {"jobs_recurring"},
+    "count_recurring": {"jobs_recurring"},
 }
 IN_ORDER = (
     *("read_jobs", "lock_jobs", "promote", "find_expired", "next_due"),
-    *("find_ended", "find_page", "find_held_up"),
+    *("find_ended", "find_page", "find_held_up", "find_recurring"),
 )
 """Nothing is sorted: the index gives what is wanted in the order in which it is wanted."""
 
@@ -269,8 +271,12 @@ async def test_a_lease_reads_as_many_pages_however_long_the_lane_is(
         ("promote", (f"'{NOW}'", "10")),
         ("find_expired", (f"'{NOW + timedelta(days=2)}'", "NULL", "NULL", "10")),
         ("find_ended", (f"'{NOW}'", "10")),
-        ("find_page", ("'default'", *("NULL",) * 8, "10")),
-        ("find_held_up", ("'default'", "NULL", "'FAILED'", *("NULL",) * 6, "10")),
+        ("find_page", ("'default'", *("NULL",) * 9, "10")),
+        ("find_held_up", ("'default'", "NULL", "'FAILED'", *("NULL",) * 7, "10")),
+        (
+            "find_recurring",
+            ("'default'", "NULL", "'READY'", *("NULL",) * 4, "true", *("NULL",) * 2, "10"),
+        ),
     ],
 )
 async def test_a_question_looks_at_few_rows_however_many_there_are(

@@ -41,7 +41,7 @@ async def test_every_field_comes_back_beside_jobs_that_are_as_usual(store: Postg
 def test_columns_in_which_all_is_as_usual_stay_empty_and_what_is_the_same_is_said_once() -> None:
     jobs = [a_job(), a_job(queue="x")]
     columns = encode_jobs(jobs, ["{}", "{}"])
-    assert [len(column) for column in columns] == [2, 2, *[0] * 11, 1, 2, 1, 1]
+    assert [len(column) for column in columns] == [2, 2, *[0] * 12, 1, 2, 1, 1]
     assert encode_jobs(jobs, ["{}", "{}"], {jobs[1].id})[3] == [False, True]
 
 

@@ -45,7 +45,7 @@ def nodes_of(plan: Plan) -> Iterator[Plan]:
 async def explain(inside: Connection, schema: str) -> list[Plan]:
     await inside.execute(f"PREPARE asked AS {placed(QUERIES.survey, schema)}")
     text = await inside.fetchval(
-        "EXPLAIN (FORMAT JSON, ANALYZE) EXECUTE asked('2026-01-01 12:00Z')"
+        "EXPLAIN (FORMAT JSON, ANALYZE) EXECUTE asked('2026-01-01 12:00Z', NULL)"
     )
     (plan,) = json.loads(text)
     return list(nodes_of(plan["Plan"]))

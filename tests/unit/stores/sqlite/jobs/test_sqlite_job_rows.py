@@ -19,12 +19,14 @@ from rota.stores.sqlite.jobs.rows import (
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, 30, 15, 123_456, tzinfo=UTC)
-IS_DUE, ENDED_AT, BODY = 7, 10, -1
+IS_DUE, ENDED_AT, IS_RECURRING, BODY = 7, 10, 23, -1
 """Columns that are written and not read, and the last one."""
 
 
 def read_back(row: tuple[Any, ...]) -> Job:
-    kept = [value for column, value in enumerate(row) if column not in {IS_DUE, ENDED_AT}]
+    kept = [
+        value for column, value in enumerate(row) if column not in {IS_DUE, ENDED_AT, IS_RECURRING}
+    ]
     return decode_job(tuple(kept))
 
 
@@ -106,7 +108,7 @@ def test_a_leased_row_is_read_with_its_lease_and_all_it_has_been_through() -> No
     lease = Lease(token=0, worker="w", taken_at=NOW, until=NOW + timedelta(minutes=1))
     for job in (a_job(payload=[]), a_job(payload={}, created_at=NOW), a_full_job()):
         row = encode_job(job, NOW)
-        columns = (*row[:5], *row[6:9:2], 5, *row[11:15], *row[20:])
+        columns = (*row[:5], *row[6:9:2], 5, *row[11:15], *row[20:23], row[BODY])
         leased = replace(lease, token=5)
         expected = replace(
             job, status=JobStatus.RUNNING, lease=leased, last_token=5, updated_at=NOW
