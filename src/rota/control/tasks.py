@@ -22,8 +22,9 @@ from rota.triggers.parse import parse_cron
 class TaskSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A task: its schedule, also in words, its last runs and its next ones.
 
-    ``is_alive``: some scheduler that runs now holds it, or could. ``retry_at`` is there while a
-    failed run waits to be tried again.
+    ``is_alive``: some scheduler that runs now holds it, or could. ``is_interrupted``: it was
+    running when its scheduler died. ``retry_at`` is there while a failed run waits to be tried
+    again.
     """
 
     name: str
@@ -31,6 +32,7 @@ class TaskSummary(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     phase: str
     is_alive: bool
+    is_interrupted: bool
     registered_at: datetime | None
     last_attempt_at: datetime | None
     last_success_at: datetime | None
@@ -43,11 +45,64 @@ class TaskSummary(msgspec.Struct, frozen=True, kw_only=True):
     occurrences: tuple[datetime, ...] = ()
 
 
+class TaskStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """The tasks of a store by name, how many schedulers are alive on it, and what is broken.
+
+    ``unreadable`` are the names of records that cannot be read.
+    """
+
+    tasks: tuple[TaskSummary, ...]
+    scheduler_count: int
+    unreadable: tuple[str, ...]
+
+
+async def look_at_tasks(store: DocumentStore, clock: Clock, zone: tzinfo) -> TaskStanding:
+    """Everything about the tasks that a store holds; their schedules are in ``zone``."""
+    around = _surroundings(store, clock, zone)
+    found = await TaskDesk(store, clock).look()
+    return TaskStanding(
+        tasks=tuple(_summarize(task, around, found.living) for task in found.tasks),
+        scheduler_count=len(found.living),
+        unreadable=found.unreadable,
+    )
+
+
 async def list_tasks(store: DocumentStore, clock: Clock, zone: tzinfo) -> tuple[TaskSummary, ...]:
     """Every task that the store holds and that can be read, by name; schedules are in ``zone``."""
-    desk, around = TaskDesk(store, clock), _surroundings(store, clock, zone)
-    found = await desk.look()
-    return tuple(_summarize(task, around, is_alive=bool(found.living)) for task in found.tasks)
+    return (await look_at_tasks(store, clock, zone)).tasks
+
+
+async def request_run(store: DocumentStore, clock: Clock, name: str) -> int:
+    """Ask for a task to run once, now; how many schedulers are there to hear it.
+
+    Raises TaskNotRegisteredError when there is no such task.
+    """
+    desk = TaskDesk(store, clock)
+    await desk.request_run(name)
+    return len(await desk.find_living())
+
+
+class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One field of a task, before and after."""
+
+    field: str
+    before: str | int
+    after: str | int
+
+
+class TaskProspect(msgspec.Struct, frozen=True, kw_only=True):
+    """What would become of one task, with its next occurrences before and after.
+
+    ``standing`` is new, kept, changed or removed. ``is_interrupted``: it was running when its
+    scheduler died, and would be started at once.
+    """
+
+    name: str
+    standing: str
+    is_interrupted: bool
+    changes: tuple[TaskChange, ...]
+    occurrences_before: tuple[datetime, ...]
+    occurrences_after: tuple[datetime, ...]
 
 
 class TaskPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +113,7 @@ class TaskPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     made_at: datetime
     has_changes: bool
-    tasks: tuple[PlannedTask, ...]
+    tasks: tuple[TaskProspect, ...]
     unreadable: tuple[str, ...] = ()
 
 
@@ -75,7 +130,7 @@ async def plan_tasks(
     return TaskPlan(
         made_at=plan.made_at,
         has_changes=plan.has_changes,
-        tasks=plan.tasks,
+        tasks=tuple(map(_view_planned, plan.tasks)),
         unreadable=plan.unreadable,
     )
 
@@ -87,13 +142,27 @@ async def explain_one_task(
     return await explain_task(_surroundings(store, clock, zone), name, at)
 
 
-def _summarize(task: TaskState, around: Surroundings, *, is_alive: bool) -> TaskSummary:
+def _view_planned(task: PlannedTask) -> TaskProspect:
+    return TaskProspect(
+        name=task.name,
+        standing=task.standing,
+        is_interrupted=task.is_interrupted,
+        changes=tuple(
+            TaskChange(field=it.field, before=it.before, after=it.after) for it in task.changes
+        ),
+        occurrences_before=task.occurrences_before,
+        occurrences_after=task.occurrences_after,
+    )
+
+
+def _summarize(task: TaskState, around: Surroundings, living: frozenset[str]) -> TaskSummary:
     return TaskSummary(
         name=task.name,
         cron=task.cron_expression,
         description=_describe(task.cron_expression, around),
         phase=task.phase.value,
-        is_alive=is_alive,
+        is_alive=bool(living),
+        is_interrupted=task.running and task.scheduler_identifier not in living,
         registered_at=task.registered_at,
         last_attempt_at=task.last_attempt_at,
         last_success_at=task.last_success_at,

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 from tests.server.operating.neighbours import Neighbours
-from tests.server.service import field_of
+from tests.server.service import START, field_of
 
 from rota.access import Scope
+from rota.scheduler.keeping.ledger import TASKS as KEPT
+from rota.stores.protocol import DocumentWrite
 from rota.testing import seed_tasks
 
 LIMITS = "/api/v1/limits"
@@ -70,6 +72,45 @@ async def test_tasks_are_listed_and_explained(both: Neighbours) -> None:
     assert (await both.ours.get(f"{TASKS}/why?name=nobody")).status_code == 404
 
 
+async def test_why_is_asked_at_a_time_on_the_wall_too(both: Neighbours) -> None:
+    await seed_tasks(both.service.store, [{**REPORT, "cronExpression": "30 1 * * *"}])
+    why = f"{TASKS}/why?name=report&zone=Europe/London&wall="
+    told = (await both.ours.get(f"{why}2027-03-27T01:30")).json()
+    assert (told["answer"], told["at"]) == ("will run", "2027-03-27T01:30:00Z")
+    skipped = (await both.ours.get(f"{why}2027-03-28T01:30")).json()
+    assert (skipped["answer"], skipped["at"]) == ("will not run", None)
+    assert "does not exist in Europe/London" in skipped["reasons"][0]
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        "wall=0001-01-01T00:00",
+        "wall=9999-12-31T23:59:59",
+        "at=0001-01-01T00:00:00%2B14:00",
+        "at=9999-12-31T23:59:59-14:00",
+    ],
+)
+@pytest.mark.parametrize("zone", ["Europe/London", "Pacific/Kiritimati", "Pacific/Honolulu"])
+async def test_the_ends_of_the_calendar_are_no_fault(both: Neighbours, at: str, zone: str) -> None:
+    await seed_tasks(both.service.store, [REPORT])
+    answer = await both.ours.get(f"{TASKS}/why?name=report&zone={zone}&{at}")
+    assert answer.status_code in {200, 400}
+
+
+async def test_a_task_whose_scheduler_died_is_told_from_one_that_runs(both: Neighbours) -> None:
+    running = {"running": True, "lastAttemptAt": START, "schedulerIdentifier": "gone"}
+    await seed_tasks(both.service.store, [REPORT, {**REPORT, **running, "name": "sync"}])
+    body = b"no record"
+    await both.service.store.write_all([DocumentWrite(KEPT, "odd", None, body)])
+    listed = (await both.ours.get(TASKS)).json()
+    assert [(it["name"], it["is_interrupted"]) for it in listed["items"]] == [
+        ("report", False),
+        ("sync", True),
+    ]
+    assert (listed["scheduler_count"], listed["unreadable"]) == (0, ["odd"])
+
+
 async def test_a_plan_of_tasks_and_a_wish_to_run_one(both: Neighbours) -> None:
     await seed_tasks(both.service.store, [REPORT])
     wanted = {"registrations": [{"name": "new", "cron": "0 * * * *"}]}
@@ -78,7 +119,11 @@ async def test_a_plan_of_tasks_and_a_wish_to_run_one(both: Neighbours) -> None:
         "new": "new",
         "report": "removed",
     }
-    assert (await both.ours.post(f"{TASKS}/run-now", json={"name": "report"})).status_code == 202
+    later = {"registrations": [{"name": "report", "cron": "0 9 * * 1-5", "retry_delay_ms": 1}]}
+    (changed,) = (await both.ours.post(f"{TASKS}/plan", json=later)).json()["tasks"]
+    assert changed["changes"] == [{"field": "retryDelayMs", "before": 60_000, "after": 1}]
+    asked = await both.ours.post(f"{TASKS}/run-now", json={"name": "report"})
+    assert (asked.status_code, asked.json()) == (202, {"name": "report", "scheduler_count": 0})
     assert (await both.ours.post(f"{TASKS}/run-now", json={"name": "nobody"})).status_code == 404
 
 
@@ -87,6 +132,8 @@ async def test_bad_questions_about_tasks_name_their_field(neighbours: Neighbours
     assert field_of(await ours.get(f"{TASKS}?zone=Mars")) == "zone"
     assert field_of(await ours.get(f"{TASKS}/why")) == "name"
     assert field_of(await ours.get(f"{TASKS}/why?name=x&at=soon")) == "at"
+    for wall in ("soon", "2027-03-28T01:30Z", "2027-03-28T01:30&at=2027-03-28T01:30:00Z"):
+        assert field_of(await ours.get(f"{TASKS}/why?name=x&wall={wall}")) == "wall"
     bad = {"registrations": [{"name": "x", "cron": "nonsense"}]}
     assert field_of(await ours.post(f"{TASKS}/plan", json=bad)) == "registrations"
     twice = {"registrations": [{"name": "x", "cron": "* * * * *"}] * 2}

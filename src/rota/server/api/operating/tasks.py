@@ -1,6 +1,6 @@
 """Declarative tasks: they belong to no tenant, so only who looks after all may see them."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -8,15 +8,23 @@ import msgspec
 from msgspec import Meta
 
 from rota.access import Scope
-from rota.control.tasks import TaskPlan, TaskSummary, explain_one_task, list_tasks, plan_tasks
+from rota.control.tasks import (
+    TaskPlan,
+    TaskSummary,
+    explain_one_task,
+    look_at_tasks,
+    plan_tasks,
+    request_run,
+)
 from rota.errors import InvalidInputError, InvalidRequestError, InvalidZoneError
-from rota.scheduler.asking.desk import TaskDesk
 from rota.server.api.shapes.words import PRINTABLE, Moment
 from rota.server.routing.route import Answer, Call, Nothing, Route
 from rota.triggers.zone import load_zone
 
 TASKS = "/api/v1/tasks"
-MOST_PLANNED = 1_000
+MOST_PLANNED = 10_000
+LONGEST_DELAY_MS = 100 * 366 * 86_400_000
+_NO_WALL = "must be a date and a time without an offset, such as 2027-03-28T01:30"
 
 TaskName = Annotated[
     str,
@@ -37,10 +45,17 @@ class TaskChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class TaskQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which task is asked about, and whether about some instant."""
+    """Which task is asked about, and whether about some instant, or a time on the wall."""
 
     name: TaskName
     at: Annotated[Moment | None, Meta(description="Why it ran, or not, at this instant.")] = None
+    wall: Annotated[
+        str | None,
+        Meta(
+            description="The same at this time on the clocks of the zone, even if they skip it.",
+            extra_json_schema={"examples": ["2027-03-28T01:30"]},
+        ),
+    ] = None
     zone: Annotated[str, Meta(description="A time zone, such as Europe/London.")] = "UTC"
 
 
@@ -61,7 +76,10 @@ class TaskRegistration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             extra_json_schema={"examples": ["0 9 * * 1-5"]},
         ),
     ]
-    retry_delay_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 60
+    retry_delay_ms: Annotated[
+        int,
+        Meta(description="How long after a failure it is tried again.", ge=0, le=LONGEST_DELAY_MS),
+    ] = 60_000
 
 
 class TaskPlanOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,9 +90,14 @@ class TaskPlanOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class TaskList(msgspec.Struct, frozen=True):
-    """Every task that the store holds, by name."""
+    """Every task that the store holds, by name.
+
+    ``scheduler_count`` schedulers are alive; records named in ``unreadable`` cannot be read.
+    """
 
     items: tuple[TaskSummary, ...]
+    scheduler_count: int
+    unreadable: tuple[str, ...]
     next_cursor: str | None = None
     has_more: bool = False
 
@@ -89,17 +112,27 @@ class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True):
     next_at: Moment | None
 
 
+class TaskRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that was asked for; with no scheduler alive it waits until there is one."""
+
+    name: str
+    scheduler_count: int
+
+
 async def list_all_tasks(call: Call[Nothing, TaskChoice]) -> TaskList:
     """List the declarative tasks with their schedules in words, last runs and next ones."""
     zone = _read_zone(call.query.zone)
-    return TaskList(await list_tasks(call.around.store, call.around.clock, zone))
+    found = await look_at_tasks(call.around.store, call.around.clock, zone)
+    return TaskList(found.tasks, found.scheduler_count, found.unreadable)
 
 
 async def explain_why_task(call: Call[Nothing, TaskQuestion]) -> TaskExplanation:
     """Say why a task ran, did not run, or will run, now or at an instant."""
     asked = call.query
-    zone = _read_zone(asked.zone)
-    told = await explain_one_task(call.around.store, call.around.clock, zone, asked.name, asked.at)
+    zone, at = _read_zone(asked.zone), asked.at
+    if asked.wall is not None:
+        at = _read_wall(asked.wall, is_alone=at is None)
+    told = await explain_one_task(call.around.store, call.around.clock, zone, asked.name, at)
     return TaskExplanation(
         name=told.name, at=told.at, answer=told.answer, reasons=told.reasons, next_at=told.next_at
     )
@@ -109,7 +142,7 @@ async def plan_all_tasks(call: Call[TaskPlanOrder, Nothing]) -> TaskPlan:
     """Say what registering these tasks, and no others, would change; nothing is written."""
     asked = call.body
     registrations = [
-        (each.name, each.cron, timedelta(seconds=each.retry_delay_seconds))
+        (each.name, each.cron, timedelta(milliseconds=each.retry_delay_ms))
         for each in asked.registrations
     ]
     zone = _read_zone(asked.zone)
@@ -121,8 +154,9 @@ async def plan_all_tasks(call: Call[TaskPlanOrder, Nothing]) -> TaskPlan:
 
 async def run_task_now(call: Call[TaskOrder, Nothing]) -> Answer:
     """Ask whichever scheduler looks next to run a task once, now, beside its schedule."""
-    await TaskDesk(call.around.store, call.around.clock).request_run(call.body.name)
-    return Answer(202)
+    name = call.body.name
+    count = await request_run(call.around.store, call.around.clock, name)
+    return Answer(202, TaskRun(name=name, scheduler_count=count))
 
 
 def _read_zone(name: str) -> ZoneInfo:
@@ -130,6 +164,18 @@ def _read_zone(name: str) -> ZoneInfo:
         return load_zone(name)
     except InvalidZoneError as error:
         raise InvalidRequestError("zone", f"is refused: {error.message}") from error
+
+
+def _read_wall(text: str, *, is_alone: bool) -> datetime:
+    if not is_alone:
+        raise InvalidRequestError("wall", "must not be given beside at")
+    try:
+        wall = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidRequestError("wall", _NO_WALL) from error
+    if wall.tzinfo is not None:
+        raise InvalidRequestError("wall", _NO_WALL)
+    return wall
 
 
 ROUTES: tuple[Route, ...] = (
@@ -168,7 +214,7 @@ ROUTES: tuple[Route, ...] = (
         scope=Scope.ADMIN,
         tag="tasks",
         body=TaskOrder,
-        answers={202: None},
+        answers={202: TaskRun},
         errors=(404,),
     ),
 )
