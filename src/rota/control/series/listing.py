@@ -24,10 +24,11 @@ from rota.jobs.validation.fields import read_id
 MOST_LIVE = 20_000
 """So many jobs of series are looked at in each status."""
 
-MOST_PAST = 2_000
-"""So many of the newest jobs of series are looked at for their last runs."""
+MOST_PAST = 1_000
+"""So many of the newest ended jobs of series are looked at, in each status, for the last runs."""
 
 _LIVE = (JobStatus.READY, JobStatus.RUNNING, JobStatus.PENDING)
+_ENDED = (JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.BLOCKED)
 
 
 class SeriesPage(msgspec.Struct, frozen=True):
@@ -51,7 +52,7 @@ async def list_series(
     live, is_cut = await _find_live(store, tenant)
     ids = sorted(origin for origin in live if origin > after)
     chosen = ids[:limit]
-    runs = await _find_runs(store, tenant, chosen)
+    runs = await _find_runs(store, tenant, chosen, 1)
     items = tuple(
         summarize(job, job.recurrence, runs[origin], SHOWN_IN_LIST)
         for origin in chosen
@@ -69,7 +70,7 @@ async def find_series(store: ControlStore, tenant: str, series_id: JobId) -> Ser
     present = live.get(origin)
     if present is None or present.recurrence is None:
         raise JobNotFoundError(named)
-    runs = (await _find_runs(store, tenant, [origin]))[origin]
+    runs = (await _find_runs(store, tenant, [origin], RUNS_SHOWN))[origin]
     summary = summarize(present, present.recurrence, runs, SHOWN_IN_DETAIL)
     return SeriesDetail(series=summary, runs=tuple(map(view_run, runs[:RUNS_SHOWN])))
 
@@ -91,19 +92,31 @@ async def _find_live(store: ControlStore, tenant: str) -> tuple[dict[JobId, Job]
 
 
 async def _find_runs(
-    store: ControlStore, tenant: str, origins: Collection[JobId]
+    store: ControlStore, tenant: str, origins: Collection[JobId], count: int
 ) -> defaultdict[JobId, list[Job]]:
-    """The ended jobs of these series among the tenant's newest, the newest first."""
-    wanted = frozenset(origins)
+    """The last ended jobs of these series, the newest first; at least ``count``, if so many are."""
     runs: defaultdict[JobId, list[Job]] = defaultdict(list)
-    if not wanted:
-        return runs
-    async for job in _walk(store, tenant, JobFilter(is_recurring=True), MOST_PAST):
-        if job.status.is_terminal and job.origin in wanted:
+    for status in _ENDED if origins else ():
+        for job in await _find_last(store, tenant, status, dict.fromkeys(origins, count)):
             runs[job.origin or job.id].append(job)
     for found in runs.values():
         found.sort(key=_standing_for, reverse=True)
     return runs
+
+
+async def _find_last(
+    store: ControlStore, tenant: str, status: JobStatus, missing_counts: dict[JobId, int]
+) -> list[Job]:
+    """So many jobs of each of these series in this status, the last ones."""
+    found: list[Job] = []
+    async for job in _walk(store, tenant, JobFilter(status=status, is_recurring=True), MOST_PAST):
+        origin = job.origin or job.id
+        if missing_counts.get(origin, 0):
+            found.append(job)
+            missing_counts[origin] -= 1
+        if not any(missing_counts.values()):
+            break
+    return found
 
 
 async def _walk(

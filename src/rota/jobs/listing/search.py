@@ -27,9 +27,9 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_recurring: bool | None = None
 
     @property
-    def is_of_live_series(self) -> bool:
-        """Only jobs that recur and have not ended: a store finds them apart from all others."""
-        return bool(self.is_recurring and self.status and not self.status.is_terminal)
+    def is_of_series(self) -> bool:
+        """Jobs of series in one status: a store finds them without walking past others."""
+        return bool(self.is_recurring) and self.status is not None
 
     def accepts(self, job: Job) -> bool:
         """From ``created_after`` on and before ``created_before``; priorities include both ends."""

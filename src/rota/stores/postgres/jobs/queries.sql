@@ -697,7 +697,7 @@ ORDER BY created_at DESC, id
 LIMIT $11::bigint;
 
 -- name: find_recurring
--- As find_page, for jobs that recur and a status that is PENDING, READY or RUNNING.
+-- As find_page, for jobs that recur, of one status.
 SELECT
     id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, last_error, ending, deferral,
@@ -705,7 +705,7 @@ SELECT
 FROM rota.jobs
 WHERE tenant = $1::text AND set_aside IS NULL
     AND ($2::text IS NULL OR queue = $2)
-    AND status = $3::text AND status IN ('PENDING', 'READY', 'RUNNING')
+    AND status = $3::text
     AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
     AND created_at >= coalesce($6::timestamptz, '-infinity')
     AND created_at < coalesce($7::timestamptz, 'infinity')
@@ -727,11 +727,11 @@ WHERE tenant = $1::text AND set_aside IS NULL
     AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8);
 
 -- name: count_recurring
--- $1 to $8 as for find_page, for jobs that recur and a status that is PENDING, READY or RUNNING.
+-- $1 to $8 as for find_page, for jobs that recur, of one status.
 SELECT count(*) AS count FROM rota.jobs
 WHERE tenant = $1::text AND set_aside IS NULL
     AND ($2::text IS NULL OR queue = $2)
-    AND status = $3::text AND status IN ('PENDING', 'READY', 'RUNNING')
+    AND status = $3::text
     AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
     AND created_at >= coalesce($6::timestamptz, '-infinity')
     AND created_at < coalesce($7::timestamptz, 'infinity')

@@ -87,6 +87,6 @@ def _conditions(tenant: str, wanted: JobFilter) -> tuple[object, ...]:
 
 def _choose(wanted: JobFilter, recurring: str, held_up: str, any_other: str) -> str:
     """The statement that does not walk past jobs that are done."""
-    if wanted.is_of_live_series:
+    if wanted.is_of_series:
         return recurring
     return held_up if wanted.status in _HELD_UP else any_other

@@ -74,9 +74,9 @@ CREATE INDEX jobs_listed ON rota.jobs (tenant, created_at DESC, id);
 CREATE INDEX jobs_held_up ON rota.jobs (tenant, status, created_at DESC, id)
 WHERE status IN ('PENDING', 'FAILED', 'BLOCKED');
 
--- Lists of series: what recurs and has not ended. No other job is ever in it.
+-- Lists of series, and of their runs. A job that does not recur is never in it.
 CREATE INDEX jobs_recurring ON rota.jobs (tenant, status, created_at DESC, id)
-WHERE is_recurring AND status IN ('PENDING', 'READY', 'RUNNING');
+WHERE is_recurring;
 
 CREATE UNIQUE INDEX jobs_by_identity ON rota.jobs (identity) WHERE identity IS NOT NULL;
 

@@ -340,14 +340,14 @@ ORDER BY created_at DESC, id
 LIMIT ?11;
 
 -- name: find_recurring
--- As find, for jobs that recur and a status that is PENDING, READY or RUNNING.
+-- As find, for jobs that recur, of one status.
 SELECT
     id, tenant, queue, kind, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, last_error, ending,
     lease_token, lease_worker, lease_taken_at, lease_until,
     last_token, deferral, idempotency_key, occurrence, body
 FROM jobs INDEXED BY jobs_recurring
-WHERE is_recurring = 1 AND ended_at IS NULL
+WHERE is_recurring = 1
     AND tenant = ?1 AND created_at BETWEEN ?6 AND ?7 AND (created_at < ?9 OR id > ?10)
     AND (?2 IS NULL OR queue = ?2) AND status = ?3
     AND priority BETWEEN ?4 AND ?5
@@ -414,9 +414,9 @@ WHERE status IN ('PENDING', 'FAILED', 'BLOCKED')
     AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8);
 
 -- name: count_recurring
--- The first eight of find, for jobs that recur and a status that is PENDING, READY or RUNNING.
+-- The first eight of find, for jobs that recur, of one status.
 SELECT count(*) FROM jobs INDEXED BY jobs_recurring
-WHERE is_recurring = 1 AND ended_at IS NULL
+WHERE is_recurring = 1
     AND tenant = ?1 AND created_at BETWEEN ?6 AND ?7
     AND (?2 IS NULL OR queue = ?2) AND status = ?3
     AND priority BETWEEN ?4 AND ?5

@@ -100,7 +100,7 @@ def next_due_at(
 
 def _choose_find(connection: apsw.Connection, wanted: JobFilter) -> str:
     """The statement that looks at the fewest jobs: most of them are COMPLETED, and in its way."""
-    if wanted.is_of_live_series:
+    if wanted.is_of_series:
         return QUERIES.find_recurring
     if wanted.status in _HELD_UP:
         return QUERIES.find_held_up
@@ -113,7 +113,7 @@ def _choose_find(connection: apsw.Connection, wanted: JobFilter) -> str:
 
 
 def _choose_count(wanted: JobFilter) -> str:
-    if wanted.is_of_live_series:
+    if wanted.is_of_series:
         return QUERIES.count_recurring
     return QUERIES.count_held_up if wanted.status in _HELD_UP else QUERIES.count
 

@@ -70,9 +70,9 @@ CREATE INDEX jobs_listed ON jobs (tenant, created_at DESC, id);
 CREATE INDEX jobs_held_up ON jobs (tenant, status, created_at DESC, id)
 WHERE status IN ('PENDING', 'FAILED', 'BLOCKED');
 
--- Lists of series: what recurs and has not ended. No other job is ever in it.
-CREATE INDEX jobs_recurring ON jobs (tenant, created_at DESC, id)
-WHERE is_recurring = 1 AND ended_at IS NULL;
+-- Lists of series, and of their runs. A job that does not recur is never in it.
+CREATE INDEX jobs_recurring ON jobs (tenant, status, created_at DESC, id)
+WHERE is_recurring = 1;
 
 -- Only one job has an identity; no occurrence is an occurrence like any other.
 CREATE UNIQUE INDEX jobs_identity ON jobs (

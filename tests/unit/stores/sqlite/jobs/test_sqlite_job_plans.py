@@ -64,8 +64,8 @@ USES = {
     "find": "INDEX jobs_listed (tenant=? AND created_at>? AND created_at<?)",
     "find_held_up": "INDEX jobs_held_up (tenant=? AND status=? AND created_at>? AND created_at<?)",
     "count_held_up": "INDEX jobs_held_up (tenant=? AND status=? AND created_at>? AND created_at<?)",
-    "find_recurring": "INDEX jobs_recurring (tenant=? AND created_at>? AND created_at<?)",
-    "count_recurring": "INDEX jobs_recurring (tenant=? AND created_at>? AND created_at<?)",
+    "find_recurring": "jobs_recurring (tenant=? AND status=? AND created_at>? AND created_at<?)",
+    "count_recurring": "jobs_recurring (tenant=? AND status=? AND created_at>? AND created_at<?)",
     "count": "INDEX jobs_listed (tenant=? AND created_at>? AND created_at<?)",
     "count_all": "COVERING INDEX jobs_listed (tenant=?)",
 }
