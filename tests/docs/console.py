@@ -9,26 +9,42 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.docs.services import Services
 from tests.docs.surroundings import ROOT, check_output
 
 from rota.cli.main import run
 
+ASK_STATUS = "echo $?"
+RUN_ON = {"up", "serve", "work"}
+"""Commands that end when they are told to."""
+
 _TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
 
 
-def run_console(text: str, folder: Path, where: str) -> None:
+def run_console(text: str, folder: Path, services: Services, where: str) -> None:
     """Run the commands of one block in ``folder``; compare what they print where it is shown."""
     status = 0
-    for command, shown in _commands(text):
-        if command == "echo $?":
+    commands = list(_commands(text))
+    for number, (command, shown) in enumerate(commands):
+        if command == ASK_STATUS:
             check_output(shown, f"{status}\n", where)
             status = 0
             continue
         if status:
             raise AssertionError(f"{where}: exit status {status} is not shown, before $ {command}")
-        status = _run(command, shown, folder, where)
+        if _runs_on(command, commands[number + 1 :]):
+            services.start(shlex.split(command)[1:], shown, where)
+        else:
+            status = _run(command, shown, folder, services, where)
     if status:
         raise AssertionError(f"{where}: the last command ends with status {status}, not shown")
+
+
+def _runs_on(command: str, following: list[tuple[str, str]]) -> bool:
+    """Whether it ends only when told to; where the exit status is shown next, it ends at once."""
+    program, *arguments = shlex.split(command)
+    is_asked = bool(following) and following[0][0] == ASK_STATUS
+    return program == "rota" and arguments[0] in RUN_ON and not is_asked
 
 
 def make_targets() -> set[str]:
@@ -44,10 +60,10 @@ def _commands(text: str) -> Iterator[tuple[str, str]]:
         yield " ".join(command.split()) if command.startswith("echo") else command.strip(), shown
 
 
-def _run(command: str, shown: str, folder: Path, where: str) -> int:
-    program, *arguments = shlex.split(command)
+def _run(command: str, shown: str, folder: Path, services: Services, where: str) -> int:
+    program, *arguments = shlex.split(services.put_in_address(command))
     if program == "rota":
-        return _run_rota(arguments, shown, where)
+        return _run_rota(arguments, shown, services, where)
     if program == "python" and arguments[0].startswith("examples/"):
         return _start([sys.executable, str(ROOT / arguments[0])], shown, folder, where)
     if program == "make":
@@ -57,13 +73,14 @@ def _run(command: str, shown: str, folder: Path, where: str) -> int:
     return 0
 
 
-def _run_rota(arguments: list[str], shown: str, where: str) -> int:
+def _run_rota(arguments: list[str], shown: str, services: Services, where: str) -> int:
     """In this process: a page has many commands, and real processes are tested elsewhere."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         status = run(arguments)
+    services.note_token(printed.getvalue())
     if shown.strip():
-        check_output(shown, printed.getvalue(), where)
+        check_output(shown, services.leave_out_address(printed.getvalue()), where)
     return status
 
 

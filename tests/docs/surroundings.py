@@ -2,6 +2,7 @@
 
 import doctest
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ def pinned_surroundings(folder: Path) -> Iterator[None]:
     kept = dict(os.environ)
     came_from = Path.cwd()
     os.environ.update(PINNED)
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}"
     os.environ.pop("FORCE_COLOR", None)
     time.tzset()
     os.chdir(folder)

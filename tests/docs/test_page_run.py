@@ -64,7 +64,7 @@ def test_sessions_are_checked(tmp_path: Path) -> None:
         run("'''pycon\n>>> 1 + 1\n3\n'''\n", tmp_path)
 
 
-@pytest.mark.parametrize("language", ["", "sh", "py", "{.python}"])
+@pytest.mark.parametrize("language", ["", "bash", "py", "{.python}"])
 def test_a_block_that_would_go_unchecked_is_refused(language: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="are not run"):
         run(f"'''{language}\nx\n'''\n", tmp_path)
