@@ -72,9 +72,9 @@ Start a scheduler with rota up, or in a program of your own. Try:
     rota tasks plan myapp.tasks:registrations
     rota tasks why heartbeat
     rota tasks run-now heartbeat
+    rota tasks list --url https://rota.example --token-file ~/.rota-token
 
-The store is sqlite:///rota.db in the working directory, unless --store or
-the environment variable ROTA_STORE names another.
+Tasks belong to no tenant: of a server, the token of an admin is needed.
 """
 
 TOKENS = """Tokens: who is let in to the service, and for what.

@@ -1,40 +1,26 @@
-"""``rota tasks``: the declarative tasks on a store."""
+"""``rota tasks``: the declarative tasks on a store, or of a server."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections import Counter
 from datetime import datetime
-from typing import Annotated, TypeVar
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from rota.cli.reading.instants import choose_zone
-from rota.cli.reading.options import (
-    DEFAULT_STORE,
-    GivenTerminal,
-    JsonOption,
-    StoreOption,
-    ZoneOption,
-)
+from rota.cli.reading.options import GivenTerminal, JsonOption, ZoneOption
+from rota.cli.reading.place import Whereabouts, converse
 from rota.cli.reading.registrations import read_registrations
+from rota.cli.rendering.service.moments import Viewer
+from rota.cli.rendering.service.tasks import PLAN_COLUMNS, TASK_COLUMNS, plan_rows, task_row
 from rota.cli.rendering.tables import print_table
-from rota.cli.rendering.tasks import (
-    TASK_COLUMNS,
-    explanation_document,
-    plan_document,
-    plan_rows,
-    task_document,
-    task_row,
-)
 from rota.errors import InvalidInputError
 from rota.escaping import escape
-from rota.scheduler import Scheduler
-from rota.scheduler.asking.desk import Overview, TaskDesk
-from rota.scheduler.policy import SchedulerSettings
-from rota.stores.protocol import DocumentStore
-from rota.wiring import open_store
+from rota.scheduler.policy import DECLARATIVE, SchedulerSettings
+from rota.scheduler.tasks.registration import accept_registrations
 
-Answer = TypeVar("Answer")
+TASKS = "/tasks"
+NOWHERE = Whereabouts()
 
 app = App(name="tasks")
 
@@ -42,7 +28,8 @@ TasksReference = Annotated[
     str,
     Parameter(
         metavar="MODULE:NAME",
-        help="Where the registrations are: a list, or a function that returns one.",
+        help="Where the registrations are: a list, or a function that returns one. The module is "
+        "loaded here, also when a server is asked.",
     ),
 ]
 LimitOption = Annotated[
@@ -64,37 +51,33 @@ AtOption = Annotated[
 @app.command(name="list")
 def list_tasks(
     *,
-    store: StoreOption = DEFAULT_STORE,
     zone: ZoneOption = None,
     match: MatchOption = None,
     limit: LimitOption = 50,
     as_json: JsonOption = False,
+    place: Whereabouts = NOWHERE,
     terminal: GivenTerminal,
 ) -> None:
-    """List the tasks on a store: state, last start and next occurrence.
+    """List the tasks: state, last start and next occurrence.
 
     Try:
 
-        rota tasks list --store sqlite:///rota.db
+        rota tasks list
         rota tasks list --match backup --json
+        rota tasks list --url https://rota.example --token-file ~/.rota-token
     """
-    overview = _with_store(store, lambda opened: TaskDesk(opened, terminal.clock).look())
-    chosen = [task for task in overview.tasks if match is None or match in task.name]
-    now, local = terminal.clock.now(), choose_zone(zone).zone
+    local = choose_zone(zone)
+    found = converse(terminal, place, lambda it: it.get(TASKS, {"zone": local.name}))
+    chosen = [task for task in found["items"] if match is None or match in task["name"]]
     if as_json:
-        terminal.print_document(
-            {
-                "schedulers_alive": len(overview.living),
-                "unreadable": list(overview.unreadable),
-                "tasks": [task_document(it, overview.living, now, local) for it in chosen[:limit]],
-                "total": len(chosen),
-            }
-        )
+        has_more = len(chosen) > limit
+        terminal.print_document({**found, "items": chosen[:limit], "has_more": has_more})
         return
-    rows = [task_row(task, overview.living, now, local) for task in chosen[:limit]]
+    viewer = Viewer(terminal.clock.now(), local.zone)
+    rows = [task_row(task, viewer) for task in chosen[:limit]]
     if rows:
         print_table(terminal.out, TASK_COLUMNS, rows)
-    _print_footer(terminal, overview, shown=len(rows), total=len(chosen))
+    _print_footer(terminal, found, shown=len(rows), total=len(chosen))
 
 
 @app.command(name="plan")
@@ -102,34 +85,29 @@ def show_plan(
     tasks: TasksReference,
     /,
     *,
-    store: StoreOption = DEFAULT_STORE,
     zone: ZoneOption = None,
     as_json: JsonOption = False,
+    place: Whereabouts = NOWHERE,
     terminal: GivenTerminal,
 ) -> None:
     """Say what starting a scheduler with these registrations would change.
 
     Nothing is written. Try:
 
-        rota tasks plan myapp.tasks:registrations --store sqlite:///rota.db
+        rota tasks plan myapp.tasks:registrations
     """
-    registrations = read_registrations(tasks)
-    local = choose_zone(zone).zone
-    plan = _with_store(
-        store,
-        lambda opened: Scheduler(opened, clock=terminal.clock, zone=local).plan(registrations),
-    )
+    local = choose_zone(zone)
+    order = {"registrations": _read_order(tasks), "zone": local.name}
+    plan = converse(terminal, place, lambda it: it.post(f"{TASKS}/plan", order))
     if as_json:
-        terminal.print_document(plan_document(plan))
+        terminal.print_document(plan)
         return
-    rows = plan_rows(plan, local)
+    rows = plan_rows(plan, Viewer(terminal.clock.now(), local.zone))
     if rows:
-        print_table(terminal.out, ("Task", "", "Next before", "Next after", "Change"), rows)
-    terminal.print_text(
-        f"{len(plan.new)} new, {len(plan.changed)} changed, {len(plan.removed)} removed,"
-        f" {len(plan.kept)} kept",
-        "bold",
-    )
+        print_table(terminal.out, PLAN_COLUMNS, rows)
+    counts = Counter(task["standing"] for task in plan["tasks"])
+    words = ("new", "changed", "removed", "kept")
+    terminal.print_text(", ".join(f"{counts[word]} {word}" for word in words), "bold")
 
 
 @app.command(name="why")
@@ -138,29 +116,25 @@ def explain(
     /,
     *,
     at: AtOption = None,
-    store: StoreOption = DEFAULT_STORE,
     zone: ZoneOption = None,
     as_json: JsonOption = False,
+    place: Whereabouts = NOWHERE,
     terminal: GivenTerminal,
 ) -> None:
     """Explain why a task ran, did not run, or will run.
 
     Try:
 
-        rota tasks why backup --store sqlite:///rota.db
+        rota tasks why backup
         rota tasks why backup --at 2027-03-28T01:30 --zone Europe/London
     """
-    local = choose_zone(zone).zone
-    asked = None if at is None else _read_time(at)
-    explanation = _with_store(
-        store,
-        lambda opened: Scheduler(opened, clock=terminal.clock, zone=local).why(name, asked),
-    )
+    question = {"name": name, "zone": choose_zone(zone).name, **_read_time(at)}
+    told = converse(terminal, place, lambda it: it.get(f"{TASKS}/why", question))
     if as_json:
-        terminal.print_document(explanation_document(explanation))
+        terminal.print_document(told)
         return
-    terminal.print_text(f"{escape(name)}: {explanation.answer}", "bold")
-    for reason in explanation.reasons:
+    terminal.print_text(f"{escape(name)}: {escape(told['answer'])}", "bold")
+    for reason in told["reasons"]:
         terminal.print_text(escape(reason))
 
 
@@ -169,27 +143,21 @@ def run_now(
     name: str,
     /,
     *,
-    store: StoreOption = DEFAULT_STORE,
     as_json: JsonOption = False,
+    place: Whereabouts = NOWHERE,
     terminal: GivenTerminal,
 ) -> None:
-    """Ask the scheduler on a store to run a task once, now.
+    """Ask for a task to run once, now.
 
     It starts within seconds, if a scheduler is alive; otherwise when one is
     started. The task's schedule is not affected. Try:
 
-        rota tasks run-now backup --store sqlite:///rota.db
+        rota tasks run-now backup
     """
-
-    async def request(opened: DocumentStore) -> int:
-        desk = TaskDesk(opened, terminal.clock)
-        await desk.request_run(name)
-        return len(await desk.find_living())
-
-    alive = _with_store(store, request)
+    asked = converse(terminal, place, lambda it: it.post(f"{TASKS}/run-now", {"name": name}))
     if as_json:
-        terminal.print_document({"name": name, "requested": True, "schedulers_alive": alive})
-    elif alive:
+        terminal.print_document(asked)
+    elif asked["scheduler_count"]:
         within = int(SchedulerSettings().peers_checked_every.total_seconds())
         terminal.print_text(f"Asked for: {escape(name)} starts within {within} seconds.")
     else:
@@ -198,30 +166,37 @@ def run_now(
         )
 
 
-def _with_store(url: str, ask: Callable[[DocumentStore], Awaitable[Answer]]) -> Answer:
-    async def run() -> Answer:
-        async with await open_store(url) as opened:
-            return await ask(opened)
+def _read_order(reference: str) -> list[dict[str, Any]]:
+    """What the module registers, as a plan needs it; checked before anybody is asked."""
+    accepted = accept_registrations(read_registrations(reference), DECLARATIVE.dialect)
+    return [
+        {"name": task.name, "cron": task.cron.text, "retry_delay_ms": task.retry_delay_ms}
+        for task in accepted
+    ]
 
-    return asyncio.run(run())
 
-
-def _read_time(text: str) -> datetime:
+def _read_time(text: str | None) -> dict[str, str]:
+    """An instant, or a time on the wall, as it is asked about."""
+    if text is None:
+        return {}
     try:
-        return datetime.fromisoformat(text)
+        at = datetime.fromisoformat(text)
     except ValueError as error:
         raise InvalidInputError(
             f'Invalid --at "{text}": it is not an ISO 8601 time', {"field": "--at"}
         ) from error
+    return {"wall" if at.tzinfo is None else "at": at.isoformat()}
 
 
-def _print_footer(terminal: GivenTerminal, overview: Overview, *, shown: int, total: int) -> None:
+def _print_footer(
+    terminal: GivenTerminal, found: dict[str, Any], *, shown: int, total: int
+) -> None:
     if shown < total:
         terminal.print_text(f"... and {total - shown} more; see --limit and --match", "dim")
-    for name in overview.unreadable:
+    for name in found["unreadable"]:
         terminal.print_text(f"{escape(name)}: its record cannot be read", "red")
     noun = "task" if total == 1 else "tasks"
-    alive = len(overview.living)
+    alive = found["scheduler_count"]
     schedulers = (
         "no scheduler is" if not alive else f"{alive} scheduler{'s are' if alive > 1 else ' is'}"
     )

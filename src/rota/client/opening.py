@@ -12,13 +12,15 @@ from rota.client.client import Client
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.server import ServerSettings, create_app
 from rota.server.guarding import GuardSettings
+from rota.server.settings import MEBIBYTE
 from rota.wiring import open_clock, open_store
 
 IN_PROCESS = "http://localhost"
 TIMEOUT_SECONDS = 60.0
 
 UNGUARDED = ServerSettings(
-    guarding=GuardSettings(token_rate=None, stranger_rate=None, body_within=None)
+    guarding=GuardSettings(token_rate=None, stranger_rate=None, body_within=None),
+    longest_body=64 * MEBIBYTE,
 )
 """Nobody is to be kept from overtaxing a server that is theirs alone."""
 

@@ -1,5 +1,6 @@
 """The same command, asked of a store and of the server on it, gives the same answer."""
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -9,13 +10,20 @@ import pytest
 from tests.process.house.running import Up, run_rota
 from tests.unit.cli.conftest import Outcome, RunRota, rota
 
+from rota import open_store
 from rota.cli.main import run
+from rota.testing import seed_tasks
 
 pytestmark = pytest.mark.process
 
 __all__ = ["rota"]
 
 Ask = Callable[..., tuple[Outcome, Outcome]]
+LEAP_TASKS = """
+from datetime import timedelta
+registrations = [("leap", "0 10 29 2 *", print, timedelta(milliseconds=1500))]
+broken = [("leap", "0 10 29 2", print, timedelta())]
+"""
 UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
 _MOVING = re.compile(
     r'("(?:asked_at|taken_at)": )"[^"]*"|("late_seconds": )[0-9.]+|, in [a-z0-9 ]+\.'
@@ -27,11 +35,20 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]
     """The folder of a store with an example in it, and the URL of a server on that store."""
     folder = tmp_path_factory.mktemp("place")
     assert run_rota(folder, "demo").returncode == 0
+    asyncio.run(add_task(f"sqlite:///{folder / 'rota.db'}"))
+    (folder / "leap_tasks.py").write_text(LEAP_TASKS, encoding="utf-8")
     scopes = [word for it in ("read", "write", "operate", "admin") for word in ("--scope", it)]
     made = run_rota(folder, "tokens", "create", "test", *scopes, "--json")
     (folder / "token").write_text(json.loads(made.stdout)["secret"], encoding="utf-8")
     with Up(folder, "serve") as serving:
         yield folder, serving.url
+
+
+async def add_task(url: str) -> None:
+    """One that is next due on the same day, whichever clock is asked."""
+    async with await open_store(url) as store:
+        record = {"name": "leap", "cronExpression": "0 9 29 2 *", "retryDelayMs": 60_000}
+        await seed_tasks(store, [record])
 
 
 @pytest.fixture
@@ -70,6 +87,10 @@ def first_id(both: Ask, *argv: str) -> str:
         ("gates", "show"),
         ("tokens", "list"),
         ("dlq", "retry", "--all", "--dry-run"),
+        ("tasks", "list"),
+        ("tasks", "why", "leap"),
+        ("tasks", "why", "leap", "--at", "2028-02-29T09:00"),
+        ("tasks", "run-now", "leap"),
     ],
 )
 @pytest.mark.parametrize("flags", [(), ("--json",)])
@@ -95,9 +116,19 @@ def test_what_is_said_of_a_job_is_the_same(both: Ask, argv: tuple[str, ...]) -> 
     assert (on_server.status, on_server.err) == (on_store.status, on_store.err)
 
 
+def test_a_plan_of_tasks_is_the_same(both: Ask) -> None:
+    on_store, on_server = both("tasks", "plan", "leap_tasks:registrations")
+    assert "retryDelayMs: 60000 -> 1500" in on_store.out
+    assert on_server == on_store
+
+
 @pytest.mark.parametrize(
     ("argv", "status"),
     [
+        (("tasks", "why", "nobody"), 3),
+        (("tasks", "run-now", "nobody"), 3),
+        (("tasks", "plan", "leap_tasks:broken"), 2),
+        (("tasks", "list", "--zone", "Mars"), 2),
         (("jobs", "show", UNKNOWN), 3),
         (("jobs", "show", "no-id"), 2),
         (("jobs", "create", "a", "--queue", "no queue"), 2),

@@ -60,4 +60,4 @@ def test_it_goes_on_where_it_was(up: "subprocess.Popen[str]", tmp_path: Path) ->
     )
     assert '"name": "heartbeat"' in listed.stdout
     assert '"last_reason": "occurrence"' in listed.stdout
-    assert '"schedulers_alive": 0' in listed.stdout
+    assert '"scheduler_count": 0' in listed.stdout

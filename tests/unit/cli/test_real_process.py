@@ -127,6 +127,27 @@ def test_nothing_is_cut_at_80_columns() -> None:
     assert "2  Mon 2027-03-29 09:00 +01:00  2027-03-29 08:00Z  3d 8h" in shown
 
 
+@pytest.mark.parametrize("command", ["tasks", "jobs"])
+def test_without_the_extra_a_command_says_what_to_install(command: str, tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['httpx2'] = None; "
+        "from rota.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, command, "list"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (69, b"")
+    assert done.stderr.decode() == (
+        "error: Commands of the service need httpx2, which is not installed: "
+        "pip install 'rota[server]'\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("argv", [("--help",), ("--version",)])
 def test_help_loads_no_command(argv: tuple[str, ...]) -> None:
     program = (

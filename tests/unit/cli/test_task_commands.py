@@ -88,11 +88,15 @@ def test_the_list_can_be_narrowed_and_cut(rota: RunRota, seeded: str) -> None:
 
 def test_the_list_is_to_be_had_for_programs(rota: RunRota, seeded: str) -> None:
     document = rota("tasks", "list", "--store", seeded, "--json").document
-    assert document["total"] == 3
-    assert document["schedulers_alive"] == 0
-    assert document["tasks"][0] == {
+    assert (len(document["items"]), document["has_more"]) == (3, False)
+    assert (document["scheduler_count"], document["unreadable"]) == (0, [])
+    backup = document["items"][0]
+    assert (len(backup["occurrences"]), backup["occurrences"][0]) == (5, "2027-03-27T01:30:00Z")
+    assert {key: value for key, value in backup.items() if key != "occurrences"} == {
         "name": "backup",
-        "state": "waiting",
+        "phase": "AwaitingRun",
+        "is_alive": False,
+        "is_interrupted": False,
         "cron": "30 1 * * *",
         "description": "At 01:30 every day",
         "retry_delay_ms": 300_000,
@@ -100,9 +104,10 @@ def test_the_list_is_to_be_had_for_programs(rota: RunRota, seeded: str) -> None:
         "last_attempt_at": "2027-03-26T09:00:30Z",
         "last_success_at": "2027-03-26T09:00:30Z",
         "last_failure_at": None,
-        "pending_retry_until": None,
         "last_reason": None,
-        "next_at": "2027-03-27T01:30:00Z",
+        "retry_at": None,
+        "retry_count": 0,
+        "scheduler": "gone",
     }
 
 
@@ -141,7 +146,7 @@ def test_a_plan_for_programs_lists_five_occurrences_before_and_after(
     backup = document["tasks"][0]
     assert backup["standing"] == "changed"
     assert backup["changes"] == [
-        {"field": "cronExpression", "from": "30 1 * * *", "to": "30 2 * * *"}
+        {"field": "cronExpression", "before": "30 1 * * *", "after": "30 2 * * *"}
     ]
     assert len(backup["occurrences_before"]) == len(backup["occurrences_after"]) == 5
     assert backup["occurrences_before"][0] == "2027-03-27T01:30:00Z"
@@ -196,7 +201,7 @@ def test_a_requested_run_waits_for_a_scheduler(rota: RunRota, seeded: str) -> No
     assert outcome.status == 0
     assert "starts when a scheduler does" in outcome.out
     document = rota("tasks", "run-now", "backup", "--store", seeded, "--json").document
-    assert document == {"name": "backup", "requested": True, "schedulers_alive": 0}
+    assert document == {"name": "backup", "scheduler_count": 0}
     waiting = use(seeded, lambda store: store.read(REQUESTS, ["backup"]))
     assert list(waiting) == ["backup"]
 
@@ -212,4 +217,4 @@ def test_the_store_is_taken_from_the_environment(
     rota: RunRota, seeded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROTA_STORE", seeded)
-    assert rota("tasks", "list", "--json").document["total"] == 3
+    assert len(rota("tasks", "list", "--json").document["items"]) == 3

@@ -26,7 +26,7 @@ Found = TypeVar("Found")
 
 @Parameter(name="*", group="Where")
 @dataclass(frozen=True)
-class Place:
+class Whereabouts:
     """The options that say where; without any, the environment does."""
 
     store: Annotated[
@@ -36,10 +36,6 @@ class Place:
             help="Ask a store: memory://, sqlite:///rota.db, postgresql://... "
             "Default: ROTA_STORE, or else sqlite:///rota.db.",
         ),
-    ] = None
-    tenant: Annotated[
-        str | None,
-        Parameter(metavar="NAME", help="Whose jobs; of a store only. Default: default."),
     ] = None
     url: Annotated[
         str | None,
@@ -57,28 +53,45 @@ class Place:
     ] = None
 
 
+@Parameter(name="*", group="Where")
+@dataclass(frozen=True)
+class Place(Whereabouts):
+    """The same, and whose: every job belongs to a tenant."""
+
+    tenant: Annotated[
+        str | None,
+        Parameter(
+            metavar="NAME",
+            help="Whose jobs these are; a server knows it by the token. Default: default.",
+        ),
+    ] = None
+
+
 NOWHERE = Place()
 
 
 def find_address(
-    place: Place, environ: Mapping[str, str] | None = None
+    place: Whereabouts, environ: Mapping[str, str] | None = None
 ) -> StoreAddress | ServerAddress:
     """The address that the options name, or else the environment; contradictions are refused."""
     given = os.environ if environ is None else environ
+    tenant = place.tenant if isinstance(place, Place) else None
     if place.store is not None and place.url is not None:
         raise _refuse("--url", "--url and --store are both given: ask a server or a store")
     url = place.url or ("" if place.store else given.get(URL_VARIABLE, "").strip())
     if url:
-        if place.tenant is not None:
+        if tenant is not None:
             raise _refuse("--tenant", "--tenant is for a store: a server knows it by the token")
         return ServerAddress(url=url, token=_read_token(place.token_file, given))
     if place.token_file is not None:
         raise _refuse("--token-file", "--token-file is for a server: give its --url, too")
     store = place.store or given.get(STORE_VARIABLE, "").strip() or DEFAULT_STORE
-    return StoreAddress(url=store, tenant=place.tenant or DEFAULT_TENANT, who=name_user())
+    return StoreAddress(url=store, tenant=tenant or DEFAULT_TENANT, who=name_user())
 
 
-def converse(terminal: Terminal, place: Place, talk: Callable[[Client], Awaitable[Found]]) -> Found:
+def converse(
+    terminal: Terminal, place: Whereabouts, talk: Callable[[Client], Awaitable[Found]]
+) -> Found:
     """What ``talk`` finds out from a client that is open meanwhile."""
     address = find_address(place)
 
