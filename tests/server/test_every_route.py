@@ -44,7 +44,7 @@ BEYOND_SCHEMAS = re.compile(
 BEYOND_OTHER_SCHEMAS = re.compile(
     r"jobs\[\d+\]\..*|action|plan_id|text|kind|queue|status|priority_m..|created_.*"  # bulk
     r"|zone|registrations.*|cron.*|windows|start|end|until|reason|running|ageing.*"
-    r"|outcomes\[\d+\]\.seconds|job_ids?|dependent_ids|expires_at"
+    r"|outcomes\[\d+\]\.seconds|job_ids?|since|wall|dependent_ids|expires_at"
 )
 """The same of routes other than those of specification 5."""
 

@@ -113,6 +113,6 @@ async def test_looking_needs_the_scope_to_read(neighbours: Neighbours) -> None:
         for path in (
             *(f"{JOBS}/{job['id']}/{it}" for it in ("why", "graph", "attempts")),
             f"{JOBS}/search",
-            *(f"/api/v1/{it}" for it in ("overview", "queues", "workers", "audit")),
+            *(f"/api/v1/{it}" for it in ("overview", "queues", "workers", "throughput", "audit")),
         ):
             assert (await blind.get(path)).status_code == 403, path
