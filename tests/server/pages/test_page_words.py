@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.browser.stage.story import HOUR, MINUTE, TRACE, Story
+from tests.browser.stage.story import HOUR, MINUTE, Story
 
 from rota.control.overview import Alarm
 from rota.jobs import PAUSED_UNTIL, Ending, JobStatus, RetryPolicy
@@ -12,7 +12,7 @@ from rota.jobs.record import BackoffStrategy, Deferral
 from rota.server.pages.wording.alarms import warn_of
 from rota.server.pages.wording.facts import list_facts, tell_policy
 from rota.server.pages.wording.occurrences import foresee_cron, show_occurrence
-from rota.server.pages.wording.payloads import first_line, show_json, show_payload, show_text
+from rota.server.pages.wording.payloads import show_json, show_payload, show_text
 from rota.server.pages.wording.statuses import sign_of
 from rota.server.pages.wording.timeline import tell_timeline
 from rota.server.pages.wording.times import tell_distance, tell_instant, tell_length, tell_local
@@ -167,13 +167,6 @@ async def test_facts_of_a_series_name_its_rule_and_its_occurrence(story: Story) 
     facts = {fact.name: fact.value for fact in list_facts(job, lambda *_, **__: "/")}
     assert facts["Recurs"] == "0 8 * * *"
     assert facts["Occurrence"] == "Sat 2026-10-24 08:00 UTC"
-
-
-def test_of_an_error_the_line_that_names_it_is_shown_in_lists() -> None:
-    assert first_line(TRACE) == "GatewayTimeout: no answer within 30 s"
-    assert first_line("Boom\nat line 5") == "Boom"
-    assert first_line(None) == first_line(" \n ") == ""
-    assert "hunter2" not in first_line("cannot reach https://anna:hunter2@example.com")
 
 
 def test_texts_show_all_that_is_in_them() -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from rota.control.acts import find_acts
 from rota.control.surroundings import ControlStore
+from rota.control.wording import show, zone_of
 from rota.errors import JobNotFoundError
 from rota.gates import Board, make_board
 from rota.jobs import Attempt, Ending, Job, JobId, JobStatus, derive_job_id
@@ -57,6 +58,10 @@ class Circumstances(NamedTuple):
     acts: tuple[AuditEntry, ...] = ()
     successor: Job | None = None
     replacement: Job | None = None
+
+    def show(self, instant: datetime) -> str:
+        """An instant in words, also on the clock by which the job recurs."""
+        return show(instant, zone_of(self.job))
 
 
 async def gather(store: ControlStore, now: datetime, tenant: str, job_id: object) -> Circumstances:

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from rota.control.why.circumstances import Circumstances
-from rota.control.why.explanation import Reason, ReasonCode, named, show
+from rota.control.why.explanation import Reason, ReasonCode
 from rota.control.why.finding import Finding
 from rota.control.why.series import describe_future, describe_occurrence
-from rota.jobs import Attempt, Ending
-from rota.rail.audit import AuditEntry
+from rota.control.wording import end_sentence, in_words, named, tell_error
+from rota.jobs import Attempt, Ending, Job
 
 _CODES: dict[Ending | None, ReasonCode] = {
     Ending.EXHAUSTED: "exhausted",
@@ -16,36 +16,40 @@ _CODES: dict[Ending | None, ReasonCode] = {
     Ending.CANCELLED: "cancelled",
     None: "exhausted",
 }
+_OUTCOMES = {"lost": "was lost", "discarded": "gave up", "cancelled": "was called off"}
 
 
 def explain_completed(around: Circumstances) -> Finding:
     """It ran."""
     job = around.job
-    done = Reason(
-        code="succeeded", text=f"Its handler returned by {show(job.updated_at)}.", at=job.updated_at
-    )
+    meant_for, done_at = job.occurrence_at or job.due_at, job.updated_at
+    text = f"It was due at {around.show(meant_for)}"
+    text += "" if done_at < meant_for else f", and done {in_words(done_at - meant_for)} later"
+    done = Reason(code="succeeded", text=f"{text}.", at=done_at)
     tries = f", after {_attempts(job.attempt_count)}" if job.attempt_count else ""
-    sentence = f"It ran, and was done at {show(job.updated_at)}{tries}."
+    sentence = f"It ran, and was done at {around.show(done_at)}{tries}."
     return Finding("ran", sentence, [done, *_history(around), *_links(around)])
 
 
 def explain_failed(around: Circumstances) -> Finding:
     """It ran as often as it may, was given up, or was called off."""
-    job = around.job
+    job, at = around.job, around.job.updated_at
     if job.ending is Ending.CANCELLED:
         return _explain_cancelled(around)
-    at, policy = job.updated_at, job.retry_policy
-    words = {
-        Ending.DISCARDED: "its handler said that no attempt would ever succeed",
-        Ending.LOST: f"{job.loss_count} workers in a row were lost while they ran it",
-    }
-    cause = words.get(
-        job.ending or Ending.EXHAUSTED, f"all {policy.max_attempts} attempts have failed"
-    )
-    error = (job.last_error or "no error was told").strip().splitlines()[0][:200]
-    given_up = Reason(code=_CODES[job.ending], text=f"It ended: {cause}. {error}", at=at)
-    sentence = f"It failed for good at {show(at)}: {cause}."
+    told = "Its handler said" if job.ending is Ending.DISCARDED else "The last error was"
+    text = f"{told}: {tell_error(job.last_error)}"
+    given_up = Reason(code=_CODES[job.ending], text=text, at=at)
+    sentence = f"It failed for good at {around.show(at)}: {_tell_end(job)}."
     return Finding("failed", sentence, [given_up, *_history(around), *_links(around)])
+
+
+def _tell_end(job: Job) -> str:
+    if job.ending is Ending.DISCARDED:
+        return "its handler gave it up, as no attempt would ever succeed"
+    if job.ending is Ending.LOST:
+        return f"{job.loss_count} workers in a row were lost while they ran it"
+    count = job.retry_policy.max_attempts
+    return "its only attempt has failed" if count == 1 else f"all {count} attempts have failed"
 
 
 def explain_blocked(around: Circumstances) -> Finding:
@@ -56,9 +60,9 @@ def explain_blocked(around: Circumstances) -> Finding:
     reasons = [
         Reason(
             code="blocked",
-            text=f"{named(each).capitalize()} "
+            text=f"J{named(each)[1:]} "
             + ("was called off" if each.ending is Ending.CANCELLED else "failed")
-            + f" at {show(each.updated_at)}: {_short(each.last_error)}",
+            + f" at {around.show(each.updated_at)}: {tell_error(each.last_error)}",
             at=each.updated_at,
             job_id=each.id,
         )
@@ -74,36 +78,31 @@ def explain_blocked(around: Circumstances) -> Finding:
 def _explain_cancelled(around: Circumstances) -> Finding:
     job = around.job
     act = next((it for it in around.acts if it.action in ("cancel", "bulk_cancel")), None)
+    given = act.why if act is not None else job.last_error
     called_off = Reason(
         code="cancelled",
-        text=_tell_cancel(act, job.last_error),
+        text=f"The reason given was: {end_sentence(given)}" if given else "No reason was given.",
         at=job.updated_at,
         who=None if act is None else act.who,
     )
     by = "" if act is None else f" by {act.who}"
-    sentence = f"It was called off at {show(job.updated_at)}{by}."
+    sentence = f"It was called off{by} at {around.show(job.updated_at)}."
     return Finding("called off", sentence, [called_off, *_history(around), *_links(around)])
-
-
-def _tell_cancel(act: AuditEntry | None, last_error: str | None) -> str:
-    if act is None:
-        return f"It was called off: {_short(last_error)}"
-    why = f", because: {act.why}" if act.why else ""
-    return f"{act.who} called it off at {show(act.at)}{why}."
 
 
 def _history(around: Circumstances) -> Iterator[Reason]:
     """The attempts that did not succeed, the last one first."""
-    of = around.job.retry_policy.max_attempts
     for attempt in reversed(around.attempts):
-        yield _describe_attempt(attempt, of)
+        yield describe_attempt(around, attempt)
 
 
-def _describe_attempt(attempt: Attempt, of: int) -> Reason:
+def describe_attempt(around: Circumstances, attempt: Attempt) -> Reason:
+    """Which one it was, who made it, and how it ended."""
     return Reason(
         code="attempt",
-        text=f"Attempt {attempt.number} of {of}, by {attempt.worker}, {attempt.outcome} at "
-        f"{show(attempt.ended_at)}: {_short(attempt.error)}",
+        text=f"Attempt {attempt.number} of {around.job.retry_policy.max_attempts}, on "
+        f"{attempt.worker}, {_outcome(attempt)} at {around.show(attempt.ended_at)}: "
+        f"{tell_error(attempt.error)}",
         at=attempt.started_at,
         until=attempt.ended_at,
         who=attempt.worker,
@@ -116,7 +115,7 @@ def _links(around: Circumstances) -> Iterator[Reason]:
     if stand_in is not None:
         yield Reason(
             code="replaced_by",
-            text=f"It was tried again as job {stand_in.id}, which is {stand_in.status}.",
+            text=f"It was tried again as job {stand_in.id}, now {stand_in.status.lower()}.",
             at=stand_in.created_at,
             job_id=stand_in.id,
         )
@@ -124,10 +123,9 @@ def _links(around: Circumstances) -> Iterator[Reason]:
     yield from describe_future(around)
 
 
+def _outcome(attempt: Attempt) -> str:
+    return _OUTCOMES.get(attempt.outcome, attempt.outcome)
+
+
 def _attempts(count: int) -> str:
     return "one failed attempt" if count == 1 else f"{count} failed attempts"
-
-
-def _short(error: str | None) -> str:
-    lines = (error or "").strip().splitlines() or ["no error was told"]
-    return lines[0][:200] + "."

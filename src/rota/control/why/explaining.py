@@ -49,5 +49,5 @@ def _origin(around: Circumstances) -> list[Reason]:
     replaced = around.job.replaces
     if replaced is None:
         return []
-    text = f"It was made to stand in the place of job {replaced}."
+    text = f"It stands in the place of job {replaced}, which died."
     return [Reason(code="replaces", text=text, at=around.job.created_at, job_id=replaced)]

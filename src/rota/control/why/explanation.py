@@ -1,19 +1,30 @@
 """What is told to somebody who asks why."""
 
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime
 from typing import Literal
 
 import msgspec
 
-from rota.jobs import Job, JobId, JobStatus
+from rota.jobs import JobId, JobStatus
 
 Answer = Literal[
-    "ran", "failed", "called off", "will not run", "running", "stalled", "due", "will run", "waits"
+    "ran",
+    "failed",
+    "called off",
+    "did not run",
+    "will not run",
+    "running",
+    "stalled",
+    "due",
+    "will run",
+    "waits",
+    "not known",
 ]
 """What has become of the job, or will, in a word.
 
 ``due``: nothing but a free worker, or what the reasons name, keeps it from running now.
-``will run``: at a time that is known. ``waits``: for other jobs, or to be resumed.
+``will run``: at a time that is known. ``waits``: for other jobs, or to be resumed. ``did not run``
+and ``not known`` are said of an instant only: for the latter, too little of the past is kept.
 """
 
 ReasonCode = Literal[
@@ -70,7 +81,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The answer in a word and in a sentence, and the reasons, the most telling first.
 
     ``next_at`` is when something is known to happen next: the job starts, or may be asked about
-    again.
+    again. ``at`` is the instant that was asked about, if one was.
     """
 
     job_id: JobId
@@ -79,28 +90,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     reasons: tuple[Reason, ...]
     next_at: datetime | None = None
+    at: datetime | None = None
     asked_at: datetime
 
     def __str__(self) -> str:
         return "\n".join([self.sentence, *(f"- {reason.text}" for reason in self.reasons)])
-
-
-def show(instant: datetime, zone: tzinfo = UTC) -> str:
-    """An instant as people read it, on the clock of a zone."""
-    return f"{instant.astimezone(zone):%a %Y-%m-%d %H:%M:%S %Z}"
-
-
-def in_words(duration: timedelta) -> str:
-    """The two largest units that matter: ``3 days 4 hours``, ``12 seconds``."""
-    seconds = int(duration.total_seconds())
-    parts: list[str] = []
-    for name, length in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
-        number, seconds = divmod(seconds, length)
-        if number:
-            parts.append(f"{number} {name}{'s' if number > 1 else ''}")
-    return " ".join(parts[:2]) or "less than a second"
-
-
-def named(job: Job) -> str:
-    """A job as it is called in a sentence."""
-    return f'job {job.id} ("{job.name}")'

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from rota.control.why.circumstances import Climate
-from rota.control.why.explanation import Reason, in_words, show
+from rota.control.why.explanation import Reason
+from rota.control.wording import end_sentence, in_words, show, zone_of
 from rota.gates import Closed
 from rota.gates.quiet_hours import REASON as QUIET
 from rota.jobs import Job
@@ -24,7 +25,7 @@ def list_holds(job: Job, climate: Climate, at: datetime) -> list[Reason]:
     return [
         *_judge_gates(job, climate, at),
         *_judge_places(job, climate),
-        *_judge_rates(climate, at),
+        *_judge_rates(job, climate, at),
         *_judge_workers(job, climate),
     ]
 
@@ -41,7 +42,7 @@ def suspect_quiet_hours(job: Job, climate: Climate, at: datetime) -> Reason | No
     return Reason(
         code="gate",
         text=f"If jobs of its kind notify people, quiet hours hold it back until "
-        f"{show(verdict.reopens_at)}.",
+        f"{show(verdict.reopens_at, zone_of(job))}.",
         at=at,
         until=verdict.reopens_at,
     )
@@ -81,10 +82,11 @@ def _judge_gates(job: Job, climate: Climate, at: datetime) -> Iterator[Reason]:
     verdict = climate.board.judge(job, at, notifies=is_known_to_notify(job))
     if not isinstance(verdict, Closed):
         return
-    opens = "it is asked again at" if verdict.is_recheck else "it opens at"
+    opens = "It is asked again at" if verdict.is_recheck else "It opens at"
+    when = show(verdict.reopens_at, zone_of(job))
     yield Reason(
         code="gate",
-        text=f"A gate is closed to it ({verdict.reason}); {opens} {show(verdict.reopens_at)}.",
+        text=f"The gate is closed for {end_sentence(verdict.reason)} {opens} {when}.",
         at=at,
         until=verdict.reopens_at,
     )
@@ -103,7 +105,7 @@ def _judge_places(job: Job, climate: Climate) -> Iterator[Reason]:
             yield Reason(code="limit", text=f"A limit is reached: {_scope(limit)} {taken}{tail}")
 
 
-def _judge_rates(climate: Climate, at: datetime) -> Iterator[Reason]:
+def _judge_rates(job: Job, climate: Climate, at: datetime) -> Iterator[Reason]:
     for limit in climate.limits:
         if limit.rate is None:
             continue
@@ -115,7 +117,7 @@ def _judge_rates(climate: Climate, at: datetime) -> Iterator[Reason]:
         yield Reason(
             code="rate",
             text=f"A rate is used up: {_scope(limit)} may start {limit.rate.count} in {per}; "
-            f"the next at {show(free_at)}.",
+            f"the next at {show(free_at, zone_of(job))}.",
             until=free_at,
         )
 

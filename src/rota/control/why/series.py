@@ -1,11 +1,11 @@
 """What its series has to say about a job: rule, zone, changes of the clocks, what was missed."""
 
 from collections.abc import Iterator
-from datetime import datetime, tzinfo
-from zoneinfo import ZoneInfo
+from datetime import datetime
 
 from rota.control.why.circumstances import Circumstances
-from rota.control.why.explanation import Reason, show
+from rota.control.why.explanation import Reason
+from rota.control.wording import end_sentence, show, zone_of
 from rota.errors import RotaError
 from rota.jobs import Job, Recurrence, next_occurrence
 from rota.jobs.recurrence import SeriesEnd
@@ -20,11 +20,6 @@ _OVERLAPS = {
 }
 
 
-def zone_of(job: Job) -> tzinfo:
-    """The zone on whose clock the job recurs; UTC for one that does not."""
-    return ZoneInfo("UTC" if job.recurrence is None else job.recurrence.zone)
-
-
 def describe_occurrence(job: Job) -> Iterator[Reason]:
     """Which occurrence of which rule the job stands for, and what the clocks did to it."""
     if job.recurrence is None:
@@ -33,13 +28,17 @@ def describe_occurrence(job: Job) -> Iterator[Reason]:
     try:
         preview = preview_series(job.recurrence, at, 1)
     except RotaError as error:
-        yield Reason(code="occurrence", text=f"Its rule cannot be computed: {error.message}", at=at)
+        yield Reason(
+            code="occurrence",
+            text=f"Its rule cannot be computed: {end_sentence(error.message)}",
+            at=at,
+        )
         return
     rule = preview.description or job.recurrence.text
     yield Reason(
         code="occurrence",
-        text=f"It is the occurrence of {show(at, zone_of(job))} of a series: {rule} "
-        f"({_text_of(job.recurrence)}), on the clock of {job.recurrence.zone}.",
+        text=f"It stands for {show(at, zone_of(job))} in a series: {rule} "
+        f"({text_of(job.recurrence)}), on the clock of {job.recurrence.zone}.",
         at=at,
     )
     note = preview.occurrences[0].note if preview.occurrences else None
@@ -117,7 +116,8 @@ def _why_it_ends(around: Circumstances) -> str:
     return "the one that followed is not kept any more"
 
 
-def _text_of(recurrence: Recurrence) -> str:
+def text_of(recurrence: Recurrence) -> str:
+    """The rule as it was written."""
     if recurrence.rrule is not None:
         return recurrence.rrule.replace("\r\n", " ").replace("\n", " ")
     return f"every {recurrence.interval}" if recurrence.interval else recurrence.text

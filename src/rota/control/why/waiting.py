@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from rota.control.why.circumstances import Circumstances, Climate
-from rota.control.why.explanation import Reason, in_words, named, show
+from rota.control.why.explanation import Reason, ReasonCode
 from rota.control.why.finding import Finding
 from rota.control.why.holding import describe_line, list_holds, suspect_quiet_hours
 from rota.control.why.series import (
@@ -12,9 +12,9 @@ from rota.control.why.series import (
     describe_misses,
     describe_occurrence,
     describe_overlap,
-    zone_of,
 )
-from rota.jobs import PAUSED_UNTIL, Attempt, Job, JobStatus, is_due, is_stalled
+from rota.control.wording import end_sentence, in_words, named, tell_error
+from rota.jobs import PAUSED_UNTIL, Attempt, Job, JobId, JobStatus, is_due, is_stalled
 from rota.jobs.retry import retry_after, retry_delay
 from rota.rail.audit import AuditEntry
 
@@ -22,26 +22,30 @@ _ALMOST_ONE = 1 - 1e-9
 _MOVES = frozenset({"reschedule", "run_now"})
 _PAUSES = frozenset({"pause"})
 _A_MOMENT = timedelta(seconds=1)
+_HOLDS: dict[ReasonCode, str] = {
+    "gate": "a gate is closed to it",
+    "limit": "as many run as may at once",
+    "rate": "no more may be started for now",
+    "no_worker": "no worker takes it",
+}
+"""What keeps a job that is due from running, as the headline has it."""
 
 
 def explain_pending(around: Circumstances) -> Finding:
     """It waits for other jobs, which are named."""
     job = around.job
     waited_for = [
-        _describe_dependency(each, around.dependencies.get(each))
+        _describe_dependency(around, each)
         for each in job.dependencies
         if around.dependencies.get(each) is None
         or around.dependencies[each].status is not JobStatus.COMPLETED
     ]
     count, of = len(waited_for), len(job.dependencies)
-    what = waited_for[0].text.removeprefix("It waits for ") if count == 1 else f"{count} jobs."
-    rest = f" {of - count} of {of} are done." if of > 1 else ""
-    later = [_describe_time(around)] if job.due_at > around.now else []
-    return Finding(
-        "waits",
-        f"It waits for {what}{rest}",
-        [*waited_for, *later, *describe_occurrence(job)],
-    )
+    what = "another job" if of == 1 else f"{count} {'jobs' if count == of else f'of {of} jobs'}"
+    then = f"Even then it is not due before {around.show(job.due_at)}."
+    later = [Reason(code="later", text=then, at=job.due_at)] if job.due_at > around.now else []
+    reasons = [*waited_for, *later, *describe_occurrence(job)]
+    return Finding("waits", f"It waits for {what} to be done.", reasons)
 
 
 def explain_running(around: Circumstances) -> Finding:
@@ -58,17 +62,18 @@ def explain_running(around: Circumstances) -> Finding:
     ]
     if is_stalled(job, now):
         text = (
-            f"Worker {worker} has let its lease run out at {show(until)}; the attempt is called "
-            "lost when a worker, or the service, looks for such jobs."
+            f"The lease of {worker} ran out at {around.show(until)}. Its attempt is called lost, "
+            "and the job tried again, when a worker or the service next looks for such jobs."
         )
         held = Reason(code="stalled", text=text, at=lease.taken_at, until=until, who=worker)
-        sentence = f"It has stalled: {worker} has not been heard of since its lease ran out."
+        silent_for = in_words(now - until)
+        sentence = f"It has stalled: {worker} should have been heard of {silent_for} ago."
         return Finding("stalled", sentence, [held, *about])
-    since = f"since {show(lease.taken_at)}, for {in_words(now - lease.taken_at)}"
+    since = f"since {around.show(lease.taken_at)}, for {in_words(now - lease.taken_at)}"
     held = Reason(
         code="lease",
-        text=f"Worker {worker} holds it under lease {lease.token} until {show(until)}, and lets "
-        "it last longer while it works.",
+        text=f"Its lease, token {lease.token}, lasts until {around.show(until)}, and longer as "
+        "long as the worker is heard of.",
         at=lease.taken_at,
         until=until,
         who=worker,
@@ -85,16 +90,12 @@ def explain_ready(around: Circumstances) -> Finding:
         return _explain_later(around)
     climate = around.climate
     holds = [] if climate is None else list_holds(job, climate, now)
-    due = Reason(
-        code="due",
-        text=f"It is due since {show(job.due_at)}, for {in_words(now - job.due_at)}.",
-        at=job.due_at,
-    )
-    sentence = (
-        f"It is due, but held back. {holds[0].text}"
-        if holds
-        else ("It is due, and runs as soon as a worker is free.")
-    )
+    due_for = in_words(now - job.due_at)
+    text = f"It has been due since {around.show(job.due_at)}, for {due_for}."
+    due = Reason(code="due", text=text, at=job.due_at)
+    sentence = "It is due, and runs as soon as a worker is free."
+    if holds:
+        sentence = f"It is due, but {_HOLDS[holds[0].code]}."
     reasons = [*holds, due, *_extra(job, climate, now), *_describe_moves(around)]
     reasons += [*_describe_retry(around), *describe_occurrence(job), *describe_misses(job, now)]
     next_at = next((it.until for it in holds if it.until is not None), None)
@@ -103,27 +104,23 @@ def explain_ready(around: Circumstances) -> Finding:
 
 def _explain_paused(around: Circumstances) -> Finding:
     job = around.job
-    at = job.occurrence_at or job.due_at
     act = _latest(around.acts, _PAUSES)
-    who = None if act is None else act.who
-    by = "" if act is None else f" by {act.who} at {show(act.at)}"
-    why = f": {act.why}" if act is not None and act.why else ""
-    paused = Reason(
-        code="paused",
-        text=f"Its series is paused{by}{why}. Nothing of it runs until it is resumed.",
-        at=None if act is None else act.at,
-        who=who,
-    )
-    sentence = f"Its series is paused; it stands for {show(at, zone_of(job))}."
+    if act is None:
+        paused = Reason(code="paused", text="It is not recorded who paused it.")
+    else:
+        why = end_sentence(f": {act.why}" if act.why else "")
+        text = f"{act.who} paused it at {around.show(act.at)}{why}"
+        paused = Reason(code="paused", text=text, at=act.at, who=act.who)
+    sentence = "Its series is paused: nothing of it runs until somebody resumes it."
     return Finding("waits", sentence, [paused, *describe_occurrence(job)])
 
 
 def _explain_later(around: Circumstances) -> Finding:
     job, due_at = around.job, around.job.due_at
     climate = around.climate
-    when = f"{show(due_at, zone_of(job))}, in {in_words(due_at - around.now)}"
+    when = f"{around.show(due_at)}, in {in_words(due_at - around.now)}"
     cause = [
-        *_describe_deferral(job),
+        *_describe_deferral(around),
         *_describe_retry(around),
         *_describe_moves(around),
         *_describe_snooze(around),
@@ -139,7 +136,7 @@ def _explain_later(around: Circumstances) -> Finding:
     held = next((it.until for it in ahead if it.code == "gate"), None)
     sentence = f"It will run at {when}."
     if held is not None:
-        sentence = f"It is due at {when}, but a gate will be closed until {show(held)}."
+        sentence = f"It is due at {when}, but a gate will be closed until {around.show(held)}."
     quiet = None if climate is None else suspect_quiet_hours(job, climate, due_at)
     extra = [] if quiet is None else [quiet]
     reasons += [*ahead, *extra, *describe_future(around)]
@@ -153,34 +150,34 @@ def _extra(job: Job, climate: Climate | None, now: datetime) -> list[Reason]:
     return [reason for reason in told if reason is not None]
 
 
-def _describe_dependency(job_id: str, job: Job | None) -> Reason:
+def _describe_dependency(around: Circumstances, job_id: JobId) -> Reason:
+    job = around.dependencies.get(job_id)
     if job is None:
-        return Reason(
-            code="dependency", text=f"It waits for job {job_id}, which is gone.", job_id=job_id
-        )
-    due = f", due at {show(job.due_at)}" if job.status is JobStatus.READY else ""
+        text = f"It depends on job {job_id}, which is not kept any more."
+        return Reason(code="dependency", text=text, job_id=job_id)
+    due = f", due at {around.show(job.due_at)}" if job.status is JobStatus.READY else ""
     return Reason(
         code="dependency",
-        text=f"It waits for {named(job)}, which is {job.status}{due}.",
+        text=f"It waits for {named(job)}, which is {job.status.lower()}{due}.",
         job_id=job.id,
         until=job.due_at if job.status is JobStatus.READY else None,
     )
 
 
 def _describe_time(around: Circumstances) -> Reason:
-    due_at = around.job.due_at
-    return Reason(code="later", text=f"It was asked for at {show(due_at)}.", at=due_at)
+    text = "That is the time it was asked to run at."
+    return Reason(code="later", text=text, at=around.job.due_at)
 
 
-def _describe_deferral(job: Job) -> Iterator[Reason]:
-    deferral = job.deferral
+def _describe_deferral(around: Circumstances) -> Iterator[Reason]:
+    job, deferral = around.job, around.job.deferral
     if deferral is None or deferral.until != job.due_at:
         return
-    times = "" if deferral.count == 1 else f", for the {deferral.count}. time"
+    times = "" if deferral.count == 1 else f" That has happened {deferral.count} times."
     yield Reason(
         code="deferred",
-        text=f"A gate was closed to it ({deferral.reason}){times}; it comes back at "
-        f"{show(deferral.until)}.",
+        text=f"A gate held it back at {around.show(job.updated_at)} for "
+        f"{end_sentence(deferral.reason)}{times}",
         at=job.updated_at,
         until=deferral.until,
     )
@@ -193,11 +190,12 @@ def _describe_retry(around: Circumstances) -> Iterator[Reason]:
         return
     last, policy = attempts[-1], job.retry_policy
     number = f"Attempt {job.attempt_count} of {policy.max_attempts}"
-    text = f"{number} {last.outcome} at {show(last.ended_at)}: {_first_line(last.error)}"
+    outcome = "was lost" if last.outcome == "lost" else last.outcome
+    text = f"{number} {outcome} at {around.show(last.ended_at)}: {tell_error(last.error)}"
     if job.status is JobStatus.READY and is_backoff(job, last):
         delay = retry_delay(policy, job.attempt_count)
         text += f" It is tried again after {in_words(timedelta(seconds=delay))}"
-        text += f" ({policy.backoff_strategy} backoff), at {show(job.due_at)}."
+        text += f" ({policy.backoff_strategy.lower()} backoff)."
     yield Reason(code="retry", text=text, at=last.ended_at, until=job.due_at)
 
 
@@ -212,11 +210,11 @@ def _describe_moves(around: Circumstances) -> Iterator[Reason]:
     act = _latest(around.acts, _MOVES)
     if act is None or not _is_where_it_was_put(around.job, act):
         return
-    done = "asked to run at once" if act.action == "run_now" else "put to another time"
+    done = "told it to run at once" if act.action == "run_now" else "put it to this time"
     why = f": {act.why}" if act.why else ""
     yield Reason(
         code="moved",
-        text=f"It was {done} by {act.who} at {show(act.at)}{why}.",
+        text=end_sentence(f"{act.who} {done} at {around.show(act.at)}{why}"),
         at=act.at,
         who=act.who,
     )
@@ -238,8 +236,7 @@ def _describe_snooze(around: Circumstances) -> Iterator[Reason]:
         return
     yield Reason(
         code="snoozed",
-        text=f"Its handler asked at {show(job.updated_at)} to be called again at "
-        f"{show(job.due_at)}.",
+        text=f"Its handler asked at {around.show(job.updated_at)} to be called again then.",
         at=job.updated_at,
         until=job.due_at,
     )
@@ -247,8 +244,3 @@ def _describe_snooze(around: Circumstances) -> Iterator[Reason]:
 
 def _latest(acts: tuple[AuditEntry, ...], actions: frozenset[str]) -> AuditEntry | None:
     return next((act for act in acts if act.action in actions), None)
-
-
-def _first_line(error: str) -> str:
-    lines = error.strip().splitlines() or ["no error was told"]
-    return f"{lines[0][:200]}."

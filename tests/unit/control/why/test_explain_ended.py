@@ -55,8 +55,11 @@ async def test_a_dead_letter_has_its_error_and_every_attempt(
     await fail(store, job)
     told = await ask(store, clock, job.id)
     assert told.answer == "failed"
-    assert "all 1 attempts have failed" in told.sentence
-    assert only(told, "exhausted").text.endswith("KeyError: 'x'")
+    assert (
+        told.sentence
+        == "It failed for good at Fri 2026-05-01 12:00:00 UTC: its only attempt has failed."
+    )
+    assert only(told, "exhausted").text == "The last error was: KeyError: 'x'."
     assert only(told, "attempt").who == "anna"
 
 

@@ -53,7 +53,7 @@ async def test_who_waits_for_others_is_told_for_whom(
     named = {reason.job_id: reason.text for reason in told.reasons if reason.code == "dependency"}
     assert set(named) == {job.id for job in parents}
     assert "extract" in named[parents[0].id]
-    assert "READY, due at Fri 2026-05-01 13:00:00 UTC" in named[parents[0].id]
+    assert "ready, due at Fri 2026-05-01 13:00:00 UTC" in named[parents[0].id]
 
 
 async def test_what_is_due_and_held_by_nothing_waits_for_a_worker(
@@ -66,7 +66,7 @@ async def test_what_is_due_and_held_by_nothing_waits_for_a_worker(
     assert only(told, "due").at == NOW - HOUR
     assert "for 1 hour" in only(told, "due").text
     assert only(told, "no_worker").text == "No worker is known to run on this store."
-    assert told.sentence.startswith("It is due, but held back. No worker")
+    assert told.sentence == "It is due, but no worker takes it."
 
 
 async def test_a_job_asked_for_later_will_run_then(store: MemoryStore, clock: VirtualClock) -> None:
@@ -91,7 +91,7 @@ async def test_a_retry_says_its_number_its_error_and_its_backoff(
     assert told.answer == "will run"
     assert "Attempt 1 of 5 failed" in retry.text
     assert "ValueError: no." in retry.text
-    assert "after 20 seconds (EXPONENTIAL backoff)" in retry.text
+    assert "after 20 seconds (exponential backoff)" in retry.text
     assert retry.until == NOW + timedelta(seconds=20) == told.next_at
     assert [reason.code for reason in told.reasons if reason.code == "snoozed"] == []
 
@@ -128,7 +128,7 @@ async def test_a_closed_gate_names_its_reopening(store: MemoryStore, clock: Virt
     gate = only(told, "gate")
     assert (gate.until, told.next_at) == (NOW + HOUR, NOW + HOUR)
     assert "maintenance: upgrade" in gate.text
-    assert "held back" in told.sentence
+    assert told.sentence == "It is due, but a gate is closed to it."
 
 
 async def test_quiet_hours_are_told_with_the_doubt_that_there_is(
@@ -264,6 +264,6 @@ async def test_it_reads_as_a_text(store: MemoryStore, clock: VirtualClock) -> No
     told = await ask(store, clock, job.id)
     assert str(told) == (
         "It will run at Fri 2026-05-01 13:00:00 UTC, in 1 hour.\n"
-        "- It was asked for at Fri 2026-05-01 13:00:00 UTC.\n"
+        "- That is the time it was asked to run at.\n"
         "- No worker is known to run on this store."
     )

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from msgspec.structs import replace
 from starlette.responses import Response
 
 from rota.control.acts import find_acts
 from rota.control.graph import JobGraph, draw_graph
-from rota.control.why import Explanation, Reason, explain_job
+from rota.control.why import explain_job
 from rota.errors import JobNotFoundError
 from rota.jobs import Job, JobStatus
 from rota.jobs.identity import normalize_job_id
@@ -20,7 +19,7 @@ from rota.server.pages.serving.answers import go_to, render_page
 from rota.server.pages.serving.forms import read_form
 from rota.server.pages.serving.visit import Visit
 from rota.server.pages.wording.facts import list_facts
-from rota.server.pages.wording.payloads import TRACEBACK, first_line, show_payload
+from rota.server.pages.wording.payloads import show_payload
 from rota.server.pages.wording.statuses import STATUS_SIGNS, Sign, sign_of
 from rota.server.pages.wording.timeline import tell_timeline
 
@@ -70,7 +69,7 @@ async def show_job(visit: Visit) -> Response:
         job=job,
         sign=sign_of(job, visit.now),
         explanation=explanation,
-        reasons=list(_tell_reasons(explanation, job)),
+        reasons=[it for it in explanation.reasons if it.code != "attempt"],
         actions=list(_list_actions(visit, job)) if visit.may_operate else [],
         steps=tell_timeline(job, attempts, visit.now),
         attempts=attempts,
@@ -102,17 +101,6 @@ async def act_on_job(visit: Visit) -> Response:
     if form.one("back") == "schedules":
         return go_to(visit.link("schedules", done=done))
     return go_to(visit.link("jobs", job.id, done=done))
-
-
-def _tell_reasons(explanation: Explanation, job: Job) -> Iterator[Reason]:
-    """What the sentence has not said already; attempts are told by the timeline, and better.
-
-    Where a reason ends with the first line of a traceback, the line that names the error is put.
-    """
-    for reason in explanation.reasons:
-        if reason.code != "attempt" and reason.text not in explanation.sentence:
-            text = reason.text.replace(TRACEBACK, first_line(job.last_error))
-            yield replace(reason, text=text)
 
 
 async def _read(visit: Visit) -> Job:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from rota.control.overview import NextRun, Overview, QueueStanding, take_overview
+from rota.control.wording import name_error
 from rota.jobs import JobStatus
 from rota.observing.tally import MinuteTally, read_tallies
 from rota.server.pages.drawing.chart import (
@@ -23,7 +24,6 @@ from rota.server.pages.serving.answers import render_page
 from rota.server.pages.serving.visit import Visit
 from rota.server.pages.wording import statuses
 from rota.server.pages.wording.alarms import warn_of
-from rota.server.pages.wording.payloads import first_line
 from rota.server.pages.wording.statuses import STATUS_SIGNS, Sign
 from rota.server.pages.wording.times import tell_distance, tell_length, tell_local
 
@@ -223,7 +223,7 @@ def _tell_failures(found: Overview) -> list[Failed]:
             it.queue,
             it.ended_at,
             endings.get(it.ending or "", STATUS_SIGNS[JobStatus.FAILED]),
-            first_line(it.error),
+            name_error(it.error),
         )
         for it in found.failures
     ]

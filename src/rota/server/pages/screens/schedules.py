@@ -6,6 +6,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from rota.control.series import SeriesSummary, list_series
+from rota.control.wording import name_error
 from rota.jobs import Ending, Job, JobFilter, JobStatus
 from rota.rail import DeadLetters
 from rota.scheduler.asking.desk import Overview as TaskBoard
@@ -16,7 +17,6 @@ from rota.server.pages.serving.forms import read_form
 from rota.server.pages.serving.visit import Visit
 from rota.server.pages.wording import statuses
 from rota.server.pages.wording.occurrences import Outlook, foresee_cron, show_occurrence
-from rota.server.pages.wording.payloads import first_line
 from rota.server.pages.wording.rows import Row
 from rota.server.pages.wording.statuses import STATUS_SIGNS, Sign, sign_of
 from rota.triggers.zone import load_zone
@@ -129,7 +129,7 @@ async def _find_dead(visit: Visit) -> Grid:
     found = await visit.around.store.get(visit.tenant, ids)
     dead = [found[each] for each in ids if each in found]
     rows = [
-        Row(job, sign_of(job, visit.now), first_line(job.last_error), at=job.updated_at)
+        Row(job, sign_of(job, visit.now), name_error(job.last_error), at=job.updated_at)
         for job in dead
     ]
     total = f"{len(rows)} or more" if page.next_cursor else f"{len(rows)} dead"

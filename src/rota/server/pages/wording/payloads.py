@@ -9,8 +9,6 @@ from rota.access.masking import mask_text
 from rota.escaping import escape, escape_json
 
 LONGEST_SHOWN = 20_000
-TRACEBACK = "Traceback (most recent call last):"
-"""How Python begins to tell of an error; what it was stands in the last line."""
 
 
 class Lines(str):
@@ -35,15 +33,6 @@ def show_text(text: str) -> Lines:
     """The text, with everything but its line breaks and tabs written out where it is invisible."""
     lines = mask_text(text).replace("\r\n", "\n").replace("\t", "    ").split("\n")
     return Lines(_cut("\n".join(escape(line) for line in lines)))
-
-
-def first_line(text: str | None) -> str:
-    """What a list shows of an error: its last line that says something names it in Python."""
-    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
-    if not lines:
-        return ""
-    is_trace = lines[0] == TRACEBACK
-    return mask_text(lines[-1] if is_trace else lines[0])[:300]
 
 
 def _cut(text: str) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
+from rota.control.wording import name_error
 from rota.jobs import Job
-from rota.server.pages.wording.payloads import first_line
 from rota.server.pages.wording.statuses import Sign, sign_of
 
 
@@ -20,4 +20,4 @@ class Row(NamedTuple):
 
 
 def make_rows(jobs: Iterable[Job], now: datetime) -> list[Row]:
-    return [Row(job, sign_of(job, now), first_line(job.last_error)) for job in jobs]
+    return [Row(job, sign_of(job, now), name_error(job.last_error)) for job in jobs]
