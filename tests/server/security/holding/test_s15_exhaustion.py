@@ -1,5 +1,8 @@
 """S15: nobody can wear the service out, by asking often, for much, or slowly."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import msgspec
@@ -9,10 +12,12 @@ from starlette.types import Message
 from tests.server.security.conftest import NOW, MakeStage, Stage
 
 from rota.access import Caller
+from rota.clock.system import SystemClock
 from rota.errors import QuotaExceededError
 from rota.limits import Rate
-from rota.server import ServerSettings
+from rota.server import ServerSettings, create_app
 from rota.server.guarding import SERVER_OPTIONS, GuardSettings, Turnstiles, WaitingQuota
+from rota.server.guarding.listening import REQUEST_WITHIN, PunctualProtocol
 from rota.server.guarding.rates import Turnstile
 from rota.server.routing.route import Route
 from rota.server.table import TABLE
@@ -233,3 +238,51 @@ def test_a_server_on_a_socket_is_limited() -> None:
     assert config.h11_max_incomplete_event_size == 32_768
     assert 0 < config.timeout_keep_alive <= 60
     assert (config.server_header, config.proxy_headers) == (False, False)
+    assert config.timeout_keep_alive < REQUEST_WITHIN <= 60
+
+
+ASKED = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", ASKED, ASKED + b"\r\n", ASKED + b"\r\n" + ASKED])
+async def test_whoever_does_not_say_what_they_want_is_hung_up_on(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PunctualProtocol, "request_within", 0.2)
+    async with serving_on_a_port() as port, asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        answered = await reader.read()  # to the end of the connection
+        writer.close()
+    assert answered.count(b"200 OK") == sent.count(b"\r\n\r\n")
+
+
+async def test_whoever_waits_for_an_answer_is_not_hung_up_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(PunctualProtocol, "request_within", 0.05)
+    async with serving_on_a_port() as port, asyncio.timeout(10):
+        asked = b'{"worker": "w", "wait_seconds": 1}'
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = f"POST /api/v1/leases HTTP/1.1\r\nHost: x\r\nContent-Length: {len(asked)}\r\n"
+        writer.write(head.encode() + b"Content-Type: application/json\r\n\r\n" + asked)
+        answered = await reader.read()
+        writer.close()
+    assert answered.startswith(b"HTTP/1.1 200 OK")
+    assert answered.endswith(b'{"items":[]}')
+
+
+@asynccontextmanager
+async def serving_on_a_port() -> AsyncIterator[int]:
+    clock = SystemClock()
+    async with MemoryStore() as store:
+        config = uvicorn.Config(
+            create_app(store), port=0, log_config=None, lifespan="off", **SERVER_OPTIONS
+        )
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server._serve())  # signals are left alone
+        while not server.started:
+            await clock.sleep(timedelta(milliseconds=5))
+        yield server.servers[0].sockets[0].getsockname()[1]
+        server.should_exit = True
+        await serving
