@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.docs.page_run import PageRun
 from tests.docs.pages import Block, read_blocks
+from tests.docs.running.page_run import PageRun
 from tests.docs.surroundings import ROOT, pinned_surroundings
 from tests.servers.shared import new_database, shared_url
 

@@ -26,10 +26,10 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from tests.docs import console
 from tests.docs.pages import Block
-from tests.docs.services import Services
-from tests.docs.shell import run_shell
+from tests.docs.running import console
+from tests.docs.running.services import Services
+from tests.docs.running.shell import run_shell
 from tests.docs.surroundings import check_output
 
 SHOWN_ONLY = {"ini", "json", "mermaid", "sql", "text", "toml", "yaml"}

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.docs.services import Services
+from tests.docs.running.services import Services
 
 _PRELUDE = """
 set -euo pipefail

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.docs.page_run import PageRun
 from tests.docs.pages import blocks_of
+from tests.docs.running.page_run import PageRun
 from tests.docs.surroundings import pinned_surroundings
 
 
