@@ -19,14 +19,16 @@ from rota.stores.opened import OpenStore
 LOCKED_FOR = timedelta(seconds=10)
 """How long others may keep a store locked before a migration gives up."""
 
-_NOT_YET = ("mongodb", "redis")
+_NOT_YET = ("mongodb",)
 _POSTGRES = ("postgresql", "postgres")
+_REDIS = ("redis", "rediss", "unix", "redis+unix")
 
 
 async def open_store(url: str) -> OpenStore:
     """Open the store at ``url``, made ready if it is new and brought up to date if it is old.
 
-    ``memory://``, ``sqlite:///rota.db`` or ``postgresql://user@host/database``.
+    ``memory://``, ``sqlite:///rota.db``, ``postgresql://user@host/database`` or
+    ``redis://host:6379/0``.
     Close it when done, or say ``async with await open_store(url) as store``. Raises
     InvalidStoreUrlError when the address names no store, before anything is touched.
     """
@@ -96,9 +98,11 @@ def _find_backend(url: str) -> _Backend:
         return _sqlite(_sqlite_path(url, rest))
     if scheme in _POSTGRES:
         return _postgres(url)
+    if scheme in _REDIS:
+        return _redis(url)
     if scheme in _NOT_YET:
         raise InvalidStoreUrlError(url, f"{scheme} is not available in this version")
-    raise InvalidStoreUrlError(url, "known schemes are memory, postgresql and sqlite")
+    raise InvalidStoreUrlError(url, "known schemes are memory, postgresql, redis and sqlite")
 
 
 def _memory(url: str, rest: str) -> _Backend:
@@ -167,4 +171,26 @@ def _postgres(url: str) -> _Backend:
         partial(PostgresStore.open, settings),
         partial(inspect_database, settings),
         partial(migrate_database, settings),
+    )
+
+
+def _redis(url: str) -> _Backend:
+    try:
+        from rota.stores.redis.address import read_address  # noqa: PLC0415 - as below
+        from rota.stores.redis.inspection import (  # noqa: PLC0415 - loads the driver
+            inspect_server,
+            migrate_server,
+        )
+        from rota.stores.redis.store import RedisStore  # noqa: PLC0415 - loads the driver
+    except ModuleNotFoundError as error:
+        raise StoreUnavailableError(
+            "A store in Redis needs the driver redis, which is not installed: "
+            "pip install 'rota[redis]'",
+            {"missing": str(error.name), "extra": "rota[redis]"},
+        ) from error
+    settings = read_address(url)
+    return _Backend(
+        partial(RedisStore.open, settings),
+        partial(inspect_server, settings),
+        partial(migrate_server, settings),
     )

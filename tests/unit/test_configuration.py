@@ -54,9 +54,13 @@ def test_each_variable_sets_what_it_is_named_after_and_nothing_else() -> None:
         (
             "ROTA_STORE",
             "oracle://x",
-            "names no store: known schemes are memory, postgresql and sqlite",
+            "names no store: known schemes are memory, postgresql, redis and sqlite",
         ),
-        ("ROTA_STORE", "redis://host", "names no store: redis is not available in this version"),
+        (
+            "ROTA_STORE",
+            "mongodb://host",
+            "names no store: mongodb is not available in this version",
+        ),
     ],
 )
 @pytest.mark.clause("T-24")

@@ -3,12 +3,12 @@
 from asyncio import Semaphore
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis.asyncio import Connection, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AskError, MovedError, NoScriptError
+from redis.exceptions import MovedError, NoScriptError, TryAgainError
 from redis.retry import Retry as PatientRetry
 
 from rota.stores.redis.address import RedisSettings
@@ -21,8 +21,16 @@ from rota.stores.redis.translation import (
     translate,
 )
 
-MOST_MOVES = 5
-"""How often one call lets a cluster send it to another server."""
+MOST_TRIES = 5
+"""How often a call is made, while a cluster sends it from one server to the next."""
+
+
+class _Call(NamedTuple):
+    """A command, the whole of it if the server may not know it, and whether it may be repeated."""
+
+    command: Sequence[Any]
+    whole: Sequence[Any]
+    is_repeatable: bool
 
 
 class Connections:
@@ -39,39 +47,19 @@ class Connections:
         self._free = Semaphore(settings.connection_count)
 
     async def call(self, *command: Any) -> Any:
-        """What the server answers to a command that writes nothing; asked twice if need be."""
-        return await self.run(command, command, is_repeatable=True)
+        """What the server answers to a command that may be sent twice."""
+        return await self._run(_Call(command, command, is_repeatable=True))
 
     async def run_script(
         self, script: Script, arguments: Sequence[Any], *, is_repeatable: bool
     ) -> Any:
-        """What a script answers. ``arguments`` begin with the number of keys."""
-        short = ("EVALSHA", script.digest, *arguments)
-        return await self.run(short, ("EVAL", script.text, *arguments), is_repeatable=is_repeatable)
+        """What a script answers. ``arguments`` begin with the number of keys.
 
-    async def run(
-        self, command: Sequence[Any], whole: Sequence[Any], *, is_repeatable: bool
-    ) -> Any:
-        """What the server answers to a command or, where it does not know it, to the whole of it.
-
-        Raises StoreUnavailableError. When the answer is lost, a command that may be repeated is
-        sent once more; of others nobody knows then whether they were carried out.
+        Raises StoreUnavailableError. When the answer is lost, a script that may be repeated is run
+        once more; of others nobody knows then whether they were carried out.
         """
-        async with self._free:
-            for _ in range(MOST_MOVES):
-                try:
-                    return await self._ask(command)
-                except NoScriptError:
-                    command = whole  # which the server remembers from then on
-                except MovedError as moved:
-                    await self._follow(moved)
-                except LOST_CONNECTION as error:
-                    if not is_repeatable:
-                        raise translate(error, self._settings.label) from error
-                    is_repeatable = False
-                except DRIVER_ERRORS as error:
-                    raise translate(error, self._settings.label) from error
-            raise translate(AskError(""), self._settings.label)
+        short = ("EVALSHA", script.digest, *arguments)
+        return await self._run(_Call(short, ("EVAL", script.text, *arguments), is_repeatable))
 
     async def close(self) -> None:
         """Let all connections go; no call is under way any more."""
@@ -81,8 +69,28 @@ class Connections:
 
     def make_connection(self) -> Connection:
         """A connection apart from the others, not yet connected."""
-        made: Connection = self._factory.make_connection()
+        made: Connection = self._factory.make_connection()  # type: ignore[no-untyped-call] # the driver's
         return made
+
+    async def _run(self, call: "_Call") -> Any:
+        async with self._free:
+            for _ in range(MOST_TRIES):
+                try:
+                    return await self._ask(call.command)
+                except DRIVER_ERRORS as error:
+                    call = await self._try_otherwise(call, error)
+        raise translate(TryAgainError(), self._settings.label)
+
+    async def _try_otherwise(self, call: "_Call", error: Exception) -> "_Call":
+        """How the call may succeed all the same; else the error, in our words."""
+        if isinstance(error, NoScriptError):  # from then on the server remembers it
+            return call._replace(command=call.whole)
+        if isinstance(error, MovedError):
+            await self._follow(error)
+            return call
+        if isinstance(error, LOST_CONNECTION) and call.is_repeatable:
+            return call._replace(is_repeatable=False)
+        raise translate(error, self._settings.label) from error
 
     async def _ask(self, command: Sequence[Any]) -> Any:
         connection = await self._connected()
@@ -112,7 +120,7 @@ class Connections:
                     return connection
                 await connection.disconnect(nowait=True)
             connection = self.make_connection()
-            await connection.connect()
+            await connection.connect()  # type: ignore[no-untyped-call] # the driver's
         except DRIVER_ERRORS as error:
             raise translate(error, self._settings.label, NOTHING_WRITTEN) from error
         return connection

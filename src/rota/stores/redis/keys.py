@@ -24,7 +24,7 @@ JOB_KEYS = (
     "later",  # sorted set: due id; READY, and was not
     "timetable",  # sorted set: tenant NUL queue NUL due id; all that are READY
     "leased",  # sorted set: until id; all that are RUNNING
-    "listing",  # sorted set: tenant NUL code queue NUL rank age id; all jobs
+    "listing",  # sorted set: tenant NUL code queue NUL rank sort age id; all jobs
     "ended",  # sorted set: updated id; those that ended and on which none depends
     "children",  # sorted set: parent child; all dependencies
     "open",  # sorted set: parent child; those that a PENDING child still waits for

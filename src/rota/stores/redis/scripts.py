@@ -25,4 +25,8 @@ def load_script(package: str, name: str) -> Script:
 
 
 def _read(package: str, name: str) -> str:
-    return files(package).joinpath(f"{name}.lua").read_text(encoding="utf-8")
+    """The text of a file, from the package or from the one that it is in."""
+    found = files(package).joinpath(f"{name}.lua")
+    if not found.is_file():
+        found = files(package.rpartition(".")[0]).joinpath(f"{name}.lua")
+    return found.read_text(encoding="utf-8")

@@ -71,7 +71,7 @@ async def examine_server(connections: Connections, label: str) -> ServerFacts:
 
 async def read_facts(connections: Connections) -> ServerFacts:
     """What the server says of itself."""
-    said = _read_info(await connections.call("INFO"))
+    said = _read_lines(await connections.call("INFO"))
     try:
         flush = await connections.call("CONFIG", "GET", "appendfsync")
     except StoreUnavailableError as error:  # hosted servers keep their configuration to themselves
@@ -106,6 +106,6 @@ async def read_schema(connections: Connections, keys: Keys) -> int | None:
     return None if found is None else msgspec.json.decode(found, type=int)
 
 
-def _read_info(text: Any) -> dict[str, str]:
+def _read_lines(text: Any) -> dict[str, str]:
     lines = (line.partition(":") for line in bytes(text).decode(errors="replace").splitlines())
     return {name: value for name, colon, value in lines if colon}

@@ -6,12 +6,12 @@ from typing import Self
 from rota.stores.protocol import Reach
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.database import Database
-from rota.stores.redis.documents.verbs import DocumentVerbs
+from rota.stores.redis.jobs.verbs import JobVerbs
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class RedisStore(DocumentVerbs):
+class RedisStore(JobVerbs):
     """Remembers documents and jobs on a server, for every process that can reach it.
 
     A store belongs to the process and the event loop that opened it.
@@ -29,6 +29,3 @@ class RedisStore(DocumentVerbs):
         self._refuse_when_unusable()
         seconds, micros = await self._database.call("TIME")
         return EPOCH + timedelta(0, int(seconds), int(micros))
-
-    async def _release(self) -> None:
-        await self._database.close()

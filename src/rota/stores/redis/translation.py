@@ -15,6 +15,13 @@ LOST_CONNECTION: tuple[type[Exception], ...] = (
 )
 """After one of these nobody knows whether what was sent was carried out."""
 
+_REFUSED = (
+    exceptions.AuthenticationError,
+    exceptions.BusyLoadingError,
+    exceptions.MaxConnectionsError,
+)
+"""The driver takes these for losses; the server said no."""
+
 NOTHING_WRITTEN = "nothing was written"
 UNKNOWN = "unknown"
 
@@ -68,4 +75,5 @@ def _reason_of(error: Exception) -> str:
 
 def _outcome_of(error: Exception) -> str:
     """Whether what was asked for may have been done all the same."""
-    return UNKNOWN if isinstance(error, LOST_CONNECTION) else NOTHING_WRITTEN
+    is_lost = isinstance(error, LOST_CONNECTION) and not isinstance(error, _REFUSED)
+    return UNKNOWN if is_lost else NOTHING_WRITTEN

@@ -1,6 +1,6 @@
 """The verbs of ``DocumentStore`` on a server."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from secrets import token_hex
 from typing import Any
 
@@ -88,24 +88,15 @@ class DocumentVerbs(ClosableStore):
         A long stream is gathered on the server, out of everybody's sight, until it is complete.
         """
         self._refuse_when_unusable()
-        stream = iter(checked(writes))
-        gathered = f"{self._database.keys.stream}:{token_hex(8)}"
-        has_gathered, parts = False, _take(stream)
+        gathering = _Gathering(self._database)
         try:
-            while following := _take(stream):
-                has_gathered = True
-                await self._gather(gathered, parts)
-                parts = following
-        except BaseException:
-            if has_gathered:
-                await self._database.call("DEL", gathered)
+            for write in checked(writes):
+                await gathering.add(write)
+        except Exception:
+            # A write that was stale comes before whatever stopped the stream behind it.
+            await gathering.end(is_judged_only=True)
             raise
-        keys = (*self._document_keys, gathered)
-        stale = await self._database.write(WRITE_ALL, keys, parts)
-        if stale is not None:
-            name, expected = stale
-            collection, _, key = name.decode().partition("\0")
-            raise StaleVersionError(collection, key, int(expected) if expected else None)
+        await gathering.end(is_judged_only=False)
 
     async def read_within(
         self,
@@ -128,21 +119,32 @@ class DocumentVerbs(ClosableStore):
     def _document_keys(self) -> tuple[str, ...]:
         return self._database.keys.documents
 
-    async def _gather(self, key: str, parts: list[Any]) -> None:
-        await self._database.write(GATHER, [key], [GATHERED_FOR, *parts])
 
+class _Gathering:
+    """A stream of writes on its way: what is too much to be sent at once waits on the server."""
 
-def _take(stream: Iterator[DocumentWrite]) -> list[Any]:
-    """The parts of as many writes as are sent at once; none when there are no more."""
-    parts: list[Any] = []
-    size = 0
-    while size < WRITE_SIZE and len(parts) < WRITE_COUNT * 4:
-        write = next(stream, None)
-        if write is None:
-            break
-        parts += _parts(write)
-        size += len(write.body or b"")
-    return parts
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._key = f"{database.keys.stream}:{token_hex(8)}"
+        self._parts: list[Any] = []
+        self._size = 0
+
+    async def add(self, write: DocumentWrite) -> None:
+        self._parts += _parts(write)
+        self._size += len(write.body or b"")
+        if self._size >= WRITE_SIZE or len(self._parts) >= WRITE_COUNT * 4:
+            await self._database.write(GATHER, [self._key], [GATHERED_FOR, *self._parts])
+            self._parts, self._size = [], 0
+
+    async def end(self, *, is_judged_only: bool) -> None:
+        """Write all or, when one is stale, nothing; or only say which one is."""
+        keys = (*self._database.keys.documents, self._key)
+        arguments = ("1" if is_judged_only else "", *self._parts)
+        stale = await self._database.write(WRITE_ALL, keys, arguments)
+        if stale is not None:
+            name, expected = stale
+            collection, _, key = name.decode().partition("\0")
+            raise StaleVersionError(collection, key, int(expected) if expected else None)
 
 
 def _parts(write: DocumentWrite) -> tuple[str | int | bytes, ...]:

@@ -1,6 +1,7 @@
 -- write_all: apply all writes, or none
 -- KEYS    those of documents, as keys.py lists them, and the list in which a stream was gathered
--- ARGV    the writes that were not gathered, each as writing.lua says; they come last
+-- ARGV    '1' when nothing is to be written in any case; the writes that were not gathered, each as
+--         writing.lua says; they come last
 -- reply   nil, or the name and the expected version of the first write that was stale
 -- atomic  because nobody may see some of the writes without the others. What it takes grows with
 --         the writes: that is what was asked for
@@ -16,7 +17,7 @@ local function each_write(visit)
       if found then return found end
     end
   end
-  for at = 1, #ARGV, 4 do
+  for at = 2, #ARGV, 4 do
     local found = visit(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3])
     if found then return found end
   end
@@ -32,7 +33,7 @@ local stale = each_write(function(name, expected, is_removal)
   seen[name] = version > 0 and tostring(version)
   return false
 end)
-if not stale then
+if not stale and ARGV[1] == '' then
   each_write(function(name, expected, is_removal, body)
     write(name, next_version(expected ~= '' and expected, expected, is_removal), body)
     return false

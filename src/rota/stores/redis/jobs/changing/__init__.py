@@ -1,0 +1,1 @@
+"""How jobs come, end, change and go."""

@@ -1,0 +1,75 @@
+"""``insert``: jobs are placed here, by the rules, and kept if what they were placed by still holds.
+
+Most jobs are new and depend on nobody: nothing is looked up for them, and the script says if that
+was wrong.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from rota.jobs import Job, JobId, format_instant
+from rota.stores.jobs.duplicates import identity_of
+from rota.stores.jobs.placement import Kept, plan_insertion
+from rota.stores.jobs.results import Inserted
+from rota.stores.redis.database import Database
+from rota.stores.redis.jobs.reading.reading import look_up
+from rota.stores.redis.jobs.rows import code_of, encode_body, encode_head, encode_identity
+from rota.stores.redis.scripts import load_script
+
+INSERT = load_script(__package__, "insert")
+
+_NOTHING = Kept(by_id={}, by_identity={}, statuses={})
+
+
+class Insertion(NamedTuple):
+    """What has been kept, and what listeners are to be told of it."""
+
+    answers: list[Inserted]
+    places: bytes = b""
+
+
+async def insert(database: Database, jobs: Sequence[Job], now: datetime, sender: str) -> Insertion:
+    """Keep all of these jobs or none; see the protocol."""
+    kept = await _look_up(database, jobs) if _depends_on_others(jobs) else _NOTHING
+    while True:
+        answers = plan_insertion(jobs, kept)
+        new = {answer.job.id: answer.job for answer in answers if not answer.is_existing}
+        if not new:
+            return Insertion(answers)
+        arguments = [format_instant(now), sender, *_dependencies(new, kept)]
+        for job in new.values():
+            arguments += job.id, encode_head(job), encode_body(job)
+        places = await database.write(INSERT, database.keys.jobs, arguments)
+        if places is not None:
+            return Insertion(answers, places)
+        kept = await _look_up(database, jobs)
+
+
+def _depends_on_others(jobs: Sequence[Job]) -> bool:
+    mine = {job.id for job in jobs}
+    return any(each not in mine for job in jobs for each in job.dependencies)
+
+
+async def _look_up(database: Database, jobs: Sequence[Job]) -> Kept:
+    """Whatever the new jobs may clash with or depend on."""
+    named = {each for job in jobs for each in (job.id, *job.dependencies)}
+    identities = {encode_identity(job) for job in jobs} - {""}
+    found = await look_up(database, sorted(named), sorted(identities))
+    return Kept(
+        by_id=found,
+        by_identity={
+            identity: job for job in found.values() if (identity := identity_of(job)) is not None
+        },
+        statuses={(job.tenant, job.id): job.status for job in found.values()},
+    )
+
+
+def _dependencies(new: Mapping[JobId, Job], kept: Kept) -> list[Any]:
+    """Their number, and for each that is there already what it was like."""
+    named = {each for job in new.values() for each in job.dependencies if each not in new}
+    arguments: list[Any] = [len(named)]
+    for each in sorted(named):
+        job = kept.by_id[each]
+        arguments += each, job.tenant, code_of(job)
+    return arguments

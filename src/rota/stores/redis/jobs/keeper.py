@@ -1,0 +1,62 @@
+"""A keeper of leases: a connection of its own, for a thread that may wait for the answer."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import redis
+from redis.exceptions import NoScriptError
+from redis.retry import Retry
+
+from rota.stores.jobs.requests import HeldLease
+from rota.stores.redis.address import RedisSettings
+from rota.stores.redis.connections import connection_options
+from rota.stores.redis.jobs.leasing.leasing import EXTEND, extension_of
+from rota.stores.redis.keys import name_keys
+from rota.stores.redis.translation import DRIVER_ERRORS, LOST_CONNECTION, translate
+from rota.triggers.zone import to_utc
+
+
+class RedisKeeper:
+    """Extends leases while the store's own event loop may be busy."""
+
+    def __init__(self, settings: RedisSettings) -> None:
+        self._settings = settings
+        self._keys = name_keys(settings.name).jobs
+        self._client: redis.Redis | None = None
+
+    def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        """As the store's own; the thread waits for the answer."""
+        to_utc(now, "now")
+        arguments = (len(self._keys), *self._keys, *extension_of(held, to_utc(until, "until")))
+        try:
+            return list(map(bool, self._ask(arguments)))
+        except DRIVER_ERRORS as error:
+            self.close()
+            raise translate(error, self._settings.label) from error
+
+    def close(self) -> None:
+        """Let the connection go."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _ask(self, arguments: Sequence[Any]) -> Any:
+        is_new = self._client is None
+        try:
+            return self._run(arguments)
+        except LOST_CONNECTION:
+            # While nobody asked, a loss was not noticed. To extend twice is to extend once.
+            self.close()
+            if is_new:
+                raise
+        return self._run(arguments)
+
+    def _run(self, arguments: Sequence[Any]) -> Any:
+        if self._client is None:
+            options = connection_options(self._settings, Retry)
+            self._client = redis.Redis.from_url(self._settings.url, **options)
+        try:
+            return self._client.evalsha(EXTEND.digest, *arguments)
+        except NoScriptError:
+            return self._client.eval(EXTEND.text, *arguments)

@@ -1,0 +1,38 @@
+-- next_due: when the first READY job is due
+-- KEYS    those of jobs, as keys.py lists them
+-- ARGV    now; '' or the queues as a JSON array; '' or the tenants as one
+-- reply   the instant, now or later; nil when there is no such job
+-- atomic  because a job that is handed back meanwhile must not be missed between two lanes. Bounded
+--         by the lanes with READY jobs
+-- uses    shelf
+-- uses    line
+local now = ARGV[1]
+
+local queues, tenants = as_set(ARGV[2]), as_set(ARGV[3])
+if not queues and not tenants then
+  -- The usual question has a quick answer: whoever is first in line is due, or nobody is in line.
+  local first = redis.call('ZRANGEBYLEX', READY, '-', '+', 'LIMIT', 0, 1)[1]
+  if not first then
+    local later = redis.call('ZRANGEBYLEX', LATER, '-', '+', 'LIMIT', 0, 1)[1]
+    local due = later and string.sub(later, 1, INSTANT_LENGTH)
+    return due and due < now and now or due
+  end
+  if get_head(string.sub(first, -ID_LENGTH))[DUE] <= now then return now end
+end
+local earliest
+local lane, tenant, queue = next_lane(TIMETABLE, '', '+')
+while lane do
+  if tenants and not tenants[tenant] then
+    lane, tenant, queue = next_lane(TIMETABLE, tenant .. '\0\255', '+')
+  else
+    if not queues or queues[queue] then
+      local member = redis.call(
+        'ZRANGEBYLEX', TIMETABLE, '[' .. lane, '(' .. lane .. '~', 'LIMIT', 0, 1)[1]
+      local due = string.sub(member, #lane + 1, #lane + INSTANT_LENGTH)
+      if due <= now then return now end
+      if not earliest or due < earliest then earliest = due end
+    end
+    lane, tenant, queue = next_lane(TIMETABLE, lane .. '~', '+')
+  end
+end
+return earliest

@@ -1,0 +1,1 @@
+"""Jobs as they are: one by one, in pages, counted."""

@@ -1,0 +1,17 @@
+"""The Redis store, put through the contract of all stores of jobs on a real server."""
+
+import pytest
+
+from rota.stores.jobs import JobStore
+from rota.stores.redis.address import read_address
+from rota.stores.redis.store import RedisStore
+from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
+
+
+class TestRedisJobs(JobStoreContract):
+    @pytest.fixture
+    def job_store_factory(self, redis_url: str) -> JobStoreFactory:
+        async def open_empty() -> JobStore:
+            return await RedisStore.open(read_address(redis_url))
+
+        return open_empty
