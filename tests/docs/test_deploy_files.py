@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped] # its stubs are not among the requirements
+from tests.docs.pages import read_blocks
 
 from rota.cli.main import app
 
@@ -18,6 +19,7 @@ DOCKERFILE = (CONTAINER / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((CONTAINER / "compose.yaml").read_text(encoding="utf-8"))
 UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
 PROGRAM = "/opt/rota/bin/rota"
+PAGE = ROOT / "docs/guide/deploying.md"
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -44,6 +46,12 @@ def read_unit(path: Path) -> dict[str, list[str]]:
         if is_setting and not line.startswith("#"):
             settings.setdefault(name, []).append(value)
     return settings
+
+
+def page_commands() -> list[str]:
+    """The commands on the page about deploying, which change a host and so are not run."""
+    shown = [block.text for block in read_blocks(PAGE) if block.language == "text"]
+    return [line for text in shown for line in text.splitlines()]
 
 
 def test_a_command_that_does_not_exist_is_noticed() -> None:
@@ -126,6 +134,24 @@ def test_a_unit_runs_a_command_of_rota_and_may_do_little(path: Path) -> None:
     assert unit["ProtectSystem"] == ["strict"]
     assert unit["CapabilityBoundingSet"] == [""]
     assert int(unit["TimeoutStopSec"][0]) > 30  # longer than a worker's grace
+
+
+def test_the_page_names_files_and_units_that_exist() -> None:
+    words = [word for line in page_commands() for word in shlex.split(line)]
+    files = [word for word in words if word.startswith(("deploy/", "requirements/"))]
+    assert len(files) > 3
+    assert [name for name in files if not (ROOT / name).exists()] == []
+    enabled = [line.partition("--now ")[2].split() for line in page_commands()]
+    units = {re.sub(r"@\d+$", "@", name) for names in enabled for name in names}
+    assert units == {path.stem for path in UNITS}
+
+
+def test_the_page_shows_commands_that_rota_understands() -> None:
+    called = [re.search(r"\brota (tokens .*)$", line) for line in page_commands()]
+    commands = [shlex.split(found[1]) for found in called if found]
+    assert len(commands) == 3
+    for words in commands:
+        app.parse_args(words, exit_on_error=False, print_error=False)
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
