@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from secrets import token_hex
 
 import pytest
@@ -21,6 +22,9 @@ from tests.servers.shared import (
     shared_url,
     with_option,
 )
+
+STORES = ("memory", "sqlite", "postgres")
+"""The stores on which the service is to behave in the same way."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,6 +51,16 @@ def postgres_database() -> Iterator[str]:
 def postgres_url(postgres_database: str) -> str:
     """The address of an empty PostgreSQL store: a schema of the test's own."""
     return with_option(postgres_database, "schema", f"test_{token_hex(6)}")
+
+
+@pytest.fixture(params=STORES)
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty store of each sort, one after another."""
+    addresses = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/rota.db"}
+    if request.param in addresses:
+        return addresses[request.param]
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
 
 
 @pytest.fixture

@@ -42,6 +42,7 @@ RotaError
     EffectInProgressError
     HasDependentsError
     IllegalMoveError
+    JobChangedError
     JobEndedError
     LockLostError
     SchedulerAlreadyActiveError
@@ -100,6 +101,7 @@ from rota.errors.jobs import (
     IllegalMoveError,
     InvalidCursorError,
     InvalidJobError,
+    JobChangedError,
     JobEndedError,
     JobNotFoundError,
     UnknownDependencyError,
@@ -204,6 +206,7 @@ __all__ = [
     "InvalidStoreUrlError",
     "InvalidTriggerError",
     "InvalidZoneError",
+    "JobChangedError",
     "JobEndedError",
     "JobNotFoundError",
     "LockLostError",

@@ -65,6 +65,18 @@ class JobEndedError(ConflictError):
         self.status = status
 
 
+class JobChangedError(ConflictError):
+    """Somebody else has changed the job since it was read: it is changed as of ``updated_at``."""
+
+    def __init__(self, job_id: str, updated_at: str) -> None:
+        super().__init__(
+            f"Job {job_id} was changed at {updated_at}, after it was read",
+            {"field": "updated_at", "value": updated_at},
+        )
+        self.job_id = job_id
+        self.updated_at = updated_at
+
+
 class DependenciesFixedError(ConflictError):
     """The dependencies of a job change only while it waits for them."""
 

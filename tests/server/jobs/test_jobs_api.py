@@ -33,7 +33,7 @@ async def test_a_key_with_another_payload_is_409(service: Visit) -> None:
     made = await service.client.post(JOBS, json=BODY, headers=key)
     other = await service.client.post(JOBS, json={**BODY, "payload": {"a": 2}}, headers=key)
     assert other.status_code == 409
-    assert other.json()["details"] == {"jobId": made.json()["id"]}
+    assert other.json()["details"] == {"job_id": made.json()["id"]}
 
 
 async def test_a_key_belongs_to_a_kind(service: Visit) -> None:

@@ -1,6 +1,5 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +13,10 @@ from rota.wiring import open_store
 Kill = Callable[..., Awaitable[dict[str, Any]]]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def both(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Neighbours]:
-    """Two tenants, in memory and on a file."""
-    url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/rota.db"
-    async with two_tenants(await open_store(url)) as neighbours:
+@pytest.fixture
+async def both(store_url: str) -> AsyncIterator[Neighbours]:
+    """Two tenants, on each sort of store."""
+    async with two_tenants(await open_store(store_url)) as neighbours:
         yield neighbours
 
 

@@ -81,7 +81,7 @@ async def test_a_circle_is_a_conflict(both: Neighbours) -> None:
         both, a_wish(ref="a", dependencies=["b"]), a_wish(ref="b", dependencies=["a"])
     )
     assert (answer.status_code, await count(both)) == (409, 0)
-    assert len(answer.json()["details"]["cyclePath"]) == 2
+    assert len(answer.json()["details"]["cycle_path"]) == 2
 
 
 async def test_what_exists_under_its_key_is_not_made_twice(both: Neighbours) -> None:

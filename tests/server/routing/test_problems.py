@@ -46,6 +46,11 @@ class FailingStore(MemoryStore):
         raise self._error
 
 
+def test_details_are_spelt_as_everything_in_the_api_is() -> None:
+    reply = answer_error(errors.JobNotFoundError("7"))
+    assert b'"details":{"job_id":"7"}' in reply.content
+
+
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
 def test_each_group_of_errors_has_a_status(group: type[errors.RotaError]) -> None:
     assert find_meaning(group) == GROUPS[group]

@@ -1,5 +1,6 @@
 """Sections 5 and 6 over HTTP: the five requests, what they answer, and how they refuse."""
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -11,6 +12,7 @@ from tests.server.service import JOBS, NO_ID, Visit, field_of, serve
 
 from rota.jobs import JobStatus, decide_complete
 from rota.stores.jobs import LeaseRequest
+from rota.wiring import open_store
 
 SECOND = timedelta(seconds=1)
 SPECIFIED = {
@@ -20,8 +22,8 @@ SPECIFIED = {
 
 
 @pytest.fixture
-async def service() -> AsyncIterator[Visit]:
-    async with serve() as served:
+async def service(store_url: str) -> AsyncIterator[Visit]:
+    async with serve(await open_store(store_url)) as served:
         yield served
 
 
@@ -232,7 +234,7 @@ async def test_a_circle_of_dependencies_is_409(service: Visit) -> None:
     )
     assert answer.status_code == 409
     assert answer.json()["code"] == "CONFLICT"
-    assert set(answer.json()["details"]["cyclePath"]) == {second["id"], third["id"]}
+    assert set(answer.json()["details"]["cycle_path"]) == {second["id"], third["id"]}
     itself = await service.client.put(
         f"{JOBS}/{second['id']}", json={"dependencies": [second["id"]]}
     )
@@ -303,6 +305,42 @@ async def test_a_job_that_was_changed_since_it_was_got_is_409(service: Visit) ->
     answer = await service.client.put(f"{JOBS}/{job['id']}", json={**job, "priority": 7})
     assert answer.status_code == 409
     assert answer.json()["details"]["field"] == "updated_at"
+
+
+@pytest.mark.clause("F-16")
+async def test_of_several_who_change_what_they_read_at_once_one_does(service: Visit) -> None:
+    job = await service.make_job()
+    await service.clock.advance(SECOND)
+    answers = await asyncio.gather(
+        *(
+            service.client.put(f"{JOBS}/{job['id']}", json={**job, "priority": priority})
+            for priority in (1, 2, 3, 4)
+        )
+    )
+    assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
+
+
+@pytest.mark.clause("F-4", "F-16")
+async def test_two_who_close_a_circle_at_once_do_not_both(service: Visit) -> None:
+    first = await service.make_job()
+    one, other = [await service.make_job(dependencies=[first["id"]]) for _ in range(2)]
+    answers = await asyncio.gather(
+        *(
+            service.client.put(f"{JOBS}/{job['id']}", json={"dependencies": [on["id"]]})
+            for job, on in ((one, other), (other, one))
+        )
+    )
+    assert sorted(answer.status_code for answer in answers) == [200, 409]
+
+
+async def test_of_many_who_ask_with_one_key_one_makes_the_job(service: Visit) -> None:
+    asked = {"name": "Invoice", "queue": "mail", "kind": "invoice.send"}
+    key = {"Idempotency-Key": "invoice-7"}
+    answers = await asyncio.gather(
+        *(service.client.post(JOBS, json=asked, headers=key) for _ in range(20))
+    )
+    assert sorted(answer.status_code for answer in answers) == [*[200] * 19, 201]
+    assert len({answer.json()["id"] for answer in answers}) == 1
 
 
 @pytest.mark.clause("F-16")

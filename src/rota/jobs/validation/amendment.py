@@ -10,6 +10,7 @@ from rota.errors import (
     DependenciesFixedError,
     HasDependentsError,
     InvalidJobError,
+    JobChangedError,
     JobEndedError,
 )
 from rota.jobs.codec import encode_job
@@ -52,12 +53,15 @@ def amend_job(
 ) -> Job:
     """The job with these fields changed, under the rules that hold for a new one.
 
-    A field that never changes may be named with the value it has. Dependencies change only while
+    A field that never changes may be named with the value it has. With ``updated_at`` it is changed
+    only if nobody has changed it since: JobChangedError otherwise. Dependencies change only while
     the job is PENDING; then its status follows from them, as it does for a new job.
     """
     if job.status.is_terminal:
         raise JobEndedError(job.id, job.status)
     known = encode_job(job)
+    if "updated_at" in fields:
+        _check_unchanged(job, fields["updated_at"], known["updated_at"])
     changes: dict[str, Any] = {}
     for name, value in fields.items():
         if name == "kind" and value == job.kind:
@@ -79,6 +83,11 @@ def check_deletion(job_id: JobId, dependents: Iterable[JobId]) -> None:
     found = sorted(dependents)
     if found:
         raise HasDependentsError(job_id, found)
+
+
+def _check_unchanged(job: Job, read_at: object, updated_at: str) -> None:
+    if read_instant(read_at, "updated_at") != job.updated_at:
+        raise JobChangedError(job.id, updated_at)
 
 
 def _check_same(name: object, value: object, known: Mapping[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """Errors as replies: the status and the body that each class of error becomes, here alone."""
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -25,6 +26,7 @@ from rota.errors import (
 )
 from rota.server.routing.replies import Reply, encode_reply
 
+_CAPITAL = re.compile("[A-Z]")
 _log = logging.getLogger("rota.server")
 
 RETRY_AFTER = "5"
@@ -82,8 +84,13 @@ def answer_error(error: Exception) -> Reply:
     meaning = find_meaning(type(error))
     if not isinstance(error, RotaError) or meaning.status >= INTERNAL.status:
         return _answer_fault(error, meaning)
-    problem = Problem(meaning.code, error.message, error.details or None)
+    problem = Problem(meaning.code, error.message, _spell(error.details) or None)
     return encode_reply(meaning.status, problem, _headers_of(error))
+
+
+def _spell(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Details by names in the spelling of everything else in the API: ``job_id``, not ``jobId``."""
+    return {_CAPITAL.sub(r"_\g<0>", name).lower(): value for name, value in details.items()}
 
 
 def _answer_fault(error: Exception, meaning: Meaning) -> Reply:

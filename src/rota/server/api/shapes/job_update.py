@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from rota.errors import ConflictError, InvalidJobError
+from rota.errors import InvalidJobError, JobChangedError
 from rota.jobs.validation.fields import read_instant
 from rota.server.api.shapes.words import DEPENDENCIES, INSTANT, NAME, PRIORITY, QUEUE, UUID, WORD
 
@@ -85,8 +85,12 @@ _INNER_NAMES = {"run_at": "due_at"}
 
 
 def list_changes(update: JobUpdate) -> dict[str, Any]:
-    """The new values, by the names that ``rota.jobs`` has for the fields."""
-    given = {name: getattr(update, name) for name in CHANGEABLE}
+    """The new values, by the names that ``rota.jobs`` has for the fields.
+
+    Among them ``updated_at``, which is the one it has: that it still is, when the others are
+    written, is for the store to see.
+    """
+    given = {name: getattr(update, name) for name in (*CHANGEABLE, "updated_at")}
     return {
         _INNER_NAMES.get(name, name): value for name, value in given.items() if value is not UNSET
     }
@@ -102,15 +106,12 @@ def list_fixed(update: JobUpdate) -> dict[str, Any]:
 def check_fixed(fixed: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
     """Refuse a value other than the one that is shown for the job.
 
-    ConflictError where it was the right one once: the job was changed since it was read.
+    JobChangedError where it was the right one once: the job was changed since it was read.
     """
     if "updated_at" in fixed and not _is_same(
         "updated_at", fixed["updated_at"], shown["updated_at"]
     ):
-        raise ConflictError(
-            f"Job {shown['id']} was changed at {shown['updated_at']}, after it was read",
-            {"field": "updated_at", "value": shown["updated_at"]},
-        )
+        raise JobChangedError(shown["id"], shown["updated_at"])
     for name, value in fixed.items():
         if not _is_same(name, value, shown[name]):
             raise InvalidJobError(name, "never changes")
