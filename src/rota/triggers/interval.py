@@ -40,7 +40,8 @@ class Interval:
         return self.anchor + elapsed // self.every * self.every
 
     def describe(self) -> str:
-        return f"Every {describe_duration(self.every)} since {self.anchor.isoformat()}"
+        anchor = self.anchor.replace(tzinfo=None).isoformat(" ")
+        return f"Every {describe_duration(self.every)} since {anchor} UTC"
 
 
 def describe_duration(duration: timedelta) -> str:

@@ -72,11 +72,11 @@ def test_tasks_are_listed_with_state_last_start_and_next_occurrence(
     outcome = rota("tasks", "list", "--store", seeded)
     assert outcome.status == 0
     header, backup, report, sync, footer = outcome.out.splitlines()
-    assert header.split() == ["Task", "State", "Last", "start", "Next", "Schedule"]
+    assert header.split() == ["Task", "State", "Started", "Next", "Schedule"]
     assert backup.split("  ")[-1] == "At 01:30 every day"
-    assert "waiting      Fri 2027-03-26 09:00  Sat 2027-03-27 01:30" in backup
-    assert report.startswith(r"report\x1b[31m  retrying     Fri 2027-03-26 09:00  Mon 2027-03-29")
-    assert sync.startswith("sync            interrupted  Fri 2027-03-26 11:30  Fri 2027-03-26 13")
+    assert "waiting      3h ago   Sat 2027-03-27 01:30" in backup
+    assert report.startswith(r"report\x1b[31m  retrying     3h ago   Mon 2027-03-29 09:00")
+    assert sync.startswith("sync            interrupted  30m ago  Fri 2027-03-26 13:00")
     assert footer == "3 tasks; no scheduler is alive"
 
 

@@ -113,7 +113,7 @@ def act(
             _show_plan(terminal, plan, viewer)
         if dry_run or not plan["count"]:
             return plan
-        _confirm(terminal, f"{action} {plan['count']} jobs?", is_sure=yes)
+        _confirm(terminal, f"{action} {_count_jobs(plan['count'])}?", is_sure=yes)
         carry_out = {"dry_run": False, "plan_id": plan["plan_id"], "why": why}
         return await client.post("/jobs/bulk-actions", carry_out)
 
@@ -169,8 +169,8 @@ def _show_plan(terminal: Terminal, plan: dict[str, Any], viewer: Viewer) -> None
         terminal.print_text(f"... and {more} more", "dim")
     passed = plan["passed_over_count"]
     rest = f"; {passed} fit the filters, but not the action" if passed else ""
-    noun = "job" if plan["count"] == 1 else "jobs"
-    terminal.print_text(f"{plan['count']} {noun} would be {WORDS[plan['action']]}{rest}", "bold")
+    jobs = _count_jobs(plan["count"])
+    terminal.print_text(f"{jobs} would be {WORDS[plan['action']]}{rest}", "bold")
     if plan["has_more"]:
         terminal.print_text("There are more than fit in one go: do it again afterwards.", "yellow")
 
@@ -178,8 +178,11 @@ def _show_plan(terminal: Terminal, plan: dict[str, Any], viewer: Viewer) -> None
 def _show_result(terminal: Terminal, answer: dict[str, Any]) -> None:
     count, skipped = answer["done_count"], answer["skipped_count"]
     rest = f"; {skipped} had moved on" if skipped else ""
-    noun = "job" if count == 1 else "jobs"
-    terminal.print_text(f"{count} {noun} {WORDS[answer['action']]}{rest}.", "bold")
+    terminal.print_text(f"{_count_jobs(count)} {WORDS[answer['action']]}{rest}.", "bold")
+
+
+def _count_jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count} jobs"
 
 
 def _confirm(terminal: Terminal, question: str, *, is_sure: bool) -> None:

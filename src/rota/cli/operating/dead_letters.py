@@ -218,4 +218,6 @@ def _tell(answer: dict[str, Any]) -> list[str]:
         return [*pairs, f"{len(pairs)} retried."]
     dead, blocked = len(answer["job_ids"]), len(answer["dependent_ids"])
     more = "; there are more" if answer["has_more"] else ""
-    return [f"{dead} would be retried, and {blocked} jobs that they blocked{more}."]
+    freed = f", and {blocked} that {'was' if blocked == 1 else 'were'} blocked" if blocked else ""
+    letters = "1 dead letter" if dead == 1 else f"{dead} dead letters"
+    return [f"{letters} would be retried{freed}{more}."]

@@ -18,5 +18,16 @@ def format_duration(duration: timedelta) -> str:
     return _pair(days, "d", hour, "h") if days < 10 else f"{days}d"
 
 
+def format_milliseconds(milliseconds: float) -> str:
+    """A duration as handlers take: "0.4ms", "38ms", "1.2s", and longer ones as above."""
+    if milliseconds < 1:
+        return f"{milliseconds:.1f}ms"
+    if milliseconds < 1_000:
+        return f"{milliseconds:.0f}ms"
+    if milliseconds < 60_000:
+        return f"{milliseconds / 1_000:.1f}s"
+    return format_duration(timedelta(milliseconds=milliseconds))
+
+
 def _pair(large: int, large_unit: str, small: int, small_unit: str) -> str:
     return f"{large}{large_unit} {small}{small_unit}" if small else f"{large}{large_unit}"

@@ -34,6 +34,15 @@ class Terminal:
         """
         print_prose(self.out, Text(text, style) if isinstance(text, str) else text)
 
+    def print_item(self, text: str) -> None:
+        """Print one item of a list; on a terminal it is wrapped beside its dash."""
+        if not self.out.is_terminal:
+            print_verbatim(self.out, Text(f"- {text}"))
+            return
+        for number, line in enumerate(Text(text).wrap(self.out, self.out.width - 2)):
+            line.rstrip()
+            print_verbatim(self.out, Text("  " if number else "- ") + line)
+
     def print_remark(self, text: str) -> None:
         """Print one line that is not part of the result."""
         print_prose(self.err, Text(text, "dim"))

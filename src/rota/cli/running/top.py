@@ -11,8 +11,9 @@ from rich.live import Live
 from rota.cli.reading.instants import choose_zone
 from rota.cli.reading.options import GivenTerminal, JsonOption, ZoneOption
 from rota.cli.reading.place import NOWHERE, Place, converse, find_address
-from rota.cli.rendering.live.top import Look, measure_rate, render_top
-from rota.cli.rendering.service.moments import Viewer
+from rota.cli.rendering.live.top import MEASURED_FOR, Look, render_top
+from rota.cli.rendering.occurrences import format_instant
+from rota.cli.rendering.service.moments import Viewer, read_utc
 from rota.cli.rendering.terminal import Terminal
 from rota.client import Client, open_client
 from rota.errors import RotaError
@@ -42,33 +43,38 @@ def top(
     local = choose_zone(zone).zone
     if as_json:
         look = converse(terminal, place, take_look)
-        terminal.print_document({**look.overview, "workers": look.workers})
+        terminal.print_document(
+            {**look.overview, "workers": look.workers, "throughput": look.throughput}
+        )
         return
     address = show_address(find_address(place).url)
     if once or not terminal.out.is_terminal:
         look = converse(terminal, place, take_look)
         viewer = Viewer(terminal.clock.now(), local)
-        terminal.out.print(render_top(look, None, viewer, address))
+        terminal.out.print(render_top(look, viewer, address))
         return
     asyncio.run(_watch(terminal, place, timedelta(seconds=every), zone))
 
 
 async def take_look(client: Client) -> Look:
-    return Look(await client.get("/overview"), (await client.get("/workers"))["items"])
+    """Ask for all that the screen shows; the service's own clock says what is now."""
+    overview = await client.get("/overview")
+    until = read_utc(overview["taken_at"])
+    span = {"since": format_instant(until - MEASURED_FOR), "until": format_instant(until)}
+    workers = (await client.get("/workers"))["items"]
+    return Look(overview, workers, await client.get("/throughput", span))
 
 
 async def _watch(terminal: Terminal, place: Place, every: timedelta, zone: str | None) -> None:
     address, local = find_address(place), choose_zone(zone).zone
-    before: Look | None = None
     async with open_client(address, terminal.clock) as client:
         look = await take_look(client)
         with Live(console=terminal.out, auto_refresh=False, screen=True) as live:
             while True:
                 viewer = Viewer(terminal.clock.now(), local)
-                rate = measure_rate(before, look)
-                live.update(render_top(look, rate, viewer, show_address(address.url)), refresh=True)
+                live.update(render_top(look, viewer, show_address(address.url)), refresh=True)
                 await terminal.clock.sleep(every)
-                before, look = look, await _look_again(client, look)
+                look = await _look_again(client, look)
 
 
 async def _look_again(client: Client, last: Look) -> Look:

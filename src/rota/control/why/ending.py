@@ -49,7 +49,9 @@ def _tell_end(job: Job) -> str:
     if job.ending is Ending.LOST:
         return f"{job.loss_count} workers in a row were lost while they ran it"
     count = job.retry_policy.max_attempts
-    return "its only attempt has failed" if count == 1 else f"all {count} attempts have failed"
+    if count == 1:
+        return "its only attempt has failed"
+    return f"{'both' if count == 2 else f'all {count}'} attempts have failed"
 
 
 def explain_blocked(around: Circumstances) -> Finding:

@@ -25,6 +25,23 @@ def test_dead_letters_are_listed_with_their_errors(rota: RunRota, dead: str) -> 
     assert rota("dlq", "list", "--kind", "other").out == "0 dead letters\n"
 
 
+def test_a_list_fits_a_terminal_of_80_columns(rota: RunRota, dead: str) -> None:
+    lines = rota("dlq", "list", width=80).out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == ["Id", "Ended", "Tries", "Name", "Error"]
+    assert dead in lines[1]
+    listed = rota("jobs", "list", "--status", "BLOCKED", width=80).out.splitlines()
+    assert listed[1].split()[1:] == ["BLOCKED", "-", "staple"]
+
+
+def test_reasons_are_wrapped_beside_their_dash(rota: RunRota, dead: str) -> None:
+    lines = rota("why", dead, width=60).out.splitlines()
+    assert max(map(len, lines)) <= 60
+    at = next(number for number, line in enumerate(lines) if line.startswith("- Attempt 2"))
+    assert lines[at + 1].startswith("  ")
+    assert rota("why", dead).out.count("\n- Attempt") == 2
+
+
 def test_one_is_shown_with_all_its_attempts(rota: RunRota, dead: str) -> None:
     shown = rota("dlq", "show", dead).out
     assert shown.count("ValueError: out of paper") == 3
@@ -40,7 +57,7 @@ def test_one_is_tried_again_once(rota: RunRota, dead: str) -> None:
 
 def test_all_are_tried_again_with_what_they_blocked(rota: RunRota, dead: str) -> None:
     dry = rota("dlq", "retry", "--all", "--cascade", "--dry-run")
-    assert dry.out == "1 would be retried, and 1 jobs that they blocked.\n"
+    assert dry.out == "1 dead letter would be retried, and 1 that was blocked.\n"
     assert len(rota("dlq", "list", "--json").document["items"]) == 1
     done = rota("dlq", "retry", "--all", "--cascade", "--why", "there is paper")
     assert done.out.splitlines()[-1] == "2 retried."
@@ -51,7 +68,7 @@ def test_where_there_are_none_nothing_is_done(rota: RunRota) -> None:
     outcome = rota("dlq", "retry", "--all")
     assert (outcome.status, outcome.out) == (
         0,
-        "0 would be retried, and 0 jobs that they blocked.\n",
+        "0 dead letters would be retried.\n",
     )
 
 

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from rota.cli.rendering.durations import format_duration
+from rota.cli.rendering.durations import format_duration, format_milliseconds
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,18 @@ from rota.cli.rendering.durations import format_duration
 )
 def test_a_duration_is_cut_to_its_two_largest_units(duration: timedelta, text: str) -> None:
     assert format_duration(duration) == text
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "0.0ms"),
+        (0.44, "0.4ms"),
+        (38.4, "38ms"),
+        (1_240, "1.2s"),
+        (20_338.04, "20.3s"),
+        (83_000, "1m 23s"),
+    ],
+)
+def test_short_durations_are_told_in_what_they_take(milliseconds: float, text: str) -> None:
+    assert format_milliseconds(milliseconds) == text

@@ -1,12 +1,15 @@
 """An example to look at, and the screen to look at it with."""
 
+import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.unit.cli.conftest import NOW, RunRota
 
-from rota.cli.rendering.live.top import Look, measure_rate
+from rota import Worker, open_store
+from rota.observing.tally import Tally
+from rota.testing import VirtualClock
+from rota.worker import Context
 
 
 @pytest.fixture(autouse=True)
@@ -67,17 +70,39 @@ def test_names_reach_no_terminal_as_they_are(rota: RunRota) -> None:
     assert shown.replace("\n", "").isprintable()
 
 
-def look(second: int, completed: int) -> Look:
-    overview: dict[str, Any] = {
-        "taken_at": f"2027-03-26T12:00:{second:02}Z",
-        "counts": {"COMPLETED": completed, "FAILED": 1},
-    }
-    return Look(overview, [])
+async def work_a_little() -> None:
+    """Two jobs are done, one fails; and what was counted is written."""
+    clock = VirtualClock(NOW)
+
+    async def work(context: Context) -> None:
+        if context.payload.get("fails"):
+            raise ValueError("out of paper")
+
+    async with await open_store("sqlite:///rota.db") as store:
+        worker, tally = Worker(store, {"print": work}, clock=clock), Tally(store, clock)
+        tally.follow(worker.events)
+        await worker.run_once()
+        await tally.flush()
 
 
-def test_how_fast_jobs_end_is_measured_between_two_looks() -> None:
-    assert NOW.year == 2027
-    assert measure_rate(None, look(0, 10)) is None
-    assert measure_rate(look(0, 10), look(2, 30)) == 10
-    assert measure_rate(look(0, 10), look(2, 4)) == 0
-    assert measure_rate(look(2, 10), look(2, 30)) is None
+def test_top_tells_of_the_last_minutes_at_once(rota: RunRota) -> None:
+    for payload in ("{}", "{}", '{"fails": true}'):
+        rota("jobs", "create", "print", "--payload", payload, "--max-attempts", "1")
+    asyncio.run(work_a_little())
+    lines = rota("top", "--once", width=80).out.splitlines()
+    assert lines[2].rstrip() == "last 10 min  succeeded 2  failed 1  dead 1  0.3/min"
+    assert lines[3].rstrip() == "waited 0.0ms (95%: 0.0ms); took 0.0ms (95%: 0.0ms)"
+    alarm = "! default: 1 job has had its last attempt, and failed: a dead letter"
+    assert lines[4].rstrip() == alarm
+    throughput = rota("top", "--json").document["throughput"]
+    assert [it["failed"] for it in throughput["minutes"]] == [1]
+    assert throughput["since"] == "2027-03-26T11:50:30Z"
+
+
+def test_alarms_do_not_fill_the_screen(rota: RunRota) -> None:
+    for number in range(8):
+        rota("jobs", "create", "print", "--queue", f"q{number}")
+    lines = rota("top", "--once", width=80).out.splitlines()
+    alarms = [line.rstrip() for line in lines if line.startswith("!")]
+    assert (len(alarms), alarms[-1]) == (7, "! and 2 more")
+    assert alarms[0] == "! q0: 1 job is due, and no worker takes from the queue"

@@ -1,51 +1,38 @@
 """How all jobs of a tenant stand, on one screen."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rota.cli.rendering.durations import format_milliseconds
 from rota.cli.rendering.service.moments import Viewer, format_seconds, read_utc, show_text
 from rota.escaping import escape
 
+MOST_ALARMS = 6
 MOST_QUEUES = 15
 MOST_RUNS = 5
 MOST_FAILURES = 5
-ENDED = ("COMPLETED", "FAILED")
+MEASURED_FOR = timedelta(minutes=10)
 LATE_SECONDS = 300
 
 
 class Look(NamedTuple):
-    """One look at the service: the overview, and who works."""
+    """One look at the service: the overview, who works, and what ended of late."""
 
     overview: dict[str, Any]
     workers: list[dict[str, Any]]
-
-    @property
-    def taken_at(self) -> datetime:
-        return read_utc(self.overview["taken_at"])
-
-    @property
-    def ended_count(self) -> int:
-        counts = self.overview["counts"]
-        return sum(counts.get(status, 0) for status in ENDED)
+    throughput: dict[str, Any]
 
 
-def measure_rate(before: Look | None, after: Look) -> float | None:
-    """How many jobs ended in a second between two looks; None of a single one."""
-    if before is None:
-        return None
-    seconds = (after.taken_at - before.taken_at).total_seconds()
-    return max(after.ended_count - before.ended_count, 0) / seconds if seconds > 0 else None
-
-
-def render_top(look: Look, rate: float | None, viewer: Viewer, address: str) -> RenderableType:
+def render_top(look: Look, viewer: Viewer, address: str) -> RenderableType:
     """The whole screen; everything in it is safe to show."""
     parts = [
-        _heading(look, rate, viewer, address),
+        _heading(look, viewer, address),
+        *_throughput(look.throughput["total"]),
         *_alarms(look.overview),
         Text(),
         _queues(look.overview),
@@ -55,7 +42,7 @@ def render_top(look: Look, rate: float | None, viewer: Viewer, address: str) -> 
     return Group(*parts)
 
 
-def _heading(look: Look, rate: float | None, viewer: Viewer, address: str) -> Text:
+def _heading(look: Look, viewer: Viewer, address: str) -> Text:
     counts, queues = look.overview["counts"], look.overview["queues"]
     late = sum(it["late_seconds"] > LATE_SECONDS for it in queues)
     dead = sum(it["dead_count"] for it in queues)
@@ -73,18 +60,43 @@ def _heading(look: Look, rate: float | None, viewer: Viewer, address: str) -> Te
     text.append(f"  dead {dead}", "red" if dead else "")
     if late:
         text.append(f"  late {late}", "yellow")
-    if rate is not None:
-        text.append(f"  {rate:.1f}/s")
     return text
 
 
+def _throughput(total: dict[str, Any]) -> Iterator[Text]:
+    """What ended in the last minutes, and how long it had waited and taken; nothing of nothing."""
+    words = ("succeeded", "failed", "dead", "deferred", "stalled")
+    counts = [(word, total[word]) for word in words if total[word] or word == "succeeded"]
+    ended = total["succeeded"] + total["failed"]
+    rate = ended / MEASURED_FOR.total_seconds()
+    speed = f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min"
+    minutes = int(MEASURED_FOR.total_seconds() // 60)
+    shown = "  ".join(f"{word} {count}" for word, count in counts)
+    yield Text(f"last {minutes} min  {shown}  {speed}")
+    if total["wait"]["count"]:
+        yield Text(f"waited {_spread(total['wait'])}; took {_spread(total['handler'])}")
+
+
+def _spread(durations: dict[str, Any]) -> str:
+    if not durations["count"]:
+        return "-"
+    half, most = (format_milliseconds(durations[key]) for key in ("p50_ms", "p95_ms"))
+    return f"{half} (95%: {most})"
+
+
 def _alarms(overview: dict[str, Any]) -> Iterator[Text]:
-    for alarm in overview["alarms"]:
-        yield Text(f"! {escape(alarm['text'])}", "red")
+    alarms = overview["alarms"]
+    for alarm in alarms[:MOST_ALARMS]:
+        where = "" if alarm["queue"] is None else f"{escape(alarm['queue'])}: "
+        yield Text(f"! {where}{escape(alarm['text'])}", "red")
+    if len(alarms) > MOST_ALARMS:
+        yield Text(f"! and {len(alarms) - MOST_ALARMS} more", "red")
 
 
 def _queues(overview: dict[str, Any]) -> Table:
     table = _table("Queue", "Due", "Later", "Running", "Stalled", "Dead", "Oldest", "Workers")
+    for column in table.columns[1:]:
+        column.justify = "right"
     for queue in overview["queues"][:MOST_QUEUES]:
         late = queue["late_seconds"]
         style = "red" if queue["dead_count"] else "yellow" if late > LATE_SECONDS else ""
@@ -105,7 +117,8 @@ def _next_runs(overview: dict[str, Any], viewer: Viewer) -> Iterator[RenderableT
         table = _table("Next", "At", "Name")
         for run in runs:
             at = run["at"]
-            _add(table, [viewer.tell(at), viewer.show(at), show_text(run["name"], 60)])
+            when = viewer.tell(at) if read_utc(at) > viewer.now else "due"
+            _add(table, [when, viewer.show(at), show_text(run["name"], 60)])
         yield from (Text(), table)
 
 

@@ -18,6 +18,9 @@ WIDE = 120
 
 LETTER_COLUMNS = ("Id", "Ended", "Tries", "Name", "Error")
 ATTEMPT_COLUMNS = ("Attempt", "Began", "Outcome", "Worker", "Error")
+WAITING = ("PENDING", "BLOCKED")
+"""Statuses of jobs that run once others have ended, or not at all: no time says when."""
+
 STYLES = {
     "RUNNING": "green",
     "COMPLETED": "dim",
@@ -41,7 +44,8 @@ def job_row(job: dict[str, Any], viewer: Viewer, console: Console) -> Row:
     style = STYLES.get(status, "")
     if is_narrow(console):
         name = show_text(job["name"], 80)
-        return (escape(job["id"]), status, viewer.tell(job["run_at"]), name), style
+        run = NOTHING if status in WAITING else viewer.tell(job["run_at"])
+        return (escape(job["id"]), status, run, name), style
     cells = (
         escape(job["id"]),
         status,

@@ -15,13 +15,14 @@ RUN_COLUMNS = ("Occurrence", "Status", "Job", "Error")
 
 def series_row(series: dict[str, Any], viewer: Viewer) -> Row:
     """One series as a row of ``SERIES_COLUMNS``."""
-    last = series["last_run"]
+    last, rule = series["last_run"], series["recurrence"]
+    zone = "" if rule["interval"] else f" ({escape(rule['zone'])})"
     cells = (
         escape(series["id"]),
         "paused" if series["is_paused"] else viewer.tell(series["next_at"]),
         NOTHING if last is None else str(last["status"]).lower(),
         show_text(series["name"], 40),
-        f"{show_text(series['description'])} ({escape(series['recurrence']['zone'])})",
+        f"{show_text(series['description'])}{zone}",
     )
     if series["problem"] or (last is not None and last["status"] == "FAILED"):
         return cells, "red"

@@ -6,7 +6,7 @@ from rota.cli.rendering.service.moments import NOTHING, Viewer, read_utc, show_t
 from rota.cli.rendering.tables import Row
 from rota.escaping import escape
 
-TASK_COLUMNS = ("Task", "State", "Last start", "Next", "Schedule")
+TASK_COLUMNS = ("Task", "State", "Started", "Next", "Schedule")
 PLAN_COLUMNS = ("Task", "", "Next before", "Next after", "Change")
 _STATES = {"AwaitingRun": "waiting", "Running": "running", "AwaitingRetry": "retrying"}
 _STYLES = {"running": "green", "retrying": "yellow", "interrupted": "red"}
@@ -19,7 +19,7 @@ def task_row(task: dict[str, Any], viewer: Viewer) -> Row:
     cells = (
         escape(task["name"]),
         escape(state),
-        _show(task["last_attempt_at"], viewer),
+        viewer.tell(task["last_attempt_at"]),
         _show_first(task["occurrences"], viewer),
         escape(task["description"] or task["cron"]),
     )
