@@ -38,4 +38,4 @@ def why(
         return
     terminal.print_text(escape(told["sentence"]), "bold")
     for reason in told["reasons"]:
-        terminal.print_text(f"- {escape(reason['text'])}")
+        terminal.print_item(escape(reason["text"]))

@@ -34,6 +34,19 @@ def choose_zone(name: str | None) -> ChosenZone:
         return ChosenZone(ZoneInfo("UTC"), "fallback")
 
 
+def ask_about(text: str | None) -> dict[str, str]:
+    """An instant, or a time on the wall, in the words of a question to the API; none for None."""
+    if text is None:
+        return {}
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInputError(
+            f'Invalid --at "{text}": it is not an ISO 8601 time', {"field": "--at"}
+        ) from error
+    return {"wall" if at.tzinfo is None else "at": at.isoformat()}
+
+
 def read_instant(text: str, zone: ZoneInfo, option: str) -> datetime:
     """An ISO 8601 instant in UTC; without an offset it is wall time in ``zone``.
 
