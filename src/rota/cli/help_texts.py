@@ -144,6 +144,7 @@ Dependencies, retries, gates, limits, leases, workers, changes of the
 clocks, and what people did: whatever decided it is told. Try:
 
     rota why 01890a5d-ac96-774b-bcce-b302099a8057
+    rota why 01890a5d-ac96-774b-bcce-b302099a8057 --at 2027-03-28T01:30
 """
 
 UP = """Run all of Rota: API, pages, a worker and a scheduler, on one store.

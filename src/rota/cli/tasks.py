@@ -1,20 +1,18 @@
 """``rota tasks``: the declarative tasks on a store, or of a server."""
 
 from collections import Counter
-from datetime import datetime
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from rota.cli.reading.instants import choose_zone
+from rota.cli.reading.instants import ask_about, choose_zone
 from rota.cli.reading.options import GivenTerminal, JsonOption, ZoneOption
 from rota.cli.reading.place import Whereabouts, converse
 from rota.cli.reading.registrations import read_registrations
 from rota.cli.rendering.service.moments import Viewer
 from rota.cli.rendering.service.tasks import PLAN_COLUMNS, TASK_COLUMNS, plan_rows, task_row
 from rota.cli.rendering.tables import print_table
-from rota.errors import InvalidInputError
 from rota.escaping import escape
 from rota.scheduler.policy import DECLARATIVE, SchedulerSettings
 from rota.scheduler.tasks.registration import accept_registrations
@@ -128,7 +126,7 @@ def explain(
         rota tasks why backup
         rota tasks why backup --at 2027-03-28T01:30 --zone Europe/London
     """
-    question = {"name": name, "zone": choose_zone(zone).name, **_read_time(at)}
+    question = {"name": name, "zone": choose_zone(zone).name, **ask_about(at)}
     told = converse(terminal, place, lambda it: it.get(f"{TASKS}/why", question))
     if as_json:
         terminal.print_document(told)
@@ -173,19 +171,6 @@ def _read_order(reference: str) -> list[dict[str, Any]]:
         {"name": task.name, "cron": task.cron.text, "retry_delay_ms": task.retry_delay_ms}
         for task in accepted
     ]
-
-
-def _read_time(text: str | None) -> dict[str, str]:
-    """An instant, or a time on the wall, as it is asked about."""
-    if text is None:
-        return {}
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidInputError(
-            f'Invalid --at "{text}": it is not an ISO 8601 time', {"field": "--at"}
-        ) from error
-    return {"wall" if at.tzinfo is None else "at": at.isoformat()}
 
 
 def _print_footer(

@@ -10,7 +10,7 @@ from rota.clock.protocol import Clock
 from rota.control.series import SeriesSummary, list_series
 from rota.control.surroundings import ControlStore
 from rota.control.tasks import TaskSummary, list_tasks
-from rota.control.wording import in_words, show
+from rota.control.why.wording import in_words, show
 from rota.jobs import Job, JobFilter, JobStatus
 from rota.observing.health import LATE_AFTER, describe_dead, describe_stalled
 from rota.stores.jobs import QueueDepth

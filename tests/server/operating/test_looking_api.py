@@ -9,6 +9,22 @@ from rota.access import Scope
 LEASES = "/api/v1/leases"
 
 
+async def test_why_is_asked_about_an_instant_or_a_time_on_the_wall(both: Neighbours) -> None:
+    job = await make(both, run_at="2026-05-02T09:00:00Z")
+    why = f"{JOBS}/{job['id']}/why"
+    told = (await both.ours.get(why, params={"at": "2026-05-02T08:00:00Z"})).json()
+    assert (told["answer"], told["at"]) == ("will not run", "2026-05-02T08:00:00Z")
+    told = (await both.ours.get(why, params={"wall": "2026-05-02T09:00"})).json()
+    assert (told["answer"], told["at"]) == ("will run", "2026-05-02T09:00:00Z")
+    for wrong in (
+        {"wall": "2026-05-02T09:00Z"},
+        {"wall": "nine"},
+        {"at": "2026-05-02T08:00:00Z", "wall": "2026-05-02T09:00"},
+    ):
+        refused = await both.ours.get(why, params=wrong)
+        assert (refused.status_code, refused.json()["details"]["field"]) == (400, "wall")
+
+
 async def test_why_names_what_a_job_waits_for(both: Neighbours) -> None:
     parent = await make(both, name="extract")
     child = await make(both, dependencies=[parent["id"]])

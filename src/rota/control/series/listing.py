@@ -75,6 +75,16 @@ async def find_series(store: ControlStore, tenant: str, series_id: JobId) -> Ser
     return SeriesDetail(series=summary, runs=tuple(map(view_run, runs[:RUNS_SHOWN])))
 
 
+async def find_jobs_of(store: ControlStore, tenant: str, origin: JobId) -> list[Job]:
+    """The jobs of a series that are kept: all that have not ended, and the last that have."""
+    found: list[Job] = []
+    for status in (*_LIVE, *_ENDED):
+        wanted = JobFilter(status=status, is_recurring=True)
+        jobs = _walk(store, tenant, wanted, MOST_PAST)
+        found += [job async for job in jobs if origin in (job.origin, job.id)]
+    return found
+
+
 async def _find_live(store: ControlStore, tenant: str) -> tuple[dict[JobId, Job], bool]:
     """By series the job of it that comes next: of several, where they may overlap, the last."""
     found: dict[JobId, Job] = {}

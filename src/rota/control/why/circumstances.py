@@ -8,7 +8,7 @@ import msgspec
 
 from rota.control.acts import find_acts
 from rota.control.surroundings import ControlStore
-from rota.control.wording import show, zone_of
+from rota.control.why.wording import show, zone_of
 from rota.errors import JobNotFoundError
 from rota.gates import Board, make_board
 from rota.jobs import Attempt, Ending, Job, JobId, JobStatus, derive_job_id

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from rota.control.why.circumstances import Circumstances
-from rota.control.why.explanation import Reason, ReasonCode
-from rota.control.why.finding import Finding
+from rota.control.why.explanation import Finding, Reason, ReasonCode
 from rota.control.why.series import describe_future, describe_occurrence
-from rota.control.wording import end_sentence, in_words, named, tell_error
+from rota.control.why.wording import end_sentence, in_words, named, tell_error
 from rota.jobs import Attempt, Ending, Job
 
 _CODES: dict[Ending | None, ReasonCode] = {

@@ -6,8 +6,7 @@ from rota.clock.protocol import Clock
 from rota.control.surroundings import ControlStore
 from rota.control.why.circumstances import Circumstances, gather
 from rota.control.why.ending import explain_blocked, explain_completed, explain_failed
-from rota.control.why.explanation import Explanation, Reason
-from rota.control.why.finding import Finding
+from rota.control.why.explanation import Explanation, Finding, Reason
 from rota.control.why.waiting import explain_pending, explain_ready, explain_running
 from rota.jobs import JobId, JobStatus
 

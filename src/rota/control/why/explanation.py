@@ -1,7 +1,7 @@
 """What is told to somebody who asks why."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -59,6 +59,7 @@ ReasonCode = Literal[
     "series_end",
     "replaced_by",
     "replaces",
+    "now",
 ]
 
 
@@ -95,3 +96,12 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return "\n".join([self.sentence, *(f"- {reason.text}" for reason in self.reasons)])
+
+
+class Finding(NamedTuple):
+    """The answer, the sentence that gives it, and the reasons, the most telling first."""
+
+    answer: Answer
+    sentence: str
+    reasons: list[Reason]
+    next_at: datetime | None = None

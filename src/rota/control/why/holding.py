@@ -5,7 +5,7 @@ from datetime import datetime
 
 from rota.control.why.circumstances import Climate
 from rota.control.why.explanation import Reason
-from rota.control.wording import end_sentence, in_words, show, zone_of
+from rota.control.why.wording import end_sentence, in_words, show, zone_of
 from rota.gates import Closed
 from rota.gates.quiet_hours import REASON as QUIET
 from rota.jobs import Job

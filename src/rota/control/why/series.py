@@ -1,17 +1,19 @@
 """What its series has to say about a job: rule, zone, changes of the clocks, what was missed."""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from rota.control.why.circumstances import Circumstances
 from rota.control.why.explanation import Reason
-from rota.control.wording import end_sentence, show, zone_of
+from rota.control.why.wording import end_sentence, show, zone_of
 from rota.errors import RotaError
-from rota.jobs import Job, Recurrence, next_occurrence
+from rota.jobs import Job, Recurrence, make_trigger, next_occurrence
 from rota.jobs.recurrence import SeriesEnd
 from rota.jobs.settling.punctuality import assess_punctuality
 from rota.rail.preview import preview_series
 
+_INSTANT = timedelta(microseconds=1)
+_MINUTE = timedelta(minutes=1)
 _OVERLAPS = {
     "skip": "An occurrence that comes while it runs is passed over.",
     "queue": "The first occurrence that comes while it runs follows at once, others are passed "
@@ -44,6 +46,53 @@ def describe_occurrence(job: Job) -> Iterator[Reason]:
     note = preview.occurrences[0].note if preview.occurrences else None
     if note is not None:
         yield Reason(code="clock_change", text=f"The {note}.", at=at)
+
+
+def find_occurrence(job: Job, at: datetime) -> datetime | None:
+    """The occurrence at this instant, or else the first one of its minute; None for none."""
+    if job.recurrence is None:
+        return None
+    minute = at.replace(second=0, microsecond=0)
+    try:
+        trigger = make_trigger(job.recurrence)
+        if trigger.next_after(at - _INSTANT) == at:
+            return at
+        first = trigger.next_after(minute - _INSTANT)
+    except (RotaError, OverflowError):
+        return None
+    return first if first is not None and first < minute + _MINUTE else None
+
+
+def describe_rule(job: Job, at: datetime) -> Iterator[Reason]:
+    """The rule of its series, and what the clocks do to it at an instant that is an occurrence."""
+    recurrence = job.recurrence
+    if recurrence is None:
+        return
+    try:
+        preview = preview_series(recurrence, at, 1)
+    except RotaError as error:
+        text = f"Its rule cannot be computed: {end_sentence(error.message)}"
+        yield Reason(code="occurrence", text=text, at=at)
+        return
+    rule = preview.description or recurrence.text
+    text = f"Its rule is: {rule} ({text_of(recurrence)}), on the clock of {recurrence.zone}."
+    yield Reason(code="occurrence", text=text)
+    note = next((it.note for it in preview.occurrences if it.at == at), None)
+    if note is not None:
+        yield Reason(code="clock_change", text=f"The {note}.", at=at)
+
+
+def describe_next(job: Job, at: datetime) -> Iterator[Reason]:
+    """The occurrence after an instant, whatever stands for it."""
+    if job.recurrence is None:
+        return
+    try:
+        after = make_trigger(job.recurrence).next_after(at)
+    except (RotaError, OverflowError):
+        return
+    if after is not None:
+        text = f"The next occurrence after that is {show(after, zone_of(job))}."
+        yield Reason(code="next_occurrence", text=text, at=after)
 
 
 def describe_misses(job: Job, now: datetime) -> Iterator[Reason]:
@@ -88,7 +137,7 @@ def describe_future(around: Circumstances) -> Iterator[Reason]:
         )
         return
     if job.status.is_terminal:
-        yield Reason(code="series_end", text=f"No job follows it: {_why_it_ends(around)}.")
+        yield Reason(code="series_end", text=f"No job follows it: {why_it_ends(around)}.")
         return
     following = next_occurrence(job.recurrence, job.occurrence_at or job.due_at, around.now)
     if isinstance(following, SeriesEnd):
@@ -101,7 +150,7 @@ def describe_future(around: Circumstances) -> Iterator[Reason]:
         )
 
 
-def _why_it_ends(around: Circumstances) -> str:
+def why_it_ends(around: Circumstances) -> str:
     """The successor was never made, or is gone by now."""
     job = around.job
     if job.recurrence is None:

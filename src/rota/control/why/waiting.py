@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from rota.control.why.circumstances import Circumstances, Climate
-from rota.control.why.explanation import Reason, ReasonCode
-from rota.control.why.finding import Finding
+from rota.control.why.explanation import Finding, Reason, ReasonCode
 from rota.control.why.holding import describe_line, list_holds, suspect_quiet_hours
 from rota.control.why.series import (
     describe_future,
@@ -13,7 +12,7 @@ from rota.control.why.series import (
     describe_occurrence,
     describe_overlap,
 )
-from rota.control.wording import end_sentence, in_words, named, tell_error
+from rota.control.why.wording import end_sentence, in_words, named, tell_error
 from rota.jobs import PAUSED_UNTIL, Attempt, Job, JobId, JobStatus, is_due, is_stalled
 from rota.jobs.retry import retry_after, retry_delay
 from rota.rail.audit import AuditEntry

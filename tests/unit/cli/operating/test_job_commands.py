@@ -140,6 +140,19 @@ def test_why_says_what_decides(rota: RunRota, created: Create) -> None:
     assert rota("why", job_id, "--json").document["answer"] == "will run"
 
 
+def test_why_is_asked_about_an_instant(rota: RunRota, created: Create) -> None:
+    job_id = created("later", "--in", "1h")
+    told = rota("why", job_id, "--at", "2027-03-26T12:30:00Z")
+    assert told.out.splitlines()[0] == (
+        "It will not run at Fri 2027-03-26 12:30:00 UTC: it will begin later."
+    )
+    assert rota("why", job_id, "--at", "2027-03-26T13:00:30", "--json").document["at"] == (
+        "2027-03-26T13:00:30Z"
+    )
+    refused = rota("why", job_id, "--at", "tomorrow")
+    assert (refused.status, "--at" in refused.err) == (2, True)
+
+
 @pytest.mark.parametrize("verb", ["show", "delete", "cancel", "retry", "run-now"])
 def test_a_job_that_is_not_there_is_not_found(rota: RunRota, verb: str) -> None:
     outcome = rota("jobs", verb, UNKNOWN)

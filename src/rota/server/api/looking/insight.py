@@ -7,10 +7,12 @@ from msgspec import Meta
 
 from rota.access import Scope
 from rota.control.graph import MOST_NODES, JobGraph, draw_graph
-from rota.control.why import Explanation, explain_job
+from rota.control.why import Explanation, explain_job, explain_job_at
 from rota.jobs import Attempt
 from rota.server.api.jobs import ONE_JOB
 from rota.server.api.operating.word import read_job
+from rota.server.api.shapes.wall_times import WallTime, choose_moment
+from rota.server.api.shapes.words import Moment
 from rota.server.routing.route import Call, Nothing, Route
 
 
@@ -27,6 +29,13 @@ class GraphChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ] = MOST_NODES
 
 
+class WhyQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether it is asked about some instant, or a time on the clock of the job's series."""
+
+    at: Annotated[Moment | None, Meta(description="Why it ran, or not, at this instant.")] = None
+    wall: WallTime | None = None
+
+
 class AttemptList(msgspec.Struct, frozen=True):
     """The attempts of a job that did not succeed, the first one first."""
 
@@ -35,14 +44,17 @@ class AttemptList(msgspec.Struct, frozen=True):
     has_more: bool = False
 
 
-async def explain_why(call: Call[Nothing, Nothing]) -> Explanation:
+async def explain_why(call: Call[Nothing, WhyQuestion]) -> Explanation:
     """Say why a job ran, did not run, waits, or will run then.
 
     The answer is made by the functions that decide, from what is stored: dependencies, rule, zone,
-    changes of the clocks, retries, gates, limits, leases, workers, and what operators did.
+    changes of the clocks, retries, gates, limits, leases, workers, and what operators did. Asked
+    about an instant, it says whether the job, or another one of its series, ran then or will.
     """
     around = call.around
-    return await explain_job(around.store, around.clock, call.caller.tenant, call.path["job_id"])
+    of = (around.store, around.clock, call.caller.tenant, call.path["job_id"])
+    at = choose_moment(call.query.at, call.query.wall)
+    return await (explain_job(*of) if at is None else explain_job_at(*of, at))
 
 
 async def get_graph(call: Call[Nothing, GraphChoice]) -> JobGraph:
@@ -65,6 +77,7 @@ ROUTES: tuple[Route, ...] = (
         handler=explain_why,
         scope=Scope.READ,
         tag="jobs",
+        query=WhyQuestion,
         answers={200: Explanation},
         errors=(404,),
     ),

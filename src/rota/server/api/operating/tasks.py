@@ -1,6 +1,6 @@
 """Declarative tasks: they belong to no tenant, so only who looks after all may see them."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -17,6 +17,7 @@ from rota.control.tasks import (
     request_run,
 )
 from rota.errors import InvalidInputError, InvalidRequestError, InvalidZoneError
+from rota.server.api.shapes.wall_times import WallTime, choose_moment
 from rota.server.api.shapes.words import PRINTABLE, Moment
 from rota.server.routing.route import Answer, Call, Nothing, Route
 from rota.triggers.zone import load_zone
@@ -24,7 +25,6 @@ from rota.triggers.zone import load_zone
 TASKS = "/api/v1/tasks"
 MOST_PLANNED = 10_000
 LONGEST_DELAY_MS = 100 * 366 * 86_400_000
-_NO_WALL = "must be a date and a time without an offset, such as 2027-03-28T01:30"
 
 TaskName = Annotated[
     str,
@@ -49,13 +49,7 @@ class TaskQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     name: TaskName
     at: Annotated[Moment | None, Meta(description="Why it ran, or not, at this instant.")] = None
-    wall: Annotated[
-        str | None,
-        Meta(
-            description="The same at this time on the clocks of the zone, even if they skip it.",
-            extra_json_schema={"examples": ["2027-03-28T01:30"]},
-        ),
-    ] = None
+    wall: WallTime | None = None
     zone: Annotated[str, Meta(description="A time zone, such as Europe/London.")] = "UTC"
 
 
@@ -129,9 +123,7 @@ async def list_all_tasks(call: Call[Nothing, TaskChoice]) -> TaskList:
 async def explain_why_task(call: Call[Nothing, TaskQuestion]) -> TaskExplanation:
     """Say why a task ran, did not run, or will run, now or at an instant."""
     asked = call.query
-    zone, at = _read_zone(asked.zone), asked.at
-    if asked.wall is not None:
-        at = _read_wall(asked.wall, is_alone=at is None)
+    zone, at = _read_zone(asked.zone), choose_moment(asked.at, asked.wall)
     told = await explain_one_task(call.around.store, call.around.clock, zone, asked.name, at)
     return TaskExplanation(
         name=told.name, at=told.at, answer=told.answer, reasons=told.reasons, next_at=told.next_at
@@ -164,18 +156,6 @@ def _read_zone(name: str) -> ZoneInfo:
         return load_zone(name)
     except InvalidZoneError as error:
         raise InvalidRequestError("zone", f"is refused: {error.message}") from error
-
-
-def _read_wall(text: str, *, is_alone: bool) -> datetime:
-    if not is_alone:
-        raise InvalidRequestError("wall", "must not be given beside at")
-    try:
-        wall = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidRequestError("wall", _NO_WALL) from error
-    if wall.tzinfo is not None:
-        raise InvalidRequestError("wall", _NO_WALL)
-    return wall
 
 
 ROUTES: tuple[Route, ...] = (

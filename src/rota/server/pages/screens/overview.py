@@ -7,7 +7,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from rota.control.overview import NextRun, Overview, QueueStanding, take_overview
-from rota.control.wording import name_error
+from rota.control.why.wording import name_error
 from rota.jobs import JobStatus
 from rota.observing.tally import MinuteTally, read_tallies
 from rota.server.pages.drawing.chart import (

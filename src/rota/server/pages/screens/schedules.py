@@ -6,7 +6,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from rota.control.series import SeriesSummary, list_series
-from rota.control.wording import name_error
+from rota.control.why.wording import name_error
 from rota.jobs import Ending, Job, JobFilter, JobStatus
 from rota.rail import DeadLetters
 from rota.scheduler.asking.desk import Overview as TaskBoard

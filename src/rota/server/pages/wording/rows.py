@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from rota.control.wording import name_error
+from rota.control.why.wording import name_error
 from rota.jobs import Job
 from rota.server.pages.wording.statuses import Sign, sign_of
 

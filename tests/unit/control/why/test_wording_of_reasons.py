@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from rota.control.wording import end_sentence, name_error, show, tell_error, zone_of
+from rota.control.why.wording import end_sentence, name_error, show, tell_error, zone_of
 from rota.jobs import Recurrence
 from rota.testing import a_job
 
