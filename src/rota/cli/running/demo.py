@@ -21,7 +21,8 @@ def demo(
         return
     created, existing = made["created_count"], made["existing_count"]
     terminal.print_text(f"{created} jobs created, {existing} were there already.", "bold")
-    terminal.print_text(f"See them run: rota up --store {show_address(store)}, and rota top.")
+    where = "" if store == DEFAULT_STORE else f" --store {show_address(store)}"
+    terminal.print_text(f"See them run: rota up{where}. Watch them meanwhile: rota top{where}.")
 
 
 async def _fill(terminal: Terminal, url: str) -> dict[str, int]:
