@@ -39,6 +39,7 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (exceptions.TimeoutError, "the server did not answer in time"),
     (TimeoutError, "the server did not answer in time"),
 )
+_NOBODY = (ConnectionRefusedError, FileNotFoundError)
 _REFUSALS = (
     ("OOM", "the server has no memory left"),
     ("MISCONF", "the server cannot write to its disk"),
@@ -64,6 +65,8 @@ def must_reconnect(error: Exception) -> bool:
 
 
 def _reason_of(error: Exception) -> str:
+    if isinstance(error.__cause__ or error.__context__, _NOBODY):
+        return "nobody listens at that address"
     for kind, reason in _REASONS:
         if isinstance(error, kind):
             return reason

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import redis
-from redis.exceptions import NoScriptError
+from redis.exceptions import MovedError, NoScriptError
 from redis.retry import Retry
 
 from rota.stores.jobs.requests import HeldLease
@@ -24,6 +24,8 @@ class RedisKeeper:
         self._settings = settings
         self._keys = name_keys(settings.name).jobs
         self._client: redis.Redis | None = None
+        self._place: dict[str, Any] = {}
+        """Where a cluster says that the store is."""
 
     def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """As the store's own; the thread waits for the answer."""
@@ -45,6 +47,9 @@ class RedisKeeper:
         is_new = self._client is None
         try:
             return self._run(arguments)
+        except MovedError as moved:
+            self._place = {"host": moved.host, "port": moved.port}
+            self.close()
         except LOST_CONNECTION:
             # While nobody asked, a loss was not noticed. To extend twice is to extend once.
             self.close()
@@ -53,10 +58,15 @@ class RedisKeeper:
         return self._run(arguments)
 
     def _run(self, arguments: Sequence[Any]) -> Any:
+        client = self._connected()
+        try:
+            return client.evalsha(EXTEND.digest, *arguments)
+        except NoScriptError:
+            return client.eval(EXTEND.text, *arguments)
+
+    def _connected(self) -> redis.Redis:
         if self._client is None:
             options = connection_options(self._settings, Retry)
             self._client = redis.Redis.from_url(self._settings.url, **options)
-        try:
-            return self._client.evalsha(EXTEND.digest, *arguments)
-        except NoScriptError:
-            return self._client.eval(EXTEND.text, *arguments)
+            self._client.connection_pool.connection_kwargs.update(self._place)
+        return self._client

@@ -8,18 +8,15 @@
 --         by MOST_TOLD
 -- uses    shelf
 -- uses    consequences
-local members
-if ARGV[3] ~= '' then
-  members = redis.call('ZRANGEBYLEX', CASCADES, '[' .. ARGV[3], '(' .. ARGV[3] .. '~')
-else
-  members = redis.call('ZRANGEBYLEX', CASCADES, '-', '(' .. ARGV[4], 'LIMIT', 0, 1)
+local first, till = '[' .. ARGV[3], '(' .. ARGV[3] .. '~'
+if ARGV[3] == '' then first, till = '-', '(' .. ARGV[4] end
+local members = redis.call('ZRANGEBYLEX', CASCADES, first, till, 'LIMIT', 0, MOST_TOLD)
+local released, blocked = {}, {}
+for _, member in ipairs(members) do
+  local began = string.sub(member, 1, INSTANT_LENGTH)
+  local root = string.sub(member, INSTANT_LENGTH + 1, INSTANT_LENGTH + ID_LENGTH)
+  local ended = {string.sub(member, -ID_LENGTH)}
+  if not tell(began, root, ended, ARGV[1], released, blocked) then break end
 end
-local released, blocked, is_done = {}, {}, true
-if #members > 0 then
-  local began = string.sub(members[1], 1, INSTANT_LENGTH)
-  local root = string.sub(members[1], INSTANT_LENGTH + 1, INSTANT_LENGTH + ID_LENGTH)
-  local ended = {}
-  for place, member in ipairs(members) do ended[place] = string.sub(member, -ID_LENGTH) end
-  is_done = tell(began, root, ended, ARGV[1], released, blocked)
-end
-return {ring(ARGV[2]), is_done and 0 or 1, released, blocked}
+local left = redis.call('ZRANGEBYLEX', CASCADES, first, till, 'LIMIT', 0, 1)
+return {ring(ARGV[2]), #left, released, blocked}

@@ -1,0 +1,198 @@
+"""What is peculiar to jobs in Redis: work in parts, keepers, other processes, damaged records."""
+
+import asyncio
+
+import pytest
+import redis
+from tests.servers.redis import RedisServer
+
+from rota.errors import DamagedJobError, StoreUnavailableError
+from rota.jobs import (
+    Discarded,
+    Job,
+    JobFilter,
+    JobStatus,
+    Outcome,
+    Succeeded,
+    decide_cancel,
+    decide_complete,
+    decide_outcome,
+)
+from rota.stores.jobs import HeldLease
+from rota.stores.redis.address import RedisSettings, read_address
+from rota.stores.redis.jobs.changing import settling
+from rota.stores.redis.keys import name_keys
+from rota.stores.redis.store import RedisStore
+from rota.testing.builders import a_job
+from rota.testing.job_store_contract.fixture import DAY, MINUTE, NOW, SECOND, end, take
+
+MANY = 1_300
+"""More than one script tells, moves or removes."""
+
+
+async def _cascade_count(store: RedisStore) -> int:
+    """How many ends there are whose dependents were not all told."""
+    cascades = next(key for key in store._database.keys.jobs if key.endswith(":cascades"))
+    return int(await store._database.call("ZCARD", cascades))
+
+
+async def _end_and_die(store: RedisStore, leased: Job, outcome: Outcome) -> None:
+    """End a job in a process that does not live to tell all who depend on it."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(settling, "finish_cascade", _die)
+        with pytest.raises(StoreUnavailableError):
+            await end(store, leased, outcome)
+
+
+async def _die(*_: object) -> None:
+    raise StoreUnavailableError("killed here")
+
+
+async def test_many_dependents_are_released_in_parts_and_told_of_at_once(
+    store: RedisStore,
+) -> None:
+    parent = a_job()
+    children = [a_job(dependencies=[parent.id]) for _ in range(MANY)]
+    await store.insert([parent, *children], NOW)
+    (leased,) = await take(store)
+    applied = await end(store, leased)
+    assert list(applied.released) == sorted(job.id for job in children)
+    assert await _cascade_count(store) == 0
+    assert await store.count("default", JobFilter(status=JobStatus.READY)) == MANY
+
+
+async def test_a_change_behind_a_long_cascade_sees_all_of_it(store: RedisStore) -> None:
+    parent = a_job()
+    children = [a_job(dependencies=[parent.id]) for _ in range(MANY)]
+    await store.insert([parent, *children], NOW)
+    (leased,) = await take(store)
+    last = max(children, key=lambda job: job.id)
+    kept = (await store.get("default", [last.id]))[last.id]
+    changes = [decide_outcome(leased, Discarded("no"), NOW), decide_cancel(kept, "no", NOW)]
+    first, second = await store.apply(changes, NOW)
+    assert len(first.blocked) == MANY
+    assert second.is_stale
+
+
+@pytest.mark.parametrize("is_good", [True, False])
+async def test_what_a_process_has_left_half_told_is_told_by_the_next_sweep(
+    store: RedisStore, is_good: bool
+) -> None:
+    parent = a_job()
+    children = [a_job(dependencies=[parent.id]) for _ in range(MANY)]
+    await store.insert([parent, *children], NOW)
+    (leased,) = await take(store)
+    await _end_and_die(store, leased, Succeeded() if is_good else Discarded("no"))
+    assert await store.count("default", JobFilter(status=JobStatus.PENDING)) > 0
+    await store.find_expired(NOW + SECOND, 10)
+    assert await _cascade_count(store) > 0, "its process may still be at it"
+    await store.find_expired(NOW + 2 * MINUTE, 10)
+    assert await _cascade_count(store) == 0
+    target = JobStatus.READY if is_good else JobStatus.BLOCKED
+    assert await store.count("default", JobFilter(status=target)) == MANY
+
+
+async def test_a_job_inserted_amid_a_half_told_end_is_released_once(
+    store: RedisStore,
+) -> None:
+    parent, other = a_job(), a_job(due_at=NOW + DAY)
+    children = [a_job(dependencies=[parent.id]) for _ in range(MANY)]
+    await store.insert([parent, other, *children], NOW)
+    (leased,) = await take(store)
+    await _end_and_die(store, leased, Succeeded())
+    late = a_job(dependencies=[parent.id, other.id])
+    await store.insert([late], NOW)
+    await store.find_expired(NOW + 2 * MINUTE, 10)
+    found = await store.get("default", [late.id])
+    assert found[late.id].status is JobStatus.PENDING
+
+
+async def test_many_jobs_that_come_due_at_once_come_in_order(store: RedisStore) -> None:
+    await store.insert([a_job(due_at=NOW + SECOND, priority=1) for _ in range(MANY * 2)], NOW)
+    await store.insert([a_job(name="first", due_at=NOW + 2 * SECOND, priority=9)], NOW)
+    (leased,) = await take(store, NOW + 3 * SECOND, limit=1)
+    assert leased.name == "first"
+
+
+async def test_a_clock_set_back_puts_many_jobs_off(store: RedisStore) -> None:
+    await store.insert([a_job(due_at=NOW) for _ in range(MANY * 2)], NOW)
+    assert await take(store, NOW - SECOND, limit=5) == []
+    assert await store.next_due_at(NOW - SECOND) == NOW
+    assert len(await take(store, NOW, limit=100)) == 100
+
+
+async def test_many_jobs_are_pruned_in_parts(store: RedisStore) -> None:
+    await store.insert([a_job() for _ in range(MANY)], NOW)
+    while leased := await take(store, limit=500):
+        await store.apply([decide_complete(job, NOW) for job in leased], NOW)
+    assert await store.prune(NOW + SECOND, MANY - 1) == MANY - 1
+    assert await store.prune(NOW + SECOND, MANY) == 1
+    assert await store.count("default") == 0
+
+
+async def test_when_all_jobs_are_gone_no_key_is_left_but_counters(
+    store: RedisStore, redis_settings: RedisSettings
+) -> None:
+    parent = a_job(idempotency_key="key")
+    child = a_job(dependencies=[parent.id])
+    await store.insert([parent, child], NOW)
+    (leased,) = await take(store)
+    await end(store, leased, Discarded("no"))
+    await store.prune(NOW + DAY, 10)
+    keys = name_keys(redis_settings.name)
+    with redis.Redis.from_url(redis_settings.url) as client:
+        left = [key for key in keys.jobs if client.exists(key)]
+    assert left == [keys.jobs[14]], "what was kept of a job stays behind"
+
+
+async def test_a_record_that_cannot_be_read_is_left_out_and_kept(
+    store: RedisStore, redis_settings: RedisSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, bad = a_job(), a_job()
+    await store.insert([good, bad], NOW)
+    bodies = name_keys(redis_settings.name).jobs[1]
+    with redis.Redis.from_url(redis_settings.url) as client:
+        client.hset(bodies, bad.id, b'{"name": 7}')
+        assert [job.id for job in await take(store)] == [good.id]
+        assert bad.id in caplog.text
+        with pytest.raises(DamagedJobError):
+            await store.amend("default", bad.id, {"priority": 1}, NOW)
+        assert client.hget(bodies, bad.id) == b'{"name": 7}'
+
+
+async def test_another_process_is_woken_and_hears_everything_after_a_loss(
+    own_redis: RedisServer,
+) -> None:
+    settings = read_address(own_redis.url)
+    async with (
+        await RedisStore.open(settings) as one,
+        await RedisStore.open(settings) as other,
+        other.listen(queues=["mail"]) as listener,
+    ):
+        await one.insert([a_job(queue="mail")], NOW)
+        await asyncio.wait_for(listener.wait(), 10)
+        await one.insert([a_job(queue="elsewhere")], NOW)
+        waiting = asyncio.ensure_future(listener.wait())
+        await asyncio.wait([waiting], timeout=0.1)
+        assert not waiting.done()
+        await asyncio.to_thread(own_redis.kill)
+        await asyncio.to_thread(own_redis.start)
+        await asyncio.wait_for(waiting, 10)
+
+
+async def test_a_keeper_finds_the_server_again(own_redis: RedisServer) -> None:
+    async with await RedisStore.open(read_address(own_redis.url)) as store:
+        await store.insert([a_job()], NOW)
+        (leased,) = await take(store)
+        keeper, held = store.make_keeper(), [HeldLease(leased.id, 1)]
+        assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
+        await asyncio.to_thread(own_redis.kill)
+        with pytest.raises(StoreUnavailableError, match="nobody listens"):
+            await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW)
+        await asyncio.to_thread(own_redis.start)
+        assert await asyncio.to_thread(keeper.extend, held, NOW + 2 * DAY, NOW) == [True]
+        keeper.close()
+        found = await store.get("default", [leased.id])
+        lease = found[leased.id].lease
+        assert lease is not None
+        assert lease.until == NOW + 2 * DAY

@@ -1,0 +1,62 @@
+"""The scripts say what they take and give; they spell no key, and build none from others."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import rota.stores.redis
+from rota.stores.redis.keys import DOCUMENT_KEYS, JOB_KEYS, name_keys
+from rota.stores.redis.scripts import load_script
+
+FOLDER = Path(rota.stores.redis.__path__[0])
+FILES = sorted(FOLDER.rglob("*.lua"))
+PARTS = {"shelf", "line", "consequences", "listing", "writing"}
+VERBS = [path for path in FILES if path.stem not in PARTS]
+_LABELS = ("KEYS", "ARGV", "reply", "atomic")
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(FOLDER).as_posix()
+
+
+def test_there_are_scripts() -> None:
+    assert len(VERBS) > 20
+    assert {path.stem for path in FILES} >= PARTS
+
+
+@pytest.mark.parametrize("path", VERBS, ids=_name)
+def test_a_script_says_what_it_takes_and_gives_and_why_it_is_one_step(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    assert lines[0].startswith(f"-- {path.stem}: ")
+    labels = [line.split()[1] for line in lines if re.match(r"-- \w", line)]
+    assert [label for label in labels if label in _LABELS] == list(_LABELS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_no_script_spells_a_key_or_computes_one(path: Path) -> None:
+    code = "\n".join(line.partition("--")[0] for line in path.read_text().splitlines())
+    calls = re.findall(r"redis\.call\(\s*'(\w+)',\s*([\w\[\]]+)\s*([,.)])", code)
+    assert len(calls) == code.count("redis.call(")
+    for command, key, following in calls:
+        assert following != ".", f"{command} computes a key"
+        assert re.fullmatch(r"KEYS\[\d\]|[A-Z]+|key", key), f"{command} {key}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_no_script_asks_for_all_keys_or_for_the_time(path: Path) -> None:
+    commands = set(re.findall(r"redis\.call\(\s*'(\w+)'", path.read_text()))
+    assert commands.isdisjoint({"KEYS", "SCAN", "HSCAN", "ZSCAN", "SSCAN", "TIME", "RANDOMKEY"})
+
+
+def test_the_keys_of_a_store_lie_together_on_a_cluster() -> None:
+    keys = name_keys("shop")
+    named = [keys.schema, *keys.documents, *keys.jobs, keys.stream]
+    assert {key.partition("}")[0] for key in named} == {"{shop"}
+    assert len(set(named)) == len(DOCUMENT_KEYS) + len(JOB_KEYS) + 2
+
+
+def test_a_script_comes_behind_what_it_uses() -> None:
+    script = load_script("rota.stores.redis.jobs.leasing", "lease")
+    assert script.text.index("local function file(") < script.text.index("local function let_in(")
+    assert script.text.index("local function let_in(") < script.text.index("-- lease: hand out")
