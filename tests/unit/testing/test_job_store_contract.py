@@ -102,15 +102,15 @@ class FindsTheFirstPageOnly(MemoryStore):
 
 
 class CountsOnlyWhoStandsInLine(MemoryStore):
-    async def survey(self, now: datetime) -> list[QueueDepth]:
+    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
         earlier = min((job.updated_at for job in self._shelf.jobs.values()), default=now)
-        return await super().survey(min(now, earlier))
+        return await super().survey(min(now, earlier), tenant)
 
 
 class CountsAllThatFailedAsDead(MemoryStore):
-    async def survey(self, now: datetime) -> list[QueueDepth]:
+    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
         failed = sum(job.status is JobStatus.FAILED for job in self._shelf.jobs.values())
-        return [replace(depth, dead_count=failed) for depth in await super().survey(now)]
+        return [replace(depth, dead_count=failed) for depth in await super().survey(now, tenant)]
 
 
 class IgnoresTheTenant(MemoryStore):
