@@ -8,6 +8,8 @@ import msgspec
 from rota.clock.protocol import Clock
 from rota.errors import InvalidCronExpressionError
 from rota.journal import Journal
+from rota.rail.audit import Act, record_act
+from rota.rail.surroundings import Surroundings as RailSurroundings
 from rota.scheduler.asking.desk import TaskDesk
 from rota.scheduler.asking.plan import PlannedTask, list_occurrences, make_plan
 from rota.scheduler.asking.why import Explanation, explain_task
@@ -72,12 +74,17 @@ async def list_tasks(store: DocumentStore, clock: Clock, zone: tzinfo) -> tuple[
     return (await look_at_tasks(store, clock, zone)).tasks
 
 
-async def request_run(store: DocumentStore, clock: Clock, name: str) -> int:
+async def request_run(
+    around: RailSurroundings, name: str, *, who: str, why: str | None = None
+) -> int:
     """Ask for a task to run once, now; how many schedulers are there to hear it.
 
-    Raises TaskNotRegisteredError when there is no such task.
+    It is written down in the audit log before. Raises TaskNotRegisteredError when there is no such
+    task.
     """
-    desk = TaskDesk(store, clock)
+    desk = TaskDesk(around.store, around.clock)
+    await desk.check_registered(name)
+    await record_act(around, Act(action="run_task", who=who, why=why, details={"task": name}))
     await desk.request_run(name)
     return len(await desk.find_living())
 

@@ -1,6 +1,10 @@
-"""Who did what to whose jobs, when and why: a list that only grows."""
+"""Who did what to whose jobs, when and why: a list that only grows.
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+Every tenant has a collection of its own, in which the newest entry comes first: whoever reads the
+last few does not read the whole log.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,9 +17,15 @@ from rota.rail.surroundings import Surroundings
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
 AUDIT = "audit"
-"""The collection; a key is the tenant, a slash and an id that sorts by time."""
+"""What the collections are called by, before a colon and the tenant.
+
+Entries of earlier versions are in one that is called nothing else: a key of it is the tenant, a
+slash and an id that sorts by time.
+"""
 
 LONGEST_WHY = 2_000
+
+_COMPLEMENT = str.maketrans("0123456789abcdef", "fedcba9876543210")
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -54,18 +64,34 @@ async def record_act(around: Surroundings, act: Act) -> AuditEntry:
         job_ids=tuple(act.job_ids),
         details=dict(act.details),
     )
-    key = f"{around.tenant}/{entry.id}"
-    await around.store.write_all([DocumentWrite(AUDIT, key, None, msgspec.json.encode(entry))])
+    key, body = entry.id.translate(_COMPLEMENT), msgspec.json.encode(entry)
+    await around.store.write_all([DocumentWrite(collection_of(around.tenant), key, None, body)])
     return entry
+
+
+def collection_of(tenant: str) -> str:
+    """Where a tenant's entries are kept, under ids whose every digit is turned round."""
+    return f"{AUDIT}:{tenant}"
 
 
 async def read_audit(store: DocumentStore, tenant: str) -> AsyncIterator[AuditEntry]:
     """Everything that was done to a tenant's jobs, the oldest first."""
-    prefix = f"{tenant}/"
-    async for page in store.scan(AUDIT):
+    entries = [entry async for entry in read_audit_backwards(store, tenant)]
+    for entry in reversed(entries):
+        yield entry
+
+
+async def read_audit_backwards(
+    store: DocumentStore, tenant: str
+) -> AsyncGenerator[AuditEntry, None]:
+    """The same, the newest first. Who stops early has not read what comes later."""
+    async for page in store.scan(collection_of(tenant)):
         for document in page:
-            if document.key.startswith(prefix):
-                yield _decode(document.key, document.body)
+            yield _decode(document.key, document.body)
+    prefix = f"{tenant}/"
+    earlier = [it async for page in store.scan(AUDIT) for it in page if it.key.startswith(prefix)]
+    for document in reversed(earlier):
+        yield _decode(document.key, document.body)
 
 
 def _decode(key: str, body: bytes) -> AuditEntry:

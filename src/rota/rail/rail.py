@@ -228,6 +228,9 @@ class Rail:
         start: str | time | None = None,
         end: str | time | None = None,
         tz: str | tzinfo | None = None,
+        *,
+        who: str | None = None,
+        why: str | None = None,
         **more: Any,
     ) -> None:
         """Hold back what notifies people between these times of day; None clears.
@@ -236,13 +239,13 @@ class Rail:
         """
         store, tenant = self._around.store, self._around.tenant
         if start is None and end is None:
-            await self._record("set_quiet_hours", None, None, None, cleared=True)
+            await self._record("set_quiet_hours", None, who, why, cleared=True)
             return await gate_board.clear_quiet_hours(store, tenant)
         for field, value in (("start", start), ("end", end), ("tz", tz)):
             if value is None:
                 raise InvalidJobError(field, "is missing")
         hours = parse_quiet_hours(start or "", end or "", tz or "", **more)
-        await self._record("set_quiet_hours", None, None, None, start=str(start), end=str(end))
+        await self._record("set_quiet_hours", None, who, why, start=str(start), end=str(end))
         return await gate_board.set_quiet_hours(store, tenant, hours)
 
     async def set_maintenance(

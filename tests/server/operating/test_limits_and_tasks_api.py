@@ -122,9 +122,16 @@ async def test_a_plan_of_tasks_and_a_wish_to_run_one(both: Neighbours) -> None:
     later = {"registrations": [{"name": "report", "cron": "0 9 * * 1-5", "retry_delay_ms": 1}]}
     (changed,) = (await both.ours.post(f"{TASKS}/plan", json=later)).json()["tasks"]
     assert changed["changes"] == [{"field": "retryDelayMs", "before": 60_000, "after": 1}]
-    asked = await both.ours.post(f"{TASKS}/run-now", json={"name": "report"})
+    order = {"name": "report", "why": "asked for"}
+    asked = await both.ours.post(f"{TASKS}/run-now", json=order)
     assert (asked.status_code, asked.json()) == (202, {"name": "report", "scheduler_count": 0})
     assert (await both.ours.post(f"{TASKS}/run-now", json={"name": "nobody"})).status_code == 404
+    (act,) = (await both.ours.get("/api/v1/audit")).json()["items"]
+    assert (act["action"], act["why"], act["details"]) == (
+        "run_task",
+        "asked for",
+        {"task": "report"},
+    )
 
 
 async def test_bad_questions_about_tasks_name_their_field(neighbours: Neighbours) -> None:

@@ -1,7 +1,7 @@
 """Everything that an explanation is made from, read from the store; nothing is judged here."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
@@ -26,6 +26,7 @@ from rota.worker.presence import WorkerPresence, list_workers
 MOST_ANCESTORS = 200
 """So many jobs are looked at on the way to a failure."""
 
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _NOBODY = ""
 """Stands for all other tenants: no tenant has such a name."""
 _DEAD_ENDS = frozenset({JobStatus.FAILED, JobStatus.BLOCKED})
@@ -80,7 +81,7 @@ async def gather(store: ControlStore, now: datetime, tenant: str, job_id: object
         dependencies={each: kin[each] for each in job.dependencies if each in kin},
         culprits=await _find_culprits(store, job) if job.status is JobStatus.BLOCKED else (),
         attempts=tuple(await store.attempts(tenant, job.id)),
-        acts=await find_acts(store, tenant, _ids_of(job)) if _may_be_acted_on(job) else (),
+        acts=await _find_acts(store, job) if _may_be_acted_on(job) else (),
         successor=kin.get(follower),
         replacement=kin.get(stand_in) if has_ended else None,
     )
@@ -129,8 +130,11 @@ def _may_be_acted_on(job: Job) -> bool:
     return job.status is JobStatus.READY and job.updated_at > job.created_at
 
 
-def _ids_of(job: Job) -> tuple[JobId, ...]:
-    return (job.id,) if job.origin is None else (job.id, job.origin)
+async def _find_acts(store: ControlStore, job: Job) -> tuple[AuditEntry, ...]:
+    """Of a series, the first job may have been named, which is older."""
+    if job.origin is None:
+        return await find_acts(store, job.tenant, [job.id], job.created_at)
+    return await find_acts(store, job.tenant, [job.id, job.origin], _LONG_AGO)
 
 
 def _follower_id(job: Job) -> JobId:

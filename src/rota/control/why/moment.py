@@ -71,7 +71,8 @@ async def _judge_series(store: ControlStore, around: Circumstances, place: Place
     origin = job.origin or job.id
     jobs = await find_jobs_of(store, job.tenant, origin)
     known = {each.id: each for each in [*jobs, job]}
-    acts = await find_acts(store, job.tenant, {*known, origin})
+    began_at = min(each.created_at for each in known.values())
+    acts = await find_acts(store, job.tenant, {*known, origin}, began_at)
     history = SeriesHistory(around, tuple(known.values()), acts)
     live = history.live
     occurrence_at = find_occurrence(job, place.at)

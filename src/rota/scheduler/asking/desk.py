@@ -49,13 +49,17 @@ class TaskDesk:
         silent_for = SchedulerSettings().peer_silent_for
         return await Presence(self._store, self._clock, "", silent_for).find_living()
 
+    async def check_registered(self, name: str) -> None:
+        """Raises TaskNotRegisteredError when the store holds no such task."""
+        if name not in await self._store.read(TASKS, [name]):
+            raise TaskNotRegisteredError(name)
+
     async def request_run(self, name: str) -> None:
         """Ask whichever scheduler looks next to run a task once, now, beside its schedule.
 
         A request that is already waiting stays as it is. Raises TaskNotRegisteredError when the
         store holds no such task.
         """
-        if name not in await self._store.read(TASKS, [name]):
-            raise TaskNotRegisteredError(name)
+        await self.check_registered(name)
         body = msgspec.json.encode(RunRequest(self._clock.now()))
         await self._store.write_each([DocumentWrite(REQUESTS, name, None, body)])

@@ -100,7 +100,16 @@ async def test_no_route_changes_anything_on_get(route: Route, stage: Stage) -> N
 
 
 async def take_snapshot(stage: Stage) -> tuple[dict[str, dict[str, bytes]], list[Job]]:
-    collections = ("tokens", "sessions", "audit", "gates", "limits", "tasks", "workers", "tallies")
+    collections = (
+        "tokens",
+        "sessions",
+        "audit:ours",
+        "gates",
+        "limits",
+        "tasks",
+        "workers",
+        "tallies",
+    )
     documents = {
         name: {it.key: it.body async for page in stage.store.scan(name) for it in page}
         for name in collections

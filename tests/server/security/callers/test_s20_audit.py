@@ -38,12 +38,13 @@ def test_nothing_writes_over_an_entry_or_removes_one() -> None:
     users = [
         module.path
         for module in source_tree.source_modules()
-        if "DocumentWrite(AUDIT" in module.text or '"audit"' in module.text
+        if "collection_of(" in module.text or '"audit"' in module.text
     ]
     writing = [path for path in users if not path.startswith("src/rota/server/")]
     assert writing == ["src/rota/rail/audit.py"]
     text = (source_tree.ROOT / "src/rota/rail/audit.py").read_text(encoding="utf-8")
-    assert text.count("DocumentWrite(AUDIT, key, None, ") == text.count("DocumentWrite(AUDIT") == 1
+    writes = "DocumentWrite(collection_of(around.tenant), key, None, body)"
+    assert text.count(writes) == text.count("DocumentWrite(") == 1
 
 
 async def test_the_entry_is_written_before_the_act(stage: Stage) -> None:
@@ -52,7 +53,7 @@ async def test_the_entry_is_written_before_the_act(stage: Stage) -> None:
     class Unwritable(type(stage.store)):  # type: ignore[misc]  # a store of the same kind
         async def write_all(self, writes: Any) -> None:
             kept = list(writes)
-            if any(isinstance(it, DocumentWrite) and it.collection == "audit" for it in kept):
+            if any(isinstance(it, DocumentWrite) and it.collection == "audit:ours" for it in kept):
                 raise StoreUnavailableError("no room for records")
             await super().write_all(kept)
 

@@ -32,7 +32,7 @@ OURS, THEIRS = "ours", "theirs"
 MARKER = "nobody-else-may-read-this"
 """Stands in everything that the other tenant wrote."""
 
-COLLECTIONS = ("audit", "gates", "limits", "sessions", "tallies", "tasks", "tokens", "workers")
+COLLECTIONS = ("gates", "limits", "sessions", "tallies", "tasks", "tokens", "workers")
 
 _MINUTE = timedelta(minutes=1)
 _HOURLY = Recurrence(interval="1h", start=NOW)
@@ -124,9 +124,9 @@ async def take_stock(stage: Stage, tenant: str) -> tuple[list[Job], dict[tuple[s
     name = tenant.encode()
     documents = {
         (collection, document.key): document.body
-        for collection in COLLECTIONS
+        for collection in (*COLLECTIONS, f"audit:{tenant}")
         async for page in stage.store.scan(collection)
         for document in page
-        if name in document.body or tenant in document.key
+        if name in document.body or tenant in document.key or tenant in collection
     }
     return jobs, documents

@@ -51,8 +51,8 @@ async def explain_why(call: Call[Nothing, WhyQuestion]) -> Explanation:
     changes of the clocks, retries, gates, limits, leases, workers, and what operators did. Asked
     about an instant, it says whether the job, or another one of its series, ran then or will.
     """
-    around = call.around
-    of = (around.store, around.clock, call.caller.tenant, call.path["job_id"])
+    around, job = call.around, await read_job(call)
+    of = (around.store, around.clock, job.tenant, job.id)
     at = choose_moment(call.query.at, call.query.wall)
     return await (explain_job(*of) if at is None else explain_job_at(*of, at))
 

@@ -17,6 +17,7 @@ from rota.control.tasks import (
     request_run,
 )
 from rota.errors import InvalidInputError, InvalidRequestError, InvalidZoneError
+from rota.server.api.operating.word import Why, surroundings_of
 from rota.server.api.shapes.wall_times import WallTime, choose_moment
 from rota.server.api.shapes.words import PRINTABLE, Moment
 from rota.server.routing.route import Answer, Call, Nothing, Route
@@ -57,6 +58,7 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Which task is to run."""
 
     name: TaskName
+    why: Why | None = None
 
 
 class TaskRegistration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,7 +149,8 @@ async def plan_all_tasks(call: Call[TaskPlanOrder, Nothing]) -> TaskPlan:
 async def run_task_now(call: Call[TaskOrder, Nothing]) -> Answer:
     """Ask whichever scheduler looks next to run a task once, now, beside its schedule."""
     name = call.body.name
-    count = await request_run(call.around.store, call.around.clock, name)
+    around, who = surroundings_of(call), call.caller.who
+    count = await request_run(around, name, who=who, why=call.body.why)
     return Answer(202, TaskRun(name=name, scheduler_count=count))
 
 

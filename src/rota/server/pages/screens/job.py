@@ -78,7 +78,7 @@ async def show_job(visit: Visit) -> Response:
         node_height=NODE_HEIGHT,
         payload=payload,
         is_masked=is_masked,
-        acts=await find_acts(store, visit.tenant, [job.id]),
+        acts=await find_acts(store, visit.tenant, [job.id], job.created_at),
         facts=list_facts(job, visit.link),
     )
 

@@ -6,12 +6,14 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from rota.control.series import SeriesSummary, list_series
+from rota.control.tasks import request_run
 from rota.control.why.wording import name_error
 from rota.jobs import Ending, Job, JobFilter, JobStatus
 from rota.rail import DeadLetters
 from rota.scheduler.asking.desk import Overview as TaskBoard
 from rota.scheduler.asking.desk import TaskDesk
 from rota.scheduler.tasks.state import TaskState
+from rota.server.pages.screens.choice import rail_around
 from rota.server.pages.serving.answers import go_to, render_page
 from rota.server.pages.serving.forms import read_form
 from rota.server.pages.serving.visit import Visit
@@ -87,7 +89,7 @@ async def show_schedules(visit: Visit) -> Response:
 async def ask_for_run(visit: Visit) -> Response:
     """Let a scheduler run a task once, now, beside its schedule."""
     name = (await read_form(visit.request)).one("name")
-    await TaskDesk(visit.around.store, visit.around.clock).request_run(name)
+    await request_run(rail_around(visit), name, who=visit.caller.who)
     return go_to(visit.link("schedules", done="task-asked"))
 
 
