@@ -1,6 +1,7 @@
 """How often somebody may ask."""
 
 from datetime import datetime, timedelta
+from hashlib import sha256
 from ipaddress import IPv6Network
 
 from starlette.types import Scope as AsgiScope
@@ -10,6 +11,7 @@ from rota.clock.protocol import Clock
 from rota.errors import QuotaExceededError, UnauthorizedError
 from rota.limits import Rate, next_token_at, take_tokens
 from rota.limits.bucket import Bucket
+from rota.server.guarding.origin import find_header
 from rota.server.guarding.settings import GuardSettings
 from rota.server.routing.admission import Guard
 
@@ -79,22 +81,43 @@ class Turnstiles:
 
 
 class RatedGuard:
-    """Another guard, which is asked only so often."""
+    """Another guard, which is asked only so often.
 
-    def __init__(self, guard: Guard, turnstiles: Turnstiles) -> None:
+    Whoever was let in before is asked for, however many strangers knock at the same address: it may
+    be that of a proxy, which everybody comes through.
+    """
+
+    def __init__(self, guard: Guard, turnstiles: Turnstiles, most: int = MOST_REMEMBERED) -> None:
         self._guard = guard
         self._turnstiles = turnstiles
+        self._most = most
+        self._faces: dict[bytes, None] = {}
 
     async def admit(self, scope: AsgiScope) -> Caller:
         """The caller; UnauthorizedError when it is nobody, QuotaExceededError when too often."""
-        self._turnstiles.look_at_stranger(scope)
+        face = _face_of(scope)
+        if face not in self._faces:
+            self._turnstiles.look_at_stranger(scope)
         try:
             caller = await self._guard.admit(scope)
         except UnauthorizedError:
+            self._faces.pop(face, None)
             self._turnstiles.count_stranger(scope)
             raise
+        self._remember(face)
         self._turnstiles.count_caller(caller)
         return caller
+
+    def _remember(self, face: bytes) -> None:
+        self._faces.pop(face, None)
+        while len(self._faces) >= self._most:
+            del self._faces[next(iter(self._faces))]
+        self._faces[face] = None
+
+
+def _face_of(scope: AsgiScope) -> bytes:
+    """What somebody is recognised by, and nobody can pass for them with."""
+    return sha256(find_header(scope["headers"], b"authorization") or b"").digest()
 
 
 def _address_of(scope: AsgiScope) -> str:

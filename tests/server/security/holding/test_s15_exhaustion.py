@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import Message
 from tests.server.security.conftest import NOW, MakeStage, Stage
 
-from rota.access import Caller
+from rota.access import Caller, Scope
 from rota.clock.system import SystemClock
 from rota.errors import QuotaExceededError
 from rota.limits import Rate
@@ -60,6 +60,26 @@ async def test_a_stranger_is_refused_by_address_and_friends_elsewhere_are_not(
     await stage.clock.advance(SECOND)
     neighbour = await stage.connect(token, address="192.0.2.7")
     assert (await neighbour.get("/api/v1/jobs")).status_code == 200
+
+
+async def test_whoever_is_known_is_served_while_strangers_knock_at_the_same_address(
+    make_stage: MakeStage,
+) -> None:
+    stage = make_stage(guarded_by(stranger_rate=THREE))
+    issued = await stage.book.issue("ours", [Scope.READ], "to be revoked")
+    known, revoked = await stage.issue(), issued.secret.reveal()
+    friends = [await stage.connect(token, address="192.0.2.7") for token in (known, revoked)]
+    assert [(await it.get("/api/v1/jobs")).status_code for it in friends] == [200, 200]
+    guessing = await stage.connect("rota_guess", address="192.0.2.7")
+    for _ in range(2):
+        assert (await guessing.get("/api/v1/jobs")).status_code == 401
+    await stage.book.revoke(issued.id)
+    statuses = [(await friends[1].get("/api/v1/jobs")).status_code for _ in range(2)]
+    assert statuses == [401, 429]
+    assert (await guessing.get("/api/v1/jobs")).status_code == 429
+    assert (await friends[0].get("/api/v1/jobs")).status_code == 200
+    unknown = await stage.connect(await stage.issue(), address="192.0.2.7")
+    assert (await unknown.get("/api/v1/jobs")).status_code == 429
 
 
 async def test_a_whole_network_of_ipv6_counts_as_one_stranger(make_stage: MakeStage) -> None:
