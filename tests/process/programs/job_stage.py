@@ -11,10 +11,11 @@ import signal
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 import apsw
 import msgspec
+from redis.asyncio.connection import AbstractConnection
 from tests.process.programs.lives import play_all
 
 from rota import open_store
@@ -176,7 +177,7 @@ def has_effect(answer: JobEntry) -> bool:
 
 
 def watch_commits(fate: Fate) -> None:
-    """Have every commit of both databases pass by."""
+    """Have every commit pass by; with Redis, every script that was sent and is not answered."""
 
     def hook() -> bool:
         fate.commit()
@@ -191,6 +192,14 @@ def watch_commits(fate: Fate) -> None:
         await run_script(self, script)
 
     Session.run_script = watched  # type: ignore[method-assign] # the process is this life's own
+    send_command = AbstractConnection.send_command
+
+    async def watched_sending(self: AbstractConnection, *arguments: Any, **options: Any) -> None:
+        await send_command(self, *arguments, **options)
+        if arguments[0] in {"EVALSHA", "EVAL"}:
+            fate.commit()
+
+    AbstractConnection.send_command = watched_sending  # type: ignore[method-assign] # as above
 
 
 def make_handler(clock: VirtualClock, scribe: Scribe) -> object:

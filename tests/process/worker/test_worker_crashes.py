@@ -1,7 +1,7 @@
 """kill -9 right before, at the commit of and right after every write of a worker and a producer.
 
 What each process did is in files outside the store; they and a last look at the store are judged.
-On PostgreSQL, where a life takes longer, some fail points are left out unless ``CRASH_POINTS=all``.
+On a server, where a life takes longer, some fail points are left out unless ``CRASH_POINTS=all``.
 """
 
 import os
@@ -291,5 +291,22 @@ async def test_after_a_kill_at_any_write_to_postgres_nothing_is_lost_or_done_twi
     toll.report("PostgreSQL")
     assert set(toll.listed) >= {(verb, moment) for verb in VERBS for moment in ("before", "after")}
     assert {verb for verb, moment in toll.hits if moment == "commit"} >= {"insert", "sweep"}
+    assert all(toll.hits[where] for where in toll.listed)
+    assert toll.hits.total() >= 0.9 * toll.listed.total() >= 30
+
+
+@pytest.mark.clause("T-8", "T-9", "T-10", "T-13", "M-2", "M-3")
+async def test_after_a_kill_at_any_write_to_redis_nothing_is_lost_or_done_twice(
+    stage: "subprocess.Popen[str]", tmp_path: Path, redis_server_url: str
+) -> None:
+    """In place of a commit: a script was sent, and nobody lives to read what it answers."""
+    toll = await die_everywhere(
+        stage,
+        tmp_path,
+        lambda: with_option(redis_server_url, "name", f"crash-{token_hex(6)}"),
+        most=None if IS_WHOLE else 2,
+    )
+    toll.report("Redis")
+    assert set(toll.listed) >= {(verb, moment) for verb in VERBS for moment in MOMENTS}
     assert all(toll.hits[where] for where in toll.listed)
     assert toll.hits.total() >= 0.9 * toll.listed.total() >= 30

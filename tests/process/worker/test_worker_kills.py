@@ -23,6 +23,7 @@ from tests.process.worker.crew import (
     seconds_now,
 )
 from tests.servers.postgres import PostgresServer
+from tests.servers.redis import RedisServer
 
 from rota.jobs import Ending, JobStatus
 from rota.testing.jobs_trace import JobEntry, Snapshot, check_jobs
@@ -158,6 +159,29 @@ async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothin
         took = await kill_until_done(crew, own_postgres.url, kill_server)
         history, snapshot = crew.merged_history(), await read_all(own_postgres.url)
     report(f"PostgreSQL, itself killed {len(restarts)} times", crew, history, took)
+    assert_nothing_is_lost(history, snapshot)
+    assert crew.killed_count >= LEAST_KILLS
+    assert restarts
+    assert_the_judge_would_have_noticed(history, snapshot)
+
+
+@pytest.mark.clause("T-8", "T-9", "T-10", "M-2", "M-3")
+async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothing_on_redis(
+    tmp_path: Path, own_redis: RedisServer
+) -> None:
+    order = CrewOrder(role="worker", store=own_redis.url, history="", job_count=JOB_COUNT)
+    restarts: list[int] = []
+
+    def kill_server(kill_count: int) -> None:
+        if kill_count % 6 == 3:
+            own_redis.kill()
+            own_redis.start()
+            restarts.append(kill_count)
+
+    with gathered_crew(tmp_path, order) as crew:
+        took = await kill_until_done(crew, own_redis.url, kill_server)
+        history, snapshot = crew.merged_history(), await read_all(own_redis.url)
+    report(f"Redis, itself killed {len(restarts)} times", crew, history, took)
     assert_nothing_is_lost(history, snapshot)
     assert crew.killed_count >= LEAST_KILLS
     assert restarts
