@@ -19,7 +19,7 @@ from rota.house.part import Part
 from rota.house.plan import HousePlan
 from rota.house.web import Listening, WebPart, listen_on
 from rota.house.welcome import issue_first_token, schedule_first_job
-from rota.observing.tally import Tally
+from rota.observing.tally import DepthSampler, Tally
 from rota.scheduler import Scheduler
 from rota.server import ServerSettings, create_app
 from rota.stores.opened import OpenStore
@@ -94,12 +94,16 @@ async def _furnish(plan: HousePlan, voice: Voice, ground: _Ground) -> House:
     front = await _make_front(plan, voice, ground)
     if front is not None:
         followers.append(front.app.state.metrics.follow)
+    observers: list[Part] = [LoopPart("tally", tally.run)]
+    if front is not None:
+        sampler = DepthSampler(ground.store, ground.clock, tally, front.list_tenants)
+        followers.append(sampler.follow)
+        observers.append(LoopPart("depths", sampler.run))
     engine = Engine(ground.store, ground.clock, voice.say, followers)
     engines = _make_engines(plan, engine, ground.registrations)
-    stages = [engines, [LoopPart("tally", tally.run)]]
     if front is None:
-        return House(stages, voice.say)
-    return House([*stages, [front.web]], voice.say, front.leave)
+        return House([engines, observers], voice.say)
+    return House([engines, observers, [front.web]], voice.say, front.leave)
 
 
 def _make_engines(
@@ -123,6 +127,11 @@ class _Front(NamedTuple):
 
     app: Starlette
     web: WebPart
+    book: TokenBook
+
+    async def list_tenants(self) -> set[str]:
+        """Those for whom there is a token, and may be somebody who looks at the pages."""
+        return {token.tenant for token in await self.book.list_tokens()}
 
     def leave(self) -> None:
         """Be ready no more, and let go of workers that wait for jobs over HTTP."""
@@ -145,7 +154,7 @@ async def _make_front(plan: HousePlan, voice: Voice, ground: _Ground) -> _Front 
         await _greet(voice.show_token, ground)
     elif not await book.list_tokens():
         voice.say(NOBODY_ENTERS)
-    return _Front(app, WebPart(app, ground.listening))
+    return _Front(app, WebPart(app, ground.listening), book)
 
 
 async def _greet(show_token: Callable[[str], object], ground: _Ground) -> None:

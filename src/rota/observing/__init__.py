@@ -9,12 +9,21 @@ from rota.observing.counters import COUNTERS, TIMINGS, Counters, Journal, Timing
 from rota.observing.health import Finding, Thresholds, list_findings
 from rota.observing.logs import JsonFormatter
 from rota.observing.standing import Standing, take_standing
-from rota.observing.tally import DurationTally, MinuteTally, Tally, read_tallies
+from rota.observing.tally import (
+    DepthSample,
+    DepthSampler,
+    DurationTally,
+    MinuteTally,
+    Tally,
+    read_tallies,
+)
 
 __all__ = [
     "COUNTERS",
     "TIMINGS",
     "Counters",
+    "DepthSample",
+    "DepthSampler",
     "DurationTally",
     "Finding",
     "Journal",

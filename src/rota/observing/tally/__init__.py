@@ -5,7 +5,17 @@ A ``Tally`` beside each worker adds to what is kept; ``read_tallies`` reads it, 
 
 from rota.observing.tally.durations import BOUNDS_MS, DurationTally
 from rota.observing.tally.keeping import Tally
-from rota.observing.tally.minute import MinuteTally
+from rota.observing.tally.minute import DepthSample, MinuteTally
 from rota.observing.tally.pages import RETENTION, read_tallies
+from rota.observing.tally.sampling import DepthSampler
 
-__all__ = ["BOUNDS_MS", "RETENTION", "DurationTally", "MinuteTally", "Tally", "read_tallies"]
+__all__ = [
+    "BOUNDS_MS",
+    "RETENTION",
+    "DepthSample",
+    "DepthSampler",
+    "DurationTally",
+    "MinuteTally",
+    "Tally",
+    "read_tallies",
+]

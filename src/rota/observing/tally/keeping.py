@@ -11,7 +11,7 @@ from rota.clock.timeout import timeout_after
 from rota.errors import RotaError
 from rota.events import Event, JobDeferred, JobSettled, JobStalled
 from rota.observing.counters import Journal
-from rota.observing.tally.minute import MinuteCount, MinuteTally
+from rota.observing.tally.minute import DepthSample, MinuteCount, MinuteTally
 from rota.observing.tally.pages import (
     TALLIES,
     add_minutes,
@@ -61,15 +61,17 @@ class Tally:
         """Count one event, as of now."""
         if not isinstance(event, (JobSettled, JobDeferred, JobStalled)):
             return
-        at = self._clock.now().replace(second=0, microsecond=0)
         with self._lock:
-            count = self._pending.get((event.tenant, at))
-            if count is None:
-                if len(self._pending) >= MOST_PENDING:
-                    self.dropped_count += 1
-                    return
-                count = self._pending[event.tenant, at] = MinuteCount()
-            count.add(event)
+            count = self._count_of(event.tenant)
+            if count is not None:
+                count.add(event)
+
+    def note_depth(self, tenant: str, depth: DepthSample) -> None:
+        """Keep how full the tenant's queues are, as of now."""
+        with self._lock:
+            count = self._count_of(tenant)
+            if count is not None:
+                count.note_depth(depth)
 
     async def run(self) -> None:
         """Write every few seconds, until cancelled; then once more.
@@ -93,6 +95,17 @@ class Tally:
         try_count = 0
         while self._waiting and try_count < TRY_COUNT:
             try_count = try_count + 1 if await self._write(self._take_batch()) else 0
+
+    def _count_of(self, tenant: str) -> MinuteCount | None:
+        """That of this minute; None, and a drop, when there are too many already."""
+        at = self._clock.now().replace(second=0, microsecond=0)
+        count = self._pending.get((tenant, at))
+        if count is None:
+            if len(self._pending) >= MOST_PENDING:
+                self.dropped_count += 1
+                return None
+            count = self._pending[tenant, at] = MinuteCount()
+        return count
 
     async def _prune(self) -> None:
         now = self._clock.now()

@@ -20,12 +20,19 @@ _FIELDS: Mapping[Counter, str] = {
 }
 
 
+class DepthSample(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """How many jobs of a tenant were due, and how many ran, when somebody looked."""
+
+    due: int = 0
+    running: int = 0
+
+
 class MinuteTally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many attempts of a tenant's jobs ended how, in the minute that begins ``at``.
 
     Each is one of ``succeeded``, ``failed``, ``deferred`` and ``stalled``; those that were a job's
     last are ``dead`` besides. ``handler`` is how long handlers took, ``wait`` how long jobs had
-    been due when they were leased.
+    been due when they were leased. ``depth`` is the highest that was seen when somebody looked.
     """
 
     at: datetime
@@ -36,6 +43,7 @@ class MinuteTally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     stalled: int = 0
     handler: DurationTally = NO_DURATIONS
     wait: DurationTally = NO_DURATIONS
+    depth: DepthSample | None = None
 
     def __add__(self, other: "MinuteTally") -> "MinuteTally":
         """Both together; ``at`` is the earlier's, so that minutes add up to longer times."""
@@ -48,18 +56,23 @@ class MinuteTally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             stalled=self.stalled + other.stalled,
             handler=self.handler + other.handler,
             wait=self.wait + other.wait,
+            depth=max_depth(self.depth, other.depth),
         )
 
 
 class MinuteCount:
     """A tally while it is being counted."""
 
-    __slots__ = ("_counts", "_handler", "_wait")
+    __slots__ = ("_counts", "_depth", "_handler", "_wait")
 
     def __init__(self) -> None:
         self._counts = dict.fromkeys(_FIELDS.values(), 0)
         self._handler = DurationCount()
         self._wait = DurationCount()
+        self._depth: DepthSample | None = None
+
+    def note_depth(self, depth: DepthSample) -> None:
+        self._depth = max_depth(self._depth, depth)
 
     def add(self, event: Event) -> None:
         for name in counted_by(event):
@@ -73,4 +86,9 @@ class MinuteCount:
 
     def freeze(self, at: datetime) -> MinuteTally:
         handler, wait = self._handler.freeze(), self._wait.freeze()
-        return MinuteTally(at=at, handler=handler, wait=wait, **self._counts)
+        return MinuteTally(at=at, handler=handler, wait=wait, depth=self._depth, **self._counts)
+
+
+def max_depth(one: DepthSample | None, other: DepthSample | None) -> DepthSample | None:
+    """The one with more jobs due; of several who look in the same minute, none counts twice."""
+    return max((it for it in (one, other) if it is not None), default=None)

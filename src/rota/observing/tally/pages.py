@@ -60,8 +60,9 @@ async def read_tallies(
 ) -> list[MinuteTally]:
     """The tenant's minutes that began at ``since`` or later, and before ``until``; in order.
 
-    A minute in which nothing ended is left out. No more than the last two days before ``until``
-    are read, however long ago ``since`` is. Workers write what they counted every few seconds.
+    A minute in which nothing ended, and nobody looked, is left out. No more than the last two days
+    before ``until`` are read, however long ago ``since`` is. Workers write what they counted every
+    few seconds.
     """
     until = to_utc(until, "until")
     since = max(to_utc(since, "since"), until - RETENTION)

@@ -84,6 +84,7 @@ async def show_overview(visit: Visit) -> Response:
         figures=_list_figures(found, visit),
         throughput=_draw_throughput(tallies, visit),
         latency=_draw_latency(tallies, visit),
+        backlog=_draw_backlog(tallies, visit),
         depth=_draw_depth(found.queues),
         next_runs=[_tell_run(each, visit) for each in found.next_runs],
         failures=_tell_failures(found),
@@ -169,6 +170,23 @@ def _draw_latency(tallies: Sequence[MinuteTally], visit: Visit) -> Chart:
         [
             Series("median", "line-1", [each.wait.p50_ms for each in tallies]),
             Series("95 % within", "line-2", [each.wait.p95_ms for each in tallies]),
+        ],
+    )
+
+
+def _draw_backlog(tallies: Sequence[MinuteTally], visit: Visit) -> Chart:
+    seen = [each.depth for each in tallies if each.depth is not None]
+    summary = "nobody has looked in the last hour"
+    if seen:
+        summary = (
+            f"{seen[-1].due} due at last, at most {max(it.due for it in seen)} in the last hour"
+        )
+    depths = [each.depth for each in tallies]
+    return draw_lines(
+        Frame("backlog", "Jobs due and running", summary, _labels(tallies, visit)),
+        [
+            Series("due", "line-1", [None if it is None else it.due for it in depths]),
+            Series("running", "line-2", [None if it is None else it.running for it in depths]),
         ],
     )
 
