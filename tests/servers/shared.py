@@ -132,14 +132,15 @@ def new_database(server_url: str) -> Iterator[str]:
 
 @contextmanager
 def new_mongo_database(server_url: str) -> Iterator[str]:
-    """The address of an empty database of MongoDB, which is dropped in the end."""
+    """The address of an empty database of MongoDB, which is dropped from a server that stays."""
     name = f"rota_test_{token_hex(6)}"
     try:
         yield in_database(server_url, name)
     finally:
-        client: MongoClient[dict[str, object]] = MongoClient(server_url)
-        client.drop_database(name)
-        client.close()
+        if GIVEN_MONGO in os.environ:  # else the server goes, and all its databases with it
+            client: MongoClient[dict[str, object]] = MongoClient(server_url)
+            client.drop_database(name)
+            client.close()
 
 
 def with_option(url: str, name: str, value: str) -> str:
