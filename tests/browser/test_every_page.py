@@ -80,6 +80,10 @@ def test_charts_can_be_read_without_being_seen(anna: Visitor) -> None:
     expect(chart).to_have_accessible_name(
         "Throughput per minute: 4835 succeeded, 84 failed in the last hour"
     )
+    backlog = anna.page.get_by_role("img", name="Jobs due and running")
+    expect(backlog).to_have_accessible_name(
+        "Jobs due and running: 4 due at last, at most 68 in the last hour"
+    )
     region = anna.page.get_by_role("region", name="Throughput per minute")
     region.first.get_by_text("The numbers").click()
     expect(region.first.get_by_role("columnheader", name="succeeded")).to_be_visible()

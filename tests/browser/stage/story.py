@@ -20,7 +20,7 @@ from rota.jobs import (
     decide_lease,
     make_job_id,
 )
-from rota.observing.tally import MinuteTally
+from rota.observing.tally import DepthSample, MinuteTally
 from rota.observing.tally.durations import DurationCount
 from rota.observing.tally.pages import TALLIES, encode, key_of
 from rota.rail import Rail
@@ -149,9 +149,14 @@ class Story:
         for _ in range(succeeded + failed):
             wait.add(draw.uniform(5, 60) * (6 if 14 < back < 20 else 1))
             handler.add(draw.uniform(20, 400))
-        frozen = wait.freeze(), handler.freeze()
+        depth = DepthSample((40 - back) % 7 + (64 if 14 < back < 20 else 0), 4 if succeeded else 0)
         return MinuteTally(
-            at=at, succeeded=succeeded, failed=failed, wait=frozen[0], handler=frozen[1]
+            at=at,
+            succeeded=succeeded,
+            failed=failed,
+            wait=wait.freeze(),
+            handler=handler.freeze(),
+            depth=depth,
         )
 
 

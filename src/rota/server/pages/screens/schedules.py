@@ -1,5 +1,6 @@
 """What is due, what runs, what died, and everything that comes again: specification 3's page."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ from rota.server.pages.wording import statuses
 from rota.server.pages.wording.occurrences import Outlook, foresee_cron, show_occurrence
 from rota.server.pages.wording.rows import Row
 from rota.server.pages.wording.statuses import STATUS_SIGNS, Sign, sign_of
+from rota.server.pages.wording.times import tell_distance
+from rota.stores.jobs import QueueDepth
 from rota.triggers.zone import load_zone
 
 MOST_IN_GRID = 10
@@ -71,7 +74,7 @@ async def show_schedules(visit: Visit) -> Response:
         visit,
         "schedules.html",
         page="schedules",
-        due=await _find_due(visit, sum(each.due_count for each in depths)),
+        due=await _find_due(visit, depths),
         processing=await _find_running(visit, sum(each.running_count for each in depths)),
         dead=await _find_dead(visit),
         series=[_tell_series(each, visit.now) for each in page.items],
@@ -93,8 +96,14 @@ async def ask_for_run(visit: Visit) -> Response:
     return go_to(visit.link("schedules", done="task-asked"))
 
 
-async def _find_due(visit: Visit, count: int) -> Grid:
-    """Those that wait for a worker, the longest first, of the newest jobs that are READY."""
+async def _find_due(visit: Visit, depths: Sequence[QueueDepth]) -> Grid:
+    """Those that wait for a worker, the longest first, of the newest jobs that are READY.
+
+    No store has them in that order; since when the very first one waits is known of every queue.
+    """
+    count = sum(each.due_count for each in depths)
+    since = min((each.oldest_due_at for each in depths if each.oldest_due_at), default=None)
+    first = "" if since is None else f", the first one {tell_distance(since, visit.now)}"
     found: list[Job] = []
     cursor: str | None = None
     for _ in range(MOST_LOOKED_AT // _STEP if count else 0):
@@ -106,7 +115,7 @@ async def _find_due(visit: Visit, count: int) -> Grid:
             break
     found.sort(key=lambda job: (job.due_at, job.id))
     rows = [Row(job, sign_of(job, visit.now), at=job.due_at) for job in found[:MOST_IN_GRID]]
-    return Grid(rows, f"{count} due", visit.link("jobs", status="READY"))
+    return Grid(rows, f"{count} due{first}", visit.link("jobs", status="READY"))
 
 
 async def _find_running(visit: Visit, count: int) -> Grid:
