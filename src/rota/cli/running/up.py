@@ -21,6 +21,7 @@ from rota.cli.running.options import (
     HostOption,
     LinesOption,
     PortOption,
+    QueueOption,
     ReloadOption,
     TasksOption,
 )
@@ -47,6 +48,7 @@ def up(
     *,
     tasks: TasksOption = None,
     handlers: HandlersOption = None,
+    queues: QueueOption = None,
     store: StoreOption = DEFAULT_STORE,
     host: HostOption = DEFAULT_HOST,
     port: PortOption = DEFAULT_PORT,
@@ -64,7 +66,7 @@ def up(
     plan = HousePlan(
         store_url=store,
         binding=plan_binding(host, port),
-        work=plan_work(handlers, concurrency=concurrency, reloads=reload),
+        work=plan_work(handlers, queues=queues, concurrency=concurrency, reloads=reload),
         tasks=TaskPlan(_make_lister(registrations, shown), local),
         greets=not as_json,
     )

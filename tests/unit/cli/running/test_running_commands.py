@@ -62,7 +62,7 @@ def house(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> House:
 
 
 def test_up_plans_everything(rota: RunRota, house: House) -> None:
-    assert rota("up", "--port", "0", "--concurrency", "3").status == 0
+    assert rota("up", "--port", "0", "--concurrency", "3", "--queue", "mail").status == 0
     plan = house.plan
     assert plan is not None
     assert plan.binding is not None
@@ -74,7 +74,7 @@ def test_up_plans_everything(rota: RunRota, house: House) -> None:
         True,
     )
     assert sorted(plan.work.built_in) == ["http.request", "log.message"]
-    assert plan.work.settings.concurrency == 3
+    assert (plan.work.settings.concurrency, plan.work.settings.queues) == (3, ["mail"])
 
 
 def test_serve_plans_no_worker_and_work_no_server(rota: RunRota, house: House) -> None:
