@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from secrets import randbits
 from zoneinfo import ZoneInfo
 
 import httpx2
@@ -10,6 +11,10 @@ from tests.browser.stage.story import MINUTE, Story, tell_story
 from tests.server.pages.conftest import START, Knock, sign_in
 
 from rota.errors import StoreUnavailableError
+from rota.jobs import admit_job, make_job_id
+from rota.rail import RailSettings
+from rota.rail.audit import Act, record_act
+from rota.rail.surroundings import Surroundings
 from rota.server import ServerSettings, create_app
 from rota.stores.opened import OpenStore
 from rota.testing import VirtualClock
@@ -52,6 +57,25 @@ async def test_a_page_stays_small_and_refreshes_less_than_itself(
         assert "<html" not in part.text
         assert part.text.strip()
         assert len(part.content) < len(whole.content)
+
+
+async def test_the_audit_log_tells_lists_and_nothing_in_words(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    details = {"scopes": ["read", "write"], "isOn": True, "queue": None}
+    around = Surroundings(store, "default", VirtualClock(START), RailSettings(), randbits)
+    await record_act(around, Act(action="token_issue", who="anna", details=details))
+    answer = await pages.get("/admin/audit")
+    assert "scopes: read write, is on: yes, queue: none" in answer.text
+
+
+async def test_one_job_depends_and_two_depend(store: OpenStore, pages: httpx2.AsyncClient) -> None:
+    first, second, third = [make_job_id(START, number) for number in range(3)]
+    for job_id, dependencies in ((first, []), (second, [first]), (third, [second])):
+        asked = {"name": "n", "queue": "q", "dependencies": dependencies}
+        await store.insert([admit_job(asked, job_id=job_id, now=START)], START)
+    assert "depends on 0, 2 depend on it" in (await pages.get(f"/admin/jobs/{first}")).text
+    assert "depends on 1, 1 depends on it" in (await pages.get(f"/admin/jobs/{second}")).text
 
 
 @pytest.mark.clause("T-29")

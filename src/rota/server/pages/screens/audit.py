@@ -63,8 +63,15 @@ def _tell(entry: AuditEntry, names: Mapping[JobId, str]) -> ToldAct:
 
 
 def _tell_detail(name: str, value: object) -> str:
-    shown = {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
-    return f"{_in_words(name)}: {shown}"[:_LONGEST_DETAIL]
+    return f"{_in_words(name)}: {_show(value)}"[:_LONGEST_DETAIL]
+
+
+def _show(value: object) -> object:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return " ".join(str(_show(each)) for each in value) or "none"
+    return "none" if value is None else value
 
 
 def _in_words(name: str) -> str:

@@ -138,7 +138,7 @@ def _draw(graph: JobGraph, job: Job, now: datetime) -> Drawing:
         nodes.append(Node(node.id, place.x, place.y, node.name, sign))
     before = sum(each.level < 0 for each in graph.nodes)
     after = sum(each.level > 0 for each in graph.nodes)
-    summary = f"depends on {before}, {after} depend on it"
+    summary = f"depends on {before}, {after} {'depends' if after == 1 else 'depend'} on it"
     if graph.is_cut:
         summary += "; there are more than can be drawn"
     return Drawing(layout.width, layout.height, nodes, layout.edges, summary)
