@@ -96,7 +96,7 @@ def _is_refused_for_a_reason(
         return
     problem = response.json()
     details = problem.get("details", {})
-    if "taskName" in details:  # the words of specification 1
+    if "task_name" in details:  # the words of specification 1
         return
     field = details.get("field")
     assert field, f"no field is named: {problem}"
