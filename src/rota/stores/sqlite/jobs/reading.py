@@ -39,7 +39,8 @@ def find(connection: apsw.Connection, wanted: JobFilter, cursor: str | None, lim
     created_at, job_id = (_EVER, "") if cursor is None else _read_cursor(cursor)
     *others, until, is_recurring = first
     values = (*others, min(until, created_at), is_recurring, created_at, job_id, limit + 1)
-    return cut_page(decode_all(connection.execute(_choose_find(connection, wanted), values)), limit)
+    statement = _choose_find(connection, wanted)
+    return cut_page(decode_all(connection.execute(statement, values)), limit)
 
 
 def count(connection: apsw.Connection, wanted: JobFilter) -> int:
@@ -47,7 +48,8 @@ def count(connection: apsw.Connection, wanted: JobFilter) -> int:
     if wanted == JobFilter(tenant=wanted.tenant):
         counted = connection.execute(QUERIES.count_all, (wanted.tenant,))
     else:
-        counted = connection.execute(_choose_count(wanted), _encode_filter(wanted))
+        statement = _choose_count(wanted)
+        counted = connection.execute(statement, _encode_filter(wanted))
     ((number,),) = list(counted)
     return int(number)
 
