@@ -217,7 +217,7 @@ class LeaseDesk:
             asyncio.ensure_future(self._closing.wait()),
         ]
         if calls.listener is not None:
-            waits.append(asyncio.ensure_future(calls.listener.wait()))
+            waits.append(asyncio.ensure_future(_hear(calls.listener)))
         try:
             with suppress(TimeoutError):
                 async with timeout_after(self._clock, rest):
@@ -226,6 +226,18 @@ class LeaseDesk:
             for each in waits:
                 each.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
+
+
+async def _hear(listener: Listener) -> None:
+    """Return when somebody calls.
+
+    One who cannot be called any more hears nothing: to return at once would be to ask the store
+    again and again, without a rest, for as long as whoever asked is willing to wait.
+    """
+    try:
+        await listener.wait()
+    except RotaError:
+        await asyncio.Event().wait()
 
 
 class _Calls:

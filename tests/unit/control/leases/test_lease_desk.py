@@ -1,13 +1,15 @@
 """The desk: whoever is gone gets nothing, and what they were given goes back."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
 
 from rota.control.leases import LeaseDesk, LeaseWish
-from rota.errors import InvalidInputError
+from rota.errors import InvalidInputError, StoreUnavailableError
 from rota.jobs import Job, JobStatus
 from rota.stores.jobs import LeaseRequest
 from rota.stores.memory import MemoryStore
@@ -101,3 +103,32 @@ async def test_a_lease_that_nobody_could_keep_is_refused(desk: LeaseDesk) -> Non
         await desk.extend("default", "w", [], timedelta(hours=2))
     with pytest.raises(InvalidInputError, match="wait_seconds"):
         LeaseWish(worker="w", wait_for=MINUTE)
+
+
+async def test_a_listener_that_fails_does_not_keep_the_desk_asking(
+    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection may be lost while the store answers: then the desk looks by itself."""
+    lease_count = 0
+    plain = store.lease
+
+    async def count_leases(request: LeaseRequest, now: datetime) -> list[Job]:
+        nonlocal lease_count
+        lease_count += 1
+        return await plain(request, now)
+
+    class Deaf:
+        async def wait(self) -> None:
+            raise StoreUnavailableError("the connection was lost")
+
+    @asynccontextmanager
+    async def listen(*_: object) -> AsyncIterator[Deaf]:
+        yield Deaf()
+
+    monkeypatch.setattr(store, "lease", count_leases)
+    monkeypatch.setattr(store, "listen", listen)
+    wish = LeaseWish(worker="w", wait_for=timedelta(seconds=10))
+    waiting = asyncio.create_task(desk.lease("default", wish))
+    await clock.advance(timedelta(seconds=10))
+    assert await waiting == []
+    assert 10 <= lease_count <= 15
