@@ -6,7 +6,7 @@ import pytest
 import redis
 from tests.servers.redis import RedisServer
 
-from rota.errors import DamagedJobError, StoreUnavailableError
+from rota.errors import DamagedJobError, DuplicateJobError, StoreUnavailableError
 from rota.jobs import (
     Discarded,
     Job,
@@ -46,6 +46,15 @@ async def _end_and_die(store: RedisStore, leased: Job, outcome: Outcome) -> None
 
 async def _die(*_: object) -> None:
     raise StoreUnavailableError("killed here")
+
+
+async def test_a_refusal_is_for_what_is_kept_not_for_what_was_guessed(store: RedisStore) -> None:
+    kept = a_job(idempotency_key="key", payload=1)
+    await store.insert([kept], NOW)
+    twins = [a_job(idempotency_key="key", payload=payload) for payload in (2, 3)]
+    with pytest.raises(DuplicateJobError) as refusal:
+        await store.insert(twins, NOW)
+    assert refusal.value.job_id == kept.id
 
 
 async def test_many_dependents_are_released_in_parts_and_told_of_at_once(

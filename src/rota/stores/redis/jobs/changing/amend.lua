@@ -33,7 +33,8 @@ if after[PARENTS] ~= before[PARENTS] then
   redis.call('HINCRBY', COUNTERS, 'graph', 1)
 end
 put_head(id, after)
-redis.call('HSET', BODIES, id, ARGV[7])
+bodies[id] = ARGV[7]
 file(id, after, now)
 local is_done = not TERMINAL[after[CODE]] or tell(now, id, {id}, now, {}, {})
+write_out()
 return {ring(ARGV[2]), is_done and 0 or 1}

@@ -23,10 +23,10 @@ end
 
 -- Keeps the successor unless there is one already.
 local function continue_series(id, head, body)
-  if id == '' or redis.call('HEXISTS', HEADS, id) == 1 then return 0 end
+  if id == '' or has_head(id) then return 0 end
   local its = cjson.decode(head)
   if its[IDENTITY] ~= '' and redis.call('HEXISTS', IDENTITIES, its[IDENTITY]) == 1 then return 0 end
-  keep(id, its, body, now)
+  keep(id, its, head, body, now)
   return 1
 end
 
@@ -40,7 +40,8 @@ for at = 3, #ARGV, CHANGE_LENGTH do
   if still_holds(head, tenant, code, token, is_loss) then
     if successor ~= '' then
       local place = head[QUEUE] .. '\0' .. head[RANK]
-      if place ~= kept_place or redis.call('HGET', BODIES, id) ~= kept_body then
+      local body = bodies[id] or redis.call('HGET', BODIES, id)
+      if place ~= kept_place or body ~= kept_body then
         answers[#answers + 1] = 'moved'
         break
       end
@@ -66,4 +67,5 @@ for at = 3, #ARGV, CHANGE_LENGTH do
   answers[#answers + 1] = answer
   if is_unfinished == 1 then break end
 end
+write_out()
 return {ring(ARGV[2]), is_unfinished, answers}

@@ -19,4 +19,5 @@ for _, member in ipairs(members) do
   if not tell(began, root, ended, ARGV[1], released, blocked) then break end
 end
 local left = redis.call('ZRANGEBYLEX', CASCADES, first, till, 'LIMIT', 0, 1)
+write_out()
 return {ring(ARGV[2]), #left, released, blocked}

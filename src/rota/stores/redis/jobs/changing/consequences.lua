@@ -20,6 +20,7 @@ end
 
 -- Tells the dependents of those in `ended` that they ended, and so on; notes what is left undone.
 local function tell(began, root, ended, now, released, blocked)
+  if not has_any(OPEN) then return true end
   while #ended > 0 do
     local parent = ended[#ended]
     local its = get_head(parent)

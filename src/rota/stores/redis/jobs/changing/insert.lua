@@ -14,14 +14,15 @@ for at = 4, first - 1, 3 do
   local head = get_head(ARGV[at])
   if not head or head[TENANT] ~= ARGV[at + 1] or head[CODE] ~= ARGV[at + 2] then return false end
 end
-local heads = {}
+local new = {}
 for at = first, #ARGV, 3 do
   local head = cjson.decode(ARGV[at + 1])
-  if redis.call('HEXISTS', HEADS, ARGV[at]) == 1 then return false end
+  if has_head(ARGV[at]) then return false end
   local key = head[IDENTITY]
   if key ~= '' and redis.call('HEXISTS', IDENTITIES, key) == 1 then return false end
-  heads[at] = head
+  new[at] = head
 end
-for at = first, #ARGV, 3 do put_head(ARGV[at], heads[at]) end
-for at = first, #ARGV, 3 do keep(ARGV[at], heads[at], ARGV[at + 2], now) end
+for at = first, #ARGV, 3 do put_head(ARGV[at], new[at], ARGV[at + 1]) end
+for at = first, #ARGV, 3 do keep(ARGV[at], new[at], ARGV[at + 1], ARGV[at + 2], now) end
+write_out()
 return ring(ARGV[2])

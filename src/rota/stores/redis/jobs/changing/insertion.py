@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from rota.errors import RotaError
 from rota.jobs import Job, JobId, format_instant
 from rota.stores.jobs.duplicates import identity_of
 from rota.stores.jobs.placement import Kept, plan_insertion
@@ -31,19 +32,42 @@ class Insertion(NamedTuple):
 
 async def insert(database: Database, jobs: Sequence[Job], now: datetime, sender: str) -> Insertion:
     """Keep all of these jobs or none; see the protocol."""
-    kept = await _look_up(database, jobs) if _depends_on_others(jobs) else _NOTHING
+    guessed = None if _depends_on_others(jobs) else _plan_unseen(jobs)
+    if guessed is not None:
+        places = await _write(database, guessed, _NOTHING, now, sender)
+        if places is not None:
+            return Insertion(guessed, places)
     while True:
+        kept = await _look_up(database, jobs)
         answers = plan_insertion(jobs, kept)
-        new = {answer.job.id: answer.job for answer in answers if not answer.is_existing}
-        if not new:
-            return Insertion(answers)
-        arguments = [format_instant(now), sender, *_dependencies(new, kept)]
-        for job in new.values():
-            arguments += job.id, encode_head(job), encode_body(job)
-        places = await database.write(INSERT, database.keys.jobs, arguments)
+        places = await _write(database, answers, kept, now, sender)
         if places is not None:
             return Insertion(answers, places)
-        kept = await _look_up(database, jobs)
+
+
+def _plan_unseen(jobs: Sequence[Job]) -> list[Inserted] | None:
+    """What is kept of the jobs if all are new.
+
+    None when they are refused: by what is there it may be for another reason.
+    """
+    try:
+        return plan_insertion(jobs, _NOTHING)
+    except RotaError:
+        return None
+
+
+async def _write(
+    database: Database, answers: Sequence[Inserted], kept: Kept, now: datetime, sender: str
+) -> bytes | None:
+    """Keep what is new; None when something is not as it was when the answers were found."""
+    new = {answer.job.id: answer.job for answer in answers if not answer.is_existing}
+    if not new:
+        return b""
+    arguments = [format_instant(now), sender, *_dependencies(new, kept)]
+    for job in new.values():
+        arguments += job.id, encode_head(job), encode_body(job)
+    places: bytes | None = await database.write(INSERT, database.keys.jobs, arguments)
+    return places
 
 
 def _depends_on_others(jobs: Sequence[Job]) -> bool:

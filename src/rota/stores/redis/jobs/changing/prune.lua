@@ -11,6 +11,7 @@ while gone < tonumber(ARGV[2]) do
   if not member then break end
   local id = string.sub(member, INSTANT_LENGTH + 1)
   remove(id, get_head(id))
+  write_out()
   gone = gone + 1
 end
 return gone

@@ -9,11 +9,12 @@ for at = 2, #ARGV, 2 do
   local head = get_head(ARGV[at])
   local is_held = head and head[CODE] == 'U' and head[TOKEN] == ARGV[at + 1]
   if is_held and head[UNTIL] < ARGV[1] then
-    redis.call('ZREM', LEASED, head[UNTIL] .. ARGV[at])
+    drop(LEASED, head[UNTIL] .. ARGV[at])
     head[UNTIL] = ARGV[1]
-    redis.call('ZADD', LEASED, 0, head[UNTIL] .. ARGV[at])
+    add(LEASED, head[UNTIL] .. ARGV[at])
     put_head(ARGV[at], head)
   end
   answer[#answer + 1] = is_held and 1 or 0
 end
+write_out()
 return answer

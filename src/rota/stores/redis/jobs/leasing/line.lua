@@ -64,6 +64,7 @@ local function grant_all(taken, now, till, worker)
     grant(job.id, job.head, now, till, worker)
     ids[place] = job.id
   end
+  write_out()
   if #ids > 0 then redis.call('HINCRBY', COUNTERS, 'leases', 1) end
   return show(ids)
 end

@@ -39,6 +39,7 @@ DEPENDENTS = load_script(__package__, "dependents")
 _SORTS = {None: ONCE + SERIES, False: ONCE, True: SERIES}
 
 _NO_RANKS = "99", "00"
+_NO_QUEUE = "\0"
 
 LOWEST_PRIORITY = 1
 
@@ -110,7 +111,7 @@ def _stretch(tenant: str, wanted: JobFilter, last: str = "") -> tuple[Any, ...]:
     return (
         tenant,
         _codes_of(wanted.status),
-        wanted.queue or "",
+        "" if wanted.queue is None else wanted.queue or _NO_QUEUE,
         *_ranks_of(wanted),
         _SORTS[wanted.is_recurring],
         max(last, "" if before is None else age_of(before) + _LAST),
