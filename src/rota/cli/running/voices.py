@@ -14,6 +14,7 @@ from rota.house.opening import Voice
 from rota.observing import JsonFormatter
 
 LOGGER = "rota"
+_PLAIN = logging.Formatter()
 TOLD_AS_EVENTS = ("rota.worker", "rota.scheduler")
 
 
@@ -57,7 +58,10 @@ def show_token(terminal: Terminal, token: str) -> None:
 
 
 class _Remarks(logging.Handler):
-    """What is logged and is no event: events are told in words of their own."""
+    """What is logged and is no event: events are told in words of their own.
+
+    Of an error nobody foresaw, where it came from stands below, as it would in any log.
+    """
 
     def __init__(self, terminal: Terminal) -> None:
         super().__init__()
@@ -68,6 +72,9 @@ class _Remarks(logging.Handler):
             return
         style = "yellow" if record.levelno >= WARNING else ""
         print_line(self._terminal, escape(record.getMessage()), style)
+        if record.exc_info:
+            for line in _PLAIN.formatException(record.exc_info).splitlines():
+                print_verbatim(self._terminal.out, Text(f"           {escape(line)}"))
 
 
 class _JsonLines(logging.Handler):
