@@ -42,9 +42,11 @@ BEYOND_SCHEMAS = re.compile(
 """Fields with rules that a schema cannot say: valid as far as that goes, they may be refused."""
 
 BEYOND_OTHER_SCHEMAS = re.compile(
-    r"jobs\[\d+\]\..*|action|plan_id|text|kind|queue|status|priority_m..|created_.*"  # bulk
-    r"|zone|registrations.*|cron.*|windows|start|end|until|reason|running|ageing.*"
-    r"|outcomes\[\d+\]\.seconds|job_ids?|since|wall|dependent_ids|expires_at"
+    r"jobs\[\d+\]\.(payload.*|idempotency_key|dependencies.*|recurrence.*|run_at"
+    r"|retry_policy\.max_delay_seconds)"  # as of one job
+    r"|action|plan_id|(job|dependent)_ids|since|until|wall|running|ageing_seconds"  # beside others
+    r"|outcomes\[\d+\]\.seconds|registrations"  # likewise
+    r"|zone|reason|expires_at"  # as zones, Unicode and the time are
 )
 """The same of routes other than those of specification 5."""
 
