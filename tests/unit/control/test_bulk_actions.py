@@ -1,12 +1,13 @@
 """Many jobs at once: planned, shown, done, and told."""
 
 from datetime import UTC, datetime, timedelta
+from typing import NoReturn
 
 import pytest
 
 from rota.control.bulk import acting, carry_out, plan_bulk, planning
 from rota.control.search import JobQuery
-from rota.errors import NotFoundError
+from rota.errors import NotFoundError, StoreUnavailableError
 from rota.jobs import Ending, Job, JobFilter, JobStatus, RetryPolicy, decide_fail
 from rota.rail.audit import read_audit
 from rota.rail.surroundings import Surroundings
@@ -53,6 +54,23 @@ async def test_what_is_done_is_what_was_shown(around: Surroundings, store: Memor
     (entry,) = [entry async for entry in read_audit(store, "default")]
     assert (entry.action, entry.who, entry.why) == ("bulk_cancel", "ada", "a mistake")
     assert set(entry.job_ids) == {job.id for job in planned}
+
+
+async def test_what_is_about_to_be_done_is_in_the_audit_log_before_it_is(
+    around: Surroundings, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = a_job(queue="mail")
+    await store.insert([job], NOW)
+    plan = await plan_bulk(around, "cancel", MAIL)
+
+    async def fail(*_: object) -> NoReturn:
+        raise StoreUnavailableError("it is gone")
+
+    monkeypatch.setattr(store, "apply", fail)
+    with pytest.raises(StoreUnavailableError):
+        await carry_out(around, plan.id, who="ada")
+    (entry,) = [entry async for entry in read_audit(store, "default")]
+    assert (entry.action, entry.job_ids) == ("bulk_cancel", (job.id,))
 
 
 async def test_a_plan_is_carried_out_once_in_its_time_and_by_its_tenant(

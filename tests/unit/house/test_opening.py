@@ -2,19 +2,23 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import httpx2
 import pytest
 
 from rota.access import is_well_formed
 from rota.errors import AddressUnusableError, InvalidStoreUrlError
-from rota.events import Event, JobSettled
+from rota.events import Event, JobSettled, JobStalled
 from rota.house.engines import WorkPlan
 from rota.house.opening import NOBODY_ENTERS, UNENCRYPTED, Voice, open_house, show_address
 from rota.house.plan import HousePlan, TaskPlan
 from rota.house.web import Binding, listen_on
+from rota.jobs import JobStatus
 from rota.kinds import BUILT_IN
-from rota.testing import VirtualClock
+from rota.stores.jobs import LeaseRequest
+from rota.testing import VirtualClock, a_job
+from rota.wiring import open_store
 
 NOW = datetime(2027, 3, 26, 12, tzinfo=UTC)
 
@@ -71,6 +75,27 @@ async def test_a_new_store_is_given_a_token_and_a_first_job_that_runs(ear: Ear) 
     assert act["why"] == "nobody had a token for this store"
     assert 'rota_jobs_succeeded_total{kind="log.message",queue="default"} 1.0' in metrics.text
     assert [event.kind for event in ear.events if isinstance(event, JobSettled)] == ["log.message"]
+
+
+async def test_a_house_that_only_serves_frees_jobs_whose_workers_are_gone(
+    ear: Ear, tmp_path: Path
+) -> None:
+    url, clock, job = f"sqlite:///{tmp_path}/rota.db", VirtualClock(NOW), a_job(due_at=NOW)
+    wish = LeaseRequest(worker="w", limit=1, lease_for=timedelta(seconds=10))
+    async with await open_store(url) as store:
+        await store.insert([job], NOW)
+        assert await store.lease(wish, NOW)
+        async with open_house(
+            HousePlan(store_url=url, binding=Binding(port=0)), ear.voice, clock
+        ) as house:
+            running = asyncio.create_task(house.run())
+            await clock.advance(timedelta(seconds=60))
+            house.stop()
+            await clock.advance(timedelta(seconds=5))
+            await running
+        kept = (await store.get(job.tenant, [job.id]))[job.id]
+    assert (kept.status, kept.loss_count) == (JobStatus.READY, 1)
+    assert [event.job_id for event in ear.events if isinstance(event, JobStalled)] == [job.id]
 
 
 async def test_without_a_greeting_nobody_is_let_in(ear: Ear) -> None:
