@@ -66,7 +66,7 @@ async def test_a_thousand_are_made_in_one_step_and_one_more_is_refused(both: Nei
         ({"ref": "no good"}, "jobs[1].ref"),
         ({"dependencies": ["nobody"]}, "jobs[1].dependencies[0]"),
         ({"dependencies": ["a", "a"]}, "jobs[1].dependencies"),
-        ({"dependencies": [NO_ID]}, "dependencies"),
+        ({"dependencies": [NO_ID]}, "jobs[1].dependencies"),
     ],
 )
 async def test_one_bad_job_is_named_by_its_place_and_none_is_made(
@@ -96,7 +96,7 @@ async def test_what_exists_under_its_key_is_not_made_twice(both: Neighbours) -> 
 async def test_a_dependency_of_another_tenant_does_not_exist(neighbours: Neighbours) -> None:
     job = await make(neighbours)
     body = {"jobs": [a_wish(dependencies=[job["id"]])]}
-    assert field_of(await neighbours.theirs.post(BULK, json=body)) == "dependencies"
+    assert field_of(await neighbours.theirs.post(BULK, json=body)) == "jobs[0].dependencies"
 
 
 async def test_making_needs_the_scope_to_write(neighbours: Neighbours) -> None:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from rota.access import Scope
-from rota.errors import InvalidJobError, InvalidRequestError
+from rota.errors import InvalidJobError, InvalidRequestError, UnknownDependencyError
 from rota.jobs import Job, JobId, normalize_job_id
 from rota.server.api.jobs import JOBS
 from rota.server.api.shapes.new_job import NewJob, admit_asked
@@ -74,7 +74,10 @@ async def create_many_jobs(call: Call[BulkJobs, Nothing]) -> Answer:
     asked, around, tenant = call.body.jobs, call.around, call.caller.tenant
     jobs = _admit(call, asked)
     await around.make_room(tenant, len(jobs))
-    inserted = await around.store.insert(jobs, around.clock.now())
+    try:
+        inserted = await around.store.insert(jobs, around.clock.now())
+    except UnknownDependencyError as error:
+        raise _name_place(error, jobs) from error
     existing_count = sum(each.is_existing for each in inserted)
     made = BulkMade(
         items=[view_job(each.job) for each in inserted],
@@ -104,6 +107,15 @@ def _admit(call: Call[BulkJobs, Nothing], asked: Sequence[BulkJob]) -> list[Job]
         msgspec.structs.replace(job, dependencies=_resolve(index, wish, ids))
         for index, (wish, job) in enumerate(zip(asked, jobs, strict=True))
     ]
+
+
+def _name_place(error: UnknownDependencyError, jobs: Sequence[Job]) -> InvalidJobError:
+    """The same error, of the first job that it is about."""
+    missing = set(error.missing)
+    places = [n for n, job in enumerate(jobs) if not missing.isdisjoint(job.dependencies)]
+    named = InvalidJobError(f"jobs[{places[0]}].dependencies", error.reason)
+    named.details["missing"] = error.missing
+    return named
 
 
 def _check_refs(asked: Sequence[BulkJob]) -> None:
