@@ -21,6 +21,7 @@ class StoreKind(StrEnum):
 
     POSTGRES = "postgres"
     SQLITE = "sqlite"
+    REDIS = "redis"
 
 
 class Measure(StrEnum):
@@ -42,9 +43,9 @@ DRAINS = (Measure.DRAIN, Measure.DRAIN_TWO)
 class Contestant:
     """A program of ``peers`` with settings.
 
-    ``is_pending`` is a statement that gives one true value while a job is unfinished, and ``table``
-    the table that is locked until the starting gun. A limit is not in the race: it shows how fast
-    bare statements are.
+    ``is_pending`` is a statement, or a script, that gives one true value while a job is unfinished,
+    and ``table`` the table that is locked until the starting gun. A limit is not in the race: it
+    shows how fast bare statements are.
     """
 
     name: str
@@ -72,6 +73,7 @@ ASYNCPG = "asyncpg, bare table"
 HUEY_OFF = "Huey, synchronous=OFF"
 HUEY = "Huey"
 APSW = "apsw, Rota's statements"
+BULLMQ = "BullMQ"
 
 _ROTA_SETTINGS = {"batch": BATCH, "concurrency": CONCURRENT, "uvloop": True}
 _ROTA_PENDING = "SELECT EXISTS (SELECT 1 FROM rota.jobs WHERE status <> 'COMPLETED')"
@@ -80,7 +82,7 @@ _HUEY_PENDING = "SELECT EXISTS (SELECT 1 FROM task)"
 
 def list_contestants() -> list[Contestant]:
     """All of them, in the order they are shown in."""
-    return [*_on_postgres(), *_on_sqlite()]
+    return [*_on_postgres(), *_on_sqlite(), *_on_redis()]
 
 
 def _on_postgres() -> list[Contestant]:
@@ -187,6 +189,29 @@ def _on_sqlite() -> list[Contestant]:
             settings={"batch": BATCH},
             measures=DRAINS,
             is_limit=True,
+        ),
+    ]
+
+
+def _on_redis() -> list[Contestant]:
+    return [
+        Contestant(
+            name=ROTA,
+            store=StoreKind.REDIS,
+            environment="rota",
+            program="on_rota",
+            words=f"batch {BATCH}, {CONCURRENT} concurrent, uvloop, finished jobs kept",
+            is_pending="return redis.call('EXISTS', '{rota}:timetable', '{rota}:leased')",
+            settings={**_ROTA_SETTINGS, "poll": POLL_SECONDS},
+        ),
+        Contestant(
+            name=BULLMQ,
+            store=StoreKind.REDIS,
+            environment="bullmq",
+            program="on_bullmq.mjs",
+            words=f"{CONCURRENT} concurrent, finished jobs removed",
+            is_pending="return redis.call('EXISTS', 'bull:bench:wait', 'bull:bench:active')",
+            settings={"concurrent": CONCURRENT},
         ),
     ]
 

@@ -3,7 +3,8 @@
 Every measurement has an empty store of its own. A drain runs from the starting gun, when all worker
 processes are up and connected, to the moment when the *store* has no unfinished job. On PostgreSQL
 the gun is a lock on the table of jobs, held until every worker waits for it and then let go; on
-SQLite it is a line on standard input, since what waits for a lock there sleeps at random.
+SQLite and Redis it is a line on standard input: what waits for a lock there sleeps at random, or
+there is none.
 """
 
 import time
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from bench.queue_contest.contestants import Measure
 from bench.queue_contest.harness.machine import cpu_of_family
-from bench.queue_contest.harness.places import PostgresPlace
+from bench.queue_contest.harness.places import PostgresPlace, SqlitePlace
 from bench.queue_contest.harness.programs import ContestantError, Entry, Workers
 
 WARM_UP_COUNT = 25
@@ -145,5 +146,5 @@ def _commits(place: object) -> int:
 
 def _processor_times(entry: Entry, workers: Workers) -> tuple[float, float]:
     place = entry.place
-    server = cpu_of_family(place.server_process_id) if isinstance(place, PostgresPlace) else 0.0
+    server = 0.0 if isinstance(place, SqlitePlace) else cpu_of_family(place.server_process_id)
     return workers.cpu, server

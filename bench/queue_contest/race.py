@@ -9,7 +9,7 @@ from bench.queue_contest import pgbench
 from bench.queue_contest.contestants import PGBENCH, Contestant, Measure, StoreKind
 from bench.queue_contest.harness.environments import Environments
 from bench.queue_contest.harness.machine import time_loop
-from bench.queue_contest.harness.places import Ground, PostgresPlace
+from bench.queue_contest.harness.places import Ground, Place, PostgresPlace
 from bench.queue_contest.harness.programs import ContestantError, Entry, entry_folder
 from bench.queue_contest.measures import Figures, Sizes, take
 from rich.console import Console
@@ -84,8 +84,7 @@ class Race:
             self.results.figures[contestant.key, measure].append(figures)
 
     def _measure(self, contestant: Contestant, measure: Measure) -> Figures:
-        is_sqlite = contestant.store is StoreKind.SQLITE
-        place = self._ground.new_sqlite() if is_sqlite else self._ground.new_postgres()
+        place = self._find_place(contestant.store)
         try:
             with entry_folder() as folder:
                 entry = Entry(contestant, place, self._environments, folder)
@@ -94,6 +93,13 @@ class Race:
                 return take(measure, entry, self._sizes)
         finally:
             place.close()
+
+    def _find_place(self, store: StoreKind) -> Place:
+        if store is StoreKind.SQLITE:
+            return self._ground.new_sqlite()
+        if store is StoreKind.REDIS:
+            return self._ground.new_redis()
+        return self._ground.new_postgres()
 
 
 def _repeats_of(measure: Measure, repeats: int) -> int:

@@ -6,6 +6,7 @@ from bench.queue_contest.contestants import Contestant, Measure, StoreKind
 from bench.queue_contest.harness.environments import Environments
 from bench.queue_contest.harness.machine import describe_machine
 from bench.queue_contest.harness.places import Ground
+from bench.queue_contest.harness.redis_place import describe_redis
 from bench.queue_contest.measures import Sizes
 from bench.queue_contest.peers.contestant import PAYLOAD_SIZE
 from bench.queue_contest.race import Results
@@ -13,7 +14,11 @@ from bench.queue_contest.targets import Verdict
 from rich.console import Console
 from rich.table import Table
 
-TITLES = {StoreKind.POSTGRES: "PostgreSQL", StoreKind.SQLITE: "SQLite"}
+TITLES = {
+    StoreKind.POSTGRES: "PostgreSQL",
+    StoreKind.SQLITE: "SQLite",
+    StoreKind.REDIS: "Redis",
+}
 
 
 def print_machine(
@@ -26,6 +31,8 @@ def print_machine(
         console.print(f"versions: {environments.versions(name)}")
     if any(contestant.store is StoreKind.POSTGRES for contestant in contestants):
         console.print(f"PostgreSQL: {ground.describe_server()}")
+    if any(contestant.store is StoreKind.REDIS for contestant in contestants):
+        console.print(f"Redis: {describe_redis()}")
 
 
 def print_settings(

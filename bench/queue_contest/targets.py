@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from bench.queue_contest.contestants import (
     APSW,
+    BULLMQ,
     GRAPHILE,
     GRAPHILE_DEFAULTS,
     HUEY_OFF,
@@ -33,7 +34,7 @@ class Verdict:
 
 def judge(results: Results) -> list[Verdict]:
     """Every goal for which both sides were measured."""
-    return [*_on_postgres(results), *_latency(results), *_on_sqlite(results)]
+    return [*_on_postgres(results), *_latency(results), *_on_sqlite(results), *_on_redis(results)]
 
 
 def _on_postgres(results: Results) -> Iterator[Verdict]:
@@ -72,6 +73,13 @@ def _on_sqlite(results: Results) -> Iterator[Verdict]:
         "SQLite drain, durable, against Huey that is not", 1.5, drain(ROTA), drain(HUEY_OFF)
     )
     yield from _compare("SQLite drain against the raw statements", 0.6, drain(ROTA), drain(APSW))
+
+
+def _on_redis(results: Results) -> Iterator[Verdict]:
+    drain = _rates(results, Measure.DRAIN, StoreKind.REDIS)
+    bulk = _rates(results, Measure.BULK, StoreKind.REDIS)
+    yield from _compare("Redis drain against BullMQ", 1.5, drain(ROTA), drain(BULLMQ))
+    yield from _compare("Redis bulk against BullMQ", 1.0, bulk(ROTA), bulk(BULLMQ))
 
 
 def _rates(results: Results, measure: Measure, store: StoreKind) -> Callable[[str], float | None]:

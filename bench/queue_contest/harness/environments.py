@@ -9,14 +9,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 PEERS = Path(__file__).resolve().parents[1] / "peers"
-NODE_PACKAGE = "graphile-worker"
+NODE_PACKAGES = {"node": ["graphile-worker"], "bullmq": ["bullmq", "ioredis@5"]}
 REQUIREMENTS = {
-    "rota": ["--editable", f"{ROOT}[postgres]", "uvloop"],
+    "rota": ["--editable", f"{ROOT}[postgres,redis]", "uvloop"],
     "pgqueuer": ["pgqueuer[asyncpg]", "asyncpg", "uvloop"],
     "huey": ["huey"],
 }
 SHOWN_PACKAGES = {
-    "rota": ["rota", "asyncpg", "apsw", "msgspec", "uvloop"],
+    "rota": ["rota", "asyncpg", "apsw", "redis", "msgspec", "uvloop"],
     "pgqueuer": ["pgqueuer", "asyncpg", "uvloop"],
     "huey": ["huey"],
 }
@@ -34,32 +34,32 @@ class Environments:
         self._cache = cache / _ask(python, "import sys; print(sys.implementation.cache_tag)")
         self._cache.mkdir(parents=True, exist_ok=True)
 
-    @property
-    def modules(self) -> Path:
-        """The folder from which Node finds its packages."""
-        return self._cache / "node"
+    def modules(self, name: str) -> Path:
+        """The folder from which Node finds the packages of an environment."""
+        return self._cache / name
 
     def make(self, name: str) -> None:
         """Install what is missing; MissingError when that fails."""
-        if name == "node":
-            self._make_node()
+        if name in NODE_PACKAGES:
+            self._make_node(name)
         else:
             self._make_python(name)
 
     def command(self, environment: str, program: str) -> list[str]:
         """What runs a program of ``peers``."""
-        if environment == "node":
+        if environment in NODE_PACKAGES:
             return ["node", str(PEERS / program)]
         module = f"bench.queue_contest.peers.{program}"
         return [str(self._interpreter(environment)), "-m", module]
 
     def versions(self, name: str) -> str:
         """Of the interpreter and the packages that matter."""
-        if name == "node":
+        if name in NODE_PACKAGES:
+            package = NODE_PACKAGES[name][0]
             told = json.loads(
-                (self.modules / f"node_modules/{NODE_PACKAGE}/package.json").read_text()
+                (self.modules(name) / f"node_modules/{package}/package.json").read_text()
             )
-            return f"{NODE_PACKAGE} {told['version']}, Node {_output(['node', '--version'])}"
+            return f"{package} {told['version']}, Node {_output(['node', '--version'])}"
         script = (
             "import sys; from importlib.metadata import version\n"
             "print(', '.join(f'{name} {version(name)}' for name in sys.argv[1:]))"
@@ -88,16 +88,17 @@ class Environments:
         _run([*pip, *REQUIREMENTS[name]], name)
         stamp.write_text(wanted)
 
-    def _make_node(self) -> None:
+    def _make_node(self, name: str) -> None:
         for program in ("node", "npm"):
             if shutil.which(program) is None:
                 raise MissingError(f"{program} is not installed")
-        if (self.modules / "node_modules" / NODE_PACKAGE).exists():
+        folder, packages = self.modules(name), NODE_PACKAGES[name]
+        if (folder / "node_modules" / packages[0]).exists():
             return
-        self.modules.mkdir(exist_ok=True)
-        (self.modules / "package.json").write_text('{"private": true}')
-        install = ["npm", "install", "--silent", "--no-audit", "--no-fund", NODE_PACKAGE]
-        _run(install, NODE_PACKAGE, folder=self.modules)
+        folder.mkdir(exist_ok=True)
+        (folder / "package.json").write_text('{"private": true}')
+        install = ["npm", "install", "--silent", "--no-audit", "--no-fund", *packages]
+        _run(install, packages[0], folder=folder)
 
 
 def default_cache() -> Path:

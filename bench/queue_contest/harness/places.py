@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from bench.queue_contest.harness.redis_place import RedisPlace
 from tests.servers.binaries import Installation, find_installations
 from tests.servers.postgres import PostgresServer
 
@@ -110,7 +111,7 @@ class SqlitePlace:
             path.unlink()
 
 
-Place = PostgresPlace | SqlitePlace
+Place = PostgresPlace | SqlitePlace | RedisPlace
 
 
 class Ground:
@@ -155,6 +156,10 @@ class Ground:
             raise NoServerError("it was not started")
         self._count += 1
         return PostgresPlace(self._server, self._count)
+
+    def new_redis(self) -> RedisPlace:
+        self._count += 1
+        return RedisPlace(self.folder, self._count)
 
     def new_sqlite(self) -> SqlitePlace:
         self._count += 1

@@ -36,7 +36,9 @@ class Entry:
         self.place = place
         self._folder = folder
         self._command = environments.command(contestant.environment, contestant.program)
-        self._variables = _variables(contestant, place, environments.modules, folder)
+        self._variables = _variables(
+            contestant, place, environments.modules(contestant.environment), folder
+        )
 
     def tell(self, verb: str, *numbers: int, patience: float = PATIENCE) -> float:
         """Have a verb carried out; the seconds that it took by its own account."""
