@@ -31,8 +31,12 @@ def run_flatness(
     ground: Ground,
     rows: int,
 ) -> None:
-    """Both stores, empty and full; the measurements take turns."""
-    ours = [contestant for contestant in contestants if contestant.name == ROTA]
+    """Both stores with tables, empty and full; the measurements take turns."""
+    ours = [
+        contestant
+        for contestant in contestants
+        if contestant.name == ROTA and contestant.store is not StoreKind.REDIS
+    ]
     print_machine(console, ours, environments, ground)
     verdicts: list[Verdict] = []
     for contestant in ours:

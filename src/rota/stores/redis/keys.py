@@ -6,7 +6,8 @@ script sees all of them at once, whichever tenants a call is about.
 Sorted sets have no scores: they are ordered by their members, byte for byte. An instant is text of
 one length, and a name ends with NUL, so members are in the order of what they are made of. ``rank``
 is ``10 - priority`` in two digits, and ``age`` the creation with each digit taken from nine: the
-newest first.
+newest first. Each job is in the listing of its code, so that those of the few that wait or run stay
+small.
 """
 
 from typing import NamedTuple
@@ -24,7 +25,9 @@ JOB_KEYS = (
     "later",  # sorted set: due id; READY, and was not
     "timetable",  # sorted set: tenant NUL queue NUL due id; all that are READY
     "leased",  # sorted set: until id; all that are RUNNING
-    "listing",  # sorted set: tenant NUL code queue NUL rank sort age id; all jobs
+    *(
+        f"listing-{code}" for code in "PRUCFDB"
+    ),  # sorted sets: tenant NUL queue NUL rank sort age id
     "ended",  # sorted set: updated id; those that ended and on which none depends
     "children",  # sorted set: parent child; all dependencies
     "open",  # sorted set: parent child; those that a PENDING child still waits for

@@ -1,7 +1,10 @@
 -- Part of every script about jobs: how a job is filed under the keys, and taken out again. The keys
 -- come in the order of keys.py. What becomes of a job is decided elsewhere; here it is found again.
-local HEADS, BODIES, READY, LATER, TIMETABLE, LEASED, LISTING, ENDED, CHILDREN, OPEN, IDENTITIES,
-  ATTEMPTS, CASCADES, COUNTS, COUNTERS, WAKE = unpack(KEYS)
+local HEADS, BODIES, READY, LATER, TIMETABLE, LEASED = unpack(KEYS)
+local ENDED, CHILDREN, OPEN, IDENTITIES, ATTEMPTS, CASCADES, COUNTS, COUNTERS, WAKE =
+  unpack(KEYS, 14)
+local LISTINGS = {P = KEYS[7], R = KEYS[8], U = KEYS[9], C = KEYS[10], F = KEYS[11], D = KEYS[12],
+  B = KEYS[13]}
 
 -- The texts that a head is made of, as rows.py has them.
 local CODE, TOKEN, DUE, UPDATED, UNTIL, WORKER, TAKEN, MOVED = 1, 2, 3, 4, 5, 6, 7, 8
@@ -120,8 +123,7 @@ local function in_line(id, head)
 end
 
 local function in_listing(id, head)
-  local lane = head[TENANT] .. '\0' .. head[CODE] .. head[QUEUE] .. '\0' .. head[RANK] .. head[SORT]
-  return lane .. head[AGE] .. id
+  return lane_of(head) .. head[RANK] .. head[SORT] .. head[AGE] .. id
 end
 
 local function count(head, by)
@@ -151,7 +153,7 @@ end
 -- Files a job wherever one with its code is looked for. A READY one wakes whoever waits for it.
 local function file(id, head, now)
   local code = head[CODE]
-  add(LISTING, in_listing(id, head))
+  add(LISTINGS[code], in_listing(id, head))
   if COUNTED[code] then count(head, 1) end
   if code == 'R' then
     add(TIMETABLE, lane_of(head) .. head[DUE] .. id)
@@ -171,7 +173,7 @@ end
 -- Takes a job out of all that `file` put it into.
 local function take_out(id, head)
   local code = head[CODE]
-  drop(LISTING, in_listing(id, head))
+  drop(LISTINGS[code], in_listing(id, head))
   if COUNTED[code] then count(head, -1) end
   if code == 'R' then
     drop(TIMETABLE, lane_of(head) .. head[DUE] .. id)

@@ -7,8 +7,8 @@
 -- uses    shelf
 -- uses    listing
 local number = 0
-each_lane(function(lane)
+each_lane(function(key, lane)
   number = number + redis.call(
-    'ZLEXCOUNT', LISTING, '(' .. lane .. ARGV[7], '(' .. lane .. ARGV[8])
+    'ZLEXCOUNT', key, '(' .. lane .. ARGV[7], '(' .. lane .. ARGV[8])
 end, unpack(ARGV, 1, 6))
 return number

@@ -8,8 +8,8 @@
 -- uses    shelf
 -- uses    listing
 local tails = {}
-each_lane(function(lane)
-  local members = redis.call('ZRANGEBYLEX', LISTING,
+each_lane(function(key, lane)
+  local members = redis.call('ZRANGEBYLEX', key,
     '(' .. lane .. ARGV[7], '(' .. lane .. ARGV[8], 'LIMIT', 0, ARGV[9])
   for _, member in ipairs(members) do tails[#tails + 1] = string.sub(member, #lane + 1) end
 end, unpack(ARGV, 1, 6))
