@@ -19,7 +19,7 @@ from rota.stores.opened import OpenStore
 LOCKED_FOR = timedelta(seconds=10)
 """How long others may keep a store locked before a migration gives up."""
 
-_NOT_YET = ("mongodb",)
+_MONGO = ("mongodb", "mongodb+srv")
 _POSTGRES = ("postgresql", "postgres")
 _REDIS = ("redis", "rediss", "unix", "redis+unix")
 
@@ -27,8 +27,8 @@ _REDIS = ("redis", "rediss", "unix", "redis+unix")
 async def open_store(url: str) -> OpenStore:
     """Open the store at ``url``, made ready if it is new and brought up to date if it is old.
 
-    ``memory://``, ``sqlite:///rota.db``, ``postgresql://user@host/database`` or
-    ``redis://host:6379/0``.
+    ``memory://``, ``sqlite:///rota.db``, ``postgresql://user@host/database``,
+    ``mongodb://host/database`` or ``redis://host:6379/0``.
     Close it when done, or say ``async with await open_store(url) as store``. Raises
     InvalidStoreUrlError when the address names no store, before anything is touched.
     """
@@ -100,9 +100,11 @@ def _find_backend(url: str) -> _Backend:
         return _postgres(url)
     if scheme in _REDIS:
         return _redis(url)
-    if scheme in _NOT_YET:
-        raise InvalidStoreUrlError(url, f"{scheme} is not available in this version")
-    raise InvalidStoreUrlError(url, "known schemes are memory, postgresql, redis and sqlite")
+    if scheme in _MONGO:
+        return _mongo(url)
+    raise InvalidStoreUrlError(
+        url, "known schemes are memory, mongodb, postgresql, redis and sqlite"
+    )
 
 
 def _memory(url: str, rest: str) -> _Backend:
@@ -193,4 +195,26 @@ def _redis(url: str) -> _Backend:
         partial(RedisStore.open, settings),
         partial(inspect_server, settings),
         partial(migrate_server, settings),
+    )
+
+
+def _mongo(url: str) -> _Backend:
+    try:
+        from rota.stores.mongo.address import read_address  # noqa: PLC0415 - as below
+        from rota.stores.mongo.schema.inspection import (  # noqa: PLC0415 - loads the driver
+            inspect_database,
+            migrate_database,
+        )
+        from rota.stores.mongo.store import MongoStore  # noqa: PLC0415 - loads the driver
+    except ModuleNotFoundError as error:
+        raise StoreUnavailableError(
+            "A store in MongoDB needs the driver pymongo, which is not installed: "
+            "pip install 'rota[mongo]'",
+            {"missing": str(error.name), "extra": "rota[mongo]"},
+        ) from error
+    settings = read_address(url)
+    return _Backend(
+        partial(MongoStore.open, settings),
+        partial(inspect_database, settings),
+        partial(migrate_database, settings),
     )

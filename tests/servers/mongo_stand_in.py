@@ -8,17 +8,84 @@ import asyncio
 import signal
 import sys
 from importlib import import_module
+from typing import Any
 
 
 async def serve(file: str, port: int) -> None:
     # Imported by name, for where the tests are checked these libraries are not installed.
-    engines = import_module("mongoeco.engines.sqlite")
     wire = import_module("mongoeco.wire")
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    engine = engines.SQLiteEngine(file, executor_workers=1)
+    engine = make_engine_type()(file, executor_workers=1)
     async with wire.AsyncMongoEcoProxyServer(engine=engine, host="127.0.0.1", port=port):
         await stop.wait()
+
+
+def make_engine_type() -> Any:
+    """The engine, but it finds documents by the ids it is told, without reading all the others.
+
+    Only ids that are text are looked up so; they are unique by the key under which they are kept.
+    And it tells nobody of changes, for which it would start a thread after every write.
+    """
+    engines: Any = import_module("mongoeco.engines.sqlite")
+    match_plan: Any = import_module("mongoeco.core.filtering").QueryEngine.match_plan
+
+    class Engine(engines.SQLiteEngine):  # type: ignore[misc] # a class of no known type
+        def _validate_document_against_unique_indexes(self, *names: Any, **options: Any) -> None:
+            options["scan_payload_id"] = False
+            super()._validate_document_against_unique_indexes(*names, **options)
+
+        def dispatch_committed_changes(self, *_: Any) -> None:
+            """Nobody listens."""
+
+        def _select_first_document_for_plan(
+            self, db_name: str, coll_name: str, plan: Any, **options: Any
+        ) -> Any:
+            ids, _ = split_ids(plan)
+            if ids is None:
+                return super()._select_first_document_for_plan(db_name, coll_name, plan, **options)
+            connection = self._require_connection(options.get("context"))
+            with self._bind_connection(connection):
+                keys = [self._storage_key(each) for each in ids]
+                found = self._load_documents_by_storage_keys(db_name, coll_name, keys)
+            fitting = (pair for pair in found.items() if match_plan(pair[1], plan))
+            return next(fitting, None)
+
+        def _build_select_sql(
+            self, db_name: str, coll_name: str, plan: Any, **options: Any
+        ) -> tuple[str, list[Any]]:
+            ids, rest = split_ids(plan)
+            sql, parameters = super()._build_select_sql(db_name, coll_name, rest, **options)
+            keys = None if ids is None else [self._storage_key(each) for each in ids]
+            return (sql, parameters) if keys is None else narrow(sql, parameters, keys)
+
+    return Engine
+
+
+def narrow(sql: str, parameters: list[Any], keys: list[str]) -> tuple[str, list[Any]]:
+    """The same statement, about the documents under these keys only."""
+    place = "coll_name = ?"
+    at = sql.count("?", 0, sql.index(place) + len(place))
+    named = f"{place} AND storage_key IN ({', '.join('?' * len(keys))})"
+    return sql.replace(place, named, 1), [*parameters[:at], *keys, *parameters[at:]]
+
+
+def split_ids(plan: Any) -> tuple[tuple[str, ...] | None, Any]:
+    """The ids, all text, that a filter names, None if it names none; and what else it says."""
+    nodes: Any = import_module("mongoeco.core.query_plan")
+    clauses = plan.clauses if isinstance(plan, nodes.AndCondition) else (plan,)
+    for place, clause in enumerate(clauses):
+        if getattr(clause, "field", None) != "_id":
+            continue
+        ids: tuple[Any, ...] | None = None
+        if isinstance(clause, nodes.EqualsCondition):
+            ids = (clause.value,)
+        elif isinstance(clause, nodes.InCondition):
+            ids = clause.values
+        if ids is not None and all(isinstance(each, str) for each in ids):
+            others = (*clauses[:place], *clauses[place + 1 :])
+            return ids, nodes.AndCondition(others) if others else nodes.MatchAll()
+    return None, plan
 
 
 if __name__ == "__main__":

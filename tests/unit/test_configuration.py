@@ -54,12 +54,12 @@ def test_each_variable_sets_what_it_is_named_after_and_nothing_else() -> None:
         (
             "ROTA_STORE",
             "oracle://x",
-            "names no store: known schemes are memory, postgresql, redis and sqlite",
+            "names no store: known schemes are memory, mongodb, postgresql, redis and sqlite",
         ),
         (
             "ROTA_STORE",
-            "mongodb://host",
-            "names no store: mongodb is not available in this version",
+            "mongodb://host/a.b",
+            "names no store: a database is named in 1 to 63 letters, digits, _ and -",
         ),
     ],
 )

@@ -40,9 +40,9 @@ async def test_an_absolute_file_takes_four_slashes(tmp_path: Path) -> None:
     [
         ("", "does not start with a scheme"),
         ("rota.db", "does not start with a scheme"),
-        ("mysql://host/rota", "known schemes are memory, postgresql, redis and sqlite"),
+        ("mysql://host/rota", "known schemes are memory, mongodb, postgresql, redis and sqlite"),
         ("postgresql://host/rota?schema=No", "the schema must be named"),
-        ("mongodb://host/rota", "mongodb is not available in this version"),
+        ("mongodb://host/ro+ta", "a database is named in 1 to 63 letters"),
         ("redis://host/rota", "a database of Redis is a number"),
         ("memory://name", "a store in memory has no name: write memory://"),
         ("sqlite://rota.db", "write sqlite:///relative.db or sqlite:////absolute/path.db"),

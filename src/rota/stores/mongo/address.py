@@ -1,0 +1,70 @@
+"""What a store's address says: which database, and how to name it to people."""
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+
+from pymongo.errors import PyMongoError
+from pymongo.uri_parser import parse_uri
+
+from rota.errors import InvalidStoreUrlError
+
+DEFAULT_DATABASE = "rota"
+_SRV = "mongodb+srv://"
+
+
+@dataclass(frozen=True, slots=True)
+class MongoSettings:
+    """Which database, and how patient to be with it."""
+
+    url: str
+    database: str = DEFAULT_DATABASE
+    connect_for: timedelta = timedelta(seconds=10)
+    answer_for: timedelta = timedelta(seconds=20)
+
+    @property
+    def label(self) -> str:
+        """The address as it may be shown: without password and options."""
+        return masked(self.url)
+
+
+def read_address(url: str) -> MongoSettings:
+    """Settings from ``mongodb://user@host/database``; without a database it is ``rota``.
+
+    Options are those of MongoDB itself. Raises InvalidStoreUrlError.
+    """
+    settings = MongoSettings(url, _database_of(url))
+    if url.startswith(_SRV):  # what it leads to is asked of the network when the store is opened
+        return settings
+    try:
+        parse_uri(url)
+    except (PyMongoError, ValueError) as error:
+        raise InvalidStoreUrlError(masked(url), _without(url, str(error))) from error
+    return settings
+
+
+def _database_of(url: str) -> str:
+    _, _, path = url.partition("://")[2].partition("?")[0].partition("/")
+    name = path or DEFAULT_DATABASE
+    if re.fullmatch(r"[A-Za-z0-9_-]{1,63}", name) is None:
+        reason = "a database is named in 1 to 63 letters, digits, _ and -"
+        raise InvalidStoreUrlError(masked(url), reason)
+    return name
+
+
+def _without(url: str, reason: str) -> str:
+    """The reason, unless it repeats the address, which may hold a password."""
+    credentials, at, _ = url.partition("://")[2].rpartition("@")
+    secret = credentials.partition(":")[2] if at else ""
+    return "it is not an address of MongoDB" if secret and secret in reason else reason
+
+
+@lru_cache(maxsize=32)
+def masked(url: str) -> str:
+    """The address without what must not be shown."""
+    scheme, _, rest = url.partition("://")
+    server = re.split(r"[?#]", rest, maxsplit=1)[0]
+    credentials, at, place = server.rpartition("@")
+    user = credentials.partition(":")[0]
+    return f"{scheme}://{user}{at}{place}"

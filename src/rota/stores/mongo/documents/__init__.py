@@ -1,0 +1,1 @@
+"""Versioned documents in a collection of MongoDB."""

@@ -1,0 +1,1 @@
+"""Who gets which job, and for how long."""

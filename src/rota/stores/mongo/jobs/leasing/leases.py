@@ -1,0 +1,167 @@
+"""``lease`` and ``extend``: who gets which job, and for how long."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+
+from bson import ObjectId
+
+from rota.jobs import Job, JobId
+from rota.stores.jobs.requests import HeldLease, LeaseRequest
+from rota.stores.jobs.turns import order_turns, take_turns
+from rota.stores.mongo.gateway import Gateway, Raw
+from rota.stores.mongo.jobs import queries
+from rota.stores.mongo.jobs.rows import decode_job
+from rota.stores.mongo.jobs.shelf import set_damaged_aside
+from rota.stores.mongo.steps.names import JOBS
+from rota.stores.mongo.steps.recovery import clear_for_writing
+
+MOST_PROMOTED = 500
+"""How many jobs that have become due join the line with each lease."""
+
+
+async def lease_next(gateway: Gateway, request: LeaseRequest, now: datetime) -> list[Job]:
+    """The next jobs, tenants in turn; each is leased by one write that only one caller can win."""
+    await promote_due(gateway, now)
+    taken: list[Job] = []
+    while len(taken) < request.limit:
+        chosen = await _choose(gateway, request, request.limit - len(taken), now)
+        if not chosen:
+            break
+        taken += await claim_jobs(gateway, request, chosen, now)
+    return taken
+
+
+async def promote_due(gateway: Gateway, now: datetime) -> None:
+    """Let jobs that have become due join the line."""
+    found = await gateway.find(queries.became_due(now, MOST_PROMOTED))
+    if found:
+        await gateway.write(JOBS, [queries.promote([raw["_id"] for raw in found], now)])
+
+
+async def claim_jobs(
+    gateway: Gateway, request: LeaseRequest, chosen: Sequence[JobId], now: datetime
+) -> list[Job]:
+    """Those of the jobs that this caller got, in the same order.
+
+    Those that others lay claim to are cleared, so that they can be had the next time.
+    """
+    mark = str(ObjectId())
+    places = {job_id: place for place, job_id in enumerate(chosen)}
+    found: list[Raw] = []
+    for start in range(0, len(chosen), queries.IDS_AT_ONCE):
+        ids = chosen[start : start + queries.IDS_AT_ONCE]
+        await gateway.write(JOBS, [queries.claim(ids, mark, request, now)])
+        found += await gateway.find(queries.by_ids(ids))
+    mine = [raw for raw in found if raw.get("mark") == mark and raw.get("lane") == "running"]
+    if len(mine) < len(chosen):
+        await clear_for_writing(gateway, found)
+    readable = await set_damaged_aside(gateway, mine)
+    return sorted(map(decode_job, readable), key=lambda job: places[job.id])
+
+
+async def tenants_in_turn(
+    gateway: Gateway, request: LeaseRequest, now: datetime
+) -> AsyncIterator[str]:
+    """The tenants that have a due job, in their turns."""
+    if request.tenants is not None:
+        for tenant in order_turns(set(request.tenants), request.after_tenant):
+            if await gateway.find(queries.has_due(now, tenant, request.queues)):
+                yield tenant
+        return
+    after, until = request.after_tenant, None
+    while True:  # from one tenant to the next, without looking at the jobs in between
+        found = await gateway.find(queries.next_tenant(now, after, until, request.queues))
+        if found:
+            after = found[0]["tenant"]
+            yield after
+        elif until is None and request.after_tenant:
+            after, until = "", request.after_tenant
+        else:
+            return
+
+
+class _Line:
+    """The first jobs of some tenants, of whom more are read when they are asked for."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, list[JobId]] = {}
+        self._asked: dict[str, int] = {}
+        self._given: dict[str, int] = {}
+        self.wanted: dict[str, int] = {}
+
+    def start_over(self) -> None:
+        self._given = {}
+        self.wanted = {}
+
+    def put(self, tenant: str, ids: list[JobId], asked: int) -> None:
+        self._first[tenant] = ids
+        self._asked[tenant] = asked
+
+    def take(self, tenant: str, count: int) -> Sequence[JobId]:
+        """The next of the tenant's; when not enough are known, what is needed is noted."""
+        start = self._given.get(tenant, 0)
+        end = start + count
+        known, asked = self._first.get(tenant, []), self._asked.get(tenant, 0)
+        if end > len(known) == asked:
+            self.wanted[tenant] = end
+        self._given[tenant] = end
+        return known[start:end]
+
+
+async def _choose(
+    gateway: Gateway, request: LeaseRequest, limit: int, now: datetime
+) -> list[JobId]:
+    """The jobs whose turn it is, as ``take_turns`` has it."""
+    tenants: list[str] = []
+    async for tenant in tenants_in_turn(gateway, request, now):
+        tenants.append(tenant)
+        if len(tenants) == limit:
+            break
+    if not tenants:
+        return []
+    line = _Line()
+    share = max(1, limit // len(tenants))
+    line.wanted = dict.fromkeys(tenants, share)
+    chosen: list[JobId] = []
+    while line.wanted:
+        for tenant, count in line.wanted.items():
+            asked = queries.first_due(now, tenant, count, request.queues)._replace(fields=["_id"])
+            line.put(tenant, [raw["_id"] for raw in await gateway.find(asked)], count)
+        line.start_over()
+        chosen = take_turns(tenants, limit, line.take)
+    return chosen
+
+
+async def extend_leases(gateway: Gateway, held: Sequence[HeldLease], until: datetime) -> list[bool]:
+    """Let leases last longer; False for each that is lost."""
+    answers: dict[HeldLease, bool] = {}
+    left = list(dict.fromkeys(held))
+    while left:
+        operations = [queries.extend(each, until) for each in left]
+        written = await gateway.write(JOBS, operations)
+        if written.matched_count == len(left):
+            answers |= dict.fromkeys(left, True)
+            break
+        left = await _sort_out(gateway, left, answers)
+    return [answers[each] for each in held]
+
+
+async def _sort_out(
+    gateway: Gateway, left: Sequence[HeldLease], answers: dict[HeldLease, bool]
+) -> list[HeldLease]:
+    """Those that are still held while somebody lays claim to their jobs, which is cleared."""
+    raws: dict[JobId, Raw] = {}
+    ids = sorted({each.job_id for each in left})
+    for start in range(0, len(ids), queries.IDS_AT_ONCE):
+        found = await gateway.find(queries.by_ids(ids[start : start + queries.IDS_AT_ONCE]))
+        raws |= {raw["_id"]: raw for raw in found}
+    unclear: list[HeldLease] = []
+    for each in left:
+        raw = raws.get(each.job_id, {})
+        is_held = raw.get("lane") == "running" and raw.get("last_token") == each.token
+        if is_held and "lock" in raw:
+            unclear.append(each)
+        else:
+            answers[each] = is_held
+    await clear_for_writing(gateway, (raws[each.job_id] for each in unclear))
+    return unclear

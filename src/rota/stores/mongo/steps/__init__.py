@@ -1,0 +1,1 @@
+"""Steps: writes to several documents that come about all or none, whoever dies on the way."""

@@ -1,0 +1,41 @@
+"""What an address of MongoDB says."""
+
+import pytest
+
+from rota.errors import InvalidStoreUrlError
+from rota.stores.mongo.address import read_address
+
+
+@pytest.mark.parametrize(
+    ("url", "database"),
+    [
+        ("mongodb://host", "rota"),
+        ("mongodb://host/", "rota"),
+        ("mongodb://host/jobs", "jobs"),
+        ("mongodb://one,two:27018/jobs?replicaSet=set", "jobs"),
+        ("mongodb+srv://cluster.example.org/jobs?w=1", "jobs"),
+    ],
+)
+def test_an_address_names_a_database(url: str, database: str) -> None:
+    assert read_address(url).database == database
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("mongodb://host/a.b", "a database is named in 1 to 63"),
+        ("mongodb+srv://host/a$b", "a database is named in 1 to 63"),
+        ("mongodb://", "Invalid"),
+        ("mongodb://host:port/rota", "Port"),
+    ],
+)
+def test_an_address_that_names_none_is_refused(url: str, reason: str) -> None:
+    with pytest.raises(InvalidStoreUrlError, match=reason):
+        read_address(url)
+
+
+def test_a_password_is_never_shown() -> None:
+    assert read_address("mongodb://me:secret@host/jobs").label == "mongodb://me@host/jobs"
+    with pytest.raises(InvalidStoreUrlError) as caught:
+        read_address("mongodb://me:sec@ret@host/jobs")
+    assert "ret" not in caught.value.message
