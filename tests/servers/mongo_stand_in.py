@@ -89,4 +89,5 @@ def split_ids(plan: Any) -> tuple[tuple[str, ...] | None, Any]:
 
 
 if __name__ == "__main__":
+    sys.setswitchinterval(0.0001)  # its two threads hand each other every single operation
     asyncio.run(serve(sys.argv[1], int(sys.argv[2])))

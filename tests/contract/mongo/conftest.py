@@ -1,0 +1,31 @@
+"""Tests with thousands of documents are for a real MongoDB: a stand-in takes minutes for each.
+
+``ROTA_TEST_PATIENTLY=1`` has them run all the same; then say ``--timeout=1200``.
+"""
+
+import os
+import shutil
+
+import pytest
+from tests.servers.shared import GIVEN_MONGO
+
+LONG = frozenset(
+    {
+        "test_a_long_chain_is_no_hardship",
+        "test_a_long_stream_is_written_as_it_comes",
+        "test_a_large_collection_comes_whole_in_pages",
+        "test_a_scan_does_not_outlive_its_store",
+        "test_a_scan_that_is_given_up_leaves_nothing_behind",
+        "test_many_keys_can_be_asked_for_at_once",
+        "test_one_may_write_between_the_pages_of_the_other",
+        "test_two_scans_at_once_do_not_disturb_each_other",
+        "test_what_stays_is_seen_once_while_others_write",
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def _long_ones_need_mongod(request: pytest.FixtureRequest) -> None:
+    is_real = GIVEN_MONGO in os.environ or shutil.which("mongod") is not None
+    if request.node.name in LONG and not is_real and "ROTA_TEST_PATIENTLY" not in os.environ:
+        pytest.skip("takes minutes on a stand-in for MongoDB: see ROTA_TEST_PATIENTLY")

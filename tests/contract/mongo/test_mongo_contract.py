@@ -1,0 +1,18 @@
+"""The MongoDB store, put through the contract of all stores on a server."""
+
+from typing import cast
+
+import pytest
+from tests.servers.patience import open_patiently
+
+from rota.stores.protocol import DocumentStore
+from rota.testing.store_contract import LastingStoreContract, StoreContract, StoreFactory
+
+
+class TestMongoStore(StoreContract, LastingStoreContract):
+    @pytest.fixture
+    def store_factory(self, mongo_url: str) -> StoreFactory:
+        async def open_store() -> DocumentStore:
+            return cast(DocumentStore, await open_patiently(mongo_url))
+
+        return open_store

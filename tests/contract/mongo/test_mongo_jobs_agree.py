@@ -1,0 +1,37 @@
+"""Whatever is done to jobs, MongoDB answers as the memory store does."""
+
+from contextlib import ExitStack
+from typing import ClassVar
+
+import pytest
+from tests.contract.jobs.agreement import JobStoresAgree, thoroughness
+from tests.servers.patience import open_patiently
+from tests.servers.shared import new_mongo_database, shared_mongo_url
+
+from rota.stores.jobs import JobStore
+
+
+class MongoJobsAgree(JobStoresAgree):
+    server: ClassVar[str]
+
+    async def open_empty(self) -> JobStore:
+        self.dropped = ExitStack()
+        self.address = self.dropped.enter_context(new_mongo_database(self.server))
+        return await open_patiently(self.address)
+
+    async def reopen(self, store: JobStore) -> JobStore:
+        await store.close()
+        return await open_patiently(self.address)
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.dropped.close()
+
+
+@pytest.fixture(autouse=True)
+def _server() -> None:
+    MongoJobsAgree.server = shared_mongo_url()
+
+
+TestMongoJobsAgree = MongoJobsAgree.TestCase
+TestMongoJobsAgree.settings = thoroughness(4)
