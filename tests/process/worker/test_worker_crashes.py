@@ -46,7 +46,7 @@ pytestmark = pytest.mark.process
 
 DEAD_FOR = timedelta(seconds=7)
 MOST_LIVES = 8
-MOST_TRIES = 4
+MOST_TRIES = 12
 IS_WHOLE = os.environ.get("CRASH_POINTS") == "all"
 RESCUED_WITHIN = SETTINGS.lease_for + timedelta(seconds=15)
 """Lease and sweep; nobody polls, since everybody is told."""

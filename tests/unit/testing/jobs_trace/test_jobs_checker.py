@@ -108,6 +108,12 @@ async def test_i3_attempts_that_are_not_counted_one_by_one_are_noticed(story: St
     assert story.judge().invariants == {"I3"}
 
 
+async def test_i1_a_job_that_is_lost_is_noticed_though_its_attempts_are_kept(story: Story) -> None:
+    job_id = next(job_id for job_id, kept in story.snapshot.attempts.items() if kept)
+    del story.snapshot.jobs[job_id]
+    assert "I1" in story.judge().invariants
+
+
 async def test_i3_a_number_that_is_told_to_a_handler_twice_is_noticed(story: Story) -> None:
     story.change(story.find(AttemptStarted, lambda one: one.number == 2), number=1)
     assert story.judge().invariants == {"I3"}

@@ -24,6 +24,8 @@ def check_endings(evidence: Evidence) -> Iterator[Breach]:
 def check_attempts(evidence: Evidence) -> Iterator[Breach]:
     """I3: attempts are numbered 1, 2, 3 …, in the store and where they were run."""
     for job_id, attempts in evidence.snapshot.attempts.items():
+        if job_id not in evidence.snapshot.jobs:
+            continue  # lost altogether, which is a breach of I1
         numbers = [attempt.number for attempt in attempts if attempt.outcome != "cancelled"]
         spent_count = evidence.snapshot.jobs[job_id].attempt_count
         if numbers != list(range(1, spent_count + 1)):
