@@ -5,6 +5,8 @@ second, and so on. What it has left behind is then met by another process: one t
 that simply does the same again.
 """
 
+import os
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
@@ -12,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from pymongo import AsyncMongoClient
+from tests.servers.shared import GIVEN_MONGO
 
 from rota.errors import RotaError
 from rota.jobs import Discarded, Job, Recurrence, Succeeded, decide_outcome
@@ -146,13 +149,25 @@ ACTS: dict[str, tuple[Act, Recurrence | None]] = {
 }
 
 
+QUICK_ACTS = {"insert", "documents"}
+
+
 @pytest.fixture
 async def client(mongo_url: str) -> AsyncIterator["AsyncMongoClient[Raw]"]:
     async with AsyncMongoClient[Raw](mongo_url) as client:
         yield client
 
 
+@pytest.fixture
+def only_some_on_a_stand_in(name: str) -> None:
+    """Each act is played once for every write it makes, which takes a slow server a minute."""
+    is_real = GIVEN_MONGO in os.environ or shutil.which("mongod") is not None
+    if not is_real and "ROTA_TEST_PATIENTLY" not in os.environ and name not in QUICK_ACTS:
+        pytest.skip("too slow on a stand-in for MongoDB: see ROTA_TEST_PATIENTLY")
+
+
 @pytest.mark.parametrize("name", ACTS)
+@pytest.mark.usefixtures("only_some_on_a_stand_in")
 async def test_whatever_a_process_leaves_behind_is_completed_or_never_was(
     name: str, client: "AsyncMongoClient[Raw]"
 ) -> None:
