@@ -8,17 +8,15 @@ in an environment apart, made once under ``build/`` from pinned requirements.
 import fcntl
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.servers.postgres import is_running, wait_for_server
+from tests.servers.process import ServerProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_IN = Path(__file__).with_name("mongo_stand_in.py")
@@ -37,105 +35,30 @@ NO_PROGRAM = MongoProgram("nothing", lambda _, __: ())
 """For servers that are only to be ended."""
 
 
-class MongoServer:
-    """A server in a folder, on a port of this machine that it keeps.
-
-    Any process that knows the folder can use the object: what it needs to know is on the disk.
-    """
-
+class MongoServer(ServerProcess):
     def __init__(self, program: MongoProgram, folder: Path) -> None:
+        super().__init__(program.name, folder)
         self._program = program
-        self.folder = folder
 
     @property
     def url(self) -> str:
-        return f"mongodb://127.0.0.1:{self._port}/?directConnection=true"
-
-    @property
-    def process_id(self) -> int | None:
-        """Of the server's process; None when there is none."""
-        try:
-            number = int((self.folder / "pid").read_text())
-        except (FileNotFoundError, ValueError):
-            return None
-        return number if is_running(number) else None
-
-    @property
-    def log(self) -> str:
-        path = self.folder / "log"
-        return path.read_text(errors="replace") if path.exists() else ""
+        return f"mongodb://127.0.0.1:{self.port}/?directConnection=true"
 
     def create(self) -> None:
-        """Make the folder ready, and choose a port that is free."""
-        self.folder.mkdir(mode=0o700)
+        """Make the folder ready, with a place of its own for what is kept."""
+        super().create()
         (self.folder / "kept").mkdir()
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            (self.folder / "port").write_text(str(probe.getsockname()[1]))
 
-    def start(self) -> None:
-        """Start and wait until it answers, after a crash as well."""
-        command = self._program.command(self.folder / "kept", self._port)
-        with (self.folder / "log").open("ab") as log:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        (self.folder / "pid").write_text(str(process.pid))
-        wait_for_server(
-            lambda: process.poll() is not None or self._answers(),
-            lambda: f"{self._program.name} did not start:\n{self.log}",
-        )
-        assert process.poll() is None, f"{self._program.name} did not start:\n{self.log}"
-        _children[process.pid] = process
-
-    def stop(self) -> None:
-        """Have it end properly; no error when it is not running."""
-        self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End it with kill -9, as when the machine loses its power."""
-        self._end(signal.SIGKILL)
-
-    def restart(self) -> None:
-        """Start it again, after ``kill`` or ``stop``."""
-        self.start()
-
-    def remove(self) -> None:
-        """Stop it and leave nothing on the disk."""
-        self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    @property
-    def _port(self) -> int:
-        return int((self.folder / "port").read_text())
+    def _command(self) -> Sequence[str]:
+        return self._program.command(self.folder / "kept", self.port)
 
     def _answers(self) -> bool:
         """Whether it takes connections. A client that meets nobody would leave sockets behind."""
         try:
-            with socket.create_connection(("127.0.0.1", self._port), timeout=1):
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1):
                 return True
         except OSError:
             return False
-
-    def _end(self, number: signal.Signals) -> None:
-        process_id = self.process_id
-        if process_id is None:
-            return
-        with suppress(ProcessLookupError):
-            os.kill(process_id, number)
-        child = _children.pop(process_id, None)
-        if child is not None:
-            child.wait(60)
-        wait_for_server(
-            lambda: not is_running(process_id), lambda: f"{self._program.name} survives {number}"
-        )
-
-
-_children: dict[int, "subprocess.Popen[bytes]"] = {}
 
 
 def find_program() -> MongoProgram | None:
