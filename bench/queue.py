@@ -1,4 +1,4 @@
-"""Rota beside other job queues, on PostgreSQL and SQLite: enqueue, drain, latency, idle cost.
+"""Rota beside other job queues, store by store: enqueue, drain, latency, idle cost.
 
     python bench/queue.py --quick            # about four minutes
     python bench/queue.py                    # about fifteen

@@ -22,6 +22,7 @@ class StoreKind(StrEnum):
     POSTGRES = "postgres"
     SQLITE = "sqlite"
     REDIS = "redis"
+    MONGO = "mongo"
 
 
 class Measure(StrEnum):
@@ -74,6 +75,7 @@ HUEY_OFF = "Huey, synchronous=OFF"
 HUEY = "Huey"
 APSW = "apsw, Rota's statements"
 BULLMQ = "BullMQ"
+MONGO_LOOP = "find_one_and_update"
 
 _ROTA_SETTINGS = {"batch": BATCH, "concurrency": CONCURRENT, "uvloop": True}
 _ROTA_PENDING = "SELECT EXISTS (SELECT 1 FROM rota.jobs WHERE status <> 'COMPLETED')"
@@ -82,7 +84,7 @@ _HUEY_PENDING = "SELECT EXISTS (SELECT 1 FROM task)"
 
 def list_contestants() -> list[Contestant]:
     """All of them, in the order they are shown in."""
-    return [*_on_postgres(), *_on_sqlite(), *_on_redis()]
+    return [*_on_postgres(), *_on_sqlite(), *_on_redis(), *_on_mongo()]
 
 
 def _on_postgres() -> list[Contestant]:
@@ -212,6 +214,31 @@ def _on_redis() -> list[Contestant]:
             words=f"{CONCURRENT} concurrent, finished jobs removed",
             is_pending="return redis.call('EXISTS', 'bull:bench:wait', 'bull:bench:active')",
             settings={"concurrent": CONCURRENT},
+        ),
+    ]
+
+
+def _on_mongo() -> list[Contestant]:
+    return [
+        Contestant(
+            name=ROTA,
+            store=StoreKind.MONGO,
+            environment="mongo",
+            program="on_rota",
+            words=f"batch {BATCH}, {CONCURRENT} concurrent, uvloop, finished jobs kept",
+            is_pending='["rota_jobs", {"lane": {"$in": ["due", "later", "running"]}}]',
+            settings={**_ROTA_SETTINGS, "poll": POLL_SECONDS},
+            measures=(Measure.ENQUEUE, Measure.BULK, *DRAINS, Measure.IDLE),
+        ),
+        Contestant(
+            name=MONGO_LOOP,
+            store=StoreKind.MONGO,
+            environment="mongo",
+            program="on_mongo_loop",
+            words="one document after the other, the mongodb-cron way; uvloop, finished ones kept",
+            is_pending='["crontab", {"sleepUntil": {"$ne": null}}]',
+            settings={"uvloop": True},
+            measures=(Measure.ENQUEUE, Measure.BULK, *DRAINS),
         ),
     ]
 

@@ -2,15 +2,15 @@
 
 Every measurement has an empty store of its own. A drain runs from the starting gun, when all worker
 processes are up and connected, to the moment when the *store* has no unfinished job. On PostgreSQL
-the gun is a lock on the table of jobs, held until every worker waits for it and then let go; on
-SQLite and Redis it is a line on standard input: what waits for a lock there sleeps at random, or
-there is none.
+the gun is a lock on the table of jobs, held until every worker waits for it and then let go;
+elsewhere it is a line on standard input: what waits for a lock there sleeps at random, or there is
+none.
 """
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.queue_contest.contestants import Measure
 from bench.queue_contest.harness.machine import cpu_of_family
@@ -37,6 +37,15 @@ class Sizes:
     feed_rate: int
     idle_seconds: float
     repeats: int
+
+    def up_to(self, most: int) -> "Sizes":
+        """The same with at most so many jobs."""
+        return replace(
+            self,
+            enqueue_count=min(self.enqueue_count, most // 4),
+            bulk_count=min(self.bulk_count, most),
+            drain_count=min(self.drain_count, most),
+        )
 
 
 FULL = Sizes(2_000, 20_000, 20_000, 400, 50, 8.0, 5)

@@ -9,6 +9,7 @@ from bench.queue_contest import pgbench
 from bench.queue_contest.contestants import PGBENCH, Contestant, Measure, StoreKind
 from bench.queue_contest.harness.environments import Environments
 from bench.queue_contest.harness.machine import time_loop
+from bench.queue_contest.harness.mongo_place import most_jobs
 from bench.queue_contest.harness.places import Ground, Place, PostgresPlace
 from bench.queue_contest.harness.programs import ContestantError, Entry, entry_folder
 from bench.queue_contest.measures import Figures, Sizes, take
@@ -90,7 +91,7 @@ class Race:
                 entry = Entry(contestant, place, self._environments, folder)
                 if contestant.name == PGBENCH and isinstance(place, PostgresPlace):
                     return pgbench.measure(entry, place, self._ground, measure, self._sizes)
-                return take(measure, entry, self._sizes)
+                return take(measure, entry, self._sizes_for(contestant.store))
         finally:
             place.close()
 
@@ -99,7 +100,13 @@ class Race:
             return self._ground.new_sqlite()
         if store is StoreKind.REDIS:
             return self._ground.new_redis()
+        if store is StoreKind.MONGO:
+            return self._ground.new_mongo()
         return self._ground.new_postgres()
+
+    def _sizes_for(self, store: StoreKind) -> Sizes:
+        most = most_jobs() if store is StoreKind.MONGO else None
+        return self._sizes if most is None else self._sizes.up_to(most)
 
 
 def _repeats_of(measure: Measure, repeats: int) -> int:

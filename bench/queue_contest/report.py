@@ -5,6 +5,7 @@ import statistics
 from bench.queue_contest.contestants import Contestant, Measure, StoreKind
 from bench.queue_contest.harness.environments import Environments
 from bench.queue_contest.harness.machine import describe_machine
+from bench.queue_contest.harness.mongo_place import describe_mongo
 from bench.queue_contest.harness.places import Ground
 from bench.queue_contest.harness.redis_place import describe_redis
 from bench.queue_contest.measures import Sizes
@@ -18,6 +19,7 @@ TITLES = {
     StoreKind.POSTGRES: "PostgreSQL",
     StoreKind.SQLITE: "SQLite",
     StoreKind.REDIS: "Redis",
+    StoreKind.MONGO: "MongoDB",
 }
 
 
@@ -33,6 +35,8 @@ def print_machine(
         console.print(f"PostgreSQL: {ground.describe_server()}")
     if any(contestant.store is StoreKind.REDIS for contestant in contestants):
         console.print(f"Redis: {describe_redis()}")
+    if any(contestant.store is StoreKind.MONGO for contestant in contestants):
+        console.print(f"MongoDB: {describe_mongo()}")
 
 
 def print_settings(

@@ -9,6 +9,7 @@ from bench.queue_contest.contestants import (
     GRAPHILE,
     GRAPHILE_DEFAULTS,
     HUEY_OFF,
+    MONGO_LOOP,
     PGBENCH,
     PGQUEUER,
     ROTA,
@@ -34,7 +35,13 @@ class Verdict:
 
 def judge(results: Results) -> list[Verdict]:
     """Every goal for which both sides were measured."""
-    return [*_on_postgres(results), *_latency(results), *_on_sqlite(results), *_on_redis(results)]
+    return [
+        *_on_postgres(results),
+        *_latency(results),
+        *_on_sqlite(results),
+        *_on_redis(results),
+        *_on_mongo(results),
+    ]
 
 
 def _on_postgres(results: Results) -> Iterator[Verdict]:
@@ -80,6 +87,13 @@ def _on_redis(results: Results) -> Iterator[Verdict]:
     bulk = _rates(results, Measure.BULK, StoreKind.REDIS)
     yield from _compare("Redis drain against BullMQ", 1.5, drain(ROTA), drain(BULLMQ))
     yield from _compare("Redis bulk against BullMQ", 1.0, bulk(ROTA), bulk(BULLMQ))
+
+
+def _on_mongo(results: Results) -> Iterator[Verdict]:
+    drain = _rates(results, Measure.DRAIN, StoreKind.MONGO)
+    yield from _compare(
+        "MongoDB drain against find_one_and_update", 3.0, drain(ROTA), drain(MONGO_LOOP)
+    )
 
 
 def _rates(results: Results, measure: Measure, store: StoreKind) -> Callable[[str], float | None]:

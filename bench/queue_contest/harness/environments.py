@@ -14,11 +14,13 @@ REQUIREMENTS = {
     "rota": ["--editable", f"{ROOT}[postgres,redis]", "uvloop"],
     "pgqueuer": ["pgqueuer[asyncpg]", "asyncpg", "uvloop"],
     "huey": ["huey"],
+    "mongo": ["--editable", f"{ROOT}[mongo]", "uvloop"],
 }
 SHOWN_PACKAGES = {
     "rota": ["rota", "asyncpg", "apsw", "redis", "msgspec", "uvloop"],
     "pgqueuer": ["pgqueuer", "asyncpg", "uvloop"],
     "huey": ["huey"],
+    "mongo": ["rota", "pymongo", "msgspec", "uvloop"],
 }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from bench.queue_contest.harness.mongo_place import MongoPlace
 from bench.queue_contest.harness.redis_place import RedisPlace
 from tests.servers.binaries import Installation, find_installations
 from tests.servers.postgres import PostgresServer
@@ -111,7 +112,7 @@ class SqlitePlace:
             path.unlink()
 
 
-Place = PostgresPlace | SqlitePlace | RedisPlace
+Place = PostgresPlace | SqlitePlace | RedisPlace | MongoPlace
 
 
 class Ground:
@@ -160,6 +161,10 @@ class Ground:
     def new_redis(self) -> RedisPlace:
         self._count += 1
         return RedisPlace(self.folder, self._count)
+
+    def new_mongo(self) -> MongoPlace:
+        self._count += 1
+        return MongoPlace(self.folder, self._count)
 
     def new_sqlite(self) -> SqlitePlace:
         self._count += 1
