@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from rota.clock.timeout import timeout_after
+from rota.clock.timeout import Timeout, timeout_after
 from rota.errors import RotaError, StoreError
 from rota.events import JobsLeased
 from rota.gates import Refreshed
@@ -171,6 +171,7 @@ class Leaser:
 
     def _note_place(self) -> None:
         """Some jobs do not run any more: under limits, others may have their places."""
+        self._crew.solitude.check()
         if self._held_back.is_limited:
             self._called.set()
 
@@ -213,12 +214,15 @@ class Leaser:
 
     def _choose_limit(self) -> int:
         crew, settings = self._crew, self._surroundings.settings
+        if crew.solitude.is_claimed:
+            return 0
+        batch = min(settings.batch, crew.solitude.allowance)
         free = settings.concurrency - crew.running_count - crew.waiting_count
         if self._asked_at is None:
-            return choose_limit(free, Pace(), settings.batch)
+            return choose_limit(free, Pace(), batch)
         finished = crew.finished_count - self._finished_count
         since_for = self._surroundings.clock.now() - self._asked_at
-        return choose_limit(free, Pace(finished, since_for, self._asking_for), settings.batch)
+        return choose_limit(free, Pace(finished, since_for, self._asking_for), batch)
 
     async def _lease(self, limit: int) -> None:
         self._called.clear()  # whatever was rung for until now, this lease will find
@@ -239,20 +243,46 @@ class Leaser:
             self._is_asking = False
 
     async def _rest(self) -> None:
-        """Until somebody calls, the next job is due, or it is time to look without being called."""
+        """Until somebody calls, the next job is due, or it is time to look without being called.
+
+        When the next one is due is looked up meanwhile: whoever is called does not wait for that.
+        """
         if self._called.is_set():
             return
-        clock, settings = self._surroundings.clock, self._surroundings.settings
-        due_at = await self._patience.ask(
-            lambda: self._surroundings.store.next_due_at(
-                clock.now(), settings.queues, settings.tenants
-            )
-        )
-        due_for = choose_due_for(due_at, self._held_back, clock.now())
-        rest = choose_rest(settings.poll_for, due_for, self._surroundings.random.random())
+        chance = self._surroundings.random.random()
+        rest_for = choose_rest(self._surroundings.settings.poll_for, None, chance)
         with suppress(TimeoutError):
-            async with timeout_after(clock, rest):
-                await self._called.wait()
+            async with timeout_after(self._surroundings.clock, rest_for) as rest:
+                looking = asyncio.create_task(self._shorten(rest, chance))
+                try:
+                    await self._called.wait()
+                finally:
+                    looking.cancel()
+        if looking.done() and not looking.cancelled():
+            looking.result()
+
+    async def _shorten(self, rest: Timeout, chance: float) -> None:
+        """Let the rest end when the next job is due; at once if that cannot be found out."""
+        clock, settings = self._surroundings.clock, self._surroundings.settings
+        try:
+            due_at = await self._patience.ask(
+                lambda: self._surroundings.store.next_due_at(
+                    clock.now(), settings.queues, settings.tenants
+                )
+            )
+        except Exception:
+            _end_by(rest, clock.now())
+            raise
+        if due_at is not None:
+            due_for = choose_due_for(due_at, self._held_back, clock.now())
+            _end_by(rest, clock.now() + choose_rest(settings.poll_for, due_for, chance))
+
+
+def _end_by(rest: Timeout, instant: datetime) -> None:
+    """Move the end of a rest forward, if it has not come yet."""
+    end = rest.when()
+    if not rest.expired() and end is not None and instant < end:
+        rest.reschedule(instant)
 
 
 async def listen(surroundings: Surroundings, outage: Outage, wake: Leaser) -> None:

@@ -1,13 +1,13 @@
 """How many jobs a worker takes, and when it looks for more."""
 
 from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, once, succeed
 
-from rota.errors import StoreUnavailableError
+from rota.errors import StoreClosedError, StoreUnavailableError
 from rota.events import JobsLeased, StoreFailed, StoreRecovered
 from rota.jobs import Job, JobStatus, Recurrence
 from rota.stores.jobs import Listener
@@ -138,6 +138,53 @@ async def test_a_job_that_is_due_later_is_taken_when_it_is(shop: Workshop) -> No
     await shop.pass_time(SECOND)
     job = await shop.add(due_at=shop.clock.now() + 7 * SECOND)
     assert timedelta(0) <= await starts(shop, job) - 7 * SECOND <= timedelta(milliseconds=2)
+
+
+def look_slowly(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch, looking_for: timedelta, error: Exception | None
+) -> None:
+    """Have the store take so long to say when the next job is due."""
+    look = shop.hooked.next_due_at
+
+    async def look_later(*asked: Any) -> datetime | None:
+        await shop.clock.sleep(looking_for)
+        if error is not None:
+            raise error
+        return await look(*asked)
+
+    monkeypatch.setattr(shop.hooked, "next_due_at", look_later)
+
+
+async def test_a_call_is_answered_before_it_is_known_when_the_next_job_is_due(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_slowly(shop, monkeypatch, 10 * SECOND, None)
+    shop.make_worker({"work": succeed}, WorkerSettings(poll_for=MINUTE))
+    shop.start()
+    await shop.pass_time(SECOND)
+    assert await starts(shop, await shop.add()) <= timedelta(milliseconds=1)
+
+
+async def test_an_answer_about_the_next_job_that_comes_late_still_counts(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_slowly(shop, monkeypatch, 3 * SECOND, None)
+    monkeypatch.setattr(shop.hooked._wakeups, "ring", lambda _: None)
+    job = await shop.add(due_at=shop.clock.now() + 7 * SECOND)
+    shop.make_worker({"work": succeed}, WorkerSettings(poll_for=MINUTE))
+    shop.start()
+    assert timedelta(0) <= await starts(shop, job) - 7 * SECOND <= timedelta(milliseconds=2)
+
+
+async def test_a_worker_ends_when_its_store_is_found_closed_while_it_rests(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_slowly(shop, monkeypatch, SECOND, StoreClosedError())
+    shop.make_worker({"work": succeed}, WorkerSettings(poll_for=MINUTE))
+    began_at = shop.clock.now()
+    with pytest.raises(StoreClosedError):
+        await shop.clock.run(shop.start())
+    assert shop.clock.now() - began_at <= 2 * SECOND
 
 
 async def test_a_lost_notification_costs_no_more_than_the_poll_interval(
