@@ -26,14 +26,14 @@ class StoreKind(StrEnum):
 
 
 class Measure(StrEnum):
-    """What is measured of a contestant."""
+    """What is measured of a contestant, in this order: after idling the disk has come to rest."""
 
     ENQUEUE = "enqueue"
     BULK = "bulk"
     DRAIN = "drain"
     DRAIN_TWO = "drain-by-two"
-    LATENCY = "latency"
     IDLE = "idle"
+    LATENCY = "latency"
 
 
 EVERYTHING = tuple(Measure)

@@ -16,6 +16,8 @@ from bench.queue_contest.measures import Figures, Sizes, take
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+LATENCY_REPEATS = 3
+
 
 @dataclass
 class Results:
@@ -65,14 +67,17 @@ class Race:
     def _plan(
         self, contestants: list[Contestant], measures: list[Measure]
     ) -> list[tuple[Contestant, Measure]]:
-        """Idling and latency are steady or long, so they are repeated less often."""
+        """Idling and latency are steady or long, so they are repeated less often.
+
+        Who begins is another one in each repeat: the first comes after another measure, whose
+        leftovers the disk may still be busy with.
+        """
         return [
             (contestant, measure)
             for repeat in range(self._sizes.repeats)
             for measure in measures
             if repeat < _repeats_of(measure, self._sizes.repeats)
-            for contestant in contestants
-            if measure in contestant.measures
+            for contestant in _beginning_at(repeat, contestants, measure)
         ]
 
     def _run_heat(self, contestant: Contestant, measure: Measure, console: Console) -> None:
@@ -109,7 +114,14 @@ class Race:
         return self._sizes if most is None else self._sizes.up_to(most)
 
 
+def _beginning_at(repeat: int, contestants: list[Contestant], measure: Measure) -> list[Contestant]:
+    """Those who take part in a measure, and others at the front in each repeat."""
+    starters = [contestant for contestant in contestants if measure in contestant.measures]
+    first = repeat % max(len(starters), 1)
+    return starters[first:] + starters[:first]
+
+
 def _repeats_of(measure: Measure, repeats: int) -> int:
     if measure is Measure.IDLE:
         return 1
-    return min(repeats, 3) if measure is Measure.LATENCY else repeats
+    return min(repeats, LATENCY_REPEATS) if measure is Measure.LATENCY else repeats

@@ -10,7 +10,7 @@ from bench.queue_contest.harness.places import Ground
 from bench.queue_contest.harness.redis_place import describe_redis
 from bench.queue_contest.measures import Sizes
 from bench.queue_contest.peers.contestant import PAYLOAD_SIZE
-from bench.queue_contest.race import Results
+from bench.queue_contest.race import LATENCY_REPEATS, Results
 from bench.queue_contest.targets import Verdict
 from rich.console import Console
 from rich.table import Table
@@ -53,7 +53,8 @@ def print_settings(
     console.print(
         f"no-op jobs with {PAYLOAD_SIZE} bytes of payload; drain of {sizes.drain_count:,} laid in"
         f" before, from the starting gun to no unfinished job in the store; latency at"
-        f" {sizes.feed_rate} jobs/s; contestants take turns, medians of {sizes.repeats}"
+        f" {sizes.feed_rate} jobs/s, of {sizes.feed_count:,} jobs; contestants take turns, medians"
+        f" of {sizes.repeats}, of latency of {min(sizes.repeats, LATENCY_REPEATS)}"
     )
 
 
@@ -88,24 +89,24 @@ def _figures_table(title: str, rows: list[Contestant], results: Results) -> Tabl
 def _cells(key: str, results: Results) -> list[str]:
     rates = (Measure.ENQUEUE, Measure.BULK, Measure.DRAIN, Measure.DRAIN_TWO)
     return [
-        *(_rate(results, key, measure) for measure in rates),
-        _figure(results, key, Measure.LATENCY, "p50_ms", ".1f"),
-        _figure(results, key, Measure.LATENCY, "p99_ms", ".1f"),
+        *(_spread(results, key, measure, "rate", ",.0f") for measure in rates),
+        _spread(results, key, Measure.LATENCY, "p50_ms", ".1f"),
+        _spread(results, key, Measure.LATENCY, "p99_ms", ".1f"),
         _pair(results, key, Measure.DRAIN, "us", ".0f"),
         _pair(results, key, Measure.IDLE, "percent", ".2f"),
         _figure(results, key, Measure.IDLE, "commits", ".1f"),
     ]
 
 
-def _rate(results: Results, key: str, measure: Measure) -> str:
+def _spread(results: Results, key: str, measure: Measure, name: str, form: str) -> str:
     """The median, and how far the runs were apart."""
-    rates = results.values(key, measure, "rate")
-    if not rates:
+    values = results.values(key, measure, name)
+    if not values:
         return "-"
-    middle = f"{statistics.median(rates):,.0f}"
-    return (
-        middle if len(rates) == 1 else f"{middle}\n[dim]{min(rates):,.0f}-{max(rates):,.0f}[/dim]"
-    )
+    middle = format(statistics.median(values), form)
+    if len(values) == 1:
+        return middle
+    return f"{middle}\n[dim]{min(values):{form}}-{max(values):{form}}[/dim]"
 
 
 def _figure(results: Results, key: str, measure: Measure, name: str, form: str) -> str:
