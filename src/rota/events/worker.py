@@ -97,6 +97,13 @@ class JobStalled(JobEvent, frozen=True):
     loss_count: int
 
 
+class JobSetApart(JobEvent, frozen=True):
+    """The workers that last ran the job were lost, so many in a row: this one runs it alone."""
+
+    level = INFO
+    loss_count: int
+
+
 class LeaseLost(JobEvent, frozen=True):
     """This worker no longer has the job, and what its handler did or does is not written."""
 

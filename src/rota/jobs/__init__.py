@@ -67,6 +67,7 @@ from rota.jobs.settling.outcome import (
 )
 from rota.jobs.settling.punctuality import Punctuality, assess_punctuality
 from rota.jobs.settling.series import begin_beside
+from rota.jobs.settling.suspicion import Suspicion, judge_suspicion
 from rota.jobs.settling.transitions import (
     decide_cancel,
     decide_complete,
@@ -114,6 +115,7 @@ __all__ = [
     "SeriesEnd",
     "Snoozed",
     "Succeeded",
+    "Suspicion",
     "admit_job",
     "age_priority",
     "aged_key",
@@ -152,6 +154,7 @@ __all__ = [
     "format_instant",
     "is_due",
     "is_stalled",
+    "judge_suspicion",
     "list_jobs",
     "make_job_id",
     "make_job_ids",

@@ -10,6 +10,7 @@ from rota.events import (
     JobDeferred,
     JobFailed,
     JobNotSettled,
+    JobSetApart,
     JobSettled,
     JobStalled,
     JobStarted,
@@ -54,6 +55,9 @@ class Teller:
         self._journal.tell(
             HandlerLeaked(reason=reason, leaked_count=leaked_count, **_named(held.job))
         )
+
+    def tell_set_apart(self, held: Held) -> None:
+        self._journal.tell(JobSetApart(loss_count=held.job.loss_count, **_named(held.job)))
 
     def tell_lost(self, held: Held) -> None:
         """The store said that the lease is another's, or nobody's."""

@@ -7,18 +7,19 @@ event loop; but every few milliseconds a runner lets everything else run.
 import asyncio
 from asyncio import Future
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import count
 
 from rota.clock.idle import turn
 from rota.gates import Closed
-from rota.jobs import Interrupted, Outcome
+from rota.jobs import Interrupted, Outcome, judge_suspicion
 from rota.worker.context import CancelReason
 from rota.worker.loops.settling import Settler
 from rota.worker.running.dispatch import Dispatch, judge_interruption
 from rota.worker.running.held import Held, Runner, Stage
+from rota.worker.running.solitude import NO_LIMIT, Solitude
 from rota.worker.surroundings import Surroundings
 from rota.worker.teller import Teller
 
@@ -50,6 +51,7 @@ class Crew:
         self._settler = settler
         self._teller = Teller(surroundings.journal)
         self._on_change = on_change
+        self.solitude = Solitude(self._clock, settler.in_hand, self._begin_alone, on_change)
         self._dispatch = Dispatch(surroundings, self.cancel)
         self._waiting: deque[Held] = deque()
         self._resting: deque[Future[None]] = deque()
@@ -65,20 +67,30 @@ class Crew:
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._waiting) or self.running_count > 0
+        is_at_work = bool(self._waiting) or self.running_count > 0
+        return is_at_work or self.solitude.waiting is not None
 
-    def put(self, jobs: Iterable[Held]) -> None:
-        """Have these run, in this order, as soon as there are places; not those already lost."""
+    def put(self, jobs: Sequence[Held]) -> None:
+        """Have these run, in this order, as soon as there are places; not those already lost.
+
+        The first that is under suspicion runs alone, after those before it; those after it go back.
+        """
         self._waiting.extend(held for held in jobs if held.stage is Stage.WAITING)
         now = self._clock.now()
         for held in [held for held in self._waiting if held.until <= now]:
             self.cancel(held, CancelReason.LAPSED)  # the store took longer than its lease to answer
+        if any([held.job.loss_count for held in jobs]):  # noqa: C419 - a list is made faster
+            self._set_apart()
+        elif self.solitude.allowance < NO_LIMIT:
+            self.solitude.relax()
         self._call_another()
 
     def hand_back_waiting(self) -> None:
         """Give back what has not begun."""
         while self._waiting:
             self._end(self._waiting.popleft(), Interrupted())
+        if self.solitude.waiting is not None:
+            self._end(self.solitude.waiting, Interrupted())
         self._on_change()
 
     def cancel_all(self, reason: CancelReason) -> None:
@@ -114,11 +126,27 @@ class Crew:
         """Let the runners go; those who are lost in a handler are not waited for."""
         self._is_closed = True
         self._dispatch.threads.close()
+        self.solitude.close()
         tasks = [runner.task for runner in self.runners.values() if runner.task is not None]
         for task in (*tasks, *self._watches, *self._leaked):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+    def _set_apart(self) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        while waiting and not judge_suspicion(waiting[0].job):
+            self._waiting.append(waiting.popleft())
+        if waiting:
+            suspect = waiting.popleft()
+            self._teller.tell_set_apart(suspect)
+            self.solitude.claim(suspect)
+        for held in waiting:  # they would be lost with it
+            self._end(held, Interrupted())
+
+    def _begin_alone(self, held: Held) -> None:
+        self._waiting.append(held)
+        self._call_another()
 
     async def _work(self, runner: Runner) -> None:
         breathed_at, job_count = self._clock.now(), 0
@@ -166,6 +194,7 @@ class Crew:
             held.stage, held.ended_at = Stage.ENDED, self._clock.now()
             self.finished_count += 1
             self._settler.in_hand.discard(held)
+            self.solitude.check()
         else:
             self._end(held, judge_interruption(held))
 

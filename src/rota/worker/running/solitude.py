@@ -1,0 +1,95 @@
+"""Suspects run alone: a job whose last worker was lost may be what killed it.
+
+Whatever is in a worker's hands when it dies is lost with it, and after three losses a job is set
+aside. So a worker takes nothing more once it has leased a suspect, lets the others end and writes
+what became of them, and only then begins it. If that ends well, the job is cleared.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from datetime import timedelta
+
+from rota.clock.protocol import Clock
+from rota.clock.timeout import timeout_after
+from rota.jobs import Suspicion, judge_suspicion
+from rota.worker.running.held import Held, Stage
+
+ALONE_FOR = timedelta(seconds=30)
+"""How long a slight suspect waits for others to end, and how long others then wait for it."""
+
+NO_LIMIT = 1 << 20
+
+
+class Solitude:
+    """Who has a worker to itself, or waits for that; one job at a time.
+
+    ``begin`` is called when it may start, ``on_change`` when others need not wait for it any more.
+    ``allowance`` is how many jobs may be leased at once: where there is one suspect there are more,
+    and whatever is leased beside one has to be handed back.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        in_hand: Collection[Held],
+        begin: Callable[[Held], None],
+        on_change: Callable[[], None],
+    ) -> None:
+        self.allowance = NO_LIMIT
+        self._clock = clock
+        self._in_hand = in_hand
+        self._begin = begin
+        self._on_change = on_change
+        self._suspect: Held | None = None
+        self._begun = asyncio.Event()
+        self._bound: asyncio.Task[None] | None = None
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether nothing may be leased: a suspect runs, or is to run next."""
+        return self._suspect is not None and self._suspect.stage is not Stage.ENDED
+
+    @property
+    def waiting(self) -> Held | None:
+        """The suspect, as long as it waits to be alone."""
+        return self._suspect if self.is_claimed and not self._begun.is_set() else None
+
+    def claim(self, held: Held) -> None:
+        """Let this job have the worker to itself as soon as may be."""
+        self.close()
+        self._suspect, self._begun = held, asyncio.Event()
+        self.allowance = 1
+        if judge_suspicion(held.job) is Suspicion.SLIGHT:
+            self._bound = asyncio.create_task(self._bound_claim(held, self._begun))
+        self.check()
+
+    def check(self) -> None:
+        """Begin if all others are out of the worker's hands. Called after every write, so cheap."""
+        if self._suspect is not None and self.waiting is not None and len(self._in_hand) == 1:
+            self._begun.set()
+            self._begin(self._suspect)
+
+    def relax(self) -> None:
+        """There was no suspect in a lease: the next may be twice as large."""
+        self.allowance = min(2 * self.allowance, NO_LIMIT)
+
+    def close(self) -> None:
+        if self._bound is not None:
+            self._bound.cancel()
+            self._bound = None
+
+    async def _bound_claim(self, held: Held, begun: asyncio.Event) -> None:
+        """A worker may also be lost for reasons of its own: that must not hold others up for long.
+
+        What runs for hours is not waited for, nor does what takes hours keep everything waiting.
+        """
+        with suppress(TimeoutError):
+            async with timeout_after(self._clock, ALONE_FOR):
+                await begun.wait()
+        if self.waiting is held:
+            begun.set()
+            self._begin(held)
+        await self._clock.sleep(ALONE_FOR)
+        self._suspect = None
+        self._on_change()
