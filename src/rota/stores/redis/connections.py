@@ -1,5 +1,12 @@
-"""Connections to the server, each used by one call at a time."""
+"""Connections to the server, each used by one call at a time.
 
+A server may fall silent without a word. Whoever has a connection waits for an answer, or for a new
+connection, only so long; whoever waits for one of those is told at once when it comes to that. So
+however many call, each knows within the time for connecting and answering together.
+"""
+
+import asyncio
+import socket
 from asyncio import Semaphore
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,12 +18,15 @@ from redis.backoff import NoBackoff
 from redis.exceptions import MovedError, NoScriptError, TryAgainError
 from redis.retry import Retry as PatientRetry
 
+from rota.errors import InvalidInputError, StoreUnavailableError
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.scripts import Script
 from rota.stores.redis.translation import (
     DRIVER_ERRORS,
     LOST_CONNECTION,
     NOTHING_WRITTEN,
+    SILENCE,
+    UNKNOWN,
     must_reconnect,
     translate,
 )
@@ -24,27 +34,41 @@ from rota.stores.redis.translation import (
 MOST_TRIES = 5
 """How often a call is made, while a cluster sends it from one server to the next."""
 
+MOST_ARGUMENTS = 1_000_000
+"""A server hangs up on a command with more than 1,048,576 parts."""
+
+_KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+"""Seconds, seconds and number of the signs of life by which the system finds a dead connection."""
+
 
 class _Call(NamedTuple):
-    """A command, the whole of it if the server may not know it, and whether it may be repeated."""
+    """A command, the whole of it if the server may not know it, and whether it may be repeated.
+
+    A script that may not writes: it is done when enough replicas have it.
+    """
 
     command: Sequence[Any]
     whole: Sequence[Any]
     is_repeatable: bool
+    is_writing: bool = False
 
 
 class Connections:
     """Up to so many connections; one that a call is in doubt about is not used again.
 
     On a cluster all keys of a store are on one server. When the cluster says that it is another
-    one, that is where every later connection goes.
+    one, that is where every later connection goes; when nobody is there any more, the server of
+    the address is asked again.
     """
 
     def __init__(self, settings: RedisSettings) -> None:
         self._settings = settings
         self._factory = make_factory(settings)
+        self._home = dict(self._factory.connection_kwargs)
         self._idle: list[Connection] = []
         self._free = Semaphore(settings.connection_count)
+        self._silence_count = 0
+        """How often the server was waited for in vain."""
 
     async def call(self, *command: Any) -> Any:
         """What the server answers to a command that may be sent twice."""
@@ -58,8 +82,15 @@ class Connections:
         Raises StoreUnavailableError. When the answer is lost, a script that may be repeated is run
         once more; of others nobody knows then whether they were carried out.
         """
+        if len(arguments) > MOST_ARGUMENTS:
+            raise InvalidInputError(
+                f"Redis takes up to {MOST_ARGUMENTS:,} parts in one call, and {script.name} would "
+                f"need {len(arguments):,}: ask for less at once",
+                {"field": "arguments", "script": script.name},
+            )
         short = ("EVALSHA", script.digest, *arguments)
-        return await self._run(_Call(short, ("EVAL", script.text, *arguments), is_repeatable))
+        whole = ("EVAL", script.text, *arguments)
+        return await self._run(_Call(short, whole, is_repeatable, not is_repeatable))
 
     async def close(self) -> None:
         """Let all connections go; no call is under way any more."""
@@ -67,16 +98,25 @@ class Connections:
             with suppress(*DRIVER_ERRORS):
                 await self._idle.pop().disconnect()
 
-    def make_connection(self) -> Connection:
-        """A connection apart from the others, not yet connected."""
-        made: Connection = self._factory.make_connection()  # type: ignore[no-untyped-call] # the driver's
-        return made
+    async def connect(self) -> Connection:
+        """A new connection, apart from the others; raises one of DRIVER_ERRORS."""
+        connection: Connection = self._factory.make_connection()  # type: ignore[no-untyped-call] # the driver's
+        try:
+            async with asyncio.timeout(self._settings.connect_for.total_seconds()):
+                await connection.connect()  # type: ignore[no-untyped-call] # the driver's
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        return connection
 
     async def _run(self, call: "_Call") -> Any:
+        silence_count = self._silence_count
         async with self._free:
+            if self._silence_count != silence_count:  # whoever had the connection waited in vain
+                raise translate(TimeoutError(), self._settings.label, NOTHING_WRITTEN)
             for _ in range(MOST_TRIES):
                 try:
-                    return await self._ask(call.command)
+                    return await self._ask(call)
                 except DRIVER_ERRORS as error:
                     call = await self._try_otherwise(call, error)
         raise translate(TryAgainError(), self._settings.label)
@@ -88,16 +128,23 @@ class Connections:
         if isinstance(error, MovedError):
             await self._follow(error)
             return call
-        if isinstance(error, LOST_CONNECTION) and call.is_repeatable:
+        if must_reconnect(error):  # what befell one connection has befallen the others
+            await self._let_idle_go()
+        if isinstance(error, SILENCE):
+            self._silence_count += 1
+        elif isinstance(error, LOST_CONNECTION) and call.is_repeatable:
             return call._replace(is_repeatable=False)
         raise translate(error, self._settings.label) from error
 
-    async def _ask(self, command: Sequence[Any]) -> Any:
+    async def _ask(self, call: "_Call") -> Any:
         connection = await self._connected()
         is_sound = False
         try:
-            await connection.send_command(*command)
-            answer = await connection.read_response()
+            async with asyncio.timeout(self._settings.answer_for.total_seconds()):
+                await connection.send_command(*call.command)
+                answer = await connection.read_response()
+                if call.is_writing and self._settings.replica_count:
+                    await self._await_replicas(connection)
             is_sound = True
         except DRIVER_ERRORS as error:
             is_sound = not must_reconnect(error)
@@ -111,22 +158,47 @@ class Connections:
             else:
                 await connection.disconnect(nowait=True)
 
+    async def _await_replicas(self, connection: Connection) -> None:
+        """Return when enough replicas have all that was written here."""
+        settings = self._settings
+        patience = int(settings.answer_for.total_seconds() * 500)  # ms: half of what there is
+        await connection.send_command("WAIT", settings.replica_count, patience)
+        count = int(await connection.read_response())
+        if count < settings.replica_count:
+            reason = f"only {count} of {settings.replica_count} replicas have what was written"
+            raise StoreUnavailableError(
+                f"The store {settings.label} is not available: {reason}",
+                {"store": settings.label, "reason": reason, "outcome": UNKNOWN},
+            )
+
     async def _connected(self) -> Connection:
         """A connection that works, as far as one can tell without asking the server."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_connected and not await _has_ended(connection):
+                return connection
+            await connection.disconnect(nowait=True)
         try:
-            while self._idle:
-                connection = self._idle.pop()
-                if connection.is_connected and not await _has_ended(connection):
-                    return connection
-                await connection.disconnect(nowait=True)
-            connection = self.make_connection()
-            await connection.connect()  # type: ignore[no-untyped-call] # the driver's
+            return await self._connect_or_go_home()
         except DRIVER_ERRORS as error:
+            self._silence_count += isinstance(error, SILENCE)
             raise translate(error, self._settings.label, NOTHING_WRITTEN) from error
-        return connection
+
+    async def _connect_or_go_home(self) -> Connection:
+        try:
+            return await self.connect()
+        except DRIVER_ERRORS:
+            if self._factory.connection_kwargs == self._home:
+                raise
+        self._factory.connection_kwargs.update(self._home)
+        return await self.connect()
 
     async def _follow(self, moved: MovedError) -> None:
-        self._factory.connection_kwargs.update(host=moved.host, port=moved.port)
+        place = {"port": moved.port} | ({"host": moved.host} if moved.host else {})
+        self._factory.connection_kwargs.update(place)
+        await self._let_idle_go()
+
+    async def _let_idle_go(self) -> None:
         self._idle, left = [], self._idle
         for connection in left:
             await connection.disconnect(nowait=True)
@@ -141,8 +213,9 @@ async def _has_ended(connection: Connection) -> bool:
 
 
 def make_factory(settings: RedisSettings) -> ConnectionPool:
-    """What makes connections as the address says."""
-    return ConnectionPool.from_url(settings.url, **connection_options(settings, Retry))
+    """What makes connections as the address says. How long to wait is for their user to say."""
+    options = connection_options(settings, Retry) | {"socket_timeout": None}
+    return ConnectionPool.from_url(settings.url, **options)
 
 
 def connection_options(
@@ -157,5 +230,11 @@ def connection_options(
         "retry": retry(NoBackoff(), 0),
         "socket_connect_timeout": settings.connect_for.total_seconds(),
         "socket_timeout": settings.answer_for.total_seconds(),
-        **({} if settings.url.startswith("unix") else {"socket_keepalive": True}),
+        **({} if settings.url.startswith("unix") else _keepalive_options()),
     }
+
+
+def _keepalive_options() -> dict[str, Any]:
+    names = [name for name in _KEEPALIVE if hasattr(socket, name)]  # not every system has all
+    signs = {getattr(socket, name): _KEEPALIVE[name] for name in names}
+    return {"socket_keepalive": True, "socket_keepalive_options": signs}

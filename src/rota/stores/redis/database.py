@@ -29,7 +29,7 @@ class Database:
         made = cls(connections, settings)
         try:
             with in_flight():
-                await examine_server(connections, settings.label)
+                await examine_server(connections, settings.label, made.keys)
                 await make_ready(connections, made.keys)
         except BaseException:
             await connections.close()

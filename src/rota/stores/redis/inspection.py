@@ -29,7 +29,7 @@ async def inspect_server(settings: RedisSettings) -> StoreInspection:
     """How the store stands; one that is missing is not made."""
     keys = name_keys(settings.name)
     async with _connected(settings) as connections:
-        facts = await read_facts(connections)
+        facts = await read_facts(connections, keys)
         version = await read_schema(connections, keys)
         if version is None:
             label, pending = settings.label, (_mark(SCHEMA_VERSION),)
@@ -54,7 +54,7 @@ async def migrate_server(settings: RedisSettings, _locked_for: timedelta) -> Mig
     """Make the store ready; there is nothing that others could keep locked."""
     keys = name_keys(settings.name)
     async with _connected(settings) as connections:
-        await examine_server(connections, settings.label)
+        await examine_server(connections, settings.label, keys)
         before = await read_schema(connections, keys)
         await make_ready(connections, keys)
     made = () if before is not None else (_mark(SCHEMA_VERSION),)

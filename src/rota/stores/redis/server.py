@@ -9,6 +9,7 @@ from redis.exceptions import ResponseError
 from rota.errors import SchemaOutdatedError, StoreUnavailableError
 from rota.stores.redis.connections import Connections
 from rota.stores.redis.keys import Keys
+from rota.stores.redis.translation import NOTHING_WRITTEN
 
 SCHEMA_VERSION = 1
 """How the keys are laid out; a later one this program cannot work with."""
@@ -26,6 +27,7 @@ class ServerFacts(NamedTuple):
     is_log_kept: bool
     log_flush: str | None
     """None when it is not for this user to know."""
+    is_replica: bool = False
 
     @property
     def loss_window(self) -> str | None:
@@ -40,18 +42,27 @@ class ServerFacts(NamedTuple):
         if self.log_flush == "no":
             return "appendfsync is no: a crash of the machine loses up to about half a minute"
         if self.log_flush is None:
-            return "appendfsync is not for this user to know: with everysec a crash loses seconds"
+            return (
+                "this user may not read the server's configuration (CONFIG GET), so appendfsync is "
+                "unknown: unless it is always, a crash loses seconds"
+            )
         return None
 
 
-async def examine_server(connections: Connections, label: str) -> ServerFacts:
+async def examine_server(connections: Connections, label: str, keys: Keys) -> ServerFacts:
     """What the server is, refused if it may forget; a warning names what a crash may lose."""
-    facts = await read_facts(connections)
+    facts = await read_facts(connections, keys)
     numbers = tuple(int(part) for part in facts.version.split(".")[:2] if part.isdigit())
     if numbers < OLDEST_VERSION:
         raise StoreUnavailableError(
             f"The store {label} needs Redis 6.2 or Valkey 7.2 at least; this is {facts.version}",
             {"store": label, "version": facts.version},
+        )
+    if facts.is_replica:
+        raise StoreUnavailableError(
+            f"The store {label} cannot be opened: the server is a replica, which lags behind and "
+            "cannot be written to; the address must lead to the one that it follows",
+            {"store": label, "reason": "the server is a replica", "outcome": NOTHING_WRITTEN},
         )
     if facts.eviction_policy != "noeviction":
         raise StoreUnavailableError(
@@ -69,8 +80,9 @@ async def examine_server(connections: Connections, label: str) -> ServerFacts:
     return facts
 
 
-async def read_facts(connections: Connections) -> ServerFacts:
-    """What the server says of itself."""
+async def read_facts(connections: Connections, keys: Keys) -> ServerFacts:
+    """What the server says of itself; on a cluster, the one where the store lies."""
+    await connections.call("EXISTS", keys.schema)  # leads there
     said = _read_lines(await connections.call("INFO"))
     try:
         flush = await connections.call("CONFIG", "GET", "appendfsync")
@@ -83,6 +95,7 @@ async def read_facts(connections: Connections) -> ServerFacts:
         eviction_policy=said.get("maxmemory_policy", "noeviction"),
         is_log_kept=said.get("aof_enabled") == "1",
         log_flush=flush[1].decode() if flush else None,
+        is_replica=said.get("role") == "slave",
     )
 
 

@@ -1,5 +1,7 @@
 """What Redis and its driver report, in the words of Rota's errors."""
 
+import ssl
+
 from redis import exceptions
 
 from rota.errors import StoreUnavailableError
@@ -14,6 +16,9 @@ LOST_CONNECTION: tuple[type[Exception], ...] = (
     exceptions.InvalidResponse,
 )
 """After one of these nobody knows whether what was sent was carried out."""
+
+SILENCE: tuple[type[Exception], ...] = (TimeoutError, exceptions.TimeoutError)
+"""The server was waited for in vain."""
 
 _REFUSED = (
     exceptions.AuthenticationError,
@@ -39,7 +44,12 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (exceptions.TimeoutError, "the server did not answer in time"),
     (TimeoutError, "the server did not answer in time"),
 )
-_NOBODY = (ConnectionRefusedError, FileNotFoundError)
+_CAUSES: tuple[tuple[type[Exception], str], ...] = (
+    (ConnectionRefusedError, "nobody listens at that address"),
+    (FileNotFoundError, "nobody listens at that address"),
+    (ssl.SSLCertVerificationError, "the certificate of the server is not trusted"),
+    (ssl.SSLError, "the server and this program find no way to encrypt"),
+)
 _REFUSALS = (
     ("OOM", "the server has no memory left"),
     ("MISCONF", "the server cannot write to its disk"),
@@ -65,8 +75,10 @@ def must_reconnect(error: Exception) -> bool:
 
 
 def _reason_of(error: Exception) -> str:
-    if isinstance(error.__cause__ or error.__context__, _NOBODY):
-        return "nobody listens at that address"
+    cause = error.__cause__ or error.__context__
+    for kind, reason in _CAUSES:
+        if isinstance(cause, kind):
+            return reason
     for kind, reason in _REASONS:
         if isinstance(error, kind):
             return reason

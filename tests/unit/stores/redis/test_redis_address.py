@@ -7,9 +7,9 @@ from rota.stores.redis.address import masked, read_address
 
 
 def test_the_name_is_not_an_option_of_the_driver() -> None:
-    settings = read_address("redis://host:6380/2?name=shop&ssl_cert_reqs=none")
-    assert (settings.url, settings.name) == ("redis://host:6380/2?ssl_cert_reqs=none", "shop")
-    assert settings.label == "redis://host:6380/2?name=shop"
+    settings = read_address("rediss://host:6380/2?name=shop&ssl_cert_reqs=none")
+    assert (settings.url, settings.name) == ("rediss://host:6380/2?ssl_cert_reqs=none", "shop")
+    assert settings.label == "rediss://host:6380/2?name=shop"
 
 
 @pytest.mark.parametrize("scheme", ["unix", "redis+unix"])
@@ -23,11 +23,20 @@ def test_a_socket_is_named_by_its_path(scheme: str) -> None:
         ("redis://", "it names no server"),
         ("redis:///0", "it names no server"),
         ("redis://host/rota", "a database of Redis is a number"),
-        ("redis://host:port/0", "Port could not be cast"),
+        ("redis://host:port/0", "the port must be a number"),
         ("redis://host/0#1", "a # must be written as %23"),
         ("redis://host/0?name=", "the name must be"),
         ("redis://host/0?name={a}", "the name must be"),
         ("redis://host/0?colour=red", "colour is not an option"),
+        ("redis://host/0?db=one", "a database of Redis is a number"),
+        ("redis://user:word@/0", "it names no server"),
+        ("redis://host/0?replicas=many", "replicas must be a number from 0 to 8"),
+        ("redis://host/0?replicas=-1", "replicas must be a number from 0 to 8"),
+        ("redis://host/0?replicas=9", "replicas must be a number from 0 to 8"),
+        ("redis://host/0?ssl_cert_reqs=none", "for an encrypted connection: rediss://"),
+        ("unix:///socket?ssl_cert_reqs=none", "for an encrypted connection: rediss://"),
+        ("rediss://host/0?ssl_cert_reqs=maybe", "must be one of none, optional, required"),
+        ("rediss://host/0?ssl_ca_certs=/nowhere", "ssl_ca_certs names no file: /nowhere"),
         ("unix://", "it names no socket"),
     ],
 )
@@ -42,3 +51,32 @@ def test_nothing_secret_is_shown() -> None:
     with pytest.raises(InvalidStoreUrlError) as caught:
         read_address(f"{address}&colour=red")
     assert "s3cret" not in str(caught.value.details) + caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://ada:s3?cret@host/0", "redis://ada"),
+        ("redis://ada:s3#cret@host/0", "redis://ada"),
+        ("redis://ada:123?s3cret@host/0", "redis://ada"),
+        ("redis://ada:s3/cret@host/0", "redis://ada@host/0"),
+        ("redis://ada:s3@cret@host/0", "redis://ada@host/0"),
+        ("redis://:s3cret@host/0", "redis://@host/0"),
+        ("redis://host:1/0?password=s3@cret", "redis://host"),
+        ("redis://ada:s3cret@host/0?s3cret", "redis://ada@host/0"),
+    ],
+)
+def test_a_password_that_was_not_written_as_it_must_be_is_not_shown_either(
+    url: str, shown: str
+) -> None:
+    assert masked(url) == shown
+    try:
+        told = repr(read_address(url))
+    except InvalidStoreUrlError as error:
+        told = error.message + repr(error.details)
+    assert "s3" not in told
+
+
+def test_replicas_are_counted_by_the_store_not_by_the_driver() -> None:
+    settings = read_address("redis://host/0?replicas=2&name=shop")
+    assert (settings.url, settings.replica_count) == ("redis://host/0", 2)

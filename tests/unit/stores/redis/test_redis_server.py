@@ -1,7 +1,7 @@
 """Which servers are trusted with a store, and what is said about those that may lose something."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import redis
@@ -9,6 +9,7 @@ from tests.servers.redis import RedisServer
 from tests.servers.shared import new_redis_server
 
 from rota.errors import SchemaOutdatedError, StoreUnavailableError
+from rota.stores.protocol import DocumentWrite
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.keys import name_keys
 from rota.stores.redis.server import ServerFacts
@@ -74,21 +75,72 @@ async def test_of_a_server_that_loses_nothing_nothing_is_said(
     assert caplog.records == []
 
 
+@pytest.fixture
+def guest(pliable: RedisServer, client: redis.Redis) -> Callable[..., str]:
+    """The address for a user from whom some commands are withheld."""
+
+    def let_in(*withheld: str) -> str:
+        client.acl_setuser(
+            "guest",
+            enabled=True,
+            reset=True,
+            passwords=["+word"],
+            keys=["*"],
+            channels=["*"],
+            categories=["+@all"],
+            commands=list(withheld),
+        )
+        return f"redis://guest:word@127.0.0.1:{pliable.port}/0"
+
+    return let_in
+
+
 async def test_a_user_who_may_not_see_the_configuration_is_warned(
-    pliable: RedisServer, client: redis.Redis, caplog: pytest.LogCaptureFixture
+    guest: Callable[..., str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    client.acl_setuser(
-        "guest",
-        enabled=True,
-        passwords=["+word"],
-        keys=["*"],
-        channels=["*"],
-        categories=["+@all"],
-        commands=["-config"],
-    )
-    async with await open_store(f"redis://guest:word@127.0.0.1:{pliable.port}/0"):
-        pass
-    assert "appendfsync is not for this user to know" in caplog.text
+    async with await open_store(guest("-config")) as store:
+        assert await store.write_each([DocumentWrite("tasks", "a", None, b"")]) == [1]
+    (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
+    assert "may not read the server's configuration (CONFIG GET)" in record.getMessage()
+    assert "appendfsync is unknown: unless it is always, a crash loses seconds" in caplog.text
+
+
+async def test_a_server_that_evicts_is_refused_although_its_configuration_is_hidden(
+    guest: Callable[..., str], client: redis.Redis
+) -> None:
+    client.config_set("maxmemory-policy", "allkeys-lru")
+    with pytest.raises(StoreUnavailableError, match="maxmemory-policy is allkeys-lru"):
+        await open_store(guest("-config"))
+
+
+async def test_a_user_who_may_not_ask_what_the_server_is_is_told_so(
+    guest: Callable[..., str],
+) -> None:
+    with pytest.raises(StoreUnavailableError, match=r"this user may not do that .*'info'"):
+        await open_store(guest("-info"))
+
+
+async def test_a_hosted_server_that_knows_no_configuration_is_warned_about(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hosted = new_redis_server("hosted", ["--rename-command", "CONFIG", ""])
+    try:
+        async with await open_store(hosted.url):
+            pass
+    finally:
+        hosted.remove()
+    assert "(CONFIG GET), so appendfsync is unknown" in caplog.text
+
+
+async def test_a_replica_is_refused_when_a_store_is_opened(pliable: RedisServer) -> None:
+    replica = new_redis_server("replica", ["--replicaof", f"127.0.0.1 {pliable.port}"])
+    try:
+        for attempt in (open_store, migrate_store):
+            with pytest.raises(StoreUnavailableError, match="the server is a replica") as caught:
+                await attempt(replica.url)
+    finally:
+        replica.remove()
+    assert caught.value.details["outcome"] == "nothing was written"
 
 
 def test_only_a_flushed_log_loses_nothing() -> None:

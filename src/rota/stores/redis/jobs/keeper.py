@@ -5,15 +5,15 @@ from datetime import datetime
 from typing import Any
 
 import redis
-from redis.exceptions import MovedError, NoScriptError
+from redis.exceptions import MovedError, NoScriptError, TryAgainError
 from redis.retry import Retry
 
 from rota.stores.jobs.requests import HeldLease
 from rota.stores.redis.address import RedisSettings
-from rota.stores.redis.connections import connection_options
+from rota.stores.redis.connections import MOST_TRIES, connection_options
 from rota.stores.redis.jobs.leasing.leasing import EXTEND, extension_of
 from rota.stores.redis.keys import name_keys
-from rota.stores.redis.translation import DRIVER_ERRORS, LOST_CONNECTION, translate
+from rota.stores.redis.translation import DRIVER_ERRORS, LOST_CONNECTION, SILENCE, translate
 from rota.triggers.zone import to_utc
 
 
@@ -45,17 +45,20 @@ class RedisKeeper:
 
     def _ask(self, arguments: Sequence[Any]) -> Any:
         is_new = self._client is None
-        try:
-            return self._run(arguments)
-        except MovedError as moved:
-            self._place = {"host": moved.host, "port": moved.port}
-            self.close()
-        except LOST_CONNECTION:
-            # While nobody asked, a loss was not noticed. To extend twice is to extend once.
-            self.close()
-            if is_new:
-                raise
-        return self._run(arguments)
+        for _ in range(MOST_TRIES):
+            try:
+                return self._run(arguments)
+            except MovedError as moved:
+                self._place = {"port": moved.port} | ({"host": moved.host} if moved.host else {})
+                self.close()
+            except LOST_CONNECTION as error:
+                # While nobody asked, a loss was not noticed. To extend twice is to extend once.
+                self.close()
+                self._place = {}
+                if is_new or isinstance(error, SILENCE):
+                    raise
+                is_new = True
+        raise TryAgainError
 
     def _run(self, arguments: Sequence[Any]) -> Any:
         client = self._connected()

@@ -33,6 +33,8 @@ class Notices:
     def __init__(self, database: Database) -> None:
         self.sender = token_hex(_SENDER_LENGTH // 2)
         self._database = database
+        self._patience = database.settings.answer_for.total_seconds() / 2
+        """Seconds of silence before the server is asked whether it is there, and to answer that."""
         self._wakeups = Wakeups()
         self._hearing: Task[None] | None = None
         self._has_tried = Event()
@@ -75,11 +77,11 @@ class Notices:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _hear_until_lost(self, *, is_first: bool) -> None:
-        connection = self._database.connections.make_connection()
+        connection = await self._database.connections.connect()
         try:
-            await connection.connect()  # type: ignore[no-untyped-call] # the driver's
-            await connection.send_command("SUBSCRIBE", self._database.keys.channel)
-            await connection.read_response()
+            async with asyncio.timeout(self._patience):
+                await connection.send_command("SUBSCRIBE", self._database.keys.channel)
+                await connection.read_response()
             self._has_tried.set()
             if not is_first:  # nobody knows what was told meanwhile
                 self._wakeups.ring_everywhere()
@@ -89,11 +91,10 @@ class Notices:
 
     async def _receive_all(self, connection: Any) -> None:
         """Take in messages; ask now and then, or a silent loss is not noticed."""
-        patience = self._database.settings.answer_for.total_seconds()
         is_asked = False
         while True:
             try:
-                async with asyncio.timeout(patience):
+                async with asyncio.timeout(self._patience):
                     said = await connection.read_response(timeout=inf, disconnect_on_error=False)
             except TimeoutError:
                 if is_asked:
