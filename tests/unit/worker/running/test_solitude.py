@@ -220,3 +220,17 @@ async def test_a_suspect_whose_lease_ran_out_on_the_way_is_not_begun(shop: Works
     settled = await shop.clock.run(asyncio.create_task(shop.worker.run_once()))
     assert company.started == []
     assert [(it.job.id, it.job.status) for it in settled] == [(suspect.id, JobStatus.READY)]
+
+
+async def test_one_batch_is_not_over_as_long_as_a_suspect_waits_for_writes(shop: Workshop) -> None:
+    company = Company(shop)
+    shop.make_worker({"work": company}, WorkerSettings(batch=2, concurrency=2))
+    jobs = [await shop.add(), await shop.add(**lost(2))]
+
+    async def take_long() -> None:
+        await shop.clock.sleep(5 * SECOND)
+
+    shop.hooked.before["apply"] = take_long
+    settled = await shop.clock.run(shop.worker.run_once())
+    assert company.started == [job.id for job in jobs]
+    assert {it.job.status for it in settled} == {JobStatus.COMPLETED}
