@@ -5,9 +5,9 @@ script sees all of them at once, whichever tenants a call is about.
 
 Sorted sets have no scores: they are ordered by their members, byte for byte. An instant is text of
 one length, and a name ends with NUL, so members are in the order of what they are made of. ``rank``
-is ``10 - priority`` in two digits, and ``age`` the creation with each digit taken from nine: the
-newest first. Each job is in the listing of its code, so that those of the few that wait or run stay
-small.
+is ``10 - priority`` in two digits, and ``letter`` the sort of the job, a capital if it was not due
+from its creation on. Each job is in the listing of its code, so that those of the few that wait or
+run stay small, and stands in the same place in each: what it is moved by is one text.
 """
 
 from typing import NamedTuple
@@ -19,15 +19,15 @@ DOCUMENT_KEYS = (
 )
 
 JOB_KEYS = (
-    "heads",  # hash: id -> JSON array of texts; rows.py says which
+    "heads",  # hash: id -> array of texts; rows.py says which
     "bodies",  # hash: id -> JSON of all other fields
-    "ready",  # sorted set: tenant NUL queue NUL rank created id; READY, and was found to be due
+    "ready",  # the line, and listing of R: sorted set as the others; READY, and was found to be due
     "later",  # sorted set: due id; READY, and was not
-    "timetable",  # sorted set: tenant NUL queue NUL due id; all that are READY
+    "timetable",  # sorted set: tenant NUL queue NUL due id; READY, and the line does not say so
     "leased",  # sorted set: until id; all that are RUNNING
     *(
-        f"listing-{code}" for code in "PRUCFDB"
-    ),  # sorted sets: tenant NUL queue NUL rank sort age id
+        f"listing-{code}" for code in "PLUCFDB"
+    ),  # sorted sets: tenant NUL queue NUL letter rank created id; L are those in `later`
     "ended",  # sorted set: updated id; those that ended and on which none depends
     "children",  # sorted set: parent child; all dependencies
     "open",  # sorted set: parent child; those that a PENDING child still waits for

@@ -1,15 +1,15 @@
 """Jobs and attempts <-> what is kept of them: a head, which scripts read, and a body.
 
-The head is a JSON array of texts: the code, the last token, due, updated, the lease's until, worker
-and taken, and what else a change writes as JSON; then tenant, queue, rank, created, age, the
-dependencies, the identity, how many dependencies are waited for, which only scripts know, and the
-sort: a job that comes once, or one of a series.
+The head is an array of texts in MessagePack, which scripts read in half the time of JSON: the code,
+the last token, due, updated, the lease's until, worker and taken, and what else a change writes as
+JSON; then tenant, queue, rank, created, the dependencies, the identity, how many dependencies are
+waited for, which only scripts know, and the sort: a job that comes once, or one of a series.
 See ``BodyCodec`` for the body.
 """
 
 import logging
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TypeAlias
 
 import msgspec
@@ -36,7 +36,12 @@ Shown: TypeAlias = tuple[Sequence[bytes], Sequence[bytes | None], Sequence[bytes
 DEAD = "D"
 """The code of a dead letter, which is FAILED like others."""
 
+LATER = "L"
+"""The listing of those that are READY, and due later. No job has it as its code."""
+
 ONCE, SERIES = "o", "s"
+ONCE_LETTERS, SERIES_LETTERS = "oO", "sS"
+"""As listings have it: a capital for those that were not due from their creation on."""
 
 CODES = {
     JobStatus.PENDING: "P",
@@ -46,7 +51,10 @@ CODES = {
     JobStatus.FAILED: "F",
     JobStatus.BLOCKED: "B",
 }
-_STATUSES = {code: status for status, code in CODES.items()} | {DEAD: JobStatus.FAILED}
+_STATUSES = {code: status for status, code in CODES.items()} | {
+    DEAD: JobStatus.FAILED,
+    LATER: JobStatus.READY,
+}
 _COLUMNS = frozenset(
     {
         *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),
@@ -54,7 +62,7 @@ _COLUMNS = frozenset(
         *("deferral", "dependencies"),
     }
 )
-_TURNED = str.maketrans("0123456789", "9876543210")
+_INSTANT_LENGTH = len("2026-05-01T12:00:00.000000")
 _DAMAGE = (msgspec.MsgspecError, KeyError, IndexError, TypeError, ValueError, OverflowError)
 
 logger = logging.getLogger("rota.stores.redis")
@@ -72,12 +80,13 @@ class _Trials(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 _UNTRIED = _Trials()
 _encode = msgspec.json.Encoder().encode
-_decode_head = msgspec.json.Decoder(list[str]).decode
+_pack = msgspec.msgpack.Encoder().encode
 _decode_trials = msgspec.json.Decoder(_Trials).decode
 _decode_attempt = msgspec.json.Decoder(Attempt).decode
 _bodies = BodyCodec(_COLUMNS)
 
 encode_body = _bodies.encode
+decode_head = msgspec.msgpack.Decoder(list[str]).decode
 
 
 def code_of(job: Job) -> str:
@@ -95,46 +104,51 @@ def rank_of(priority: int) -> str:
     return f"{HIGHEST_PRIORITY - priority:02}"
 
 
-def age_of(created_at: datetime) -> str:
-    """Text of one length: the newer, the lower."""
-    return format_instant(created_at).translate(_TURNED)
-
-
 def encode_identity(job: Job) -> str:
     """What only one job may have, as JSON; nothing when any may be like it."""
     identity = identity_of(job)
     return "" if identity is None else _encode(identity).decode()
 
 
+def text_of(instant: datetime) -> str:
+    """As ``format_instant`` has it, in a third of the time where it is in UTC, as in a job."""
+    if instant.tzinfo is not UTC:
+        return format_instant(instant)
+    return f"{instant.isoformat(timespec='microseconds')[:_INSTANT_LENGTH]}Z"
+
+
+def encode_trials(job: Job) -> str:
+    """What a change writes of a job that no script looks at, as JSON; mostly nothing."""
+    trials = _Trials(job.attempt_count, job.loss_count, job.last_error, job.ending, job.deferral)
+    return "" if trials == _UNTRIED else _encode(trials).decode()
+
+
 def encode_move(job: Job) -> list[str]:
     """The part of a head that a change writes."""
     lease = job.lease
-    trials = _Trials(job.attempt_count, job.loss_count, job.last_error, job.ending, job.deferral)
     return [
         code_of(job),
         str(job.last_token),
-        format_instant(job.due_at),
-        format_instant(job.updated_at),
+        text_of(job.due_at),
+        text_of(job.updated_at),
         *(
             ("", "", "")
             if lease is None
-            else (format_instant(lease.until), lease.worker, format_instant(lease.taken_at))
+            else (text_of(lease.until), lease.worker, text_of(lease.taken_at))
         ),
-        "" if trials == _UNTRIED else _encode(trials).decode(),
+        encode_trials(job),
     ]
 
 
 def encode_head(job: Job) -> bytes:
     """The head of a job; how many dependencies it waits for is for the script to say."""
-    created_at = format_instant(job.created_at)
-    return _encode(
+    return _pack(
         [
             *encode_move(job),
             job.tenant,
             job.queue,
             rank_of(job.priority),
-            created_at,
-            created_at.translate(_TURNED),
+            text_of(job.created_at),
             " ".join(job.dependencies),
             encode_identity(job),
             "0",
@@ -146,10 +160,8 @@ def encode_head(job: Job) -> bytes:
 def decode_job(job_id: JobId, head: bytes, body: bytes) -> Job:
     """The job; DamagedJobError when it cannot be one."""
     try:
-        code, token, due_at, updated_at, until, worker, taken_at, trials, *place = _decode_head(
-            head
-        )
-        tenant, queue, rank, created_at, _age, dependencies = place[:6]
+        code, token, due_at, updated_at, until, worker, taken_at, trials, *place = decode_head(head)
+        tenant, queue, rank, created_at, dependencies = place[:5]
         tried = _decode_trials(trials) if trials else _UNTRIED
         return Job(
             id=job_id,

@@ -3,58 +3,24 @@
 local HEADS, BODIES, READY, LATER, TIMETABLE, LEASED = unpack(KEYS)
 local ENDED, CHILDREN, OPEN, IDENTITIES, ATTEMPTS, CASCADES, COUNTS, COUNTERS, WAKE =
   unpack(KEYS, 14)
-local LISTINGS = {P = KEYS[7], R = KEYS[8], U = KEYS[9], C = KEYS[10], F = KEYS[11], D = KEYS[12],
-  B = KEYS[13]}
+local FUTURE = KEYS[8]
+-- READY jobs are in two: R is the line itself, and L are those that are due later.
+local LISTINGS = {P = KEYS[7], R = READY, L = FUTURE, U = KEYS[9], C = KEYS[10], F = KEYS[11],
+  D = KEYS[12], B = KEYS[13]}
 
 -- The texts that a head is made of, as rows.py has them.
 local CODE, TOKEN, DUE, UPDATED, UNTIL, WORKER, TAKEN, MOVED = 1, 2, 3, 4, 5, 6, 7, 8
-local TENANT, QUEUE, RANK, CREATED, AGE, PARENTS, IDENTITY, AWAITED = 9, 10, 11, 12, 13, 14, 15, 16
-local SORT = 17
+local TENANT, QUEUE, RANK, CREATED, PARENTS, IDENTITY, AWAITED, SORT = 9, 10, 11, 12, 13, 14, 15, 16
 
 local INSTANT_LENGTH, ID_LENGTH = 27, 36
 local COUNTED = {U = true, D = true}
 local TERMINAL = {C = true, F = true, D = true, B = true}
+local PROMPT, PUT_OFF = {o = 'o', s = 's'}, {o = 'O', s = 'S'}
 
 -- What a script writes it gathers, and writes together in the end: a call for each entry would take
 -- several times as long. Whoever reads one of these sets before that has to write first.
-local members, bodies, tallies = {}, {}, {}
-local heads, encoded, gone = {}, {}, {}
-
-local function add(key, member)
-  members[key] = members[key] or {}
-  members[key][member] = true
-end
-
-local function drop(key, member)
-  members[key] = members[key] or {}
-  members[key][member] = false
-end
-
-local function get_head(id)
-  local head = heads[id]
-  if head == nil then
-    head = redis.call('HGET', HEADS, id)
-    head = head and cjson.decode(head)
-    heads[id] = head
-  end
-  return head
-end
-
--- Writes a head; `text` is its JSON, where that is at hand.
-local function put_head(id, head, text)
-  heads[id] = head
-  encoded[id] = text or true
-end
-
-local function has_head(id)
-  if heads[id] ~= nil then return heads[id] and true end
-  return redis.call('HEXISTS', HEADS, id) == 1
-end
-
-local function drop_head(id)
-  heads[id], encoded[id], bodies[id] = false, nil, nil
-  gone[#gone + 1] = id
-end
+local runs, bodies, tallies = {}, {}, {}
+local heads, kept, changed, gone = {}, {}, {}, {}
 
 local function in_parts(command, key, parts)
   for at = 1, #parts, 1000 do
@@ -62,42 +28,92 @@ local function in_parts(command, key, parts)
   end
 end
 
-local function write_members(key, wanted)
-  local added, dropped = {}, {}
-  for member, is_in in pairs(wanted) do
-    if is_in then
-      added[#added + 1] = 0
-      added[#added + 1] = member
-    else
-      dropped[#dropped + 1] = member
-    end
+-- What is put into a set, or taken out of it, goes into one call until it is the other's turn.
+local function run_of(command, key)
+  local run = runs[key]
+  if run and run.command == command then return run end
+  if run then in_parts(run.command, key, run) end
+  run = {command = command, length = 0}
+  runs[key] = run
+  return run
+end
+
+local function add(key, member)
+  local run = run_of('ZADD', key)
+  local length = run.length
+  run[length + 1], run[length + 2], run.length = '0', member, length + 2
+end
+
+local function drop(key, member)
+  local run = run_of('ZREM', key)
+  local length = run.length + 1
+  run[length], run.length = member, length
+end
+
+-- Reads the heads of many jobs at once.
+local function fetch_heads(ids)
+  for at = 1, #ids, 1000 do
+    local last = math.min(at + 999, #ids)
+    local found = redis.call('HMGET', HEADS, unpack(ids, at, last))
+    for place = 1, last - at + 1 do kept[ids[at + place - 1]] = found[place] end
   end
-  in_parts('ZADD', key, added)
-  in_parts('ZREM', key, dropped)
+end
+
+local read_head = cmsgpack.unpack
+
+local function get_head(id)
+  local head = heads[id]
+  if head == nil then
+    local text = kept[id]
+    if text == nil then text = redis.call('HGET', HEADS, id) end
+    head = text and read_head(text)
+    heads[id] = head
+  end
+  return head
+end
+
+-- Writes a head; `text` is how it is kept, where that is at hand.
+local function put_head(id, head, text)
+  heads[id] = head
+  changed[id] = text or true
+end
+
+local function has_head(id)
+  if heads[id] ~= nil then return heads[id] and true end
+  if kept[id] ~= nil then return kept[id] and true end
+  return redis.call('HEXISTS', HEADS, id) == 1
+end
+
+local function drop_head(id)
+  heads[id], changed[id], bodies[id] = false, nil, nil
+  gone[#gone + 1] = id
 end
 
 -- Writes all that has been gathered.
 local function write_out()
-  local pairs_of_heads, pairs_of_bodies = {}, {}
-  for id, text in pairs(encoded) do
-    pairs_of_heads[#pairs_of_heads + 1] = id
-    pairs_of_heads[#pairs_of_heads + 1] = text == true and cjson.encode(heads[id]) or text
+  local pairs_of_heads, pairs_of_bodies, length = {}, {}, 0
+  for id, text in pairs(changed) do
+    if text == true then text = cmsgpack.pack(heads[id]) end
+    kept[id] = text
+    pairs_of_heads[length + 1], pairs_of_heads[length + 2] = id, text
+    length = length + 2
   end
+  length = 0
   for id, body in pairs(bodies) do
-    pairs_of_bodies[#pairs_of_bodies + 1] = id
-    pairs_of_bodies[#pairs_of_bodies + 1] = body
+    pairs_of_bodies[length + 1], pairs_of_bodies[length + 2] = id, body
+    length = length + 2
   end
   in_parts('HDEL', HEADS, gone)
   in_parts('HDEL', BODIES, gone)
   in_parts('HSET', HEADS, pairs_of_heads)
   in_parts('HSET', BODIES, pairs_of_bodies)
-  for key, wanted in pairs(members) do write_members(key, wanted) end
+  for key, run in pairs(runs) do in_parts(run.command, key, run) end
   for field, by in pairs(tallies) do
     if by ~= 0 and redis.call('HINCRBY', COUNTS, field, by) == 0 then
       redis.call('HDEL', COUNTS, field)
     end
   end
-  members, bodies, tallies, encoded, gone = {}, {}, {}, {}, {}
+  runs, bodies, tallies, changed, gone = {}, {}, {}, {}, {}
 end
 
 local function lane_of(head)
@@ -118,12 +134,16 @@ local function has_children(id)
   return #found > 0
 end
 
-local function in_line(id, head)
-  return lane_of(head) .. head[RANK] .. head[CREATED] .. id
+-- Whether a job was due from its creation on: then its place in the line tells since when.
+local function is_prompt(head)
+  return head[DUE] == head[CREATED]
 end
 
-local function in_listing(id, head)
-  return lane_of(head) .. head[RANK] .. head[SORT] .. head[AGE] .. id
+-- Where a job stands, in the line as in every listing.
+local function place_of(id, head)
+  local letters = is_prompt(head) and PROMPT or PUT_OFF
+  return head[TENANT] .. '\0' .. head[QUEUE] .. '\0' .. letters[head[SORT]] .. head[RANK]
+    .. head[CREATED] .. id
 end
 
 local function count(head, by)
@@ -150,40 +170,52 @@ local function ring(sender)
   return message
 end
 
+-- Files a READY job in the line, or with those that are due later.
+local function line_up(id, head, now, place)
+  local is_due = head[DUE] <= now
+  if is_due then
+    add(READY, place)
+  else
+    add(LATER, head[DUE] .. id)
+    add(FUTURE, place)
+  end
+  if not is_due or not is_prompt(head) then add(TIMETABLE, lane_of(head) .. head[DUE] .. id) end
+  wake(head)
+end
+
 -- Files a job wherever one with its code is looked for. A READY one wakes whoever waits for it.
-local function file(id, head, now)
+-- `place` is where it stands, when that is known.
+local function file(id, head, now, place)
   local code = head[CODE]
-  add(LISTINGS[code], in_listing(id, head))
+  place = place or place_of(id, head)
   if COUNTED[code] then count(head, 1) end
-  if code == 'R' then
-    add(TIMETABLE, lane_of(head) .. head[DUE] .. id)
-    if head[DUE] <= now then
-      add(READY, in_line(id, head))
-    else
-      add(LATER, head[DUE] .. id)
-    end
-    wake(head)
-  elseif code == 'U' then
+  if code == 'R' then return line_up(id, head, now, place) end
+  add(LISTINGS[code], place)
+  if code == 'U' then
     add(LEASED, head[UNTIL] .. id)
   elseif TERMINAL[code] and not has_children(id) then
     add(ENDED, head[UPDATED] .. id)
   end
 end
 
--- Takes a job out of all that `file` put it into.
+-- Takes a job out of all that `file` put it into; where it stood.
 local function take_out(id, head)
-  local code = head[CODE]
-  drop(LISTINGS[code], in_listing(id, head))
+  local code, place = head[CODE], place_of(id, head)
   if COUNTED[code] then count(head, -1) end
   if code == 'R' then
-    drop(TIMETABLE, lane_of(head) .. head[DUE] .. id)
-    drop(READY, in_line(id, head))
+    drop(READY, place)
     drop(LATER, head[DUE] .. id)
-  elseif code == 'U' then
+    drop(FUTURE, place)
+    drop(TIMETABLE, lane_of(head) .. head[DUE] .. id)
+    return place
+  end
+  drop(LISTINGS[code], place)
+  if code == 'U' then
     drop(LEASED, head[UNTIL] .. id)
   elseif TERMINAL[code] then
     drop(ENDED, head[UPDATED] .. id)
   end
+  return place
 end
 
 local function each_parent(head)
@@ -219,7 +251,7 @@ local function unlink(id, head)
   end
 end
 
--- Keeps a job that was not there before; `text` is its head as JSON.
+-- Keeps a job that was not there before; `text` is its head as it is kept.
 local function keep(id, head, text, body, now)
   put_head(id, head, text)
   bodies[id] = body
@@ -240,17 +272,20 @@ local function remove(id, head)
   redis.call('ZREMRANGEBYLEX', ATTEMPTS, '[' .. id, '(' .. id .. '~')
 end
 
--- Jobs as they are kept.
-local function show(ids)
-  local shown_heads, shown_bodies = {}, {}
+local function get_bodies(ids)
+  local found = {}
   for at = 1, #ids, 1000 do
     local last = math.min(at + 999, #ids)
-    local some_heads = redis.call('HMGET', HEADS, unpack(ids, at, last))
-    local some_bodies = redis.call('HMGET', BODIES, unpack(ids, at, last))
-    for place = 1, last - at + 1 do
-      shown_heads[at + place - 1] = some_heads[place]
-      shown_bodies[at + place - 1] = some_bodies[place]
-    end
+    local some = redis.call('HMGET', BODIES, unpack(ids, at, last))
+    for place = 1, last - at + 1 do found[at + place - 1] = some[place] end
   end
-  return {ids, shown_heads, shown_bodies}
+  return found
+end
+
+-- Jobs as they are kept.
+local function show(ids)
+  local texts = {}
+  fetch_heads(ids)
+  for at, id in ipairs(ids) do texts[at] = kept[id] end
+  return {ids, texts, get_bodies(ids)}
 end

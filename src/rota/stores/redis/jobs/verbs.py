@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from rota.errors import UnsupportedConnectionError
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
-from rota.stores.jobs.moves import check_path
 from rota.stores.jobs.protocol import LeaseKeeper, Listener
 from rota.stores.jobs.requests import HeldLease, LeaseRequest, check_choice, check_count
 from rota.stores.jobs.results import Applied, Inserted
@@ -77,8 +76,7 @@ class JobVerbs(DocumentVerbs):
         """Write each change that still holds; see the protocol."""
         self._refuse_when_unusable()
         now = to_utc(now, "now")
-        for change in changes:
-            check_path(change)
+        settling.check_paths(changes)
         settled = await settling.apply(self._database, changes, now, self._notices.sender)
         self._notices.tell(settled.places)
         return settled.answers

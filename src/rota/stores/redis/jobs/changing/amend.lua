@@ -18,7 +18,7 @@ for at = 9, #ARGV, 3 do
   local head = get_head(ARGV[at])
   if not head or head[TENANT] ~= ARGV[at + 1] or head[CODE] ~= ARGV[at + 2] then return false end
 end
-local before, after = cjson.decode(ARGV[4]), cjson.decode(ARGV[6])
+local before, after = read_head(ARGV[4]), read_head(ARGV[6])
 if after[IDENTITY] ~= before[IDENTITY] then
   local twin = redis.call('HGET', IDENTITIES, after[IDENTITY])
   if twin then return twin end

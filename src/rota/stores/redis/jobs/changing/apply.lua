@@ -1,18 +1,21 @@
 -- apply: write each change that still holds, with its consequences
 -- KEYS    those of jobs, as keys.py lists them
--- ARGV    now; the sender; then for each change CHANGE_LENGTH texts, as settling.py has them
+-- ARGV    now; the sender; the changes in MessagePack, each as many texts as settling.py has them:
+--         COMPLETION_LENGTH when it only completes its job; then for each change with a successor
+--         the body of the job it was made from, and the successor's head and body
 -- reply   the places where there is something to lease; 1 when the dependents of the last change
 --         are not all told yet; and for each change that was looked at its answer: 'stale'; or
 --         'moved', when the job a successor was made from is not as it was (the last one then: make
---         it again); or 1 when the successor was kept, 1 when the job was removed, and the ids of
---         those released and of those blocked
+--         it again); or 1 when it was written, and there is nothing else to tell; or 1 when the
+--         successor was kept, 1 when the job was removed, and the ids of those released and of those
+--         blocked
 -- atomic  because a token must not pass to another between the comparison and the writing, and
 --         because two jobs that end together must release their dependent once. Bounded by the
 --         changes and MOST_TOLD
 -- uses    shelf
 -- uses    consequences
 local now = ARGV[1]
-local CHANGE_LENGTH = 20
+local COMPLETION_LENGTH = 6
 local MOVE_LENGTH = 8
 
 local function still_holds(head, tenant, code, token, is_loss)
@@ -24,48 +27,80 @@ end
 -- Keeps the successor unless there is one already.
 local function continue_series(id, head, body)
   if id == '' or has_head(id) then return 0 end
-  local its = cjson.decode(head)
+  local its = read_head(head)
   if its[IDENTITY] ~= '' and redis.call('HEXISTS', IDENTITIES, its[IDENTITY]) == 1 then return 0 end
   keep(id, its, head, body, now)
   return 1
 end
 
-local answers, is_unfinished = {}, 0
-for at = 3, #ARGV, CHANGE_LENGTH do
-  local id, tenant, code, token, is_loss = unpack(ARGV, at, at + 4)
-  local attempt, goes, kept_place, kept_body = unpack(ARGV, at + 13, at + 16)
-  local successor, successor_head, successor_body = unpack(ARGV, at + 17, at + 19)
+-- Completes a job, of which nothing is known but that it was leased under that token.
+local function complete(change)
+  local id, tenant, token, due, updated, moved = unpack(change)
   local head = get_head(id)
-  local answer = 'stale'
-  if still_holds(head, tenant, code, token, is_loss) then
-    if successor ~= '' then
-      local place = head[QUEUE] .. '\0' .. head[RANK]
-      local body = bodies[id] or redis.call('HGET', BODIES, id)
-      if place ~= kept_place or body ~= kept_body then
-        answers[#answers + 1] = 'moved'
-        break
-      end
-    end
-    take_out(id, head)
-    if head[CODE] == 'P' then stop_waiting(id, head) end
-    for part = 1, MOVE_LENGTH do head[part] = ARGV[at + 4 + part] end
-    put_head(id, head)
-    file(id, head, now)
-    if attempt ~= '' then redis.call('ZADD', ATTEMPTS, 0, id .. attempt) end
-    local released, blocked = {}, {}
-    local is_kept = continue_series(successor, successor_head, successor_body)
-    if TERMINAL[head[CODE]] and not tell(now, id, {id}, now, released, blocked) then
-      is_unfinished = 1
-    end
-    local is_removed = 0
-    if goes == '1' and not has_children(id) then
-      remove(id, head)
-      is_removed = 1
-    end
-    answer = {is_kept, is_removed, released, blocked}
+  if not still_holds(head, tenant, 'U', token, '') then return 'stale', true end
+  local place = take_out(id, head)
+  if head[DUE] ~= due then place = nil end
+  head[CODE], head[DUE], head[UPDATED], head[MOVED] = 'C', due, updated, moved
+  head[UNTIL], head[WORKER], head[TAKEN] = '', '', ''
+  put_head(id, head)
+  file(id, head, now, place)
+  if not has_any(OPEN) then return 1, true end
+  local released, blocked = {}, {}
+  local is_done = tell(now, id, {id}, now, released, blocked)
+  return {0, 0, released, blocked}, is_done
+end
+
+-- Whether the job that a successor was made from is as it was then.
+local function is_as_read(id, head, kept_place, kept_body)
+  local body = bodies[id] or redis.call('HGET', BODIES, id)
+  return head[QUEUE] .. '\0' .. head[RANK] == kept_place and body == kept_body
+end
+
+local successor_at = 4
+
+local function carry_out(change)
+  local id, tenant, code, token, is_loss = unpack(change, 1, 5)
+  local attempt, goes, kept_place, successor = unpack(change, 14, 17)
+  local kept_body, successor_head, successor_body = unpack(ARGV, successor_at, successor_at + 2)
+  if successor ~= '' then successor_at = successor_at + 3 end
+  local head = get_head(id)
+  if not still_holds(head, tenant, code, token, is_loss) then return 'stale', true end
+  if successor ~= '' and not is_as_read(id, head, kept_place, kept_body) then
+    return 'moved', false
   end
-  answers[#answers + 1] = answer
-  if is_unfinished == 1 then break end
+  take_out(id, head)
+  if head[CODE] == 'P' then stop_waiting(id, head) end
+  for part = 1, MOVE_LENGTH do head[part] = change[5 + part] end
+  put_head(id, head)
+  file(id, head, now)
+  if attempt ~= '' then redis.call('ZADD', ATTEMPTS, '0', id .. attempt) end
+  local is_kept = continue_series(successor, successor_head, successor_body)
+  local released, blocked, is_done = {}, {}, true
+  if TERMINAL[head[CODE]] then is_done = tell(now, id, {id}, now, released, blocked) end
+  local is_removed = 0
+  if goes == '1' and not has_children(id) then
+    remove(id, head)
+    is_removed = 1
+  end
+  return {is_kept, is_removed, released, blocked}, is_done
+end
+
+local changes, ids, answers, is_unfinished = cmsgpack.unpack(ARGV[3]), {}, {}, 0
+for place, change in ipairs(changes) do ids[place] = change[1] end
+fetch_heads(ids)
+for place, change in ipairs(changes) do
+  local is_completion = #change == COMPLETION_LENGTH
+  local answer, is_done
+  if is_completion then
+    answer, is_done = complete(change)
+  else
+    answer, is_done = carry_out(change)
+  end
+  answers[place] = answer
+  if not is_done then
+    is_unfinished = answer == 'moved' and 0 or 1
+    break
+  end
 end
 write_out()
 return {ring(ARGV[2]), is_unfinished, answers}

@@ -14,9 +14,11 @@ for at = 4, first - 1, 3 do
   local head = get_head(ARGV[at])
   if not head or head[TENANT] ~= ARGV[at + 1] or head[CODE] ~= ARGV[at + 2] then return false end
 end
-local new = {}
+local new, ids = {}, {}
+for at = first, #ARGV, 3 do ids[#ids + 1] = ARGV[at] end
+fetch_heads(ids)
 for at = first, #ARGV, 3 do
-  local head = cjson.decode(ARGV[at + 1])
+  local head = read_head(ARGV[at + 1])
   if has_head(ARGV[at]) then return false end
   local key = head[IDENTITY]
   if key ~= '' and redis.call('HEXISTS', IDENTITIES, key) == 1 then return false end

@@ -8,7 +8,7 @@
 local id = ARGV[1]
 if redis.call('HGET', HEADS, id) ~= ARGV[2] then return false end
 local edges = redis.call('ZRANGEBYLEX', CHILDREN, '[' .. id, '(' .. id .. '~')
-if #edges == 0 then remove(id, cjson.decode(ARGV[2])) end
+if #edges == 0 then remove(id, read_head(ARGV[2])) end
 write_out()
 local children = {}
 for place, edge in ipairs(edges) do children[place] = string.sub(edge, ID_LENGTH + 1) end

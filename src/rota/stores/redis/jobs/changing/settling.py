@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
-from rota.jobs import Change, Job, JobId, format_instant
-from rota.stores.jobs.moves import make_successor
+from rota.jobs import Change, Job, JobId, JobStatus, format_instant
+from rota.stores.jobs.moves import check_path, make_successor
 from rota.stores.jobs.results import STALE, Applied
 from rota.stores.redis.database import Database
 from rota.stores.redis.jobs.reading.reading import look_up
@@ -22,7 +23,9 @@ from rota.stores.redis.jobs.rows import (
     encode_body,
     encode_head,
     encode_move,
+    encode_trials,
     rank_of,
+    text_of,
 )
 from rota.stores.redis.scripts import load_script
 
@@ -33,7 +36,9 @@ ABANDONED_FOR = timedelta(minutes=1)
 """After so long whoever wrote an end is not going to tell the rest of those whom it concerns."""
 
 _STALE, _MOVED = b"stale", b"moved"
-_NO_SUCCESSOR = ("", "", "", "", "")
+_WRITTEN = 1
+_COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
+_pack = msgspec.msgpack.Encoder().encode
 
 
 class Cascade(NamedTuple):
@@ -50,6 +55,13 @@ class Settlement(NamedTuple):
     places: list[bytes]
 
 
+def check_paths(changes: Sequence[Change]) -> None:
+    """Refuse any that goes a way which is not in the table of moves."""
+    for change in changes:
+        if change.path != _COMPLETION:
+            check_path(change)
+
+
 async def apply(
     database: Database, changes: Sequence[Change], now: datetime, sender: str
 ) -> Settlement:
@@ -57,8 +69,9 @@ async def apply(
     settled = Settlement([], [])
     while len(settled.answers) < len(changes):
         left = changes[len(settled.answers) :]
-        steps = [_Step(change, kept) for change, kept in await _read_kept(database, left)]
-        arguments = [format_instant(now), sender, *(part for step in steps for part in step.parts)]
+        steps = [_make_step(change, kept) for change, kept in await _read_kept(database, left)]
+        arguments = [format_instant(now), sender, _pack([step.parts for step in steps])]
+        arguments += [part for step in steps for part in step.successor_parts]
         reply = await database.write(APPLY, database.keys.jobs, arguments)
         places, is_unfinished, answers = reply
         settled.places.append(places)
@@ -127,47 +140,81 @@ async def _read_kept(
 
 
 class _Step:
-    """A change on its way into the script, and its answer on the way back."""
+    """A change that only completes its job, on its way into the script, and its answer."""
 
-    def __init__(self, change: Change, kept: Job | None) -> None:
-        self._change = change
-        self._successor = None if kept is None else make_successor(change, kept)
-        attempt = change.attempt
-        self.parts: list[Any] = [
-            change.job_id,
-            change.job.tenant,
-            CODES[change.expected_status],
-            change.expected_token,
-            "1" if attempt is not None and attempt.outcome == "lost" else "",
-            *encode_move(change.job),
-            "" if attempt is None else encode_attempt(attempt),
-            "1" if change.is_removed else "",
-            *self._encode_successor(kept),
-        ]
+    successor_parts: Sequence[bytes] = ()
+    """What a successor was made from, and what it is."""
+
+    def __init__(self, change: Change) -> None:
+        job = change.job
+        self.change = change
+        self.parts: Sequence[str] = (
+            job.id,
+            job.tenant,
+            str(change.expected_token),
+            text_of(job.due_at),
+            text_of(job.updated_at),
+            encode_trials(job),
+        )
 
     def read(self, told: Any) -> Applied:
         """The answer of the script in the words of the protocol."""
+        if told == _WRITTEN:
+            return Applied(self.change.job)
         if told == _STALE:
             return STALE
-        is_kept, is_removed, released, blocked = told
+        return self.read_more(*told)
+
+    def read_more(
+        self, _is_kept: int, is_removed: int, released: Sequence[bytes], blocked: Sequence[bytes]
+    ) -> Applied:
         return Applied(
-            self._change.job,
-            self._successor if is_kept else None,
+            self.change.job,
             released=tuple(each.decode() for each in released),
             blocked=tuple(sorted(each.decode() for each in blocked)),
             is_removed=bool(is_removed),
         )
 
-    def _encode_successor(self, kept: Job | None) -> Sequence[Any]:
-        """What it was made from, and the successor itself."""
-        if self._change.successor is None:
-            return _NO_SUCCESSOR
-        if kept is None or self._successor is None:  # should it be there after all, it has moved
-            return ("", "", self._change.successor.id, "", "")
-        return (
-            f"{kept.queue}\0{rank_of(kept.priority)}",
-            encode_body(kept),
-            self._successor.id,
-            encode_head(self._successor),
-            encode_body(self._successor),
+
+class _FullStep(_Step):
+    """Any other change."""
+
+    def __init__(self, change: Change, kept: Job | None) -> None:
+        self.change = change
+        self._successor = None if kept is None else make_successor(change, kept)
+        attempt = change.attempt
+        self.parts = (
+            change.job_id,
+            change.job.tenant,
+            CODES[change.expected_status],
+            str(change.expected_token),
+            "1" if attempt is not None and attempt.outcome == "lost" else "",
+            *encode_move(change.job),
+            "" if attempt is None else encode_attempt(attempt),
+            "1" if change.is_removed else "",
+            "" if kept is None else f"{kept.queue}\0{rank_of(kept.priority)}",
+            "" if change.successor is None else change.successor.id,
         )
+        if change.successor is not None:
+            self.successor_parts = self._encode_successor(kept)
+
+    def read_more(
+        self, is_kept: int, is_removed: int, released: Sequence[bytes], blocked: Sequence[bytes]
+    ) -> Applied:
+        told = super().read_more(is_kept, is_removed, released, blocked)
+        return replace(told, successor=self._successor) if is_kept else told
+
+    def _encode_successor(self, kept: Job | None) -> Sequence[bytes]:
+        if kept is None or self._successor is None:  # should it be there after all, it has moved
+            return (b"", b"", b"")
+        return (encode_body(kept), encode_head(self._successor), encode_body(self._successor))
+
+
+def _make_step(change: Change, kept: Job | None) -> _Step:
+    is_plain = (
+        change.path == _COMPLETION
+        and change.successor is None
+        and change.attempt is None
+        and not change.is_removed
+    )
+    return _Step(change) if is_plain else _FullStep(change, kept)

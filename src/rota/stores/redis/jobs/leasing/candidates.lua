@@ -10,13 +10,23 @@
 -- uses    line
 local now = ARGV[1]
 local answer = {}
+
+local function look(lane, stretch, most, tails)
+  for _, job in ipairs((look_along(stretch, stretch, most, now))) do
+    tails[#tails + 1] = string.sub(job.place, #lane + 2)
+  end
+end
+
 for at = 2, #ARGV, 4 do
-  local lane = ARGV[at] .. '\0' .. ARGV[at + 1] .. '\0'
+  local lane, most = ARGV[at] .. '\0' .. ARGV[at + 1] .. '\0', tonumber(ARGV[at + 2])
   local tails = {}
-  for rank = 0, ARGV[at + 3] == '1' and 9 or 0 do
-    local stretch = ARGV[at + 3] == '1' and lane .. string.format('%02d', rank) or lane
-    for _, job in ipairs((look_along(stretch, stretch, tonumber(ARGV[at + 2]), now))) do
-      tails[#tails + 1] = string.sub(stretch, #lane + 1) .. job.tail
+  for _, letter in ipairs(LETTERS) do
+    if ARGV[at + 3] ~= '1' then
+      look(lane, lane .. letter, most, tails)
+    else
+      for rank = 0, 9 do
+        look(lane, lane .. letter .. string.format('%02d', rank), most, tails)
+      end
     end
   end
   answer[#answer + 1] = tails

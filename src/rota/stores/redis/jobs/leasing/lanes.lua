@@ -13,19 +13,19 @@ local now = ARGV[1]
 local queues, tenants = as_set(ARGV[2]), as_set(ARGV[3])
 if not let_in(now) then return false end
 local found = {}
-local lane, tenant, queue = next_lane(READY, '', '+')
-while lane do
+local stretch, tenant, queue = next_stretch('', '+')
+while stretch do
+  local behind = stretch .. '~'
   if tenants and not tenants[tenant] then
-    lane, tenant, queue = next_lane(READY, tenant .. '\0\255', '+')
-  else
-    if not queues or queues[queue] then
-      if #look_along(lane, lane, 1, now) > 0 then
-        found[#found + 1] = tenant
-        found[#found + 1] = queue
-      end
+    behind = tenant .. '\0\255'
+  elseif not queues or queues[queue] then
+    if #look_along(stretch, stretch, 1, now) > 0 then
+      found[#found + 1] = tenant
+      found[#found + 1] = queue
+      behind = tenant .. '\0' .. queue .. '\0~'
     end
-    lane, tenant, queue = next_lane(READY, lane .. '~', '+')
   end
+  stretch, tenant, queue = next_stretch(behind, '+')
 end
 if move_count > MOST_MOVES then return false end
 return {redis.call('HGET', COUNTERS, 'leases') or '0', found, redis.call('HGETALL', COUNTS)}

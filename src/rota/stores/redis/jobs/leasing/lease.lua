@@ -5,8 +5,8 @@
 -- reply   nil when more jobs have come due than one script moves: call again. Else the ids, heads
 --         and bodies of the jobs
 -- atomic  because nobody else may be handed the same jobs, and their order and the tenants' parts
---         follow from all that is due at one moment. Bounded by what is asked for, the lanes with
---         due jobs, and MOST_MOVES
+--         follow from all that is due at one moment. Bounded by what is asked for, the
+--         stretches with due jobs, and MOST_MOVES
 -- uses    shelf
 -- uses    line
 local now, till, worker, limit, after = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -14,47 +14,49 @@ local now, till, worker, limit, after = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV
 local queues = as_set(ARGV[6])
 local tenants = {}
 
--- Adds a lane in which there is a due job to its tenant's.
-local function open_lane(lane, tenant, queue)
+-- Adds a stretch in which there is a due job to its tenant's.
+local function open_stretch(stretch, tenant, queue)
   if queues and not queues[queue] then return end
-  local jobs, from = look_along(lane, lane, 1, now)
+  local jobs, from = look_along(stretch, stretch, 1, now)
   if #jobs == 0 then return end
   local last = tenants[#tenants]
   if not last or last.name ~= tenant then
-    last = {name = tenant, lanes = {}}
+    last = {name = tenant, stretches = {}}
     tenants[#tenants + 1] = last
   end
-  last.lanes[#last.lanes + 1] = {name = lane, jobs = jobs, at = 1, from = from}
+  last.stretches[#last.stretches + 1] = {name = stretch, jobs = jobs, at = 1, from = from}
 end
 
--- Looks at the lanes of a stretch of tenants, until there are as many tenants as jobs wanted.
-local function open_lanes(from, till_name)
-  local lane, tenant, queue = next_lane(READY, from, till_name)
-  while lane do
+-- Looks at the part of the line between two tenants, until there are as many as jobs wanted.
+local function open_part(from, till_name)
+  local stretch, tenant, queue = next_stretch(from, till_name)
+  while stretch do
     if #tenants == limit and tenants[limit].name ~= tenant then return end
-    open_lane(lane, tenant, queue)
-    lane, tenant, queue = next_lane(READY, lane .. '~', till_name)
+    open_stretch(stretch, tenant, queue)
+    stretch, tenant, queue = next_stretch(stretch .. '~', till_name)
   end
 end
 
--- The next job of a lane; nothing when there is no more.
-local function peek(lane, most)
-  if lane.at > #lane.jobs and lane.from then
-    lane.jobs, lane.from = look_along(lane.name, lane.from, most, now)
-    lane.at = 1
-    if #lane.jobs == 0 then lane.from = nil end
+-- The next job of a stretch; nothing when there is no more.
+local function peek(stretch, most)
+  local job = stretch.jobs[stretch.at]
+  if not job and stretch.from then
+    stretch.jobs, stretch.from = look_along(stretch.name, stretch.from, most, now)
+    stretch.at = 1
+    job = stretch.jobs[1]
+    if not job then stretch.from = nil end
   end
-  return lane.jobs[lane.at]
+  return job
 end
 
--- Up to so many jobs of a tenant, in their order over all lanes.
+-- Up to so many jobs of a tenant, in their order over all its queues.
 local function take(tenant, most, taken)
   local got = 0
   while got < most do
     local first, source
-    for _, lane in ipairs(tenant.lanes) do
-      local job = peek(lane, most - got)
-      if job and (not first or job.tail < first.tail) then first, source = job, lane end
+    for _, stretch in ipairs(tenant.stretches) do
+      local job = peek(stretch, most - got)
+      if job and (not first or job.tail < first.tail) then first, source = job, stretch end
     end
     if not first then break end
     source.at = source.at + 1
@@ -82,12 +84,12 @@ end
 
 if not let_in(now) then return false end
 if ARGV[7] == '' then
-  open_lanes(after .. '\0\255', '+')
-  open_lanes('', '[' .. after .. '\0\255')
+  open_part(after .. '\0\255', '+')
+  open_part('', '[' .. after .. '\0\255')
 else
   for _, tenant in ipairs(cjson.decode(ARGV[7])) do
     if #tenants == limit then break end
-    open_lanes(tenant .. '\0', '(' .. tenant .. '\0\255')
+    open_part(tenant .. '\0', '(' .. tenant .. '\0\255')
   end
 end
 local taken = take_turns()

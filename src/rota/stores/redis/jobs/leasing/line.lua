@@ -1,38 +1,60 @@
--- Part of scripts that hand out jobs: who is due, and how a job is handed out. Uses shelf.
+-- Part of scripts that hand out jobs: who is due, and how a job is handed out. Uses shelf. A stretch
+-- of the line is a tenant, a queue and a letter: the jobs in it stand in the order they are wanted.
 
 -- How many jobs one script moves between those that are due and those that are due later.
 local MOST_MOVES = 1000
 local move_count = 0
 
+local LETTERS = {'O', 'S', 'o', 's'}
+
 -- Lets those join the line whose time has come; false when there are more than one script moves.
 local function let_in(now)
   local due = redis.call('ZRANGEBYLEX', LATER, '-', '(' .. now .. '~', 'LIMIT', 0, MOST_MOVES)
-  for _, member in ipairs(due) do
-    local id = string.sub(member, INSTANT_LENGTH + 1)
-    redis.call('ZREM', LATER, member)
-    redis.call('ZADD', READY, 0, in_line(id, get_head(id)))
+  if #due == 0 then return true end
+  local ids = {}
+  for at, member in ipairs(due) do ids[at] = string.sub(member, INSTANT_LENGTH + 1) end
+  fetch_heads(ids)
+  for at, id in ipairs(ids) do
+    local head = get_head(id)
+    local place = place_of(id, head)
+    drop(LATER, due[at])
+    drop(FUTURE, place)
+    add(READY, place)
+    if is_prompt(head) then drop(TIMETABLE, lane_of(head) .. head[DUE] .. id) end
   end
+  write_out()
   return #due < MOST_MOVES
 end
 
--- The next `most` jobs of a lane behind `from` that are due, and where they end. One that is not,
--- because a clock was set back, leaves the line; when too many have left, nobody is found.
-local function look_along(lane, from, most, now)
+-- One whose time has not come any more, because a clock was set back, leaves the line.
+local function send_away(id, head, place)
+  move_count = move_count + 1
+  redis.call('ZREM', READY, place)
+  redis.call('ZADD', LATER, '0', head[DUE] .. id)
+  redis.call('ZADD', FUTURE, '0', place)
+  redis.call('ZADD', TIMETABLE, '0', lane_of(head) .. head[DUE] .. id)
+end
+
+-- The next `most` jobs of a stretch behind `from` that are due, and where they end. When too many
+-- had to leave the line, nobody is found.
+local function look_along(stretch, from, most, now)
   local found = {}
   while #found < most do
-    local members = redis.call(
-      'ZRANGEBYLEX', READY, '(' .. from, '(' .. lane .. '~', 'LIMIT', 0, most - #found)
-    if #members == 0 then break end
-    for _, member in ipairs(members) do
-      from = member
-      local id = string.sub(member, -ID_LENGTH)
+    local places = redis.call(
+      'ZRANGEBYLEX', READY, '(' .. from, '(' .. stretch .. '~', 'LIMIT', 0, most - #found)
+    if #places == 0 then break end
+    local ids = {}
+    for at, place in ipairs(places) do ids[at] = string.sub(place, -ID_LENGTH) end
+    fetch_heads(ids)
+    for at, place in ipairs(places) do
+      from = place
+      local id = ids[at]
       local head = get_head(id)
       if head[DUE] <= now then
-        found[#found + 1] = {id = id, head = head, tail = string.sub(member, #lane + 1)}
+        found[#found + 1] = {
+          id = id, head = head, place = place, tail = string.sub(place, #stretch + 1)}
       else
-        move_count = move_count + 1
-        redis.call('ZREM', READY, member)
-        redis.call('ZADD', LATER, 0, head[DUE] .. id)
+        send_away(id, head, place)
         if move_count > MOST_MOVES then return {}, from end
       end
     end
@@ -40,33 +62,51 @@ local function look_along(lane, from, most, now)
   return found, from
 end
 
--- The name of the first lane behind `from` and before `till`, with its tenant and queue.
-local function next_lane(key, from, till)
-  local member = redis.call('ZRANGEBYLEX', key, '(' .. from, till, 'LIMIT', 0, 1)[1]
-  if not member then return nil end
-  local tenant, queue = string.match(member, '^([^%z]*)%z([^%z]*)%z')
-  return tenant .. '\0' .. queue .. '\0', tenant, queue
+-- The first stretch of the line behind `from` and before `till`, with its tenant and queue.
+local function next_stretch(from, till)
+  local place = redis.call('ZRANGEBYLEX', READY, '(' .. from, till, 'LIMIT', 0, 1)[1]
+  if not place then return nil end
+  local tenant, queue, letter = string.match(place, '^([^%z]*)%z([^%z]*)%z(%a)')
+  return tenant .. '\0' .. queue .. '\0' .. letter, tenant, queue
 end
 
--- Hands a job out.
-local function grant(id, head, now, till, worker)
-  take_out(id, head)
-  head[CODE] = 'U'
-  head[TOKEN] = string.format('%.0f', tonumber(head[TOKEN]) + 1)
+local tokens = {}
+
+-- The token after this one.
+local function next_token(token)
+  local following = tokens[token]
+  if not following then
+    following = string.format('%.0f', tonumber(token) + 1)
+    tokens[token] = following
+  end
+  return following
+end
+
+-- Hands a job out; `place` is where it stands in the line, when it is known to stand there.
+local function grant(id, head, now, till, worker, place)
+  if place then
+    drop(READY, place)
+    if not is_prompt(head) then drop(TIMETABLE, lane_of(head) .. head[DUE] .. id) end
+  else
+    place = take_out(id, head)
+  end
+  head[CODE], head[TOKEN] = 'U', next_token(head[TOKEN])
   head[UPDATED], head[UNTIL], head[WORKER], head[TAKEN] = now, till, worker, now
   put_head(id, head)
-  file(id, head, now)
+  file(id, head, now, place)
 end
 
 local function grant_all(taken, now, till, worker)
-  local ids = {}
-  for place, job in ipairs(taken) do
-    grant(job.id, job.head, now, till, worker)
-    ids[place] = job.id
+  local ids, texts = {}, {}
+  if #taken == 0 then return {ids, {}, {}} end
+  for at, job in ipairs(taken) do
+    grant(job.id, job.head, now, till, worker, job.place)
+    ids[at] = job.id
   end
   write_out()
-  if #ids > 0 then redis.call('HINCRBY', COUNTERS, 'leases', 1) end
-  return show(ids)
+  for at, id in ipairs(ids) do texts[at] = kept[id] end
+  redis.call('HINCRBY', COUNTERS, 'leases', 1)
+  return {ids, texts, get_bodies(ids)}
 end
 
 -- Names that were chosen, as a set; nothing when all are.

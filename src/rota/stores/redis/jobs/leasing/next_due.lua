@@ -6,6 +6,7 @@
 --         by the lanes with READY jobs
 -- uses    shelf
 -- uses    line
+-- uses    timing
 local now = ARGV[1]
 
 local queues, tenants = as_set(ARGV[2]), as_set(ARGV[3])
@@ -20,19 +21,11 @@ if not queues and not tenants then
   if get_head(string.sub(first, -ID_LENGTH))[DUE] <= now then return now end
 end
 local earliest
-local lane, tenant, queue = next_lane(TIMETABLE, '', '+')
-while lane do
-  if tenants and not tenants[tenant] then
-    lane, tenant, queue = next_lane(TIMETABLE, tenant .. '\0\255', '+')
-  else
-    if not queues or queues[queue] then
-      local member = redis.call(
-        'ZRANGEBYLEX', TIMETABLE, '[' .. lane, '(' .. lane .. '~', 'LIMIT', 0, 1)[1]
-      local due = string.sub(member, #lane + 1, #lane + INSTANT_LENGTH)
-      if due <= now then return now end
-      if not earliest or due < earliest then earliest = due end
-    end
-    lane, tenant, queue = next_lane(TIMETABLE, lane .. '~', '+')
-  end
+
+local function note(tenant, queue, due)
+  if tenants and not tenants[tenant] or queues and not queues[queue] then return end
+  if not earliest or due < earliest then earliest = due end
 end
-return earliest
+
+each_due(note)
+return earliest and earliest < now and now or earliest

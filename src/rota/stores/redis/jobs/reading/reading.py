@@ -13,16 +13,17 @@ from rota.jobs import (
     check_limit,
     cut_page,
     decode_cursor,
+    format_instant,
 )
 from rota.jobs.record import HIGHEST_PRIORITY
 from rota.stores.redis.database import Database
 from rota.stores.redis.jobs.rows import (
     CODES,
     DEAD,
-    ONCE,
-    SERIES,
+    LATER,
+    ONCE_LETTERS,
+    SERIES_LETTERS,
     Shown,
-    age_of,
     decode_all,
     decode_attempt,
     decode_job,
@@ -36,7 +37,14 @@ COUNT = load_script(__package__, "count")
 ATTEMPTS = load_script(__package__, "attempts")
 DEPENDENTS = load_script(__package__, "dependents")
 
-_SORTS = {None: ONCE + SERIES, False: ONCE, True: SERIES}
+_LETTERS = {
+    None: ONCE_LETTERS + SERIES_LETTERS,
+    False: ONCE_LETTERS,
+    True: SERIES_LETTERS,
+}
+
+_BESIDE = {JobStatus.READY: LATER, JobStatus.FAILED: DEAD}
+"""In which other listing there are jobs with that status."""
 
 _NO_RANKS = "99", "00"
 _NO_QUEUE = "\0"
@@ -44,7 +52,7 @@ _NO_QUEUE = "\0"
 LOWEST_PRIORITY = 1
 
 _LAST = "~"
-"""Comes after every id, and after every age."""
+"""Comes after every instant."""
 
 
 async def get(database: Database, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
@@ -80,8 +88,8 @@ async def find(
 ) -> Page:
     """A page of the tenant's jobs."""
     check_limit(limit)
-    last = "" if cursor is None else _place_of(cursor)
-    arguments = (*_stretch(tenant, wanted, last), limit + 1)
+    last = ("", "") if cursor is None else _place_of(cursor)
+    arguments = (*_stretch(tenant, wanted), *last, limit + 1)
     shown = await database.read(FIND, database.keys.jobs, arguments)
     return cut_page(decode_all(shown), limit)
 
@@ -105,17 +113,17 @@ async def find_dependents(
     return decode_all(await database.read(DEPENDENTS, database.keys.jobs, arguments))
 
 
-def _stretch(tenant: str, wanted: JobFilter, last: str = "") -> tuple[Any, ...]:
-    """What the scripts take of a filter; ``last`` is where the page before has ended."""
+def _stretch(tenant: str, wanted: JobFilter) -> tuple[Any, ...]:
+    """What the scripts take of a filter."""
     before, after = wanted.created_before, wanted.created_after
     return (
         tenant,
         _codes_of(wanted.status),
         "" if wanted.queue is None else wanted.queue or _NO_QUEUE,
         *_ranks_of(wanted),
-        _SORTS[wanted.is_recurring],
-        max(last, "" if before is None else age_of(before) + _LAST),
-        _LAST if after is None else age_of(after) + _LAST,
+        _LETTERS[wanted.is_recurring],
+        "" if after is None else format_instant(after),
+        _LAST if before is None else format_instant(before),
     )
 
 
@@ -129,10 +137,10 @@ def _ranks_of(wanted: JobFilter) -> tuple[str, str]:
 
 def _codes_of(status: JobStatus | None) -> str:
     if status is None:
-        return "".join([*CODES.values(), DEAD])
-    return CODES[status] + DEAD if status is JobStatus.FAILED else CODES[status]
+        return "".join([*CODES.values(), *_BESIDE.values()])
+    return CODES[status] + _BESIDE.get(status, "")
 
 
-def _place_of(cursor: str) -> str:
+def _place_of(cursor: str) -> tuple[str, str]:
     created_at, job_id = decode_cursor(cursor)
-    return age_of(created_at) + job_id
+    return format_instant(created_at), job_id
