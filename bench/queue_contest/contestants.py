@@ -203,7 +203,7 @@ def _on_redis() -> list[Contestant]:
             environment="rota",
             program="on_rota",
             words=f"batch {BATCH}, {CONCURRENT} concurrent, uvloop, finished jobs kept",
-            is_pending="return redis.call('EXISTS', '{rota}:ready', '{rota}:later', '{rota}:leased')",
+            is_pending="return redis.call('EXISTS', '{rota}:ready', '{rota}:leased')",
             settings={**_ROTA_SETTINGS, "poll": POLL_SECONDS},
         ),
         Contestant(
