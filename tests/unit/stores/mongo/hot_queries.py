@@ -1,0 +1,54 @@
+"""What the store asks of MongoDB all the time, by the name of the function that makes it."""
+
+from datetime import UTC, datetime, timedelta
+
+from rota.jobs import JobFilter, JobStatus
+from rota.stores.mongo import pipelines
+from rota.stores.mongo.documents.queries import by_ids as documents_by_ids
+from rota.stores.mongo.documents.queries import scan_page
+from rota.stores.mongo.gateway import Query
+from rota.stores.mongo.jobs import queries
+from rota.stores.mongo.steps.names import DOCUMENTS, JOBS
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+EARLIER = NOW - timedelta(hours=1)
+OF_A = JobFilter(tenant="a")
+READY = JobFilter(tenant="a", status=JobStatus.READY)
+SERIES = JobFilter(tenant="a", status=JobStatus.READY, is_recurring=True)
+
+HOT: dict[str, Query] = {
+    "by_ids": queries.by_ids(["a", "b"]),
+    "by_ids of documents": documents_by_ids(["a"]),
+    "find_intents": pipelines.find_intents(["a"]),
+    "by_digests": queries.by_digests(["a"]),
+    "dependents_of": queries.dependents_of(["a"]),
+    "became_due": queries.became_due(NOW, 10),
+    "next_tenant": queries.next_tenant(NOW, "a", None, None),
+    "next_tenant in queues": queries.next_tenant(NOW, "a", "b", ["q", "r"]),
+    "has_due": queries.has_due(NOW, "a", ["q"]),
+    "has_due in any queue": queries.has_due(NOW, "a", None),
+    "next_queue": queries.next_queue(NOW, "a", ""),
+    "first_due": queries.first_due(NOW, "a", 10, None),
+    "first_due in queues": queries.first_due(NOW, "a", 10, ["q", "r"]),
+    "first_due of a priority": queries.first_due(NOW, "a", 10, ["q"], 5),
+    "expired": queries.expired(NOW, 10, None),
+    "expired after": queries.expired(NOW, 10, (EARLIER, "a")),
+    "any_due": queries.any_due(NOW, ["q"], None),
+    "any_due anywhere": queries.any_due(NOW, None, None),
+    "next_due": queries.next_due("later", None, None),
+    "next_due in queues": queries.next_due("later", ["q", "r"], None),
+    "list_page": queries.list_page(OF_A, None, 10),
+    "list_page after": queries.list_page(OF_A, (NOW, "a"), 10),
+    "list_page by status": queries.list_page(READY, None, 10),
+    "list_page of series": queries.list_page(SERIES, None, 10),
+    "ended": queries.ended(NOW, 10),
+    "scan_page": scan_page("tasks", "a", 10),
+    "list_claims": pipelines.list_claims(JOBS, 10),
+    "list_claims on documents": pipelines.list_claims(DOCUMENTS, 10),
+    "list_claimed": pipelines.list_claimed(JOBS, "step", 10),
+    "list_claimed of documents": pipelines.list_claimed(DOCUMENTS, "step", 10),
+    "list_intents": pipelines.list_intents(10),
+    "count_running": Query(JOBS, queries.count_running()[0]["$match"]),
+    "survey": Query(JOBS, queries.survey(NOW, None)[0]["$match"]),
+    "survey of a tenant": Query(JOBS, queries.survey(NOW, "a")[0]["$match"]),
+}
