@@ -4,10 +4,10 @@ import pytest
 
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentStore
-from rota.testing.store_contract import StoreContract, StoreFactory
+from rota.testing.store_contract import PortableStoreContract, StoreContract, StoreFactory
 
 
-class TestMemoryStore(StoreContract):
+class TestMemoryStore(StoreContract, PortableStoreContract):
     @pytest.fixture
     def store_factory(self) -> StoreFactory:
         async def open_empty() -> DocumentStore:

@@ -50,6 +50,7 @@ RotaError
     TaskListMismatchError
     WorkerBusyError
   RefusedError        a limit or a gate said no
+    CopyRefusedError
     CrossSiteRequestError
     EffectUnknownError
     ForbiddenAddressError
@@ -59,6 +60,8 @@ RotaError
     UnauthorizedError
     UnknownHostError
   StoreError          the store is at fault
+    CopyDiffersError
+    CopyUnfinishedError
     DamagedJobError
     SchemaOutdatedError
     ServerUnavailableError
@@ -79,6 +82,7 @@ RotaError
     TaskInvalidTypeError
     TaskInvalidValueError
     TaskMissingFieldError
+  WorkerWornOutError
 """
 
 from rota.errors.clock import BusyLoopError, ClockUseError, DeadlockError
@@ -145,6 +149,9 @@ from rota.errors.serving.requests import (
 )
 from rota.errors.serving.service import AddressUnusableError, ServerUnavailableError
 from rota.errors.stores import (
+    CopyDiffersError,
+    CopyRefusedError,
+    CopyUnfinishedError,
     InvalidStoreUrlError,
     SchemaOutdatedError,
     StaleVersionError,
@@ -170,6 +177,7 @@ from rota.errors.worker import (
     SecretNotFoundError,
     WorkerBusyError,
     WorkerForkedError,
+    WorkerWornOutError,
 )
 
 __all__ = [
@@ -177,6 +185,9 @@ __all__ = [
     "BusyLoopError",
     "ClockUseError",
     "ConflictError",
+    "CopyDiffersError",
+    "CopyRefusedError",
+    "CopyUnfinishedError",
     "CronCalculationError",
     "CronExpressionInvalidError",
     "CrossSiteRequestError",
@@ -252,4 +263,5 @@ __all__ = [
     "UnsupportedMediaError",
     "WorkerBusyError",
     "WorkerForkedError",
+    "WorkerWornOutError",
 ]

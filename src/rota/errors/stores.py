@@ -2,7 +2,9 @@
 
 import re
 
-from rota.errors.groups import ConflictError, InvalidInputError, StoreError
+from collections.abc import Sequence
+
+from rota.errors.groups import ConflictError, InvalidInputError, RefusedError, StoreError
 
 _PASSWORD = re.compile(r"(://[^/@:]*:)[^/]*@")
 
@@ -48,6 +50,34 @@ class SchemaOutdatedError(StoreError):
 
 class StoreDamagedError(StoreError):
     """The store's file is damaged; nothing was changed in it."""
+
+
+class CopyRefusedError(RefusedError):
+    """Nothing was copied: the one store is in use, or the other is not empty."""
+
+
+class CopyUnfinishedError(StoreError):
+    """The store is half of a copy: until that is completed, nobody may work with it."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(
+            f"A copy from {source} into this store was begun and is not finished: repeat the "
+            "copy, which goes on where it was, or empty the store",
+            {"source": source},
+        )
+        self.source = source
+
+
+class CopyDiffersError(StoreError):
+    """What was copied is not what the source holds; ``differences`` names the first of them."""
+
+    def __init__(self, differences: Sequence[str]) -> None:
+        super().__init__(
+            f"The copy is not equal to the source: {'; '.join(differences)}. If other programs "
+            "wrote to one of them meanwhile, stop them, empty the target and copy again",
+            {"differences": list(differences)},
+        )
+        self.differences = tuple(differences)
 
 
 class InvalidStoreUrlError(InvalidInputError):

@@ -8,10 +8,10 @@ from typing import Protocol, Self
 
 from rota.errors import StoreClosedError, StoreUnavailableError
 from rota.stores.jobs import JobStore
-from rota.stores.protocol import TransactionalStore
+from rota.stores.protocol import PortableStore, TransactionalStore
 
 
-class OpenStore(TransactionalStore, JobStore, Protocol):
+class OpenStore(TransactionalStore, JobStore, PortableStore, Protocol):
     """What ``open_store`` gives; left with ``async with``, it is closed."""
 
     async def read_clock(self) -> datetime | None:

@@ -6,8 +6,11 @@ document has moved on since.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import datetime
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from rota.jobs import Attempt, Job, JobId
 
 
 class Reach(Enum):
@@ -117,5 +120,74 @@ class TransactionalStore(DocumentStore, Protocol):
         StaleVersionError, and the transaction as it was before, when one is not current. Until the
         transaction ends it keeps others from writing the same documents: where somebody else's
         transaction has written one, wait for its end, and judge what is current then.
+        """
+        ...
+
+
+class KeptDocument(NamedTuple):
+    """A document as it is kept, with the collection it is in."""
+
+    collection: str
+    key: str
+    version: int
+    body: bytes
+
+
+class KeptJob(NamedTuple):
+    """A job as it is kept, at whatever stage, with its attempts, the first one first."""
+
+    job: Job
+    attempts: tuple[Attempt, ...] = ()
+
+
+class UnreadableJob(NamedTuple):
+    """What is kept of a job that cannot be read.
+
+    ``content`` is JSON: whatever its first store had of it, in that store's own form, and why it
+    cannot be read. It stays the same however often it is copied. ``dependencies`` are in order.
+    """
+
+    job_id: JobId
+    tenant: str
+    queue: str
+    dependencies: tuple[JobId, ...]
+    content: bytes
+
+
+Record: TypeAlias = KeptDocument | KeptJob | UnreadableJob
+"""Anything that a store keeps."""
+
+
+class Portion(NamedTuple):
+    """Some of what a store keeps, none perhaps; without a cursor it is the last."""
+
+    records: Sequence[Record]
+    cursor: str | None
+
+
+class PortableStore(Protocol):
+    """A store whose content can be taken to another one, as it is.
+
+    What is taken out of one store and put into an empty one is all there is to it: the second goes
+    on exactly where the first was, with every version, token, lease and dependency.
+    """
+
+    async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
+        """A portion of everything that is kept, from the beginning or from where another ended.
+
+        Every record is met once as long as nobody writes; the order is the store's own. A portion
+        is small, in records and in bytes, however much is kept. Nothing is changed.
+        InvalidCursorError when ``cursor`` is none of this store's; StoreUnavailableError while the
+        store has yet to complete what it promised before.
+        """
+        ...
+
+    async def load(self, records: Sequence[Record], now: datetime) -> int:
+        """Keep records as they are, with their versions, tokens and stages; how many were new.
+
+        What is there already, under the same name or id, is left as it is, so that repeating a call
+        changes nothing. Records come in any order: a job may depend on one that follows later. When
+        all have come, everybody waits for exactly those for whom they waited. Nobody is woken.
+        Meant for a store with which nobody works yet.
         """
         ...

@@ -6,10 +6,15 @@ import pytest
 from tests.servers.patience import open_patiently
 
 from rota.stores.protocol import DocumentStore
-from rota.testing.store_contract import LastingStoreContract, StoreContract, StoreFactory
+from rota.testing.store_contract import (
+    LastingStoreContract,
+    PortableStoreContract,
+    StoreContract,
+    StoreFactory,
+)
 
 
-class TestMongoStore(StoreContract, LastingStoreContract):
+class TestMongoStore(StoreContract, LastingStoreContract, PortableStoreContract):
     @pytest.fixture
     def store_factory(self, mongo_url: str) -> StoreFactory:
         async def open_store() -> DocumentStore:

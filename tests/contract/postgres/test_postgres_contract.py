@@ -2,11 +2,16 @@
 
 import pytest
 
-from rota.testing.store_contract import LastingStoreContract, StoreContract, StoreFactory
+from rota.testing.store_contract import (
+    LastingStoreContract,
+    PortableStoreContract,
+    StoreContract,
+    StoreFactory,
+)
 from rota.wiring import open_store
 
 
-class TestPostgresStore(StoreContract, LastingStoreContract):
+class TestPostgresStore(StoreContract, LastingStoreContract, PortableStoreContract):
     @pytest.fixture
     def store_factory(self, postgres_url: str) -> StoreFactory:
         return lambda: open_store(postgres_url)

@@ -4,10 +4,15 @@ import pytest
 
 from rota.stores.redis.address import read_address
 from rota.stores.redis.store import RedisStore
-from rota.testing.store_contract import LastingStoreContract, StoreContract, StoreFactory
+from rota.testing.store_contract import (
+    LastingStoreContract,
+    PortableStoreContract,
+    StoreContract,
+    StoreFactory,
+)
 
 
-class TestRedisStore(StoreContract, LastingStoreContract):
+class TestRedisStore(StoreContract, LastingStoreContract, PortableStoreContract):
     @pytest.fixture
     def store_factory(self, redis_url: str) -> StoreFactory:
         return lambda: RedisStore.open(read_address(redis_url))

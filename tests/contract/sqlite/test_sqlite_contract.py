@@ -4,11 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from rota.testing.store_contract import LastingStoreContract, StoreContract, StoreFactory
+from rota.testing.store_contract import (
+    LastingStoreContract,
+    PortableStoreContract,
+    StoreContract,
+    StoreFactory,
+)
 from rota.wiring import open_store
 
 
-class TestSqliteStore(StoreContract, LastingStoreContract):
+class TestSqliteStore(StoreContract, LastingStoreContract, PortableStoreContract):
     @pytest.fixture
     def store_factory(self, tmp_path: Path) -> StoreFactory:
         return lambda: open_store(f"sqlite:///{tmp_path}/rota.db")

@@ -61,7 +61,7 @@ class Shelf:
         if ended.status is JobStatus.COMPLETED:
             waiting = [self.jobs[each] for each in self.dependents(ended.id)]
             beside = {each for job in waiting for each in job.dependencies}
-            return [*waiting, *(self.jobs[each] for each in beside)]
+            return [*waiting, *(self.jobs[each] for each in beside if each in self.jobs)]
         return self._descendants(self.dependents(ended.id))
 
     def _descendants(self, job_ids: Iterable[JobId]) -> list[Job]:

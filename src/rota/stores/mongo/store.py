@@ -9,10 +9,14 @@ from rota.stores.mongo.address import MongoSettings
 from rota.stores.mongo.connection import Connection
 from rota.stores.mongo.documents import verbs as documents
 from rota.stores.mongo.jobs.verbs import NO_TRANSACTIONS, JobVerbs
+from rota.stores.mongo.records.dumping import dump
+from rota.stores.mongo.records.loading import load
 from rota.stores.mongo.schema.preparation import prepare
 from rota.stores.mongo.translation import NOTHING_WRITTEN
 from rota.stores.naming import check_name, checked
-from rota.stores.protocol import Document, DocumentWrite, Reach
+from rota.stores.protocol import Document, DocumentWrite, Portion, Reach, Record
+from rota.stores.sql.portions import check_portion
+from rota.triggers.zone import to_utc
 
 
 class MongoStore(JobVerbs):
@@ -92,6 +96,17 @@ class MongoStore(JobVerbs):
     ) -> None:
         """Refused: transactions over several documents are not used."""
         raise UnsupportedConnectionError(NO_TRANSACTIONS)
+
+    async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
+        """A portion of everything that is kept; see the protocol."""
+        self._refuse_when_unusable()
+        return await dump(self._connection, cursor, check_portion(limit))
+
+    async def load(self, records: Sequence[Record], now: datetime) -> int:
+        """Keep records as they are, each in a step of its own; see the protocol."""
+        self._refuse_when_unusable()
+        now, asked = to_utc(now, "now"), tuple(records)
+        return await self._connection.run(lambda: load(self._gateway, asked, now))
 
     async def _release(self) -> None:
         await self._connection.close()

@@ -19,8 +19,11 @@ from rota.stores.postgres.jobs.statements import Statements
 from rota.stores.postgres.jobs.verbs import JobVerbs
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.schema.inspection.survey import survey_database
+from rota.stores.postgres.schema.records.dumping import dump
+from rota.stores.postgres.schema.records.loading import load
 from rota.stores.postgres.translation import translated
-from rota.stores.protocol import Document, DocumentWrite, Reach
+from rota.stores.protocol import Document, DocumentWrite, Portion, Reach, Record
+from rota.stores.sql.portions import check_portion
 from rota.triggers.zone import to_utc
 
 PAGE_LENGTH = 1000
@@ -107,6 +110,16 @@ class PostgresStore(JobVerbs):
         """How full each queue is, over all tenants or for one."""
         now = to_utc(now, "now")
         return await self._repeat(lambda session: survey_database(session, now, tenant))
+
+    async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
+        """A portion of everything that is kept; see the protocol."""
+        self._refuse_when_unusable()
+        return await dump(self._database, cursor, check_portion(limit))
+
+    async def load(self, records: Sequence[Record], now: datetime) -> int:
+        """Keep records as they are, all of them in one step; see the protocol."""
+        now = to_utc(now, "now")
+        return await self._repeat(lambda session: load(session, records, now))
 
     async def _release(self) -> None:
         await self._notices.close()

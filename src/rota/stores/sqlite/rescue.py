@@ -12,7 +12,7 @@ import apsw
 
 from rota.errors import RotaError, StoreUnavailableError
 from rota.stores.sqlite.connection import SqliteSettings, open_writer, transaction
-from rota.stores.sqlite.jobs.saved import JOB_TABLES, SavedTable
+from rota.stores.sqlite.jobs.records.saved import JOB_TABLES, SavedTable
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.translation import translated
 

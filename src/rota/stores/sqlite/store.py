@@ -6,10 +6,13 @@ from datetime import datetime
 from rota.jobs import Job, JobId
 from rota.stores.jobs.requests import check_count
 from rota.stores.jobs.survey import QueueDepth
-from rota.stores.protocol import Reach
+from rota.stores.protocol import Portion, Reach, Record
+from rota.stores.sql.portions import check_portion
 from rota.stores.sqlite.documents import DocumentVerbs
 from rota.stores.sqlite.inspection.survey import survey_file
 from rota.stores.sqlite.jobs.reading import find_dependents
+from rota.stores.sqlite.jobs.records.dumping import dump
+from rota.stores.sqlite.jobs.records.loading import Loaded, load
 from rota.stores.sqlite.jobs.verbs import JobVerbs
 from rota.triggers.zone import to_utc
 
@@ -39,3 +42,13 @@ class SqliteStore(DocumentVerbs, JobVerbs):
         reader = self._open_reader()
         now = to_utc(now, "now")
         return await reader.run(lambda connection: survey_file(connection, now, tenant))
+
+    async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
+        """A portion of everything that is kept; see the protocol."""
+        return await dump(self._open_reader(), cursor, check_portion(limit))
+
+    async def load(self, records: Sequence[Record], now: datetime) -> int:
+        """Keep records as they are, all of them in one step; see the protocol."""
+        writer = self._open_writer()
+        loaded = Loaded.of(records, to_utc(now, "now"))
+        return await writer.run(lambda connection: load(connection, loaded), len(records))

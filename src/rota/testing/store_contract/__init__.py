@@ -10,6 +10,9 @@ within one test opens the same store again::
         def store_factory(self, tmp_path: Path) -> StoreFactory:
             return lambda: open_my_store(tmp_path / "store")
 
+A store of jobs whose content can be taken to another inherits ``PortableStoreContract``, with the
+same fixture.
+
 The tests need pytest with pytest-asyncio in its mode ``auto``.
 """
 
@@ -18,12 +21,13 @@ from rota.testing.store_contract.concurrency import ConcurrencyContract
 from rota.testing.store_contract.content import ContentContract
 from rota.testing.store_contract.fixture import StoreFactory
 from rota.testing.store_contract.lasting import LastingStoreContract
+from rota.testing.store_contract.portability import PortableStoreContract
 from rota.testing.store_contract.read import ReadContract
 from rota.testing.store_contract.scan import ScanContract
 from rota.testing.store_contract.write_all import WriteAllContract
 from rota.testing.store_contract.write_each import WriteEachContract
 
-__all__ = ["LastingStoreContract", "StoreContract", "StoreFactory"]
+__all__ = ["LastingStoreContract", "PortableStoreContract", "StoreContract", "StoreFactory"]
 
 
 class StoreContract(

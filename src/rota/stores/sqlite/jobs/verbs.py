@@ -149,6 +149,10 @@ class JobVerbs(OpenFile):
         self._refuse_when_unusable()
         return self._wakeups.listen(queues, tenants)
 
+    def read_version(self) -> int | None:
+        """See ``Watchable``: the way to notice what other processes do."""
+        return self._open_reader().read_version()
+
     async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
         """The tenant's jobs that exist among these, without those that cannot be read."""
         wanted = tuple(job_ids)

@@ -1,0 +1,1 @@
+"""Rows as they are, taken from one store to another."""

@@ -1,0 +1,1 @@
+"""What is kept, as it is, taken from one store to another."""

@@ -1,0 +1,1 @@
+"""Rows as they are: saved from a damaged file, or taken from one store to another."""
