@@ -82,7 +82,6 @@ RotaError
     TaskInvalidTypeError
     TaskInvalidValueError
     TaskMissingFieldError
-  WorkerWornOutError
 """
 
 from rota.errors.clock import BusyLoopError, ClockUseError, DeadlockError
@@ -177,7 +176,6 @@ from rota.errors.worker import (
     SecretNotFoundError,
     WorkerBusyError,
     WorkerForkedError,
-    WorkerWornOutError,
 )
 
 __all__ = [
@@ -263,5 +261,4 @@ __all__ = [
     "UnsupportedMediaError",
     "WorkerBusyError",
     "WorkerForkedError",
-    "WorkerWornOutError",
 ]
