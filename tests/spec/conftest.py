@@ -1,5 +1,4 @@
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from tests.spec.stage import Stage
@@ -8,12 +7,10 @@ from rota import DECLARATIVE, POLLING, SchedulerPolicy, open_store
 from rota.stores.memory import MemoryStore
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stage]:
-    """A stage on either store."""
-    is_memory = request.param == "memory"
-    url = "memory://" if is_memory else f"sqlite:///{tmp_path.joinpath('rota.db')}"
-    async with await open_store(url) as store:
+@pytest.fixture
+async def stage(store_url: str) -> AsyncIterator[Stage]:
+    """A stage on every sort of store."""
+    async with await open_store(store_url) as store:
         made = Stage(store)
         yield made
         await made.close()

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import pytest
 from tests.server.operating.conftest import make, make_dead
 from tests.server.operating.neighbours import Neighbours
 from tests.server.service import JOBS, NO_ID, START
@@ -27,6 +28,7 @@ async def test_a_dead_job_is_retried_by_a_new_one_that_names_it(both: Neighbours
     assert ("retry", "ours tester", "fixed") in await audit_of(both)
 
 
+@pytest.mark.main_path
 async def test_with_cascade_what_was_blocked_is_submitted_again(both: Neighbours) -> None:
     dead = await make(both, retry_policy={"max_attempts": 1})
     child = await make(both, dependencies=[dead["id"]])
@@ -45,6 +47,7 @@ async def test_what_has_not_failed_is_not_retried(neighbours: Neighbours) -> Non
     assert (answer.status_code, answer.json()["code"]) == (409, "CONFLICT")
 
 
+@pytest.mark.main_path
 async def test_a_job_is_cancelled_with_who_and_why(both: Neighbours) -> None:
     job = await make(both)
     answer = await both.ours.post(f"{JOBS}/{job['id']}/cancel", json={"why": "no need"})

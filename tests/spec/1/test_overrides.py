@@ -117,6 +117,7 @@ async def test_a_removed_task_vanishes_and_is_new_when_it_comes_back(
 
 
 @pytest.mark.clause("P-13", "P-17")
+@pytest.mark.main_path("polling")
 async def test_a_removed_task_is_reported_as_orphaned_by_the_polling_edition(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -138,6 +139,7 @@ async def test_a_removed_task_is_reported_as_orphaned_by_the_polling_edition(
 
 
 @pytest.mark.clause("D-51", "P-13")
+@pytest.mark.main_path
 async def test_the_whole_override_is_told_at_a_glance(stage: Stage) -> None:
     await seed_tasks(stage.store, [stored("kept"), stored("changed"), stored("gone")])
     await stage.scheduler().initialize(
@@ -208,6 +210,7 @@ class BreakingStore(SpyStore):
 
 @pytest.mark.clause("D-20", "D-54", "D-60", "P-19")
 @pytest.mark.parametrize("after", [0, 1, 2, 3])
+@pytest.mark.main_path("declarative", "2")
 async def test_an_override_that_fails_half_way_leaves_every_byte_as_it_was(
     stage: Stage, policy: SchedulerPolicy, after: int
 ) -> None:

@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from tests.spec.stage import SpyStore, Stage, at, minutes, seconds
@@ -29,11 +28,10 @@ class Fleet(Stage):
         return self.scheduler(policy, store=next(self._stores), settings=WATCHFUL)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Fleet]:
-    is_memory = request.param == "memory"
-    url = "memory://" if is_memory else f"sqlite:///{tmp_path.joinpath('rota.db')}"
-    stores = [await open_store(url) for _ in range(1 if is_memory else 3)]
+@pytest.fixture
+async def fleet(store_url: str) -> AsyncIterator[Fleet]:
+    store_count = 1 if store_url == "memory://" else 3
+    stores = [await open_store(store_url) for _ in range(store_count)]
     made = Fleet(list(stores))
     yield made
     await made.close()
@@ -43,6 +41,7 @@ async def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 @pytest.mark.clause("D-53", "D-55", "D-58", "P-24")
 @pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.main_path("polling", "3")
 async def test_each_occurrence_starts_once_however_many_instances_there_are(
     fleet: Fleet, policy: SchedulerPolicy, count: int
 ) -> None:
@@ -99,6 +98,7 @@ async def test_when_one_stops_another_takes_over_its_retries(fleet: Fleet) -> No
 
 @pytest.mark.clause("D-51", "D-53", "D-64")
 @pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.main_path("2")
 async def test_the_task_of_a_crashed_instance_is_restarted_once_by_another(
     fleet: Fleet, count: int
 ) -> None:

@@ -1,12 +1,13 @@
 """Maintenance and quiet hours between a store and a handler: what becomes of a job they hold."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from rota.gates import Closed, GateWatch, Maintenance, QuietHours, Scope, Spread
+from rota import open_store
+from rota.gates import Closed, GateWatch, Maintenance, QuietHours, Scope
 from rota.jobs import (
     Job,
     JobStatus,
@@ -20,6 +21,7 @@ from rota.jobs import (
 from rota.rail.gate_board import clear_maintenance, set_maintenance, set_quiet_hours
 from rota.stores.jobs import LeaseRequest
 from rota.stores.memory import MemoryStore
+from rota.stores.opened import OpenStore
 
 TENANT = "guild-7"
 SCOPE = Scope(tenant=TENANT)
@@ -37,10 +39,10 @@ def utc(day: int, hour: int, minute: int = 0) -> datetime:
 class Rig:
     """One turn of a worker at a time: lease, gate, handler, settle."""
 
-    def __init__(self, *, notifies: bool = True, spread: Spread | None = None) -> None:
-        self.store = MemoryStore()
-        self.watch = GateWatch(self.store, spread=spread)
-        self.notifies = notifies
+    def __init__(self, store: OpenStore) -> None:
+        self.store = store
+        self.watch = GateWatch(store)
+        self.notifies = True
         self.sent: list[tuple[str, datetime]] = []
         self._made_count = 0
 
@@ -72,9 +74,18 @@ class Rig:
         return (await self.store.get(TENANT, [job.id]))[job.id]
 
 
+@pytest.fixture
+async def rig(store_url: str) -> AsyncIterator[Rig]:
+    async with await open_store(store_url) as store:
+        yield Rig(store)
+
+
 @pytest.mark.clause("T-3", "T-17")
-async def test_maintenance_moves_a_job_to_its_end_and_counts_it_without_an_attempt() -> None:
-    rig = Rig(notifies=False)
+@pytest.mark.main_path
+async def test_maintenance_moves_a_job_to_its_end_and_counts_it_without_an_attempt(
+    rig: Rig,
+) -> None:
+    rig.notifies = False
     window = Maintenance(from_at=utc(5, 9), until=utc(5, 11), reason="upgrade", who="ops")
     await set_maintenance(rig.store, SCOPE, window)
     job = await rig.add(utc(5, 10))
@@ -92,8 +103,8 @@ async def test_maintenance_moves_a_job_to_its_end_and_counts_it_without_an_attem
 
 
 @pytest.mark.clause("T-17")
-async def test_maintenance_of_one_tenant_does_not_concern_another() -> None:
-    rig = Rig(notifies=False)
+async def test_maintenance_of_one_tenant_does_not_concern_another(rig: Rig) -> None:
+    rig.notifies = False
     await set_maintenance(rig.store, Scope(tenant="guild-8"), Maintenance())
     job = await rig.add(utc(5, 10))
     await rig.turn(utc(5, 10))
@@ -101,8 +112,10 @@ async def test_maintenance_of_one_tenant_does_not_concern_another() -> None:
 
 
 @pytest.mark.clause("T-17")
-async def test_open_ended_maintenance_is_looked_at_every_five_minutes_until_it_is_lifted() -> None:
-    rig = Rig(notifies=False)
+async def test_open_ended_maintenance_is_looked_at_every_five_minutes_until_it_is_lifted(
+    rig: Rig,
+) -> None:
+    rig.notifies = False
     await set_maintenance(rig.store, SCOPE, Maintenance(reason="incident"))
     job = await rig.add(utc(5, 10))
     for minute in (0, 5, 10):
@@ -118,8 +131,8 @@ async def test_open_ended_maintenance_is_looked_at_every_five_minutes_until_it_i
 
 
 @pytest.mark.clause("T-3", "T-18", "T-34")
-async def test_a_job_that_notifies_waits_for_the_end_of_the_quiet_hours() -> None:
-    rig = Rig()
+@pytest.mark.main_path
+async def test_a_job_that_notifies_waits_for_the_end_of_the_quiet_hours(rig: Rig) -> None:
     await set_quiet_hours(rig.store, TENANT, NIGHT)
     job = await rig.add(utc(5, 23))
     await rig.turn(utc(5, 23))
@@ -134,8 +147,8 @@ async def test_a_job_that_notifies_waits_for_the_end_of_the_quiet_hours() -> Non
 
 
 @pytest.mark.clause("T-18")
-async def test_a_job_that_notifies_nobody_runs_in_quiet_hours() -> None:
-    rig = Rig(notifies=False)
+async def test_a_job_that_notifies_nobody_runs_in_quiet_hours(rig: Rig) -> None:
+    rig.notifies = False
     await set_quiet_hours(rig.store, TENANT, NIGHT)
     job = await rig.add(utc(5, 23))
     await rig.turn(utc(5, 23))
@@ -143,8 +156,9 @@ async def test_a_job_that_notifies_nobody_runs_in_quiet_hours() -> None:
 
 
 @pytest.mark.clause("T-17", "T-18")
-async def test_with_both_gates_a_job_is_deferred_once_to_the_instant_that_passes_both() -> None:
-    rig = Rig()
+async def test_with_both_gates_a_job_is_deferred_once_to_the_instant_that_passes_both(
+    rig: Rig,
+) -> None:
     await set_quiet_hours(rig.store, TENANT, NIGHT)
     morning = Maintenance(from_at=utc(6, 6, 30), until=utc(6, 8), reason="upgrade")
     await set_maintenance(rig.store, SCOPE, morning)
@@ -162,8 +176,8 @@ async def test_with_both_gates_a_job_is_deferred_once_to_the_instant_that_passes
 
 
 @pytest.mark.clause("T-18", "T-12")
-async def test_a_series_keeps_its_rhythm_when_an_occurrence_is_deferred() -> None:
-    rig = Rig()
+@pytest.mark.main_path
+async def test_a_series_keeps_its_rhythm_when_an_occurrence_is_deferred(rig: Rig) -> None:
     await set_quiet_hours(rig.store, TENANT, QuietHours(time(17), time(9), LONDON))
     start = utc(5, 0)
     series = Recurrence(rrule=MONDAY_18, zone="Europe/London", start=start)
@@ -181,8 +195,8 @@ async def test_a_series_keeps_its_rhythm_when_an_occurrence_is_deferred() -> Non
 
 
 @pytest.mark.clause("T-19")
-async def test_nothing_of_the_handler_happens_while_a_gate_is_closed() -> None:
-    rig, effects = Rig(), list[str]()
+async def test_nothing_of_the_handler_happens_while_a_gate_is_closed(rig: Rig) -> None:
+    effects = list[str]()
     await set_quiet_hours(rig.store, TENANT, NIGHT)
     job = await rig.add(utc(5, 23))
     await rig.turn(utc(5, 23), handler=lambda held: effects.append(held.id))
@@ -192,8 +206,7 @@ async def test_nothing_of_the_handler_happens_while_a_gate_is_closed() -> None:
 
 
 @pytest.mark.clause("T-17", "T-18")
-async def test_a_gate_that_was_changed_counts_within_seconds() -> None:
-    rig = Rig()
+async def test_a_gate_that_was_changed_counts_within_seconds(rig: Rig) -> None:
     first = await rig.add(utc(5, 23))
     await rig.turn(utc(5, 23))
     await set_quiet_hours(rig.store, TENANT, NIGHT)
@@ -205,7 +218,7 @@ async def test_a_gate_that_was_changed_counts_within_seconds() -> None:
 
 @pytest.mark.clause("T-18")
 async def test_a_burst_that_was_held_back_overnight_is_spread_over_minutes() -> None:
-    rig = Rig()
+    rig = Rig(MemoryStore())
     await set_quiet_hours(rig.store, TENANT, NIGHT)
     jobs = [await rig.add(utc(5, 23)) for _ in range(300)]
     await rig.turn(utc(5, 23))

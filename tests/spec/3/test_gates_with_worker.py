@@ -7,10 +7,12 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
+from rota import open_store
 from rota.gates import Closed, Gate, GateWatch, Open, Verdict
 from rota.jobs import Job
 from rota.rail import Rail
 from rota.stores.memory import MemoryStore
+from rota.stores.opened import OpenStore
 from rota.testing import VirtualClock
 from rota.worker import Context, Worker, WorkerSettings
 
@@ -22,9 +24,9 @@ SEVEN = datetime(2026, 1, 6, 7, tzinfo=UTC)
 class Stage:
     """A rail for one tenant and a worker that notes when it was called."""
 
-    def __init__(self, *own: Gate) -> None:
+    def __init__(self, store: OpenStore, *own: Gate) -> None:
         self.clock = VirtualClock(EVENING)
-        self.store = MemoryStore()
+        self.store = store
         self.rail = Rail(self.store, tenant="guild-7", clock=self.clock)
         self.ran: list[tuple[str, datetime]] = []
         settings = WorkerSettings(gate=GateWatch(self.store, more=own), poll_for=HOUR)
@@ -52,9 +54,14 @@ class Stage:
             await self.clock.run(running)
 
 
+@pytest.fixture
+def stage() -> Stage:
+    """In memory: during a night a worker looks at its gates thousands of times."""
+    return Stage(MemoryStore())
+
+
 @pytest.mark.clause("T-3", "T-17", "T-18", "T-34")
-async def test_quiet_hours_hold_back_what_notifies_and_nothing_else() -> None:
-    stage = Stage()
+async def test_quiet_hours_hold_back_what_notifies_and_nothing_else(stage: Stage) -> None:
     await stage.rail.set_quiet_hours(start="22:00", end="07:00", tz="Europe/London")
     reminder = await stage.ask("reminder.send", EVENING + 2 * HOUR)
     await stage.ask("cleanup", EVENING + 2 * HOUR)
@@ -70,23 +77,25 @@ async def test_quiet_hours_hold_back_what_notifies_and_nothing_else() -> None:
 
 
 @pytest.mark.clause("T-3", "T-17")
-async def test_maintenance_that_is_switched_on_and_off_is_noticed_by_a_running_worker() -> None:
-    stage = Stage()
-    async with stage.working():
-        await stage.ask("cleanup", EVENING)
-        await stage.clock.advance(10 * MINUTE)
-        await stage.rail.set_maintenance(True, reason="upgrade")
-        await stage.ask("cleanup", EVENING + 15 * MINUTE)
-        await stage.clock.advance(16 * MINUTE)
-        assert [at for _, at in stage.ran] == [EVENING]
-        await stage.rail.set_maintenance(False)
-        await stage.clock.advance(5 * MINUTE)
+async def test_maintenance_that_is_switched_on_and_off_is_noticed_by_a_running_worker(
+    store_url: str,
+) -> None:
+    async with await open_store(store_url) as store:
+        stage = Stage(store)
+        async with stage.working():
+            await stage.ask("cleanup", EVENING)
+            await stage.clock.advance(10 * MINUTE)
+            await stage.rail.set_maintenance(True, reason="upgrade")
+            await stage.ask("cleanup", EVENING + 15 * MINUTE)
+            await stage.clock.advance(16 * MINUTE)
+            assert [at for _, at in stage.ran] == [EVENING]
+            await stage.rail.set_maintenance(False)
+            await stage.clock.advance(5 * MINUTE)
     assert [at for _, at in stage.ran] == [EVENING, EVENING + 30 * MINUTE]
 
 
 @pytest.mark.clause("T-17", "T-18")
-async def test_a_job_goes_to_the_first_instant_that_passes_both_gates() -> None:
-    stage = Stage()
+async def test_a_job_goes_to_the_first_instant_that_passes_both_gates(stage: Stage) -> None:
     await stage.rail.set_quiet_hours(start="22:00", end="07:00", tz="UTC")
     await stage.rail.set_maintenance(True, until=SEVEN + HOUR, reason="upgrade")
     reminder = await stage.ask("reminder.send", EVENING + 2 * HOUR)
@@ -109,7 +118,7 @@ async def test_a_gate_of_ones_own_is_asked_like_the_others() -> None:
                 return Closed(datetime.combine(now.date(), time(12), UTC), "before noon")
             return Open()
 
-    stage = Stage(OfficeHours())
+    stage = Stage(MemoryStore(), OfficeHours())
     await stage.rail.set_quiet_hours(start="22:00", end="07:00", tz="UTC")
     await stage.ask("cleanup", SEVEN)
     await stage.ask("reminder.send", SEVEN)
@@ -119,8 +128,9 @@ async def test_a_gate_of_ones_own_is_asked_like_the_others() -> None:
 
 
 @pytest.mark.clause("T-18")
-async def test_a_burst_that_was_held_back_overnight_runs_once_each_over_five_minutes() -> None:
-    stage = Stage()
+async def test_a_burst_that_was_held_back_overnight_runs_once_each_over_five_minutes(
+    stage: Stage,
+) -> None:
     await stage.rail.set_quiet_hours(start="22:00", end="07:00", tz="UTC")
     for _ in range(100):
         await stage.ask("reminder.send", EVENING + 3 * HOUR)

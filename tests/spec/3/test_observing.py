@@ -5,7 +5,6 @@ import logging
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -25,18 +24,10 @@ from rota.worker import Context, WorkerSettings
 ONCE = RetryPolicy(max_attempts=1)
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of an empty store of each sort."""
-    if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_url"))
-    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'rota.db'}"
-
-
 @pytest.fixture
-async def shop(url: str) -> AsyncIterator[Workshop]:
+async def shop(store_url: str) -> AsyncIterator[Workshop]:
     """A workshop on every store."""
-    async with await open_store(url) as store:
+    async with await open_store(store_url) as store:
         made = Workshop(store)
         yield made
         await made.close()
@@ -76,6 +67,7 @@ def make_worker(shop: Workshop) -> None:
 
 
 @pytest.mark.clause("T-26")
+@pytest.mark.main_path
 async def test_the_counters_count_what_happened(shop: Workshop) -> None:
     make_worker(shop)
     counters = Counters()

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from pathlib import Path
 from random import Random
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -58,15 +57,14 @@ class Stage:
         return sum([await self.store.count("guild-7", each) for each in wanted])
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stage]:
-    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path / 'rota.db'}"}
-    url = urls.get(request.param) or request.getfixturevalue("postgres_url")
-    async with await open_store(url) as store:
+@pytest.fixture
+async def stage(store_url: str) -> AsyncIterator[Stage]:
+    async with await open_store(store_url) as store:
         yield Stage(store)
 
 
 @pytest.mark.clause("T-1", "T-20", "T-25")
+@pytest.mark.main_path
 async def test_a_job_that_was_scheduled_reaches_its_handler_at_its_time(stage: Stage) -> None:
     job_id = await stage.rail.schedule_once("tick", {"event": 1}, run_at=NOW + HOUR)
     await stage.work_at(NOW, NOW + HOUR)
@@ -107,6 +105,7 @@ async def test_a_series_goes_on_after_a_dead_occurrence(stage: Stage) -> None:
 
 
 @pytest.mark.clause("T-13", "T-34")
+@pytest.mark.main_path
 async def test_workers_and_repeated_calls_leave_one_job_per_occurrence(stage: Stage) -> None:
     async def schedule() -> str:
         return await stage.rail.schedule_recurring(
@@ -165,6 +164,7 @@ async def test_what_comes_during_a_run_is_skipped_queued_or_allowed(
 
 
 @pytest.mark.clause("T-2", "T-11", "T-15", "T-16", "T-33")
+@pytest.mark.main_path
 async def test_a_dead_job_that_had_its_effect_is_retried_without_repeating_it(
     stage: Stage,
 ) -> None:
@@ -200,6 +200,7 @@ async def test_a_paused_series_waits_on_every_store(stage: Stage) -> None:
     assert [context.scheduled_for for context in stage.seen] == [NOW, NOW + 3 * HOUR]
 
 
+@pytest.mark.main_path
 async def test_a_rail_lists_cancels_and_moves_jobs_on_every_store(stage: Stage) -> None:
     ids = [
         await stage.rail.schedule_once("tick", {"n": number}, run_at=NOW + DAY)

@@ -3,7 +3,6 @@
 import logging
 from collections import Counter
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from tests.spec.check_in_story import Story
@@ -79,17 +78,9 @@ async def test_two_years_of_check_ins_for_fifty_tenants_are_sent_once_each() -> 
     assert {it.zone for it in story.tenants if it.count_shown_twice(story.end)} == {LONDON, SYDNEY}
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of an empty store on a disk."""
-    if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_url"))
-    return f"sqlite:///{tmp_path / 'rota.db'}"
-
-
 @pytest.mark.clause("T-2", "T-3", "T-4", "T-12", "T-13", "T-15", "T-16", "T-17", "T-18", "T-34")
-async def test_a_year_of_check_ins_is_sent_once_each_whatever_the_store(address: str) -> None:
-    async with await open_store(address) as store:
+async def test_a_year_of_check_ins_is_sent_once_each_whatever_the_store(store_url: str) -> None:
+    async with await open_store(store_url) as store:
         story = Story(store, cast_tenants(3), YEAR)
         await story.live()
     assert_each_was_sent_once(story)

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,18 +17,10 @@ from rota.worker import Context, WorkerSettings
 LONDON_MONDAYS = "FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0;BYSECOND=0"
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of an empty store of each sort."""
-    if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_url"))
-    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'rota.db'}"
-
-
 @pytest.fixture
-async def shop(url: str) -> AsyncIterator[Workshop]:
+async def shop(store_url: str) -> AsyncIterator[Workshop]:
     """A workshop on every store."""
-    async with await open_store(url) as store:
+    async with await open_store(store_url) as store:
         made = Workshop(store)
         yield made
         await made.close()
@@ -65,6 +56,7 @@ async def test_a_due_job_is_taken_with_a_lease_in_the_workers_name(shop: Worksho
 
 
 @pytest.mark.clause("T-8", "T-13")
+@pytest.mark.main_path
 async def test_workers_beside_each_other_never_run_the_same_job(shop: Workshop) -> None:
     runs: list[str] = []
 
@@ -80,6 +72,7 @@ async def test_workers_beside_each_other_never_run_the_same_job(shop: Workshop) 
 
 
 @pytest.mark.clause("T-9")
+@pytest.mark.main_path
 async def test_a_stalled_job_is_queued_again_with_an_attempt_counted_and_a_delay(
     shop: Workshop,
 ) -> None:
@@ -145,6 +138,7 @@ async def test_failures_are_retried_after_one_five_fifteen_and_sixty_minutes_and
 
 
 @pytest.mark.clause("T-12", "T-36")
+@pytest.mark.main_path
 async def test_the_end_of_an_occurrence_queues_the_next_one_in_its_zone(shop: Workshop) -> None:
     first_at = datetime(2026, 10, 19, 8, tzinfo=UTC)  # 09:00 in London, summer time
     await shop.pass_time(first_at - NOW)

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from zoneinfo import ZoneInfo
 
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import DocumentStore
 from rota.testing.simulation.generator import draw_story
 from rota.testing.simulation.stage import MakeScheduler, make_scheduler, play_story
 from rota.testing.simulation.story import Story
@@ -35,10 +36,17 @@ def try_seed(seed: int, make: MakeScheduler = make_scheduler) -> Trial:
     return try_story(draw_story(seed), make)
 
 
-def try_story(story: Story, make: MakeScheduler = make_scheduler) -> Trial:
-    """Play a story in an event loop of its own, and judge it."""
+def try_story(
+    story: Story, make: MakeScheduler = make_scheduler, store: DocumentStore | None = None
+) -> Trial:
+    """Play a story in an event loop of its own, and judge it.
+
+    A store that is given is used instead of the story's. It must be empty, and have its connections
+    elsewhere than in this loop: in a story's end whatever the loop still does is cancelled.
+    """
     with asyncio.Runner(loop_factory=_make_loop) as runner:
-        trace = runner.run(_play(story, make))
+        played = _play(story, make) if store is None else play_story(story, store, make)
+        trace = runner.run(played)
     verdict = check_trace(
         trace,
         zone=ZoneInfo(story.zone),

@@ -43,6 +43,7 @@ async def settle(client: httpx2.AsyncClient, job: dict[str, Any], **outcome: Any
     return settled
 
 
+@pytest.mark.main_path
 async def test_a_job_is_taken_by_one_alone_and_settled(both: Neighbours) -> None:
     made = await make(both, payload={"to": "ada"})
     (job,) = await lease(both.ours, lease_seconds=30)
@@ -137,6 +138,7 @@ async def test_an_expired_lease_is_rescued_with_no_other_worker_about(both: Neig
     assert again["lease"]["token"] > job["lease"]["token"]
 
 
+@pytest.mark.main_path
 async def test_dependents_are_released_by_the_end(both: Neighbours) -> None:
     parent = await make(both)
     child = await make(both, dependencies=[parent["id"]])

@@ -1,0 +1,63 @@
+"""The same lives on every sort of store: to the letter as in memory, and as the axioms say."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from tests.simulation.distance import DistantStore, Elsewhere, StoreInStep, opened_elsewhere
+
+from rota.stores.memory import MemoryStore
+from rota.stores.protocol import Reach
+from rota.testing.simulation import draw_story, try_story
+from rota.testing.trace import Crashed, RunFailed, RunStarted, StopReturned, StorageFault
+
+FEW = range(6)
+"""For a stand-in, which takes a second or more for a story."""
+
+MANY = range(6, 40)
+seeds = pytest.mark.parametrize(
+    "seeds", [pytest.param(FEW, marks=pytest.mark.main_path), MANY], ids=["few", "many"]
+)
+
+
+class SharedMemory(MemoryStore):
+    """A store in memory that is said to be as far away as another: what instances do differs."""
+
+    def __init__(self, reach: Reach) -> None:
+        super().__init__()
+        self.reach = reach
+
+
+@pytest.fixture
+def there(store_url: str) -> Iterator[Elsewhere]:
+    with opened_elsewhere(store_url) as opened:
+        yield opened
+
+
+@seeds
+@pytest.mark.clause("D-58", "D-59", "D-60", "D-62")
+def test_a_story_is_the_same_on_every_store_to_the_letter(there: Elsewhere, seeds: range) -> None:
+    for seed in seeds:
+        story = draw_story(seed)
+        expected = try_story(story, store=SharedMemory(there.store.reach)).verdict
+        told = try_story(story, store=StoreInStep(there, f"story {seed}")).verdict
+        told.assert_ok()
+        assert told.trace == expected.trace, story.describe()
+
+
+@seeds
+@pytest.mark.clause("D-58", "D-59", "D-60", "D-62")
+def test_a_story_keeps_the_axioms_however_long_the_store_takes(
+    there: Elsewhere, seeds: range
+) -> None:
+    """Answers come when they come, so other things happen between them than in memory."""
+    for seed in seeds[: len(seeds) // 2]:
+        try_story(draw_story(seed), store=DistantStore(there, f"story {seed}")).verdict.assert_ok()
+
+
+@pytest.mark.parametrize("seeds", [FEW, MANY], ids=["few", "many"])
+def test_even_the_few_stories_contain_everything(seeds: range) -> None:
+    stories = [try_story(draw_story(seed), store=SharedMemory(Reach.NETWORK)) for seed in seeds]
+    seen = Counter(type(entry) for story in stories for entry in story.verdict.trace)
+    assert {Crashed, RunFailed, RunStarted, StopReturned, StorageFault} <= set(seen)
+    assert {story.story.edition for story in stories} == {"declarative", "polling"}
