@@ -11,6 +11,16 @@ from typing import Protocol
 from rota.clock.corrected import CorrectedClock
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
+from rota.copying import (
+    CopyPlan,
+    CopyReport,
+    MarkedTarget,
+    Tell,
+    check_idle,
+    copy_everything,
+    plan_copy,
+    refuse_unfinished,
+)
 from rota.errors import InvalidStoreUrlError, StoreUnavailableError
 from rota.stores.inspection import MigrationReport, StoreInspection
 from rota.stores.memory import MemoryStore
@@ -30,9 +40,16 @@ async def open_store(url: str) -> OpenStore:
     ``memory://``, ``sqlite:///rota.db``, ``postgresql://user@host/database``,
     ``mongodb://host/database`` or ``redis://host:6379/0``.
     Close it when done, or say ``async with await open_store(url) as store``. Raises
-    InvalidStoreUrlError when the address names no store, before anything is touched.
+    InvalidStoreUrlError when the address names no store, before anything is touched, and
+    CopyUnfinishedError when ``copy_store`` into it has not come to its end.
     """
-    return await _find_backend(url).open()
+    store = await _find_backend(url).open()
+    try:
+        await refuse_unfinished(store)
+    except BaseException:
+        await store.close()
+        raise
+    return store
 
 
 def check_address(url: str) -> None:
@@ -56,6 +73,35 @@ async def migrate_store(url: str, locked_for: timedelta = LOCKED_FOR) -> Migrati
     for the migrations themselves. When it raises, the schema is as it was.
     """
     return await _find_backend(url).migrate(locked_for)
+
+
+async def plan_store_copy(source_url: str, target_url: str) -> CopyPlan:
+    """What ``copy_store`` would do; raises what it would raise before anything is written.
+
+    Whether the source is in use is not asked.
+    """
+    source, target = _find_backend(source_url), _find_backend(target_url)
+    return plan_copy(await source.inspect(), await target.inspect())
+
+
+async def copy_store(
+    source_url: str, target_url: str, clock: Clock, tell: Tell, *, is_forced: bool = False
+) -> CopyReport:
+    """Copy everything from one store to another that is empty, and compare them.
+
+    The source is only read. Until the copy has been found equal, ``open_store`` refuses the target;
+    repeating the call goes on where a copy was cut off. A source that is in use is refused, unless
+    ``is_forced``. Raises CopyRefusedError, and CopyDiffersError when something was not copied or
+    has changed meanwhile.
+    """
+    plan = await plan_store_copy(source_url, target_url)
+    async with await open_store(source_url) as source:
+        if not is_forced:
+            await check_idle(source, await source.read_clock() or clock.now())
+        async with await _find_backend(target_url).open() as target:
+            now = await target.read_clock() or clock.now()
+            marked = await MarkedTarget.begin(target, plan.source.address)
+            return await copy_everything(source, target, marked, now, tell)
 
 
 class StoreWithClock(Protocol):

@@ -1,4 +1,4 @@
-"""``rota store``: how a store stands, and bringing its schema up to date."""
+"""``rota store``: how a store stands, bringing its schema up to date, and moving to another."""
 
 import asyncio
 from datetime import timedelta
@@ -8,6 +8,15 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from rota.cli.reading.options import DEFAULT_STORE, GivenTerminal, JsonOption, StoreOption
+from rota.cli.rendering.copying import (
+    CopyBar,
+    describe_copy,
+    plan_document,
+    plan_rows,
+)
+from rota.cli.rendering.copying import (
+    report_document as copy_document,
+)
 from rota.cli.rendering.store import (
     inspection_document,
     inspection_rows,
@@ -18,7 +27,7 @@ from rota.cli.rendering.store import (
 from rota.cli.rendering.tables import print_table
 from rota.errors import StoreUnavailableError
 from rota.escaping import escape
-from rota.wiring import inspect_store, migrate_store
+from rota.wiring import copy_store, inspect_store, migrate_store, plan_store_copy
 
 app = App(name="store")
 
@@ -29,6 +38,26 @@ LockTimeoutOption = Annotated[
         validator=Number(gt=0, lte=86_400),
         help="How long others may keep the store locked before it is given up.",
     ),
+]
+
+SourceArgument = Annotated[
+    str, Parameter(metavar="SOURCE", help="The store that is copied; it is only read.")
+]
+TargetArgument = Annotated[
+    str, Parameter(metavar="TARGET", help="An empty store; one that is not there is made.")
+]
+ForceOption = Annotated[
+    bool,
+    Parameter(
+        negative="",
+        show_default=False,
+        help="Copy although workers run on the source. What they change on the way is found when "
+        "the stores are compared, and is an error then.",
+    ),
+]
+DryRunOption = Annotated[
+    bool,
+    Parameter(negative="", show_default=False, help="Say what would be copied, and write nothing."),
 ]
 
 
@@ -84,3 +113,40 @@ def migrate(
         terminal.print_text(f"Applied {escape(migration_name(mark))}")
     ending = "is now" if report.applied else "is already"
     terminal.print_text(f"The schema {ending} at version {report.schema_version}.", "bold")
+
+
+@app.command(name="copy")
+def copy(
+    source: SourceArgument,
+    target: TargetArgument,
+    *,
+    force: ForceOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+    terminal: GivenTerminal,
+) -> None:
+    """Copy everything from one store to another, and compare them.
+
+    Every job at every stage with its attempts and dependencies, and every
+    document, under the same ids, versions and tokens: programs go on with the
+    target where they stopped. Stop what works with the source before; it is
+    not changed. The target must be empty, and nobody can open it until both
+    have been found equal. If the copy is cut off, the same command goes on
+    where it was. Try:
+
+        rota store copy sqlite:///rota.db postgresql://rota@db.example/rota --dry-run
+        rota store copy sqlite:///rota.db postgresql://rota@db.example/rota
+    """
+    plan = asyncio.run(plan_store_copy(source, target))
+    if dry_run:
+        if as_json:
+            terminal.print_document(plan_document(plan))
+        else:
+            print_table(terminal.out, ("Source", plan.source.address), plan_rows(plan))
+        return
+    with CopyBar(terminal.err, plan.record_count) as bar:
+        report = asyncio.run(copy_store(source, target, terminal.clock, bar.tell, is_forced=force))
+    if as_json:
+        terminal.print_document(copy_document(plan, report))
+        return
+    terminal.print_text(escape(describe_copy(plan, report)), "bold")

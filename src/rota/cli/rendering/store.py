@@ -3,6 +3,7 @@
 from typing import Any
 
 from rota.cli.rendering.tables import Row
+from rota.copying import UNFINISHED
 from rota.escaping import escape
 from rota.jobs import JobStatus
 from rota.scheduler.keeping.ledger import SET_ASIDE
@@ -18,8 +19,8 @@ def inspection_rows(inspection: StoreInspection) -> list[Row]:
         ("Kind", f"{inspection.kind} {inspection.version}".strip()),
         ("Schema", _describe_schema(inspection)),
         ("Size", "-" if inspection.size is None else format_size(inspection.size)),
-        ("Documents", _describe_documents(inspection)),
-        ("Jobs", _describe_jobs(inspection)),
+        ("Documents", describe_documents(inspection)),
+        ("Jobs", describe_jobs(inspection)),
         ("Set aside", str(_set_aside_count(inspection))),
     ]
     return [((name, escape(fact)), "") for name, fact in facts]
@@ -35,6 +36,8 @@ def list_findings(inspection: StoreInspection) -> list[str]:
         findings.append(f"Pending: {names}; rota store migrate applies them.")
     if inspection.problem is not None:
         findings.append(inspection.problem)
+    if UNFINISHED in inspection.document_counts:
+        findings.append("A copy into it was begun and is not finished; repeat it.")
     count = _set_aside_count(inspection)
     if count:
         what = "1 record is" if count == 1 else f"{count} records are"
@@ -93,7 +96,8 @@ def _describe_schema(inspection: StoreInspection) -> str:
     return f"version {inspection.schema_version}, {state}"
 
 
-def _describe_documents(inspection: StoreInspection) -> str:
+def describe_documents(inspection: StoreInspection) -> str:
+    """How many documents there are, and in which collections."""
     counts = inspection.document_counts
     if not counts:
         return "0"
@@ -101,7 +105,8 @@ def _describe_documents(inspection: StoreInspection) -> str:
     return f"{sum(counts.values())} in {len(counts)} collections: {parts}"
 
 
-def _describe_jobs(inspection: StoreInspection) -> str:
+def describe_jobs(inspection: StoreInspection) -> str:
+    """How many jobs there are, and at which stages."""
     counts = inspection.job_counts
     if counts is None:
         return "-"
