@@ -31,6 +31,7 @@ from rota.errors import (
     RefusedError,
     RotaError,
     StoreError,
+    WorkerWornOutError,
 )
 
 OK = 0
@@ -39,6 +40,7 @@ BAD_INPUT = 2
 MISSING = 69
 INTERNAL = 70
 OUTPUT_FAILED = 74
+WORN_OUT = 75
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 
@@ -51,6 +53,7 @@ EXIT_STATUSES: dict[type[RotaError], int] = {
     RefusedError: 5,
     StoreError: 6,
     MissingExtraError: MISSING,
+    WorkerWornOutError: WORN_OUT,
 }
 
 SERVER_PACKAGES = ("httpx2", "jinja2", "prometheus_client", "starlette", "uvicorn")

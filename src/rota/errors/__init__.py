@@ -82,6 +82,7 @@ RotaError
     TaskInvalidTypeError
     TaskInvalidValueError
     TaskMissingFieldError
+  WorkerWornOutError
 """
 
 from rota.errors.clock import BusyLoopError, ClockUseError, DeadlockError
@@ -176,6 +177,7 @@ from rota.errors.worker import (
     SecretNotFoundError,
     WorkerBusyError,
     WorkerForkedError,
+    WorkerWornOutError,
 )
 
 __all__ = [
@@ -261,4 +263,5 @@ __all__ = [
     "UnsupportedMediaError",
     "WorkerBusyError",
     "WorkerForkedError",
+    "WorkerWornOutError",
 ]

@@ -16,6 +16,18 @@ class WorkerBusyError(ConflictError):
         super().__init__("This worker is running already")
 
 
+class WorkerWornOutError(RotaError):
+    """Handlers that will not end have taken up every place of a worker: start the process anew."""
+
+    def __init__(self, leaked_count: int) -> None:
+        super().__init__(
+            f"The worker is worn out: {leaked_count} handlers were cut short and go on all the "
+            "same. Its jobs were handed back; start the process anew",
+            {"leakedCount": leaked_count},
+        )
+        self.leaked_count = leaked_count
+
+
 class WorkerForkedError(InvalidInputError):
     """A worker was used in another process than the one that made it."""
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rota.clock.protocol import Clock
-from rota.errors import RotaError
+from rota.errors import RotaError, WorkerWornOutError
 from rota.house.loading.handlers import (
     Registration,
     list_watched_files,
@@ -20,7 +20,7 @@ from rota.house.part import StopWish
 from rota.journal import Journal
 from rota.scheduler import Scheduler
 from rota.stores.opened import OpenStore
-from rota.worker import Worker, WorkerSettings
+from rota.worker import StopManner, Worker, WorkerSettings
 from rota.worker.loops.rescue import Rescue
 from rota.worker.outage import Outage
 from rota.worker.registry import Registry, Work
@@ -68,14 +68,14 @@ class WorkPart:
 
     async def run(self) -> None:
         if not self._plan.reloads:
-            await self._worker.run()
+            await self._work()
             return
         references = self._plan.references
         watch = FileWatch(lambda: list_watched_files(references), self._engine.clock)
         watching = asyncio.create_task(self._reload_with(watch), name="rota reload")
         try:
             while not self._is_stopping:
-                await self._worker.run()
+                await self._work()
                 if not self._is_stopping:
                     self._worker = self._make_worker()
         finally:
@@ -84,6 +84,11 @@ class WorkPart:
     def stop(self) -> None:
         self._is_stopping = True
         self._worker.stop()
+
+    async def _work(self) -> None:
+        report = await self._worker.run()
+        if report.manner is StopManner.WORN_OUT:
+            raise WorkerWornOutError(report.leaked_count)
 
     def _make_worker(self) -> Worker:
         engine = self._engine

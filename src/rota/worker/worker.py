@@ -86,6 +86,9 @@ class Worker:
     async def run(self) -> StopReport:
         """Work until ``stop``, and say how it ended.
 
+        A worker stops by itself when as many handlers as it has places, and three at least, were
+        cut short and will not end: the ``manner`` is then ``WORN_OUT``, and its process should end.
+
         Cancelling it hands back all jobs at once. Raises StoreClosedError when the store is closed;
         one that cannot be reached is waited for.
         """

@@ -215,6 +215,7 @@ def run_raising(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> tuple[
         (errors.RefusedError("x"), 5),
         (errors.StoreUnavailableError("x"), 6),
         (errors.MissingExtraError("x", "y", "server"), 69),
+        (errors.WorkerWornOutError(10), 75),
         (errors.RotaError("x"), 70),
     ],
 )

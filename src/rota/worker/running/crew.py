@@ -30,13 +30,26 @@ BREATH_COUNT = 500
 CANCEL_GRACE = timedelta(seconds=5)
 """How long a handler that was cut short may take to end, before its place is given to another."""
 
+LEAKS_BORNE = 2
+"""So many handlers that will not end are no reason to stop, however few places there are."""
+
 RUNNER_PREFIX = "rota runner "
+
+
+def is_worn_out(leaked_count: int, concurrency: int) -> bool:
+    """Whether as many handlers go on in vain as there are places: the process is past saving.
+
+    Each holds on to a thread, or at least to what its coroutine holds, and may wake at any time.
+    A few are borne with even where there is one place: a thread may just be late.
+    """
+    return leaked_count >= max(concurrency, LEAKS_BORNE + 1)
 
 
 class Crew:
     """Runs what is put into its hands, ``concurrency`` at a time, and passes on how it ended.
 
-    ``on_change`` is called, cheaply and often, whenever a job has ended here.
+    ``on_change`` is called, cheaply and often, whenever a job has ended here; ``on_worn_out`` when
+    so many handlers will not end that nobody should go on in this process.
     """
 
     def __init__(
@@ -45,6 +58,7 @@ class Crew:
         self.running_count = 0
         self.finished_count = 0
         self.leaked_count = 0
+        self.on_worn_out: Callable[[], None] | None = None
         self.runners: dict[str, Runner] = {}
         self._concurrency = surroundings.settings.concurrency
         self._clock = surroundings.clock
@@ -132,6 +146,19 @@ class Crew:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        await self._disown_leaked()
+
+    async def _disown_leaked(self) -> None:
+        """Let the event loop be closed in spite of coroutines that will not be cancelled.
+
+        Whoever closes a loop cancels all its tasks and waits for them, and that would be for ever.
+        """
+        await turn()
+        await turn()  # those that heed a second cancellation have ended now
+        for task in self._leaked:
+            asyncio._unregister_task(task)  # noqa: SLF001 - documented, for those who make tasks
+            # What is left of it was told as a leak, and need not be told once more.
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - all tasks have it
 
     def _set_apart(self) -> None:
         waiting, self._waiting = self._waiting, deque()
@@ -231,6 +258,8 @@ class Crew:
         self._teller.tell_leaked(held, self.leaked_count)
         self._abandon(held)
         self._on_change()
+        if self.on_worn_out is not None and is_worn_out(len(self._leaked), self._concurrency):
+            self.on_worn_out()
         if self._waiting:
             self._call_another()
 

@@ -43,6 +43,11 @@ class StopManner(StrEnum):
     """Some jobs took longer than the grace, and were handed back."""
     AT_ONCE = "at once"
     """It was told twice, or cancelled: what ran was handed back."""
+    WORN_OUT = "worn out"
+    """It stopped by itself: as many handlers as it has places, three at least, will not end.
+
+    Nothing but a new process frees what they hold.
+    """
 
 
 class StopReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +77,8 @@ class Shift:
         self._crew = Crew(surroundings, self._settler, self._note_end)
         self._leaser = Leaser(surroundings, self._outage, self._crew, self._settler)
         self._wish = _Wish.WORK
+        self._is_worn_out = False
+        self._crew.on_worn_out = self._wear_out
         self._called = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
@@ -81,6 +88,11 @@ class Shift:
         self._wish = _Wish.STOP if self._wish is _Wish.WORK else _Wish.STOP_AT_ONCE
         self._leaser.stop()
         self._called.set()
+
+    def _wear_out(self) -> None:
+        if self._wish is _Wish.WORK:
+            self._is_worn_out = True
+            self.stop()
 
     async def run(self) -> StopReport:
         """Work until told to stop."""
@@ -179,6 +191,8 @@ class Shift:
                 )
         if self._wish is _Wish.STOP_AT_ONCE:
             return StopManner.AT_ONCE
+        if self._is_worn_out:
+            return StopManner.WORN_OUT
         return StopManner.GRACE_OVER if self._crew.is_busy else StopManner.FINISHED
 
     async def _hand_back(self) -> None:
