@@ -28,7 +28,7 @@ class RedisServer(ServerProcess):
     def __init__(self, program: Path, folder: Path, options: Sequence[str] = ()) -> None:
         super().__init__(program.name, folder)
         self._program = program
-        self._options = tuple(options)
+        self.options = tuple(options)
 
     @property
     def url(self) -> str:
@@ -45,7 +45,7 @@ class RedisServer(ServerProcess):
             *("--port", str(self.port), "--bind", "127.0.0.1"),
             *("--unixsocket", f"{self.folder}/socket", "--dir", str(self.folder)),
             *("--appendonly", "yes", "--appendfsync", "always", "--save", ""),
-            *self._options,
+            *self.options,
         ]
 
     def _answers(self) -> bool:
