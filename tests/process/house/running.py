@@ -95,9 +95,13 @@ class Up(Running):
 
     def __init__(self, folder: Path, *argv: str, **environ: str) -> None:
         super().__init__(folder, *argv, "--port", "0", **environ)
-        self.url = self.wait_for("Pages: ").split("Pages: ")[1].strip().removesuffix("/admin")
-        self.wait_for("API: ")
         self.token: str | None = None
+        try:
+            self.url = self.wait_for("Pages: ").split("Pages: ")[1].strip().removesuffix("/admin")
+            self.wait_for("API: ")
+        except BaseException:
+            self.__exit__()
+            raise
 
     def read_token(self) -> str:
         self.token = self.wait_for("First token: ").split("First token: ")[1].strip()

@@ -168,17 +168,3 @@ def test_the_environment_is_checked_before_anything_is_opened(folder: Path) -> N
     assert "WORKER_BATCH must be a whole number" in refused.stderr
     assert "WORKER_LEASE_MS must be from 1000" in refused.stderr
     assert not (folder / "rota.db").exists()
-
-
-def test_all_of_it_runs_on_postgresql(folder: Path, postgres_url: str) -> None:
-    with Up(folder, "up", ROTA_STORE=postgres_url) as up:
-        token = up.read_token()
-        _, job = up.ask("/api/v1/jobs", GREETING)
-        up.wait_for(f"log.message {job['id']} succeeded")
-        asked = run_rota(folder, "jobs", "show", job["id"], "--json", ROTA_STORE=postgres_url)
-        assert json.loads(asked.stdout)["status"] == "COMPLETED"
-        over_http = run_rota(
-            folder, "jobs", "show", job["id"], "--json", ROTA_URL=up.url, ROTA_TOKEN=token
-        )
-        assert over_http.stdout == asked.stdout
-        assert up.stop(signal.SIGTERM) == 0
