@@ -10,6 +10,7 @@ from pymongo.errors import (
     ExecutionTimeout,
     InvalidOperation,
     NetworkTimeout,
+    NotPrimaryError,
     OperationFailure,
     PyMongoError,
     ServerSelectionTimeoutError,
@@ -26,8 +27,10 @@ DRIVER_ERRORS: tuple[type[Exception], ...] = (PyMongoError, OSError)
 
 _NOT_ALLOWED = frozenset({13, 18})
 _NOT_PRIMARY = frozenset({10107, 11602, 13435, 13436, 189, 91})
+_NO_PRIMARY = "the server is not, or no longer, the one that takes writes"
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (ServerSelectionTimeoutError, "no server that can be written to answers at that address"),
+    (NotPrimaryError, _NO_PRIMARY),
     (NetworkTimeout, "the server did not answer in time"),
     (ExecutionTimeout, "the server did not answer in time"),
     (AutoReconnect, "the connection to the server was lost"),
@@ -60,7 +63,7 @@ def _reason_of(error: Exception) -> str:
     if isinstance(error, OperationFailure) and error.code in _NOT_ALLOWED:
         return "the server refuses to let this user do that"
     if isinstance(error, OperationFailure) and error.code in _NOT_PRIMARY:
-        return "the server is not, or no longer, the one that takes writes"
+        return _NO_PRIMARY
     for kind, reason in _REASONS:
         if isinstance(error, kind):
             return reason

@@ -7,7 +7,7 @@ that simply does the same again.
 
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 from typing import Any, NamedTuple
@@ -15,17 +15,18 @@ from typing import Any, NamedTuple
 import pytest
 from pymongo import AsyncMongoClient
 from tests.servers.shared import GIVEN_MONGO
+from tests.unit.stores.mongo.mortal import DiedError, MortalGateway
 
 from rota.errors import RotaError
 from rota.jobs import Discarded, Job, Recurrence, Succeeded, decide_outcome
 from rota.stores.jobs import Cap, LeaseRequest
 from rota.stores.mongo.documents.verbs import write_all, write_each
-from rota.stores.mongo.gateway import AsyncGateway, Gateway, Operation, Query, Raw, Written
+from rota.stores.mongo.gateway import AsyncGateway, Gateway, Query, Raw
 from rota.stores.mongo.jobs.editing import Amendment, amend, delete, prune
 from rota.stores.mongo.jobs.insertion import insert_together
 from rota.stores.mongo.jobs.leasing.leases import lease_next
 from rota.stores.mongo.jobs.leasing.limited import lease_limited
-from rota.stores.mongo.jobs.settling import apply_carefully
+from rota.stores.mongo.jobs.settling import apply_together
 from rota.stores.mongo.steps.names import DOCUMENTS, INTENTS, JOBS, LOCK, VERSION
 from rota.stores.mongo.steps.recovery import Sweeper
 from rota.stores.protocol import DocumentWrite
@@ -33,38 +34,6 @@ from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-
-
-class _DiedError(Exception):
-    """The process is no more."""
-
-
-class MortalGateway:
-    """Lets so many writes through; the process does not live to see another."""
-
-    def __init__(self, inner: AsyncGateway, lives: int) -> None:
-        self._inner = inner
-        self._lives = lives
-        self.write_count = 0
-
-    async def find(self, query: Query) -> list[Raw]:
-        self._check()
-        return await self._inner.find(query)
-
-    async def aggregate(self, collection: str, stages: Sequence[Mapping[str, Any]]) -> list[Raw]:
-        self._check()
-        return await self._inner.aggregate(collection, stages)
-
-    async def write(self, collection: str, operations: Sequence[Operation]) -> Written:
-        if self.write_count == self._lives:
-            self._lives = -1
-        self._check()
-        self.write_count += 1
-        return await self._inner.write(collection, operations)
-
-    def _check(self) -> None:
-        if self._lives < 0:
-            raise _DiedError
 
 
 class Scene(NamedTuple):
@@ -95,11 +64,11 @@ def _a_request(**fields: Any) -> LeaseRequest:
 
 
 async def _complete(gateway: Gateway, scene: Scene) -> None:
-    await apply_carefully(gateway, decide_outcome(scene.parent, Succeeded(), NOW), NOW)
+    await apply_together(gateway, [decide_outcome(scene.parent, Succeeded(), NOW)], NOW)
 
 
 async def _fail(gateway: Gateway, scene: Scene) -> None:
-    await apply_carefully(gateway, decide_outcome(scene.parent, Discarded("no"), NOW), NOW)
+    await apply_together(gateway, [decide_outcome(scene.parent, Discarded("no"), NOW)], NOW)
 
 
 async def _insert(gateway: Gateway, scene: Scene) -> None:
@@ -181,7 +150,7 @@ async def test_whatever_a_process_leaves_behind_is_completed_or_never_was(
     assert after != before
     for lives in range(mortal.write_count):
         gateway, scene, before = await _begin(client, series)
-        with pytest.raises(_DiedError):
+        with pytest.raises(DiedError):
             await act(MortalGateway(gateway, lives), scene)
         if lives % 2:  # every other time nobody sweeps before the same is asked again
             await _sweep(gateway)

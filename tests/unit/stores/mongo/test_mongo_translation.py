@@ -4,6 +4,7 @@ import pytest
 from pymongo.errors import (
     AutoReconnect,
     NetworkTimeout,
+    NotPrimaryError,
     OperationFailure,
     ServerSelectionTimeoutError,
 )
@@ -17,6 +18,7 @@ from rota.stores.mongo.translation import translate, translated
     [
         (ServerSelectionTimeoutError("none"), "no server", "nothing was written"),
         (AutoReconnect("gone"), "was lost", "unknown"),
+        (NotPrimaryError("no"), "takes writes", "unknown"),
         (NetworkTimeout("slow"), "did not answer in time", "unknown"),
         (ConnectionResetError("reset"), "was lost", "unknown"),
         (OperationFailure("no", 13), "refuses to let this user", "nothing was written"),

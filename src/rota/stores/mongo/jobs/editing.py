@@ -4,20 +4,16 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from msgspec.structs import replace
-
 from rota.errors import DuplicateJobError
 from rota.jobs import Job, JobId, JobStatus, amend_job, check_deletion
 from rota.stores.mongo.gateway import Gateway
 from rota.stores.mongo.jobs import queries
-from rota.stores.mongo.jobs.family import find_no_longer_awaited, settle_dependents
+from rota.stores.mongo.jobs.family import Family
 from rota.stores.mongo.jobs.rows import (
     Kept,
     decode_job,
     decode_kept,
     digest_identity,
-    stage_kept,
-    stage_removal,
 )
 from rota.stores.mongo.jobs.shelf import (
     find_free,
@@ -55,9 +51,12 @@ async def amend(gateway: Gateway, asked: Amendment) -> Job:
             existing_jobs={job_id: one.job.dependencies for job_id, one in above.items()},
         )
         await _check_twin(gateway, amended)
-        writes = [stage_kept(kept._replace(job=amended), asked.now)]
+        family = Family(gateway)
+        family.adopt([kept, *above.values()])
+        family.put(kept._replace(job=amended))
         if amended.dependencies != kept.job.dependencies:
-            writes += await _plan_others(gateway, kept, amended, above, asked.now)
+            await _involve_others(family, kept, amended, asked.now)
+        writes = family.plan_writes(asked.now)
         return writes, decode_job({"_id": amended.id, **(writes[0].after or {})})
 
     return await write_as_planned(gateway, plan)
@@ -90,25 +89,23 @@ async def _check_twin(gateway: Gateway, amended: Job) -> None:
             raise DuplicateJobError(raw["_id"], "with the same idempotency key under that kind")
 
 
-async def _plan_others(
-    gateway: Gateway, before: Kept, amended: Job, above: Mapping[JobId, Kept], now: datetime
-) -> list[StagedWrite]:
+async def _involve_others(family: Family, before: Kept, amended: Job, now: datetime) -> None:
     """Those for whom the new dependencies of a job mean something.
 
     All that still wait on the way up are written as well: two amendments that would lead to each
     other cannot both come about.
     """
+    above = [one for one in family.jobs.values() if one.job.id != amended.id]
     dropped = set(before.job.dependencies) - set(amended.dependencies)
-    left = before._replace(job=replace(before.job, dependencies=tuple(sorted(dropped))))
-    touched = {job_id: one for job_id, one in above.items() if one.job.status is JobStatus.PENDING}
-    touched |= {one.job.id: one for one in await find_no_longer_awaited(gateway, left)}
-    for each in amended.dependencies:
-        touched[each] = above[each]._replace(is_awaited=True)
-    if before.is_awaited:
-        blocked = await settle_dependents(gateway, amended, now)
-        touched |= {one.job.id: one for one in blocked}
-    touched.pop(amended.id, None)
-    return [stage_kept(one, now) for _, one in sorted(touched.items())]
+    await family.read_parents(dropped)
+    await family.read_waiting([amended])
+    for one in above:
+        if one.job.id in amended.dependencies:
+            family.put(one._replace(is_awaited=True))
+        elif one.job.status is JobStatus.PENDING:
+            family.put(one)
+    family.let_go(amended.id, dropped)
+    family.settle_dependents(amended, now)
 
 
 async def delete(gateway: Gateway, tenant: str, job_id: JobId) -> Job:
@@ -125,8 +122,11 @@ async def delete(gateway: Gateway, tenant: str, job_id: JobId) -> Job:
 
 
 async def _plan_removal(gateway: Gateway, kept: Kept) -> list[StagedWrite]:
-    freed = await find_no_longer_awaited(gateway, kept) if kept.job.dependencies else []
-    return [stage_removal(kept), *(stage_kept(one, kept.job.updated_at) for one in freed)]
+    family = Family(gateway)
+    family.adopt([kept])
+    await family.read_parents(kept.job.dependencies)
+    family.remove(kept.job.id)
+    return family.plan_writes(kept.job.updated_at)
 
 
 async def prune(gateway: Gateway, ended_before: datetime, limit: int) -> int:

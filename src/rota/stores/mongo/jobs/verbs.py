@@ -22,7 +22,7 @@ from rota.stores.mongo.jobs.insertion import insert_alone, insert_together
 from rota.stores.mongo.jobs.leasing.keeper import MongoKeeper
 from rota.stores.mongo.jobs.leasing.leases import extend_leases, lease_next
 from rota.stores.mongo.jobs.leasing.limited import lease_limited
-from rota.stores.mongo.jobs.settling import apply_carefully, apply_plain
+from rota.stores.mongo.jobs.settling import apply_plain, apply_together
 from rota.stores.opened import ClosableStore
 from rota.triggers.zone import to_utc
 
@@ -81,8 +81,9 @@ class JobVerbs(ClosableStore):
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         """Write each change that still holds, with all that follows from it; see the protocol.
 
-        Each is a step by itself: when the server is lost on the way, the first of them may have
-        been carried out, and the others not.
+        What concerns its job alone is one write each, sent with one command; all the others are one
+        step. When the server is lost in between, or in the midst of that command, some have been
+        carried out and the others not: each is whole, and handing all of them in again is safe.
         """
         self._refuse_when_unusable()
         now, decided = to_utc(now, "now"), tuple(changes)
@@ -91,17 +92,14 @@ class JobVerbs(ClosableStore):
         answers = await self._connection.run(lambda: apply_plain(self._gateway, decided, now))
         if any(answer.job.status is JobStatus.READY for answer in answers.values() if answer.job):
             self._wakeups.ring_everywhere()  # where they are now, others may have said
-        for place, change in enumerate(decided):
-            if place not in answers:
-                answers[place] = await self._apply_carefully(change, now)
+        left = {place: each for place, each in enumerate(decided) if place not in answers}
+        if left:
+            settled = await self._connection.run_alone(
+                lambda: apply_together(self._gateway, tuple(left.values()), now)
+            )
+            self._ring(settled.ready)
+            answers |= zip(left, settled.answers, strict=True)
         return [answers[place] for place in range(len(decided))]
-
-    async def _apply_carefully(self, change: Change, now: datetime) -> Applied:
-        settled = await self._connection.run_alone(
-            lambda: apply_carefully(self._gateway, change, now)
-        )
-        self._ring(settled.ready)
-        return settled.answers[0]
 
     async def insert_within(
         self,

@@ -23,11 +23,14 @@ async def lease_next(gateway: Gateway, request: LeaseRequest, now: datetime) -> 
     """The next jobs, tenants in turn; each is leased by one write that only one caller can win."""
     await promote_due(gateway, now)
     taken: list[Job] = []
-    while len(taken) < request.limit:
-        chosen = await _choose(gateway, request, request.limit - len(taken), now)
+    while wanted := request.limit - len(taken):
+        chosen = await _choose(gateway, request, wanted, now)
         if not chosen:
             break
-        taken += await claim_jobs(gateway, request, chosen, now)
+        leased = await claim_jobs(gateway, request, chosen, now)
+        taken += leased
+        if len(leased) == len(chosen) < wanted:  # there were no more, and nobody was quicker
+            break
     return taken
 
 

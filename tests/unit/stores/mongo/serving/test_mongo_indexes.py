@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
-from tests.unit.stores.mongo.hot_queries import HOT
-from tests.unit.stores.mongo.index_use import find_serving, serves
+from tests.unit.stores.mongo.serving.hot_queries import HOT
+from tests.unit.stores.mongo.serving.index_use import find_serving, serves
 
 from rota.stores.mongo import pipelines
 from rota.stores.mongo.documents import queries as document_queries

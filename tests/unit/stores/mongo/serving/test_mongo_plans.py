@@ -11,7 +11,7 @@ import pytest
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 from tests.servers.patience import open_patiently
-from tests.unit.stores.mongo.hot_queries import HOT, NOW
+from tests.unit.stores.mongo.serving.hot_queries import HOT, NOW
 
 from rota.stores.mongo.gateway import Raw
 from rota.stores.mongo.schema.indexes import INDEXES

@@ -1,0 +1,114 @@
+"""Changes that are handed in together: each is whole wherever a process dies on the way.
+
+What is plain is one command; all that concerns others is one step. Handing in all of them again,
+as whoever did not hear what became of them does, comes to the same as if nobody had died.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+import pytest
+from tests.servers.patience import open_patiently
+from tests.servers.shared import in_database
+from tests.unit.stores.mongo.mortal import DiedError, MortalGateway
+
+from rota.jobs import Change, Job, JobId, JobStatus, Recurrence, Succeeded, decide_outcome
+from rota.stores.jobs import Applied, LeaseRequest
+from rota.stores.mongo.gateway import AsyncGateway
+from rota.stores.mongo.store import MongoStore
+from rota.testing.builders import a_job
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+REQUEST = LeaseRequest(worker="worker", limit=10, lease_for=timedelta(hours=1))
+STATUSES = dict[str, JobStatus | None]
+BEFORE: STATUSES = {
+    **dict.fromkeys(("parent", "series", "one", "two", "brief", "short"), JobStatus.RUNNING),
+    "child": JobStatus.PENDING,
+    "next": None,
+}
+PLAIN: STATUSES = {**BEFORE, "one": JobStatus.COMPLETED, "two": JobStatus.COMPLETED}
+AFTER: STATUSES = {
+    **PLAIN,
+    **dict.fromkeys(("parent", "series"), JobStatus.COMPLETED),
+    **dict.fromkeys(("child", "next"), JobStatus.READY),
+    **dict.fromkeys(("brief", "short"), None),
+}
+
+
+async def _begin(store: MongoStore) -> tuple[dict[JobId, str], list[Change]]:
+    """The names of jobs, and what was decided about those of them that run."""
+    hourly = Recurrence(interval="1h", start=NOW)
+    parent = a_job(name="parent")
+    jobs = [
+        parent,
+        a_job(name="child", dependencies=[parent.id]),
+        a_job(name="series", recurrence=hourly, occurrence_at=NOW),
+        *(a_job(name=name) for name in ("one", "two")),
+        *(a_job(name=name, auto_remove=True) for name in ("brief", "short")),
+    ]
+    await store.insert(jobs, NOW)
+    leased = sorted(await store.lease(REQUEST, NOW), key=lambda job: job.name)
+    return {job.id: job.name for job in jobs}, [
+        decide_outcome(job, Succeeded(), NOW) for job in leased
+    ]
+
+
+async def _look(store: MongoStore, names: dict[JobId, str]) -> STATUSES:
+    found = {_name(job, names): job.status for job in (await store.find("default")).items}
+    return {name: found.get(name) for name in BEFORE}
+
+
+def _name(job: Job, names: dict[JobId, str]) -> str:
+    return names.get(job.id, "next")
+
+
+def _mortal(store: MongoStore, lives: int) -> MortalGateway:
+    mortal = MortalGateway(store._gateway, lives)
+    store._gateway = cast(AsyncGateway, mortal)
+    return mortal
+
+
+async def test_changes_handed_in_again_come_to_the_same_wherever_a_process_died(
+    mongo_url: str,
+) -> None:
+    seen: list[STATUSES] = []
+    async with await open_patiently(mongo_url) as store:
+        names, changes = await _begin(store)
+        mortal = _mortal(store, 1_000)
+        answers = {each.job.name: each for each in await store.apply(changes, NOW) if each.job}
+        assert len(answers) == len(changes)
+        assert answers["brief"].is_removed
+        assert answers["series"].successor
+        assert await _look(store, names) == AFTER
+    assert mortal.write_count == 6, "one command, and a step of five"
+    for lives in range(mortal.write_count):
+        url = in_database(mongo_url, f"{mongo_url.rsplit('/', 1)[1].partition('?')[0]}_{lives}")
+        async with await open_patiently(url) as store, await open_patiently(url) as other:
+            names, changes = await _begin(store)
+            _mortal(store, lives)
+            with pytest.raises(DiedError):
+                await store.apply(changes, NOW)
+            found = await _look(other, names)
+            assert found in (BEFORE, PLAIN, AFTER), lives
+            seen.append(found)
+            again = await other.apply(changes, NOW)
+            assert [each.is_stale for each in again] == _expect_stale(found, changes)
+            assert await _look(other, names) == AFTER
+            assert all(each.is_stale for each in await other.apply(changes, NOW))
+    assert seen == [BEFORE, PLAIN, PLAIN, PLAIN, AFTER, AFTER]
+
+
+def _expect_stale(found: STATUSES, changes: list[Change]) -> list[bool]:
+    return [found[change.job.name] is not JobStatus.RUNNING for change in changes]
+
+
+async def test_each_change_sees_those_before_it(mongo_url: str) -> None:
+    parent = a_job()
+    child = a_job(dependencies=[parent.id])
+    async with await open_patiently(mongo_url) as store:
+        await store.insert([parent, child], NOW)
+        (leased,) = await store.lease(REQUEST, NOW)
+        done = decide_outcome(leased, Succeeded(), NOW)
+        answers: list[Applied] = await store.apply([done, done], NOW)
+        assert [each.is_stale for each in answers] == [False, True]
+        assert [each.released for each in answers] == [(child.id,), ()]
