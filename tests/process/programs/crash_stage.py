@@ -1,4 +1,4 @@
-"""Plays one life of a scheduler on a SQLite file, and kills it with kill -9 where it is told to.
+"""Plays one life of a scheduler on a store, and kills it with kill -9 where it is told to.
 
 ``python -m tests.process.programs.crash_stage`` reads one life per line and plays each in a process
 forked for it, so that a life costs milliseconds; the answer is how that process ended. Time inside
@@ -111,7 +111,7 @@ def make_callback(name: str, clock: VirtualClock) -> Callable[[], Awaitable[None
 async def play(life: Life) -> None:
     clock = VirtualClock(life.begins_at)
     recorder = TraceRecorder(clock, sink=History(Path(life.history)).append)
-    async with await open_store(f"sqlite:///{life.store}") as store:
+    async with await open_store(life.store) as store:
         doomed = DoomedStore(store, life, clock)
         scheduler = Scheduler(doomed, clock=clock, zone=UTC, settings=SETTINGS)
         registrations = [

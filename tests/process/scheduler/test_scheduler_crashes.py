@@ -2,16 +2,19 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from secrets import token_hex
 
 import msgspec
 import pytest
 from tests.process.fleet import PATIENCE, ROOT
 from tests.process.programs.crash_stage import TASKS, FailPoint, Life, Reached
 from tests.process.programs.history import read_history
+from tests.servers.patience import is_patient
+from tests.servers.shared import in_database, shared_mongo_url, with_option
 
 from rota import open_store
 from rota.scheduler.keeping.ledger import BrokenRecord, TaskLedger
@@ -34,6 +37,10 @@ BEGINS_AT = datetime(2024, 3, 4, 10, 0, 30, tzinfo=UTC)
 FIRST_LIFE = timedelta(minutes=2, seconds=40)
 NEXT_LIFE = timedelta(seconds=75)
 DEAD_FOR = timedelta(seconds=7)
+SAMPLED = {"sqlite": 1, "postgres": 7, "redis": 3, "mongo": 15}
+"""One in so many fail points is tried on a server; odd, for every other one is after a write."""
+
+NewAddress = Callable[[Path], str]
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +55,38 @@ def stage() -> Iterator["subprocess.Popen[str]"]:
         assert program.wait(PATIENCE) == 0
 
 
+@pytest.fixture(params=SAMPLED)
+def server(request: pytest.FixtureRequest) -> str:
+    """The sort of store on which lives are played."""
+    return str(request.param)
+
+
+@pytest.fixture
+def new_address(request: pytest.FixtureRequest, server: str) -> NewAddress:
+    """The address of another empty store, each time it is asked for."""
+    name = f"crash_{token_hex(6)}"
+    if server == "postgres":
+        database = request.getfixturevalue("postgres_database")
+        return lambda folder: with_option(database, "schema", f"{name}_{folder.name}")
+    if server == "redis":
+        url = request.getfixturevalue("redis_server_url")
+        return lambda folder: with_option(url, "name", f"{name}_{folder.name}")
+    if server == "mongo":
+        return lambda folder: in_database(shared_mongo_url(), f"{name}_{folder.name}")
+    return on_sqlite
+
+
+def on_sqlite(folder: Path) -> str:
+    return f"sqlite:///{folder / 'rota.db'}"
+
+
 @dataclass
 class Play:
     """Lives on one store, one after the other, and what is known of them."""
 
     stage: "subprocess.Popen[str]"
     folder: Path
+    store: str
     trace: list[Entry] = field(default_factory=list)
     stored: dict[str, TaskState] = field(default_factory=dict)
     points: list[Reached] = field(default_factory=list)
@@ -64,14 +97,13 @@ class Play:
         begins_at = self.trace[-1].at + DEAD_FOR if self.trace else BEGINS_AT
         ends_at = begins_at + (NEXT_LIFE if self.trace else FIRST_LIFE)
         number = len(list(self.folder.glob("*.jsonl"))) // 2
-        store = self.folder / "rota.db"
         history, points = self.folder / f"{number}.jsonl", self.folder / f"{number}-points.jsonl"
-        life = Life(str(store), str(history), str(points), begins_at, ends_at, dies_at)
+        life = Life(self.store, str(history), str(points), begins_at, ends_at, dies_at)
         status = self._ask(life)
         self.points = [
             msgspec.json.decode(line, type=Reached) for line in points.read_bytes().splitlines()
         ]
-        self.stored = await read_states(store)
+        self.stored = await read_states(self.store)
         self._note_end(read_history(history), status)
         return status
 
@@ -95,15 +127,17 @@ class Play:
             self.trace += [Crashed(at=died_at), LeftRunning(left_running, at=died_at)]
 
 
-def make_play(stage: "subprocess.Popen[str]", folder: Path) -> Play:
+def make_play(
+    stage: "subprocess.Popen[str]", folder: Path, new_address: NewAddress = on_sqlite
+) -> Play:
     folder.mkdir()
-    return Play(stage, folder)
+    return Play(stage, folder, new_address(folder))
 
 
-async def read_states(path: Path) -> dict[str, TaskState]:
+async def read_states(address: str) -> dict[str, TaskState]:
     """Every stored task; a record that cannot be read is a failure of the test."""
     states: dict[str, TaskState] = {}
-    async with await open_store(f"sqlite:///{path}") as store:
+    async with await open_store(address) as store:
         async for found in TaskLedger(store).scan({}):
             assert not isinstance(found, BrokenRecord), found
             states[found.name] = found.state
@@ -143,9 +177,8 @@ async def live_on(play: Play) -> None:
     play.judge().assert_ok()
 
 
-async def list_points(stage: "subprocess.Popen[str]", folder: Path) -> list[FailPoint]:
+async def list_points(play: Play) -> list[FailPoint]:
     """Every fail point of a life in which nothing happens."""
-    play = make_play(stage, folder)
     await live_on(play)
     assert {reached.verb for reached in play.points} == {"write_all", "write_each"}
     numbers = [reached.point.number for reached in play.points]
@@ -155,14 +188,16 @@ async def list_points(stage: "subprocess.Popen[str]", folder: Path) -> list[Fail
 
 @pytest.mark.clause("D-51", "D-60", "D-64")
 async def test_after_a_kill_at_any_write_the_next_instance_carries_on(
-    stage: "subprocess.Popen[str]", tmp_path: Path
+    stage: "subprocess.Popen[str]", tmp_path: Path, server: str, new_address: NewAddress
 ) -> None:
-    points = await list_points(stage, tmp_path / "undisturbed")
+    points = await list_points(make_play(stage, tmp_path / "undisturbed", new_address))
     assert len(points) >= 20
+    points = points if is_patient() else points[:: SAMPLED[server]]
+    assert {point.moment for point in points} == {"before", "after"}
     hit: list[FailPoint] = []
     for point in points:
-        folder = tmp_path / f"{point.number}-{point.moment}"
-        play = make_play(stage, folder)
+        folder = tmp_path / f"{point.number}_{point.moment}"
+        play = make_play(stage, folder, new_address)
         await die_at(play, point)
         hit.append(play.points[-1].point)
         await live_on(play)
@@ -193,7 +228,7 @@ async def test_after_a_kill_at_any_write_of_the_recovery_the_next_instance_carri
 async def test_the_judge_notices_a_settled_run_that_is_repeated(
     stage: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
-    play = Play(stage, tmp_path)
+    play = make_play(stage, tmp_path / "repeated")
     await live_on(play)
     ended = next(entry for entry in play.trace if isinstance(entry, RunSucceeded))
     position = play.trace.index(ended) + 1
