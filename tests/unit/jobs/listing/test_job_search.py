@@ -117,3 +117,10 @@ def test_one_job_more_than_the_limit_shows_that_there_is_more(count: int) -> Non
     page = cut_page(jobs, 3)
     assert page.items == jobs[:3]
     assert page.has_more is (count > 3)
+
+
+def test_a_list_of_series_in_one_status_is_one_that_stores_find_quickly() -> None:
+    assert JobFilter(is_recurring=True, status=JobStatus.READY).is_of_series
+    assert not JobFilter(is_recurring=True).is_of_series
+    assert not JobFilter(is_recurring=False, status=JobStatus.READY).is_of_series
+    assert not JobFilter(status=JobStatus.READY).is_of_series
