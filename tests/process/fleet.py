@@ -1,4 +1,4 @@
-"""Starts replicas of a scheduler on one SQLite file, kills them, and gathers what they did."""
+"""Starts replicas of a scheduler on one store, kills them, and gathers what they did."""
 
 import asyncio
 import os
@@ -120,15 +120,12 @@ class Replica:
 class Fleet:
     """All replicas that ever ran on one store, in the order in which they were started."""
 
-    def __init__(self, folder: Path, tasks: Sequence[TaskOrder]) -> None:
+    def __init__(self, folder: Path, tasks: Sequence[TaskOrder], address: str | None) -> None:
         self.clock = ScaledClock(started=monotonic())
         self.replicas: list[Replica] = []
         self._folder = folder
         self._tasks = tuple(tasks)
-
-    @property
-    def store(self) -> Path:
-        return self._folder / "rota.db"
+        self.store = address or f"sqlite:///{folder / 'rota.db'}"
 
     @property
     def at_work(self) -> list[Replica]:
@@ -137,7 +134,7 @@ class Fleet:
     def start(self) -> Replica:
         name = f"replica-{len(self.replicas):02}"
         orders = Orders(
-            store=str(self.store),
+            store=self.store,
             history=str(self._folder / f"{name}.jsonl"),
             instance=name,
             clock=self.clock,
@@ -165,16 +162,18 @@ class Fleet:
         return [*(replica.trace for replica in self.replicas), observer]
 
 
-async def _read_running(path: Path) -> set[str]:
-    async with await open_store(f"sqlite:///{path}") as store:
+async def _read_running(address: str) -> set[str]:
+    async with await open_store(address) as store:
         found = [it async for it in TaskLedger(store).scan({})]
     return {it.name for it in found if isinstance(it, StoredTask) and it.state.running}
 
 
 @contextmanager
-def gathered_fleet(folder: Path, tasks: Sequence[TaskOrder]) -> Iterator[Fleet]:
-    """A fleet of which nothing is left running, whatever happens."""
-    fleet = Fleet(folder, tasks)
+def gathered_fleet(
+    folder: Path, tasks: Sequence[TaskOrder], address: str | None = None
+) -> Iterator[Fleet]:
+    """A fleet of which nothing is left running, whatever happens; on a SQLite file by default."""
+    fleet = Fleet(folder, tasks, address)
     try:
         yield fleet
     finally:

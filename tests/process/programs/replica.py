@@ -1,4 +1,4 @@
-"""One scheduler among several on a SQLite file; every call and every run goes into its history.
+"""One scheduler among several on a store; every call and every run goes into its history.
 
 ``python -m tests.process.programs.replica ORDERS``. SIGTERM makes it stop properly; SIGINT is left
 to asyncio, as in a program that has no handler of its own.
@@ -55,7 +55,7 @@ async def take_part(orders: Orders) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told_to_stop.set)
     history = History(Path(orders.history))
     recorder = TraceRecorder(orders.clock, instance=orders.instance, sink=history.append)
-    async with await open_store(f"sqlite:///{orders.store}") as store:
+    async with await open_store(orders.store) as store:
         scheduler = Scheduler(store, clock=orders.clock, zone=UTC, settings=SETTINGS)
         await recorder.initialize(
             scheduler, [register(task, orders.clock) for task in orders.tasks]

@@ -1,4 +1,4 @@
-"""Several schedulers on one SQLite file: each occurrence is started once, whoever dies.
+"""Several schedulers on one store: each occurrence is started once, whoever dies.
 
 A minute of their clock lasts a second. What happened is read from files outside the store, and
 judged twice: by the axioms, and by a plain count of the starts.
@@ -20,6 +20,7 @@ from tests.process.occurrences import (
     merge_traces,
 )
 from tests.process.programs.replica import TaskOrder
+from tests.servers.patience import PATIENTLY, is_patient
 
 from rota import parse_cron
 from rota.testing.trace import Entry, RunStarted, Tolerance, check_replicas
@@ -136,10 +137,20 @@ def is_within(cron: Cron, started_at: datetime, window: tuple[datetime, datetime
     return is_counted and cron.next_after(started_at, UTC, fold="both") <= ends_at
 
 
+@pytest.fixture(params=["sqlite", "postgres", "redis", "mongo"])
+def address(request: pytest.FixtureRequest) -> str | None:
+    """Where the store is, unless it is a file in the test's folder."""
+    if request.param == "mongo" and not is_patient():
+        pytest.skip(f"a stand-in for MongoDB is slower than their clock: see {PATIENTLY}")
+    return None if request.param == "sqlite" else request.getfixturevalue(f"{request.param}_url")
+
+
 @pytest.mark.clause("D-64")
-def test_what_a_killed_replica_was_running_is_restarted_by_one_that_lives(tmp_path: Path) -> None:
+def test_what_a_killed_replica_was_running_is_restarted_by_one_that_lives(
+    tmp_path: Path, address: str | None
+) -> None:
     tasks = [TaskOrder(f"task-{number}", "* * * * *", 3 * MINUTE) for number in range(8)]
-    with gathered_fleet(tmp_path, tasks) as fleet:
+    with gathered_fleet(tmp_path, tasks, address) as fleet:
         victim, survivor = fleet.start_and_await(2)
         wait_for(lambda: len(started_by(fleet)) == len(tasks), "the start of every task")
         if not any(isinstance(entry, RunStarted) for entry in victim.history):

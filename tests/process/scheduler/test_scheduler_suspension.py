@@ -38,9 +38,10 @@ def is_suspended(replica: Replica) -> bool:
     return status.rpartition(b") ")[2][:1] == b"T"
 
 
-def is_free(store: Path) -> bool:
+def is_free(address: str) -> bool:
     """Whether nobody holds the right to write for longer than a moment."""
-    with closing(sqlite3.connect(store, timeout=0.5, isolation_level=None)) as connection:
+    path = address.removeprefix("sqlite:///")
+    with closing(sqlite3.connect(path, timeout=0.5, isolation_level=None)) as connection:
         try:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
