@@ -84,13 +84,20 @@ class GateWatch:
         What the store raises is passed on, and what was read before still holds. Gates in ``more``
         come last, so that one that fails leaves the stored ones as they are now.
         """
-        was_read = await self._refresh_stored(now)
+        was_read = await self._refresh_stored(now, self._refresh_for)
         for gate in self._refreshed:
             await gate.refresh(now)
         return was_read
 
-    async def _refresh_stored(self, now: datetime) -> bool:
-        if _is_recent(self._looked_at, now, self._refresh_for):
+    async def refresh_ahead(self, now: datetime) -> None:
+        """Look for stored changes when half of the time to the next look is over.
+
+        Whoever does so at leisure spares the next job the wait.
+        """
+        await self._refresh_stored(now, self._refresh_for / 2)
+
+    async def _refresh_stored(self, now: datetime, recent_for: timedelta) -> bool:
+        if _is_recent(self._looked_at, now, recent_for):
             return False
         latest = (await self._documents.read(CHANGES, [LATEST_CHANGE])).get(LATEST_CHANGE)
         change = 0 if latest is None else latest.version

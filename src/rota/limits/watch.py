@@ -66,7 +66,17 @@ class LimitWatch:
 
         What the store raises is passed on, and what was read before still holds.
         """
-        if _is_recent(self._looked_at, now, self._refresh_for):
+        return await self._refresh(now, self._refresh_for)
+
+    async def refresh_ahead(self, now: datetime) -> None:
+        """Look for changes when half of the time to the next look is over.
+
+        Whoever does so at leisure spares the next job the wait.
+        """
+        await self._refresh(now, self._refresh_for / 2)
+
+    async def _refresh(self, now: datetime, recent_for: timedelta) -> bool:
+        if _is_recent(self._looked_at, now, recent_for):
             return False
         latest = (await self._store.read(CHANGES, [LATEST_CHANGE])).get(LATEST_CHANGE)
         change = 0 if latest is None else latest.version

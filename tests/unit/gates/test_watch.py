@@ -85,6 +85,18 @@ async def test_a_change_is_noticed_two_seconds_later() -> None:
     assert is_open(watch)
 
 
+async def test_who_looks_ahead_spares_others_the_look() -> None:
+    store, watch = (memory := MemoryStore()), GateWatch(memory)
+    await watch.refresh(LATE)
+    await put_entry(store, NIGHT)
+    await watch.refresh_ahead(LATE + SECOND / 2)
+    assert is_open(watch)
+    await watch.refresh_ahead(LATE + SECOND)
+    assert not is_open(watch)
+    await put(store, key_of(NIGHT), None)
+    assert not await watch.refresh(LATE + 2 * SECOND)
+
+
 async def test_without_a_change_the_gates_are_not_read_again_for_a_minute() -> None:
     store, watch = (memory := MemoryStore()), GateWatch(memory)
     await watch.refresh(LATE)

@@ -53,6 +53,18 @@ async def test_a_change_is_noticed_within_seconds(store: MemoryStore) -> None:
     assert not watch.limits
 
 
+async def test_who_looks_ahead_spares_others_the_look(store: MemoryStore) -> None:
+    watch = LimitWatch(store)
+    await watch.refresh(NOW)
+    await set_limit(store, Limit(running=1))
+    await watch.refresh_ahead(NOW + SECOND - TICK)
+    assert not watch.limits
+    await watch.refresh_ahead(NOW + SECOND)
+    assert watch.limits == (Limit(running=1),)
+    await clear_limit(store)
+    assert not await watch.refresh(NOW + 3 * SECOND - TICK)
+
+
 async def test_a_change_that_nobody_told_is_noticed_in_the_end(store: MemoryStore) -> None:
     watch = LimitWatch(store)
     await watch.refresh(NOW)

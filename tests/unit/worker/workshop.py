@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from rota.errors import StoreUnavailableError
 from rota.events import Event
-from rota.jobs import Attempt, Change, Job
+from rota.jobs import Attempt, Change, Job, JobStatus
 from rota.stores.jobs import Applied, HeldLease, Inserted, LeaseRequest
 from rota.stores.memory import MemoryStore
 from rota.testing import VirtualClock, a_job
@@ -146,3 +146,15 @@ class Workshop:
 
 async def succeed(_: object) -> None:
     """A handler with nothing to do."""
+
+
+async def starts(shop: Workshop, job: Job) -> timedelta:
+    """How long after its insertion the job is leased."""
+    at = shop.clock.now()
+    await shop.clock.run(_until_taken(shop, job))
+    return shop.clock.now() - at
+
+
+async def _until_taken(shop: Workshop, job: Job) -> None:
+    while (await shop.look(job)).status is JobStatus.READY:
+        await shop.clock.sleep(timedelta(milliseconds=1))

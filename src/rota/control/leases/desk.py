@@ -27,8 +27,8 @@ from rota.jobs import Interrupted, Job, JobId, Lost, begin_beside
 from rota.limits import Allotment, LimitWatch
 from rota.stores.jobs import HeldLease, LeaseRequest
 from rota.stores.jobs.protocol import Listener
-from rota.worker.loops.leasing import choose_due_for, choose_rest
 from rota.worker.loops.rescue import PAGE_SIZE
+from rota.worker.loops.resting import choose_due_for, choose_rest
 from rota.worker.loops.settling import decide
 
 POLL_FOR = timedelta(seconds=1)

@@ -1,7 +1,7 @@
 """The seam between jobs and what remembers them, and the rules that every backend shares."""
 
 from rota.stores.jobs.caps import Cap
-from rota.stores.jobs.protocol import JobStore, LeaseKeeper, Listener
+from rota.stores.jobs.protocol import JobStore, LeaseKeeper, Listener, Watchable
 from rota.stores.jobs.requests import HeldLease, LeaseRequest
 from rota.stores.jobs.results import Applied, Inserted
 from rota.stores.jobs.survey import QueueDepth
@@ -16,4 +16,5 @@ __all__ = [
     "LeaseRequest",
     "Listener",
     "QueueDepth",
+    "Watchable",
 ]

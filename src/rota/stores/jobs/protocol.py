@@ -18,7 +18,7 @@ written down once as functions that all backends call or are tested against:
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
 from rota.stores.jobs.requests import HeldLease, LeaseRequest
@@ -35,6 +35,18 @@ class Listener(Protocol):
         What happened since listening began, or between two calls, is not missed; any number of
         such happenings are one. May return without cause, for example when a connection was lost.
         Cancelling it loses nothing. Raises StoreClosedError once the store is closed.
+        """
+        ...
+
+
+@runtime_checkable
+class Watchable(Protocol):
+    """A store whose listeners do not hear of other processes, but can see that there is news."""
+
+    def read_version(self) -> int | None:
+        """A number that is another one once anybody has written; None if it cannot be had now.
+
+        Asked many times a second: it costs microseconds, and waits for nothing.
         """
         ...
 

@@ -7,22 +7,18 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from rota.clock.timeout import Timeout, timeout_after
 from rota.errors import RotaError, StoreError
 from rota.events import JobsLeased
 from rota.gates import Refreshed
 from rota.jobs import Job, begin_beside
 from rota.limits import Allotment
 from rota.stores.jobs import LeaseRequest
+from rota.worker.loops.resting import Resting
 from rota.worker.loops.settling import Settler
 from rota.worker.outage import Outage, Patience
 from rota.worker.running.crew import Crew
 from rota.worker.running.held import Held
 from rota.worker.surroundings import Surroundings
-
-SHORTEST_REST = timedelta(milliseconds=1)
-POLL_JITTER = 0.2
-"""Polls come up to so much earlier than asked for, so that idle workers do not come in step."""
 
 _UNANSWERED_KEPT = 1_000
 _NO_TIME = timedelta(0)
@@ -51,25 +47,6 @@ def choose_limit(free_count: int, pace: Pace, batch: int) -> int:
     return max(0, min(batch, free_count + int(expected)))
 
 
-def choose_rest(poll_for: timedelta, due_for: timedelta | None, chance: float) -> timedelta:
-    """How long to wait when there is nothing: until the next job is due, or to look by oneself."""
-    poll = poll_for * (1 - POLL_JITTER * chance)
-    return poll if due_for is None else max(min(poll, due_for), min(SHORTEST_REST, poll))
-
-
-def choose_due_for(
-    due_at: datetime | None, held_back: Allotment, now: datetime
-) -> timedelta | None:
-    """How long it is until a job can be had; None when nobody knows.
-
-    While limits hold jobs back they are due all the time: it is when there are tokens again, when a
-    place becomes free, or at the next poll, that it makes sense to ask for them.
-    """
-    if held_back.is_limited and due_at is not None and due_at <= now:
-        due_at = held_back.again_at
-    return None if due_at is None else due_at - now
-
-
 class Leaser:
     """Keeps a crew supplied until it is told to stop.
 
@@ -87,6 +64,8 @@ class Leaser:
         self._patience = Patience(outage, surroundings.clock, surroundings.random)
         self._after_tenant = ""
         self._called = asyncio.Event()
+        self._resting = Resting(surroundings, self._patience, self._called)
+        self._taken_at = surroundings.clock.now()
         self._is_short_of_room = False
         self._is_asking = False
         self._is_stopping = False
@@ -151,7 +130,7 @@ class Leaser:
         self._asking_for = clock.now() - now
         if not jobs:
             return ()
-        self._after_tenant = jobs[-1].tenant
+        self._after_tenant, self._taken_at = jobs[-1].tenant, now
         if self._surroundings.journal.wants(JobsLeased):
             owner = self._surroundings.owner
             self._surroundings.journal.tell(JobsLeased(worker=owner, count=len(jobs)))
@@ -231,7 +210,7 @@ class Leaser:
         if self._is_stopping:
             self._crew.hand_back_waiting()
         elif len(held) < limit:
-            await self._rest()
+            await self._resting.rest(self._held_back, self._taken_at)
 
     async def _ask(self, limit: int) -> Sequence[Held]:
         if self._is_stopping:
@@ -241,48 +220,6 @@ class Leaser:
             return await self.lease_once(limit)
         finally:
             self._is_asking = False
-
-    async def _rest(self) -> None:
-        """Until somebody calls, the next job is due, or it is time to look without being called.
-
-        When the next one is due is looked up meanwhile: whoever is called does not wait for that.
-        """
-        if self._called.is_set():
-            return
-        chance = self._surroundings.random.random()
-        rest_for = choose_rest(self._surroundings.settings.poll_for, None, chance)
-        with suppress(TimeoutError):
-            async with timeout_after(self._surroundings.clock, rest_for) as rest:
-                looking = asyncio.create_task(self._shorten(rest, chance))
-                try:
-                    await self._called.wait()
-                finally:
-                    looking.cancel()
-        if looking.done() and not looking.cancelled():
-            looking.result()
-
-    async def _shorten(self, rest: Timeout, chance: float) -> None:
-        """Let the rest end when the next job is due; at once if that cannot be found out."""
-        clock, settings = self._surroundings.clock, self._surroundings.settings
-        try:
-            due_at = await self._patience.ask(
-                lambda: self._surroundings.store.next_due_at(
-                    clock.now(), settings.queues, settings.tenants
-                )
-            )
-        except Exception:
-            _end_by(rest, clock.now())
-            raise
-        if due_at is not None:
-            due_for = choose_due_for(due_at, self._held_back, clock.now())
-            _end_by(rest, clock.now() + choose_rest(settings.poll_for, due_for, chance))
-
-
-def _end_by(rest: Timeout, instant: datetime) -> None:
-    """Move the end of a rest forward, if it has not come yet."""
-    end = rest.when()
-    if not rest.expired() and end is not None and instant < end:
-        rest.reschedule(instant)
 
 
 async def listen(surroundings: Surroundings, outage: Outage, wake: Leaser) -> None:

@@ -1,18 +1,18 @@
 """How many jobs a worker takes, and when it looks for more."""
 
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, once, succeed
+from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, once, starts, succeed
 
-from rota.errors import StoreClosedError, StoreUnavailableError
+from rota.errors import StoreUnavailableError
 from rota.events import JobsLeased, StoreFailed, StoreRecovered
-from rota.jobs import Job, JobStatus, Recurrence
+from rota.jobs import JobStatus, Recurrence
 from rota.stores.jobs import Listener
 from rota.worker import Context, WorkerSettings
-from rota.worker.loops.leasing import POLL_JITTER, Pace, choose_limit, choose_rest
+from rota.worker.loops.leasing import Pace, choose_limit
 
 SLOW = Pace(finished_count=1, since_for=MINUTE, asking_for=timedelta(milliseconds=5))
 FAST = Pace(
@@ -59,21 +59,6 @@ def test_a_clock_that_was_set_forward_takes_no_more_ahead_than_was_done() -> Non
     assert choose_limit(0, FAST._replace(asking_for=-SECOND), batch=1_000) == 0
 
 
-def test_a_rest_lasts_until_the_next_job_is_due_or_the_next_poll() -> None:
-    assert choose_rest(SECOND, None, 0.0) == SECOND
-    assert choose_rest(SECOND, MINUTE, 0.0) == SECOND
-    assert choose_rest(SECOND, SECOND / 4, 0.0) == SECOND / 4
-
-
-def test_polls_come_early_by_chance_and_never_late() -> None:
-    assert choose_rest(SECOND, None, 0.999) > SECOND * (1 - POLL_JITTER)
-    assert choose_rest(SECOND, None, 0.999) < SECOND
-
-
-def test_what_is_due_already_is_not_asked_for_without_end() -> None:
-    assert choose_rest(SECOND, -MINUTE, 0.0) == timedelta(milliseconds=1)
-
-
 async def test_no_more_jobs_are_held_than_can_run(shop: Workshop) -> None:
     async def stay(_: Context) -> None:
         await shop.clock.sleep(MINUTE)
@@ -111,97 +96,6 @@ async def test_only_the_chosen_queues_and_tenants_are_served(shop: Workshop) -> 
     await shop.pass_time(MINUTE)
     assert (await shop.look(wanted)).status is JobStatus.COMPLETED
     assert [(await shop.look(job)).status for job in others] == [JobStatus.READY] * 2
-
-
-async def starts(shop: Workshop, job: Job) -> timedelta:
-    """How long after its insertion the job is leased."""
-    at = shop.clock.now()
-    await shop.clock.run(_until_taken(shop, job))
-    return shop.clock.now() - at
-
-
-async def _until_taken(shop: Workshop, job: Job) -> None:
-    while (await shop.look(job)).status is JobStatus.READY:
-        await shop.clock.sleep(timedelta(milliseconds=1))
-
-
-async def test_a_new_job_wakes_an_idle_worker(shop: Workshop) -> None:
-    shop.make_worker({"work": succeed}, WorkerSettings(poll_for=MINUTE))
-    shop.start()
-    await shop.pass_time(10 * SECOND)
-    assert await starts(shop, await shop.add()) <= timedelta(milliseconds=1)
-
-
-async def test_a_job_that_is_due_later_is_taken_when_it_is(shop: Workshop) -> None:
-    shop.make_worker({"work": succeed}, WorkerSettings(poll_for=MINUTE))
-    shop.start()
-    await shop.pass_time(SECOND)
-    job = await shop.add(due_at=shop.clock.now() + 7 * SECOND)
-    assert timedelta(0) <= await starts(shop, job) - 7 * SECOND <= timedelta(milliseconds=2)
-
-
-def look_slowly(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch, looking_for: timedelta, error: Exception | None
-) -> None:
-    """Have the store take so long to say when the next job is due."""
-    look = shop.hooked.next_due_at
-
-    async def look_later(*asked: Any) -> datetime | None:
-        await shop.clock.sleep(looking_for)
-        if error is not None:
-            raise error
-        return await look(*asked)
-
-    monkeypatch.setattr(shop.hooked, "next_due_at", look_later)
-
-
-async def test_a_call_is_answered_before_it_is_known_when_the_next_job_is_due(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    look_slowly(shop, monkeypatch, 10 * SECOND, None)
-    shop.make_worker({"work": succeed}, WorkerSettings(poll_for=MINUTE))
-    shop.start()
-    await shop.pass_time(SECOND)
-    assert await starts(shop, await shop.add()) <= timedelta(milliseconds=1)
-
-
-async def test_an_answer_about_the_next_job_that_comes_late_still_counts(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    look_slowly(shop, monkeypatch, 3 * SECOND, None)
-    monkeypatch.setattr(shop.hooked._wakeups, "ring", lambda _: None)
-    job = await shop.add(due_at=shop.clock.now() + 7 * SECOND)
-    shop.make_worker({"work": succeed}, WorkerSettings(poll_for=MINUTE))
-    shop.start()
-    assert timedelta(0) <= await starts(shop, job) - 7 * SECOND <= timedelta(milliseconds=2)
-
-
-async def test_a_worker_ends_when_its_store_is_found_closed_while_it_rests(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    look_slowly(shop, monkeypatch, SECOND, StoreClosedError())
-    shop.make_worker({"work": succeed}, WorkerSettings(poll_for=MINUTE))
-    began_at = shop.clock.now()
-    with pytest.raises(StoreClosedError):
-        await shop.clock.run(shop.start())
-    assert shop.clock.now() - began_at <= 2 * SECOND
-
-
-async def test_a_lost_notification_costs_no_more_than_the_poll_interval(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shop.hooked._wakeups, "ring", lambda _: None)
-    shop.make_worker({"work": succeed}, WorkerSettings(poll_for=5 * SECOND))
-    shop.start()
-    await shop.pass_time(12 * SECOND)
-    assert await starts(shop, await shop.add()) <= 5 * SECOND + timedelta(milliseconds=1)
-
-
-async def test_an_idle_worker_asks_no_more_often_than_it_polls(shop: Workshop) -> None:
-    shop.make_worker({"work": succeed}, WorkerSettings(poll_for=SECOND))
-    shop.start()
-    await shop.pass_time(MINUTE)
-    assert 60 <= len(shop.hooked.sizes("lease")) <= 60 / (1 - POLL_JITTER) + 1
 
 
 async def test_a_store_that_is_away_is_waited_for(shop: Workshop) -> None:

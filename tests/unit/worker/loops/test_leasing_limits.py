@@ -11,7 +11,7 @@ from rota.jobs import JobStatus
 from rota.limits import Allotment, Limit, LimitWatch, Rate
 from rota.rail.limits import clear_limit, set_limit
 from rota.worker import Context, Worker, WorkerSettings
-from rota.worker.loops.leasing import choose_due_for
+from rota.worker.loops.resting import choose_due_for
 
 
 class Floor:

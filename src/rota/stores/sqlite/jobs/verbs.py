@@ -56,8 +56,8 @@ class JobVerbs(OpenFile):
     ) -> list[Inserted]:
         """As ``insert``, in a transaction on the caller's own ``apsw.Connection`` to the file.
 
-        It is used at once, in the caller's thread. Whoever listens finds the jobs when they next
-        poll: SQLite tells nobody that others have committed.
+        It is used at once, in the caller's thread. Whoever listens is not told: SQLite tells
+        nobody that others have committed. ``read_version`` shows it.
         """
         asked = Asked.of(jobs, to_utc(now, "now"))
         with self._joined(connection) as joined:

@@ -122,8 +122,8 @@ class Notices:
             self._note_commit(read_time() - begun)
 
     def _note_commit(self, seconds: float) -> None:
-        """One slow commit says nothing; many do."""
-        self._commit_for += (min(seconds, 4 * LONGEST_COMMIT) - self._commit_for) / 8
+        """A few slow commits are the disk's; it takes five in a row, or every other one of many."""
+        self._commit_for += (min(seconds, 2 * LONGEST_COMMIT) - self._commit_for) / 8
         if self._commit_for > LONGEST_COMMIT:
             self._commit_for, self._told_apart_count = 0.0, TOLD_APART
 
