@@ -31,8 +31,11 @@ MOST_STEPS = 5
 """So often further tenants are asked in the place of those of whom others have taken all."""
 
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-NOBODYS_REQUEST = LeaseRequest(worker="nobody", limit=1, lease_for=timedelta(seconds=1))
-"""Of a connection that gets to know the statement: nothing is wanted, and nothing is that old."""
+AT_LAST = datetime(9999, 1, 1, tzinfo=UTC)
+NOBODYS_REQUEST = LeaseRequest(
+    worker="nobody", limit=1, lease_for=timedelta(seconds=1), queues=("",)
+)
+"""Of a connection that gets to know the statement: nothing is wanted, and no queue is called so."""
 
 
 class OnlyLane:
@@ -144,12 +147,15 @@ async def _rounds(
 
 
 async def get_to_know(statements: Statements) -> None:
-    """Ask what workers ask most, in a way that concerns no job."""
+    """Ask what workers ask most, in a way that concerns no job, however many wait in line.
+
+    A line of which nothing is due yet would be walked to its end.
+    """
     await take_only_lane(statements, NOBODYS_REQUEST, 0, LONG_AGO)
     nothing = _Round(length=0, tenants=None, after_tenant="")
     await _take(statements, NOBODYS_REQUEST, nothing, LONG_AGO)
     await statements.fetch(QUERIES.complete_jobs, [], [], [], [], [], LONG_AGO)
-    await statements.fetch(QUERIES.next_due, LONG_AGO)
+    await statements.fetch(QUERIES.next_due, AT_LAST)
 
 
 async def _take(

@@ -658,6 +658,8 @@ WHERE job.id = ANY ($1::uuid[]) AND job.status IN ('COMPLETED', 'FAILED', 'BLOCK
 ORDER BY job.id;
 
 -- name: find_page
+-- Jobs that run are in another index than all others. There they are in no useful order; but it is
+-- one that no other index has.
 -- $1 tenant; $2 queue, $3 status, $4 lowest and $5 highest priority, $6 made from then on and
 -- $7 before then, $8 whether they recur, each NULL for any; $9 instant and $10 id of the last one
 -- before (NULL at first); $11 how many
@@ -665,17 +667,37 @@ SELECT
     id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, last_error, ending, deferral,
     lease_worker, lease_taken_at, lease_until, body, is_awaited
-FROM rota.jobs
-WHERE tenant = $1::text AND set_aside IS NULL
-    AND ($2::text IS NULL OR queue = $2) AND ($3::text IS NULL OR status = $3)
-    AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
-    AND created_at >= coalesce($6::timestamptz, '-infinity')
-    AND created_at < coalesce($7::timestamptz, 'infinity')
-    AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8)
-    AND created_at <= coalesce($9::timestamptz, 'infinity')
-    AND ($9 IS NULL OR created_at < $9 OR id > $10::uuid)
+FROM (
+    (
+        SELECT * FROM rota.jobs
+        WHERE tenant = $1::text AND set_aside IS NULL AND status <> 'RUNNING'
+            AND $3::text IS DISTINCT FROM 'RUNNING' AND ($3 IS NULL OR status = $3)
+            AND ($2::text IS NULL OR queue = $2)
+            AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
+            AND created_at >= coalesce($6::timestamptz, '-infinity')
+            AND created_at < coalesce($7::timestamptz, 'infinity')
+            AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8)
+            AND created_at <= coalesce($9::timestamptz, 'infinity')
+            AND ($9 IS NULL OR created_at < $9 OR id > $10::uuid)
+        ORDER BY created_at DESC, id
+        LIMIT $11::bigint
+    )
+    UNION ALL
+    (
+        SELECT * FROM rota.jobs
+        WHERE tenant IS NOT DISTINCT FROM $1 AND status = 'RUNNING'
+            AND coalesce($3, 'RUNNING') = 'RUNNING'
+            AND ($2 IS NULL OR queue = $2)
+            AND ($4 IS NULL OR priority >= $4) AND ($5 IS NULL OR priority <= $5)
+            AND created_at >= coalesce($6, '-infinity') AND created_at < coalesce($7, 'infinity')
+            AND ($8 IS NULL OR coalesce(is_recurring, false) = $8)
+            AND created_at <= coalesce($9, 'infinity')
+            AND ($9 IS NULL OR created_at < $9 OR id > $10)
+        ORDER BY lease_until, id
+    )
+) AS job
 ORDER BY created_at DESC, id
-LIMIT $11::bigint;
+LIMIT $11;
 
 -- name: find_held_up
 -- As find_page, for a status that is PENDING, FAILED or BLOCKED.
@@ -739,13 +761,27 @@ WHERE tenant = $1::text AND set_aside IS NULL
 
 -- name: count_page
 -- $1 to $8 as for find_page
-SELECT count(*) AS count FROM rota.jobs
-WHERE tenant = $1::text AND set_aside IS NULL
-    AND ($2::text IS NULL OR queue = $2) AND ($3::text IS NULL OR status = $3)
-    AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
-    AND created_at >= coalesce($6::timestamptz, '-infinity')
-    AND created_at < coalesce($7::timestamptz, 'infinity')
-    AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8);
+SELECT (
+    SELECT count(*) FROM rota.jobs
+    WHERE tenant = $1::text AND set_aside IS NULL AND status <> 'RUNNING'
+        AND $3::text IS DISTINCT FROM 'RUNNING' AND ($3 IS NULL OR status = $3)
+        AND ($2::text IS NULL OR queue = $2)
+        AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
+        AND created_at >= coalesce($6::timestamptz, '-infinity')
+        AND created_at < coalesce($7::timestamptz, 'infinity')
+        AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8)
+) + (
+    SELECT count(*) FROM (
+        SELECT FROM rota.jobs
+        WHERE tenant IS NOT DISTINCT FROM $1 AND status = 'RUNNING'
+            AND coalesce($3, 'RUNNING') = 'RUNNING'
+            AND ($2 IS NULL OR queue = $2)
+            AND ($4 IS NULL OR priority >= $4) AND ($5 IS NULL OR priority <= $5)
+            AND created_at >= coalesce($6, '-infinity') AND created_at < coalesce($7, 'infinity')
+            AND ($8 IS NULL OR coalesce(is_recurring, false) = $8)
+        ORDER BY lease_until, id
+    ) AS running
+) AS count;
 
 -- name: read_clock
 SELECT clock_timestamp() AS now;
