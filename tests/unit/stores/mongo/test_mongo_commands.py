@@ -4,13 +4,10 @@ A thousand jobs take a stand-in for MongoDB minutes. There, what is counted is c
 unless ROTA_TEST_PATIENTLY=1 asks for all of it; then say ``--timeout=1200``.
 """
 
-import os
-import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.servers.patience import open_patiently
-from tests.servers.shared import GIVEN_MONGO
+from tests.servers.patience import is_patient, open_patiently
 from tests.unit.stores.mongo.overheard import WRITES, Overheard, overhear
 
 from rota.jobs import Discarded, Job, JobStatus, Succeeded, decide_outcome
@@ -20,8 +17,7 @@ from rota.stores.mongo.store import MongoStore
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-IS_QUICK = GIVEN_MONGO in os.environ or shutil.which("mongod") is not None
-MANY = 1_000 if IS_QUICK or "ROTA_TEST_PATIENTLY" in os.environ else 25
+MANY = 1_000 if is_patient() else 25
 
 A_STEP = 6
 """Declare, stage, commit, reveal (what stays, what goes), forget."""

@@ -5,8 +5,6 @@ second, and so on. What it has left behind is then met by another process: one t
 that simply does the same again.
 """
 
-import os
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
@@ -14,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from pymongo import AsyncMongoClient
-from tests.servers.shared import GIVEN_MONGO
+from tests.servers.patience import is_patient
 from tests.unit.stores.mongo.mortal import DiedError, MortalGateway
 
 from rota.errors import RotaError
@@ -130,8 +128,7 @@ async def client(mongo_url: str) -> AsyncIterator["AsyncMongoClient[Raw]"]:
 @pytest.fixture
 def only_some_on_a_stand_in(name: str) -> None:
     """Each act is played once for every write it makes, which takes a slow server a minute."""
-    is_real = GIVEN_MONGO in os.environ or shutil.which("mongod") is not None
-    if not is_real and "ROTA_TEST_PATIENTLY" not in os.environ and name not in QUICK_ACTS:
+    if not is_patient() and name not in QUICK_ACTS:
         pytest.skip("too slow on a stand-in for MongoDB: see ROTA_TEST_PATIENTLY")
 
 

@@ -4,6 +4,7 @@ What is plain is one command; all that concerns others is one step. Handing in a
 as whoever did not hear what became of them does, comes to the same as if nobody had died.
 """
 
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
@@ -12,9 +13,18 @@ from tests.servers.patience import open_patiently
 from tests.servers.shared import in_database
 from tests.unit.stores.mongo.mortal import DiedError, MortalGateway
 
-from rota.jobs import Change, Job, JobId, JobStatus, Recurrence, Succeeded, decide_outcome
+from rota.jobs import (
+    Change,
+    Interrupted,
+    Job,
+    JobId,
+    JobStatus,
+    Recurrence,
+    Succeeded,
+    decide_outcome,
+)
 from rota.stores.jobs import Applied, LeaseRequest
-from rota.stores.mongo.gateway import AsyncGateway
+from rota.stores.mongo.gateway import AsyncGateway, Operation, Written
 from rota.stores.mongo.store import MongoStore
 from rota.testing.builders import a_job
 
@@ -112,3 +122,51 @@ async def test_each_change_sees_those_before_it(mongo_url: str) -> None:
         answers: list[Applied] = await store.apply([done, done], NOW)
         assert [each.is_stale for each in answers] == [False, True]
         assert [each.released for each in answers] == [(child.id,), ()]
+
+
+class MeddledGateway(MortalGateway):
+    """Something happens right after the first write, before this process looks what it did."""
+
+    def __init__(self, inner: AsyncGateway, meddle: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(inner, 1_000)
+        self._meddle = meddle
+
+    async def write(self, collection: str, operations: Sequence[Operation]) -> Written:
+        written = await super().write(collection, operations)
+        if self.write_count == 1:
+            await self._meddle()
+        return written
+
+
+async def test_a_change_that_was_written_is_not_stale_because_the_job_was_leased_again(
+    mongo_url: str,
+) -> None:
+    parent, retried = a_job(), a_job()
+    child = a_job(dependencies=[parent.id])
+    async with await open_patiently(mongo_url) as store, await open_patiently(mongo_url) as other:
+        await store.insert([parent, child, retried], NOW)
+        by_id = {job.id: job for job in await store.lease(REQUEST, NOW)}
+        done = decide_outcome(by_id[parent.id], Succeeded(), NOW)
+        handed_back = decide_outcome(by_id[retried.id], Interrupted(), NOW)
+
+        async def lease_again() -> None:
+            (again,) = await other.lease(REQUEST, NOW)
+            assert (again.id, again.last_token) == (retried.id, 2)
+
+        store._gateway = cast(AsyncGateway, MeddledGateway(store._gateway, lease_again))
+        answers = await store.apply([done, handed_back], NOW)
+        assert [each.is_stale for each in answers] == [False, False]
+
+
+async def test_a_job_is_this_workers_though_another_came_to_depend_on_it_meanwhile(
+    mongo_url: str,
+) -> None:
+    parent = a_job()
+    async with await open_patiently(mongo_url) as store, await open_patiently(mongo_url) as other:
+        await store.insert([parent], NOW)
+
+        async def depend() -> None:
+            await other.insert([a_job(dependencies=[parent.id])], NOW)
+
+        store._gateway = cast(AsyncGateway, MeddledGateway(store._gateway, depend))
+        assert [job.id for job in await store.lease(REQUEST, NOW)] == [parent.id]

@@ -12,13 +12,21 @@ from pymongo import DeleteOne, UpdateMany, UpdateOne
 from rota.jobs import Change, JobFilter, JobId
 from rota.stores.jobs.requests import HeldLease, LeaseRequest
 from rota.stores.mongo.gateway import Query, Raw
-from rota.stores.mongo.jobs.rows import encode_attempt, move_update, to_number
+from rota.stores.mongo.jobs.rows import (
+    LEASE_MARK,
+    SETTLE_MARKS,
+    encode_attempt,
+    move_update,
+    to_number,
+)
 from rota.stores.mongo.pipelines import NOBODY
 from rota.stores.mongo.steps.names import JOBS, LOCK, VERSION
 
 ORDER = (("priority", -1), ("created_at", 1), ("_id", 1))
 IDS_AT_ONCE = 500
 """How many ids one query names."""
+MARKS_KEPT = 3
+"""How often a job may be settled before the first of these calls has looked what became of it."""
 
 
 def by_ids(ids: Sequence[str], fields: Sequence[str] | None = None) -> Query:
@@ -97,7 +105,7 @@ def claim(ids: Sequence[str], mark: str, request: LeaseRequest, now: datetime) -
         "taken_at": to_number(now),
         "until": to_number(now + request.lease_for),
         "updated_at": to_number(now),
-        "mark": mark,
+        LEASE_MARK: mark,
     }
     return UpdateMany(
         {**free, **_in_queues(request.queues), **_due(now)},
@@ -107,7 +115,7 @@ def claim(ids: Sequence[str], mark: str, request: LeaseRequest, now: datetime) -
 
 def set_aside(ids: Sequence[str]) -> UpdateMany:
     """Keep what cannot be read where nobody comes across it, with all that is known of it."""
-    gone = dict.fromkeys(("until", "ended_at", "mark"), "")
+    gone = dict.fromkeys(("until", "ended_at", LEASE_MARK, SETTLE_MARKS), "")
     aside = {"lane": "damaged", "status": "DAMAGED"}
     return UpdateMany({"_id": {"$in": list(ids)}, LOCK: NOBODY}, {"$set": aside, "$unset": gone})
 
@@ -127,9 +135,9 @@ def _held(held: HeldLease) -> dict[str, Any]:
 def settle(change: Change, mark: str, now: datetime) -> UpdateOne:
     """Write a change of one job, if it holds and nobody else is concerned."""
     update = move_update(change.job, now)
-    update["$set"]["mark"] = mark
+    update["$push"] = {SETTLE_MARKS: {"$each": [mark], "$slice": -MARKS_KEPT}}
     if change.attempt is not None:
-        update["$push"] = {"attempts": encode_attempt(change.attempt)}
+        update["$push"]["attempts"] = encode_attempt(change.attempt)
     return UpdateOne(_current(change, now), update)
 
 

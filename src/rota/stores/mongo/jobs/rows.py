@@ -30,6 +30,11 @@ _MOVABLE = (
 )
 """The fields that a move writes or removes."""
 
+LEASE_MARK = "mark"
+"""The mark of the call that leased the job."""
+SETTLE_MARKS = "settled"
+"""The marks of the last calls that settled it: it may be leased again before one has looked."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _STATUSES: Mapping[str, JobStatus] = {str(status): status for status in JobStatus}
@@ -48,6 +53,8 @@ class Kept(NamedTuple):
     is_awaited: bool
     """Whether any other depends on it."""
     attempts: Sequence[bytes]
+    marks: Mapping[str, Any]
+    """By what a call that has written the job knows that it was the one, whoever writes it next."""
 
 
 def to_number(instant: datetime) -> int:
@@ -140,7 +147,8 @@ def stage_new(job: Job, now: datetime, *, is_awaited: bool = False) -> StagedWri
 def stage_kept(kept: Kept, now: datetime) -> StagedWrite:
     """The write that keeps a job as it now is; ``version`` is that at which it was read."""
     raw = encode_job(kept.job, now, is_awaited=kept.is_awaited, attempts=kept.attempts)
-    return StagedWrite(JOBS, kept.job.id, kept.version, {VERSION: kept.version + 1, **raw})
+    after = {VERSION: kept.version + 1, **raw, **kept.marks}
+    return StagedWrite(JOBS, kept.job.id, kept.version, after)
 
 
 def stage_removal(kept: Kept) -> StagedWrite:
@@ -151,7 +159,8 @@ def stage_removal(kept: Kept) -> StagedWrite:
 def decode_kept(raw: Raw) -> Kept:
     """The job in a document; DamagedJobError when it cannot be one."""
     attempts = [bytes(each) for each in raw.get("attempts", ())]
-    return Kept(decode_job(raw), raw[VERSION], raw.get("is_awaited", False), attempts)
+    marks = {name: raw[name] for name in (LEASE_MARK, SETTLE_MARKS) if name in raw}
+    return Kept(decode_job(raw), raw[VERSION], raw.get("is_awaited", False), attempts, marks)
 
 
 def decode_job(raw: Raw) -> Job:

@@ -12,7 +12,13 @@ from rota.stores.jobs.results import STALE, Applied
 from rota.stores.mongo.gateway import Gateway
 from rota.stores.mongo.jobs import queries
 from rota.stores.mongo.jobs.family import Family
-from rota.stores.mongo.jobs.rows import decode_job, digest_identity, encode_attempt, stage_new
+from rota.stores.mongo.jobs.rows import (
+    SETTLE_MARKS,
+    decode_job,
+    digest_identity,
+    encode_attempt,
+    stage_new,
+)
 from rota.stores.mongo.jobs.shelf import find_free, write_as_planned
 from rota.stores.mongo.steps.names import JOBS
 from rota.stores.mongo.steps.step import StagedWrite
@@ -78,9 +84,9 @@ async def _settle_together(
     marked: list[int] = []
     ids = sorted(places)
     for start in range(0, len(ids), queries.IDS_AT_ONCE):
-        some = queries.by_ids(ids[start : start + queries.IDS_AT_ONCE], ["mark"])
+        some = queries.by_ids(ids[start : start + queries.IDS_AT_ONCE], [SETTLE_MARKS])
         found = await gateway.find(some)
-        marked += [places[raw["_id"]] for raw in found if raw.get("mark") == mark]
+        marked += [places[raw["_id"]] for raw in found if mark in raw.get(SETTLE_MARKS, ())]
     return sorted(marked)
 
 

@@ -10,7 +10,7 @@ from rota.stores.jobs.requests import HeldLease, LeaseRequest
 from rota.stores.jobs.turns import order_turns, take_turns
 from rota.stores.mongo.gateway import Gateway, Raw
 from rota.stores.mongo.jobs import queries
-from rota.stores.mongo.jobs.rows import decode_job
+from rota.stores.mongo.jobs.rows import LEASE_MARK, decode_job
 from rota.stores.mongo.jobs.shelf import set_damaged_aside
 from rota.stores.mongo.steps.names import JOBS
 from rota.stores.mongo.steps.recovery import clear_for_writing
@@ -55,7 +55,7 @@ async def claim_jobs(
         ids = chosen[start : start + queries.IDS_AT_ONCE]
         await gateway.write(JOBS, [queries.claim(ids, mark, request, now)])
         found += await gateway.find(queries.by_ids(ids))
-    mine = [raw for raw in found if raw.get("mark") == mark and raw.get("lane") == "running"]
+    mine = [raw for raw in found if raw.get(LEASE_MARK) == mark and raw.get("lane") == "running"]
     if len(mine) < len(chosen):
         await clear_for_writing(gateway, found)
     readable = await set_damaged_aside(gateway, mine)
