@@ -1,13 +1,13 @@
 """The same lives on every sort of store: to the letter as in memory, and as the axioms say."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from tests.simulation.distance import DistantStore, Elsewhere, StoreInStep, opened_elsewhere
 
 from rota.stores.memory import MemoryStore
-from rota.stores.protocol import Reach
+from rota.stores.protocol import DocumentWrite, Reach
 from rota.testing.simulation import draw_story, try_story
 from rota.testing.trace import Crashed, RunFailed, RunStarted, StopReturned, StorageFault
 
@@ -53,6 +53,28 @@ def test_a_story_keeps_the_axioms_however_long_the_store_takes(
     """Answers come when they come, so other things happen between them than in memory."""
     for seed in seeds[: len(seeds) // 2]:
         try_story(draw_story(seed), store=DistantStore(there, f"story {seed}")).verdict.assert_ok()
+
+
+class Forgetful(StoreInStep):
+    """Says that it has written, which every fifth time is not so."""
+
+    call_count = 0
+
+    async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
+        self.call_count += 1
+        if self.call_count % 5:
+            return await super().write_each(writes)
+        return [write.next_version if write.body is not None else 0 for write in writes]
+
+
+def test_a_store_that_forgets_is_found_out() -> None:
+    with opened_elsewhere("memory://") as there:
+        found = [
+            try_story(draw_story(seed), store=Forgetful(there, f"story {seed}")).verdict.trace
+            != try_story(draw_story(seed), store=SharedMemory(there.store.reach)).verdict.trace
+            for seed in FEW
+        ]
+    assert sum(found) >= len(FEW) / 2
 
 
 @pytest.mark.parametrize("seeds", [FEW, MANY], ids=["few", "many"])
