@@ -75,6 +75,10 @@ HUEY_OFF = "Huey, synchronous=OFF"
 HUEY = "Huey"
 APSW = "apsw, Rota's statements"
 BULLMQ = "BullMQ"
+DRAMATIQ = "dramatiq"
+TASKIQ = "taskiq"
+SAQ = "SAQ"
+ARQ = "arq"
 MONGO_LOOP = "find_one_and_update"
 
 _ROTA_SETTINGS = {"batch": BATCH, "concurrency": CONCURRENT, "uvloop": True}
@@ -175,9 +179,9 @@ def _on_sqlite() -> list[Contestant]:
             store=StoreKind.SQLITE,
             environment="rota",
             program="on_rota",
-            words=f"synchronous=FULL, batch {BATCH}, {CONCURRENT} concurrent, polls every 50 ms",
+            words=f"synchronous=FULL, batch {BATCH}, {CONCURRENT} concurrent, looks every 2-100 ms",
             is_pending="SELECT EXISTS (SELECT 1 FROM jobs WHERE status <> 'COMPLETED')",
-            settings={**_ROTA_SETTINGS, "poll": 0.05},
+            settings={**_ROTA_SETTINGS, "poll": POLL_SECONDS},
         ),
         _huey(HUEY_OFF, fsync=False, words="may lose jobs; 1 thread, polls every 10-50 ms"),
         _huey(HUEY, fsync=None, words="its default, WAL and FULL; 1 thread, polls every 10-50 ms"),
@@ -210,12 +214,65 @@ def _on_redis() -> list[Contestant]:
             name=BULLMQ,
             store=StoreKind.REDIS,
             environment="bullmq",
-            program="on_bullmq.mjs",
+            program="on_redis/on_bullmq.mjs",
             words=f"{CONCURRENT} concurrent, finished jobs removed",
             is_pending="return redis.call('EXISTS', 'bull:bench:wait', 'bull:bench:active')",
             settings={"concurrent": CONCURRENT},
         ),
+        *_python_on_redis(),
     ]
+
+
+def _python_on_redis() -> list[Contestant]:
+    """They have no call for many jobs; those of a drain are laid in one by one."""
+    return [
+        _on_redis_alone(
+            DRAMATIQ,
+            words="8 threads, 500 fetched ahead, its usual middleware",
+            is_pending="return redis.call('EXISTS', 'dramatiq:default.msgs')",
+            settings={"threads": 8, "prefetch": 500},
+        ),
+        _on_redis_alone(
+            TASKIQ,
+            words=f"stream broker, {CONCURRENT} concurrent, 500 fetched ahead, no results, uvloop",
+            is_pending=_STREAM_PENDING,
+            settings={"concurrent": CONCURRENT, "prefetch": 500, "uvloop": True},
+        ),
+        _on_redis_alone(
+            SAQ,
+            words=f"{CONCURRENT} concurrent, uvloop",
+            is_pending="return redis.call('EXISTS', 'saq:default:queued', 'saq:default:active')",
+            settings={"concurrent": CONCURRENT, "uvloop": True},
+        ),
+        _on_redis_alone(
+            ARQ,
+            words="200 concurrent, polls every 10 ms, no results, uvloop",
+            is_pending="return redis.call('EXISTS', 'arq:queue')",
+            settings={"concurrent": 200, "poll": 0.01, "uvloop": True},
+        ),
+    ]
+
+
+_STREAM_PENDING = """
+local group, facts = redis.call('XINFO', 'GROUPS', 'taskiq')[1], {}
+for at = 1, #group, 2 do facts[group[at]] = group[at + 1] end
+return (facts.lag or 0) + (facts.pending or 0)
+"""
+
+
+def _on_redis_alone(
+    name: str, *, words: str, is_pending: str, settings: dict[str, Any]
+) -> Contestant:
+    return Contestant(
+        name=name,
+        store=StoreKind.REDIS,
+        environment=name.lower(),
+        program=f"on_redis.on_{name.lower()}",
+        words=words,
+        is_pending=is_pending,
+        settings=settings,
+        measures=(Measure.ENQUEUE, *DRAINS, Measure.LATENCY, Measure.IDLE),
+    )
 
 
 def _on_mongo() -> list[Contestant]:

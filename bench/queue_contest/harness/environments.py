@@ -14,12 +14,20 @@ REQUIREMENTS = {
     "rota": ["--editable", f"{ROOT}[postgres,redis]", "uvloop"],
     "pgqueuer": ["pgqueuer[asyncpg]", "asyncpg", "uvloop"],
     "huey": ["huey"],
+    "dramatiq": ["dramatiq[redis]", "hiredis"],
+    "taskiq": ["taskiq", "taskiq-redis", "hiredis", "orjson", "uvloop"],
+    "saq": ["saq[redis,hiredis]", "typing_extensions", "uvloop"],
+    "arq": ["arq", "hiredis", "uvloop"],
     "mongo": ["--editable", f"{ROOT}[mongo]", "uvloop"],
 }
 SHOWN_PACKAGES = {
     "rota": ["rota", "asyncpg", "apsw", "redis", "msgspec", "uvloop"],
     "pgqueuer": ["pgqueuer", "asyncpg", "uvloop"],
     "huey": ["huey"],
+    "dramatiq": ["dramatiq", "redis", "hiredis"],
+    "taskiq": ["taskiq", "taskiq-redis", "redis", "hiredis", "uvloop"],
+    "saq": ["saq", "redis", "hiredis", "uvloop"],
+    "arq": ["arq", "redis", "hiredis", "uvloop"],
     "mongo": ["rota", "pymongo", "msgspec", "uvloop"],
 }
 

@@ -16,7 +16,7 @@ from bench.queue_contest.harness.environments import ROOT, Environments
 from bench.queue_contest.harness.machine import cpu_of
 from bench.queue_contest.harness.places import Place
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds after which a contestant that should have ended is given up."""
 
 _COUNTS = struct.Struct("<QQ")

@@ -1,0 +1,1 @@
+"""Job queues of others that keep their jobs in Redis."""
