@@ -4,16 +4,30 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
+from rota.errors import InvalidInputError, StoreUnavailableError
+from rota.jobs import Change, Job
+from rota.stores.jobs.results import Applied, Inserted
 from rota.stores.protocol import Portion, Reach, Record
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.database import Database
+from rota.stores.redis.jobs.changing.settling import check_paths
 from rota.stores.redis.jobs.records.dumping import dump
 from rota.stores.redis.jobs.records.loading import load
 from rota.stores.redis.jobs.verbs import JobVerbs
+from rota.stores.redis.translation import put_in_doubt
 from rota.stores.sql.portions import check_portion
 from rota.triggers.zone import to_utc
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+MOST_INSERTED = 10_000
+"""Jobs that one call keeps, all or none, and dependencies that they may name altogether.
+
+While a script runs the server does nothing else, and an insert is one script.
+"""
+
+CHANGED_AT_ONCE = 1_000
+"""Changes that one script writes."""
 
 
 class RedisStore(JobVerbs):
@@ -44,3 +58,31 @@ class RedisStore(JobVerbs):
         """Keep records as they are; see the protocol."""
         self._refuse_when_unusable()
         return await load(self._database, records, to_utc(now, "now"))
+
+    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
+        """Keep all of these jobs or none, up to MOST_INSERTED; see the protocol."""
+        _refuse_too_many("jobs", len(jobs))
+        _refuse_too_many("dependencies", sum(len(job.dependencies) for job in jobs))
+        return await super().insert(jobs, now)
+
+    async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
+        """Write each change that still holds, part by part; see the protocol."""
+        if len(changes) <= CHANGED_AT_ONCE:
+            return await super().apply(changes, now)
+        check_paths(changes)
+        applied: list[Applied] = []
+        for at in range(0, len(changes), CHANGED_AT_ONCE):
+            try:
+                applied += await super().apply(changes[at : at + CHANGED_AT_ONCE], now)
+            except StoreUnavailableError as error:
+                raise (put_in_doubt(error) if at else error) from error
+        return applied
+
+
+def _refuse_too_many(field: str, count: int) -> None:
+    if count > MOST_INSERTED:
+        raise InvalidInputError(
+            f"Redis keeps up to {MOST_INSERTED:,} {field} in one call of insert, and these are "
+            f"{count:,}: insert them in parts",
+            {"field": field, "limit": MOST_INSERTED},
+        )

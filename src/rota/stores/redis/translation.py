@@ -69,6 +69,11 @@ def translate(error: Exception, label: str, outcome: str | None = None) -> Store
     return StoreUnavailableError(f"The store {label} is not available: {reason}{told}", details)
 
 
+def put_in_doubt(error: StoreUnavailableError) -> StoreUnavailableError:
+    """The same, of a call whose first parts were carried out."""
+    return StoreUnavailableError(error.message, {**error.details, "outcome": UNKNOWN})
+
+
 def must_reconnect(error: Exception) -> bool:
     """Whether another connection may find a server that can do what this one cannot."""
     return isinstance(error, (*LOST_CONNECTION, exceptions.ReadOnlyError))

@@ -4,12 +4,18 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from secrets import token_hex
 from typing import Any
 
-from rota.errors import StaleVersionError, UnsupportedConnectionError
+from rota.errors import (
+    InvalidInputError,
+    StaleVersionError,
+    StoreUnavailableError,
+    UnsupportedConnectionError,
+)
 from rota.stores.naming import check_name, checked
 from rota.stores.opened import ClosableStore
 from rota.stores.protocol import Document, DocumentWrite
 from rota.stores.redis.database import Database
 from rota.stores.redis.scripts import load_script
+from rota.stores.redis.translation import put_in_doubt
 
 PAGE_LENGTH = 1000
 PAGE_SIZE = 4 << 20
@@ -18,6 +24,12 @@ PAGE_SIZE = 4 << 20
 WRITE_COUNT = 1000
 WRITE_SIZE = 8 << 20
 """Writes and bytes of a stream that are sent at once."""
+
+WRITTEN_AT_ONCE = 5_000
+"""Writes that one script of ``write_each`` carries out."""
+
+MOST_WRITES = 100_000
+"""Writes of which ``write_all`` applies all or none: that is one script in the end."""
 
 GATHERED_FOR = 3600
 """Seconds after which the server forgets a stream that nobody has finished."""
@@ -75,15 +87,17 @@ class DocumentVerbs(ClosableStore):
         """Apply each write that is still current; see the protocol."""
         self._refuse_when_unusable()
         arguments = [part for write in checked(writes) for part in _parts(write)]
-        if not arguments:
-            return []
-        answer: list[int | None] = await self._database.write(
-            WRITE_EACH, self._document_keys, arguments
-        )
-        return answer
+        answers: list[int | None] = []
+        for at in range(0, len(arguments), WRITTEN_AT_ONCE * 4):
+            part = arguments[at : at + WRITTEN_AT_ONCE * 4]
+            try:
+                answers += await self._database.write(WRITE_EACH, self._document_keys, part)
+            except StoreUnavailableError as error:
+                raise (put_in_doubt(error) if at else error) from error
+        return answers
 
     async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
-        """Apply all writes or none; see the protocol.
+        """Apply all writes or none, up to MOST_WRITES; see the protocol.
 
         A long stream is gathered on the server, out of everybody's sight, until it is complete.
         """
@@ -128,8 +142,16 @@ class _Gathering:
         self._key = f"{database.keys.stream}:{token_hex(8)}"
         self._parts: list[Any] = []
         self._size = 0
+        self._count = 0
 
     async def add(self, write: DocumentWrite) -> None:
+        self._count += 1
+        if self._count > MOST_WRITES:
+            raise InvalidInputError(
+                f"Redis applies up to {MOST_WRITES:,} writes in one call of write_all, and these "
+                "are more: write them in parts",
+                {"field": "writes", "limit": MOST_WRITES},
+            )
         self._parts += _parts(write)
         self._size += len(write.body or b"")
         if self._size >= WRITE_SIZE or len(self._parts) >= WRITE_COUNT * 4:

@@ -4,40 +4,72 @@
 --         writing.lua says; they come last
 -- reply   nil, or the name and the expected version of the first write that was stale
 -- atomic  because nobody may see some of the writes without the others. What it takes grows with
---         the writes: that is what was asked for
+--         the writes, a hundred of them with a dozen commands; the caller asks for so many only
 -- uses    writing
 local gathered = redis.call('LLEN', KEYS[4])
+local PART_LENGTH = 400
 
--- Visits all writes in their order, until one visit gives something; that is returned.
-local function each_write(visit)
-  for at = 0, gathered - 1, 400 do
-    local parts = redis.call('LRANGE', KEYS[4], at, at + 399)
-    for part = 1, #parts, 4 do
-      local found = visit(parts[part], parts[part + 1], parts[part + 2], parts[part + 3])
-      if found then return found end
-    end
+-- Visits all writes in their order, a hundred at a time, until one visit gives something.
+local function each_part(visit)
+  for at = 0, gathered - 1, PART_LENGTH do
+    local found = visit(redis.call('LRANGE', KEYS[4], at, at + PART_LENGTH - 1))
+    if found then return found end
   end
-  for at = 2, #ARGV, 4 do
-    local found = visit(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3])
+  for at = 2, #ARGV, PART_LENGTH do
+    local found = visit({unpack(ARGV, at, math.min(at + PART_LENGTH - 1, #ARGV))})
     if found then return found end
   end
   return false
 end
 
 local seen = {}
-local stale = each_write(function(name, expected, is_removal)
-  local current = seen[name]
-  if current == nil then current = redis.call('HGET', KEYS[2], name) end
-  local version = next_version(current, expected, is_removal)
-  if not version then return {name, expected} end
-  seen[name] = version > 0 and tostring(version)
+
+-- The first write of a part that is stale.
+local function find_stale(parts)
+  local names = {}
+  for at = 1, #parts, 4 do names[#names + 1] = parts[at] end
+  local found = redis.call('HMGET', KEYS[2], unpack(names))
+  for place, name in ipairs(names) do
+    if seen[name] == nil then seen[name] = found[place] end
+    local expected = parts[place * 4 - 2]
+    local version = next_version(seen[name], expected, parts[place * 4 - 1])
+    if not version then return {name, expected} end
+    seen[name] = version > 0 and tostring(version)
+  end
   return false
-end)
-if not stale and ARGV[1] == '' then
-  each_write(function(name, expected, is_removal, body)
-    write(name, next_version(expected ~= '' and expected, expected, is_removal), body)
-    return false
-  end)
 end
+
+-- Writes what each document of a part is in the end.
+local function write_part(parts)
+  local last = {}
+  for at = 1, #parts, 4 do last[parts[at]] = at end
+  local names, versions, bodies, gone = {}, {}, {}, {}
+  for name, at in pairs(last) do
+    local expected = parts[at + 1]
+    local version = next_version(expected ~= '' and expected, expected, parts[at + 2])
+    if version == 0 then
+      gone[#gone + 1] = name
+    else
+      local place = #names
+      names[place + 1], names[place + 2] = 0, name
+      versions[place + 1], versions[place + 2] = name, version
+      bodies[place + 1], bodies[place + 2] = name, parts[at + 3]
+    end
+  end
+  if #names > 0 then
+    redis.call('ZADD', KEYS[1], unpack(names))
+    redis.call('HSET', KEYS[2], unpack(versions))
+    redis.call('HSET', KEYS[3], unpack(bodies))
+  end
+  if #gone > 0 then
+    redis.call('ZREM', KEYS[1], unpack(gone))
+    redis.call('HDEL', KEYS[2], unpack(gone))
+    redis.call('HDEL', KEYS[3], unpack(gone))
+  end
+  return false
+end
+
+local stale = each_part(find_stale)
+if not stale and ARGV[1] == '' then each_part(write_part) end
 redis.call('DEL', KEYS[4])
 return stale

@@ -14,7 +14,10 @@ local function move(id, head, code, now)
 end
 
 local function stop_waiting(id, head)
-  for parent in each_parent(head) do redis.call('ZREM', OPEN, parent .. id) end
+  for parent in each_parent(head) do
+    redis.call('ZREM', OPEN, parent .. id)
+    told_count = told_count + 1
+  end
   head[AWAITED] = '0'
 end
 
