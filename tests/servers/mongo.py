@@ -41,6 +41,11 @@ class MongoServer(ServerProcess):
         self._program = program
 
     @property
+    def is_real(self) -> bool:
+        """Whether it is MongoDB itself, and not a stand-in for it."""
+        return self._program.name == "mongod"
+
+    @property
     def url(self) -> str:
         return f"mongodb://127.0.0.1:{self.port}/?directConnection=true"
 

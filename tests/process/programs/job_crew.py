@@ -47,6 +47,7 @@ class CrewOrder(msgspec.Struct, frozen=True):
     job_count: int = 0
     batch_count: int = 0
     works_for: timedelta = timedelta(milliseconds=60)
+    lease_for: timedelta = LEASE
 
 
 def number_id(number: int) -> JobId:
@@ -109,7 +110,8 @@ async def take_part(order: CrewOrder) -> None:
             return
         handler = make_handler(scribe, order.works_for)
         handlers = dict.fromkeys(("plain", "failing", "snoozing"), handler)
-        await run_until_signalled(Worker(store, handlers, settings=SETTINGS))
+        settings = msgspec.structs.replace(SETTINGS, lease_for=order.lease_for)
+        await run_until_signalled(Worker(store, handlers, settings=settings))
 
 
 async def open_when_up(address: str) -> Any:

@@ -8,6 +8,7 @@ is virtual. One of the jobs kills whoever runs it, without being told.
 import asyncio
 import os
 import signal
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -15,6 +16,7 @@ from typing import Any, Literal
 
 import apsw
 import msgspec
+from pymongo import UpdateOne
 from redis.asyncio.connection import AbstractConnection
 from tests.process.programs.lives import play_all
 
@@ -29,6 +31,8 @@ from rota.jobs import (
     admit_job,
     make_job_id,
 )
+from rota.stores.mongo.gateway import AsyncGateway, Operation, Written
+from rota.stores.mongo.steps.names import INTENTS, JOBS
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.session import Session
 from rota.testing import VirtualClock
@@ -58,12 +62,15 @@ SETTINGS = WorkerSettings(
 POLICY = RetryPolicy(max_attempts=6, backoff_strategy=BackoffStrategy.FIXED, base_delay_seconds=2)
 KINDS = ("plain", "failing", "snoozing", "long", "recurring", "node", "keyed", "deadly")
 
-Moment = Literal["before", "commit", "after"]
+Moment = Literal["before", "staged", "commit", "after"]
 _ANSWERS = (InsertAnswered, LeaseAnswered, ApplyAnswered, ExtendAnswered, PruneAnswered)
 
 
 class FailPoint(msgspec.Struct, frozen=True):
-    """Right before, right after or at the commit of the so-many-th recorded call of a life."""
+    """Right before, right after or at the commit of the so-many-th recorded call of a life.
+
+    With MongoDB, also when the first of several writes is done that are to be committed together.
+    """
 
     call: int
     moment: Moment
@@ -148,9 +155,16 @@ class Fate:
 
     def commit(self) -> None:
         """A transaction is about to be committed: that of the oldest call under way, if any."""
+        self._note("commit")
+
+    def stage(self) -> None:
+        """Something is written that means nothing yet, or all that there is to write."""
+        self._note("staged")
+
+    def _note(self, moment: Moment) -> None:
         if self._open:
             call, verb = next(iter(self._open.items()))
-            self._pass(Passed(FailPoint(call, "commit"), verb))
+            self._pass(Passed(FailPoint(call, moment), verb))
 
     def _pass(self, passed: Passed) -> None:
         os.write(self._points, msgspec.json.encode(passed) + b"\n")
@@ -200,6 +214,24 @@ def watch_commits(fate: Fate) -> None:
             fate.commit()
 
     AbstractConnection.send_command = watched_sending  # type: ignore[method-assign] # as above
+    watch_steps(fate)
+
+
+def watch_steps(fate: Fate) -> None:
+    """With MongoDB: have every write to jobs pass by, and every step that was just committed."""
+    write = AsyncGateway.write
+
+    async def watched(
+        self: AsyncGateway, collection: str, operations: Sequence[Operation]
+    ) -> Written:
+        written = await write(self, collection, operations)
+        if collection == INTENTS and isinstance(operations[0], UpdateOne):
+            fate.commit()
+        elif collection == JOBS:
+            fate.stage()
+        return written
+
+    AsyncGateway.write = watched  # type: ignore[method-assign] # as above
 
 
 def make_handler(clock: VirtualClock, scribe: Scribe) -> object:

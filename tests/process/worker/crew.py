@@ -71,6 +71,10 @@ class Crew:
         self._order = order
 
     @property
+    def job_count(self) -> int:
+        return self._order.job_count
+
+    @property
     def killed_count(self) -> int:
         return sum(member.killed_at is not None for member in self.members)
 
