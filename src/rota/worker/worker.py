@@ -102,7 +102,7 @@ class Worker:
         """Lease one batch of due jobs, run them, and return what became of each, once written.
 
         For tests, and for programs that are started anew for every batch. Stalled jobs are not
-        looked for.
+        looked for. Where a job has to run alone, those leased after it are handed back.
         """
         shift = self._begin()
         try:

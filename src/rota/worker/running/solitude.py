@@ -15,7 +15,7 @@ from rota.clock.timeout import timeout_after
 from rota.jobs import Suspicion, judge_suspicion
 from rota.worker.running.held import Held, Stage
 
-ALONE_FOR = timedelta(seconds=30)
+ALONE_FOR = timedelta(seconds=10)
 """How long a slight suspect waits for others to end, and how long others then wait for it."""
 
 NO_LIMIT = 1 << 20
