@@ -17,6 +17,8 @@ for _, member in ipairs(members) do
   local root = string.sub(member, INSTANT_LENGTH + 1, INSTANT_LENGTH + ID_LENGTH)
   local ended = {string.sub(member, -ID_LENGTH)}
   if not tell(began, root, ended, ARGV[1], released, blocked) then break end
+  -- Where nobody waits for anybody any more, nothing was looked at, and it is still noted.
+  redis.call('ZREM', CASCADES, member)
 end
 local left = redis.call('ZRANGEBYLEX', CASCADES, first, till, 'LIMIT', 0, 1)
 write_out()

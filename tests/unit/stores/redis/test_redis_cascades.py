@@ -1,0 +1,31 @@
+"""An end that concerns many is told in parts, and comes to its end however many they are."""
+
+import asyncio
+
+import pytest
+
+from rota.jobs import JobStatus
+from rota.stores.redis.address import read_address
+from rota.stores.redis.store import RedisStore
+from rota.testing import a_job
+from rota.testing.job_store_contract.fixture import NOW, end, take
+
+TOLD_AT_ONCE = 500
+"""``MOST_TOLD`` in consequences.lua."""
+
+
+@pytest.mark.parametrize("count", [TOLD_AT_ONCE - 1, TOLD_AT_ONCE, TOLD_AT_ONCE + 1])
+async def test_all_dependents_are_released_when_nobody_waits_for_anybody_afterwards(
+    redis_url: str, count: int
+) -> None:
+    parent = a_job()
+    children = [a_job(dependencies=[parent.id]) for _ in range(count)]
+    async with await RedisStore.open(read_address(redis_url)) as store:
+        await store.insert([parent, *children], NOW)
+        (leased,) = await take(store)
+        async with asyncio.timeout(30):
+            applied = await end(store, leased)
+        assert applied.released == tuple(sorted(child.id for child in children))
+        found = await store.get("default", [child.id for child in children])
+        assert {job.status for job in found.values()} == {JobStatus.READY}
+        await store.dump()  # which is refused while dependents are to be told
