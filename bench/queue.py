@@ -1,7 +1,7 @@
 """Rota beside other job queues, store by store: enqueue, drain, latency, idle cost.
 
-    python bench/queue.py --quick            # about four minutes
-    python bench/queue.py                    # about fifteen
+    python bench/queue.py --quick            # about five minutes
+    python bench/queue.py                    # about twenty
     python bench/queue.py --flat             # lease and settle beside three million other jobs
 
 Its parts are in queue_contest. A script has its own folder first on its path, where this file would

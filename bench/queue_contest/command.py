@@ -50,7 +50,7 @@ def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="one repeat, fewer jobs; 4 minutes")
+    parser.add_argument("--quick", action="store_true", help="one repeat, fewer jobs; 5 minutes")
     parser.add_argument(
         "--only", default="", help="parts of contestants' names, with commas: rota,pgqueuer"
     )
