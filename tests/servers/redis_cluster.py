@@ -23,7 +23,7 @@ class RedisCluster:
         """The node that the store of that name lies on."""
         slot = _slot_of(store_name)
         for node in self.nodes:
-            if any(first <= slot <= last for first, last in _own_slots(node)):
+            if _has_slot(node, slot):
                 return node
         raise AssertionError(f"nobody has the slot {slot}")
 
@@ -58,7 +58,8 @@ class RedisCluster:
         except redis.ResponseError:
             return False
         wait_for_server(
-            lambda: self.find_owner(store_name) is target, lambda: "the slot has never moved"
+            lambda: _has_slot(target, slot) and not _has_slot(source, slot),
+            lambda: "the slot has never moved",
         )
         return True
 
@@ -97,10 +98,13 @@ def _is_whole(server: RedisServer) -> bool:
     return "cluster_state:ok" in said and "cluster_known_nodes:2" in said
 
 
-def _own_slots(server: RedisServer) -> list[tuple[int, int]]:
+def _has_slot(server: RedisServer, slot: int) -> bool:
+    """Whether the server takes itself for the owner; for a moment nobody may."""
     with redis.Redis.from_url(server.tcp_url) as client:
         shards = client.execute_command("CLUSTER", "SLOTS")
-    return [(first, last) for first, last, owner, *_ in shards if owner[1] == server.port]
+    return any(
+        first <= slot <= last and owner[1] == server.port for first, last, owner, *_ in shards
+    )
 
 
 def _id_of(server: RedisServer) -> str:
