@@ -7,6 +7,9 @@ from typing import Any
 BATCH = 500
 """What Rota leases at once here; pgbench and the bare statements use the same."""
 
+MONGO_BATCH = 100
+"""What it leases at once on MongoDB, whose stand-in may take half a minute for more."""
+
 CONCURRENT = 100
 """How many jobs Rota's worker runs at once; Graphile Worker's the same."""
 
@@ -282,9 +285,9 @@ def _on_mongo() -> list[Contestant]:
             store=StoreKind.MONGO,
             environment="mongo",
             program="on_rota",
-            words=f"batch {BATCH}, {CONCURRENT} concurrent, uvloop, finished jobs kept",
+            words=f"batch {MONGO_BATCH}, {CONCURRENT} concurrent, uvloop, finished jobs kept",
             is_pending='["rota_jobs", {"lane": {"$in": ["due", "later", "running"]}}]',
-            settings={**_ROTA_SETTINGS, "poll": POLL_SECONDS},
+            settings={**_ROTA_SETTINGS, "batch": MONGO_BATCH, "poll": POLL_SECONDS},
             measures=(Measure.ENQUEUE, Measure.BULK, *DRAINS, Measure.IDLE),
         ),
         Contestant(
