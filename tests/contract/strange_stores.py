@@ -30,18 +30,23 @@ _DOCUMENTS = st.builds(KeptDocument, _NAMES, _NAMES, st.integers(1, 2**40), st.b
 
 @st.composite
 def _jobs(draw: st.DrawFn, job_id: str, earlier: list[str], place: int) -> Record:
-    dependencies = (
-        tuple(draw(st.lists(st.sampled_from(earlier), unique=True, max_size=3))) if earlier else ()
-    )
+    chosen = draw(st.lists(st.sampled_from(earlier), unique=True, max_size=3)) if earlier else []
     if draw(st.integers(0, 9)) == 0:
         content = draw(st.binary(max_size=9)).hex().encode()
-        needed = tuple(sorted(dependencies))
+        needed = tuple(sorted(chosen))
         return UnreadableJob(job_id, draw(_NAMES), draw(_NAMES), needed, b'"%s"' % content)
-    status = draw(st.sampled_from([*JobStatus]))
-    token = draw(st.integers(0, 2**31))
+    told = draw(_fields())
+    key = draw(st.none() | st.just(f"key {place}"))
+    job = a_job(**told, id=job_id, dependencies=chosen, idempotency_key=key)
+    return KeptJob(job, draw(_attempts(job_id)))
+
+
+@st.composite
+def _fields(draw: st.DrawFn) -> dict[str, Any]:
+    status, token = draw(st.sampled_from([*JobStatus])), draw(st.integers(0, 2**31))
     created_at = draw(_INSTANTS)
-    told: dict[str, Any] = {
-        "id": job_id,
+    lease = Lease(token=token, worker=draw(_NAMES), taken_at=created_at, until=draw(_INSTANTS))
+    return {
         "tenant": draw(_NAMES),
         "queue": draw(_NAMES),
         "name": draw(_WORDS),
@@ -49,7 +54,6 @@ def _jobs(draw: st.DrawFn, job_id: str, earlier: list[str], place: int) -> Recor
         "payload": draw(_PAYLOADS),
         "priority": draw(st.integers(1, 10)),
         "status": status,
-        "dependencies": dependencies,
         "due_at": draw(st.just(created_at) | _INSTANTS),
         "created_at": created_at,
         "updated_at": draw(_INSTANTS),
@@ -59,19 +63,13 @@ def _jobs(draw: st.DrawFn, job_id: str, earlier: list[str], place: int) -> Recor
         "last_token": token,
         "deferral": draw(_DEFERRALS),
         "recurrence": draw(_RECURRENCES),
-        "idempotency_key": draw(st.none() | st.just(f"key {place}")),
         "occurrence": draw(st.none() | _NAMES),
         "missed_count": draw(st.integers(0, 3)),
         "is_paused": draw(st.booleans()),
         "auto_remove": draw(st.booleans()),
-        "lease": None,
+        "lease": lease if status is JobStatus.RUNNING else None,
         "ending": draw(st.sampled_from([*Ending])) if status is JobStatus.FAILED else None,
     }
-    if status is JobStatus.RUNNING:
-        told["lease"] = Lease(
-            token=token, worker=draw(_NAMES), taken_at=draw(_INSTANTS), until=draw(_INSTANTS)
-        )
-    return KeptJob(a_job(**told), draw(_attempts(job_id)))
 
 
 @st.composite

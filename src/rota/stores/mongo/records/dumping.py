@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from bson import Int64
+
 from rota.errors import DamagedJobError
 from rota.stores.mongo.connection import Connection
 from rota.stores.mongo.documents.queries import collection_of, id_of, key_of
@@ -66,13 +68,18 @@ async def _read_following(gateway: Gateway, collection: str, last: str, limit: i
         count = min(count, limit - len(found))
         asked = Query(collection, {"_id": {"$gt": last}}, [("_id", 1)], count)
         some = await read_steadily(gateway, [asked])
-        found += some
+        found += map(_with_plain_numbers, some)
         size += sum(len(raw.get("body", b"")) for raw in some)
         if len(some) < count:
             break
         last = some[-1]["_id"]
         count = 1 + (PORTION_SIZE - size) * len(found) // max(size, 1)
     return found
+
+
+def _with_plain_numbers(raw: Raw) -> Raw:
+    """Large numbers come as the driver's own, which not everybody can write."""
+    return {name: int(raw[name]) if isinstance(raw[name], Int64) else raw[name] for name in raw}
 
 
 def _read_record(raw: Raw) -> KeptJob | UnreadableJob:
