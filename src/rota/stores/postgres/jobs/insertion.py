@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import asyncpg
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from rota.stores.jobs.results import Inserted
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.jobs.rows import (
     Reading,
+    are_alike,
     decode_jobs,
     digest_identity,
     encode_body,
@@ -139,10 +140,22 @@ async def _insert_batch(
         made = await statements.fetch(QUERIES.insert_missing, now, *columns)
         return len(made) == len(batch.jobs)
     try:
-        await statements.fetch(QUERIES.insert_jobs, now, *columns)
+        await _insert_new(statements, columns, now)
     except asyncpg.UniqueViolationError:
         return False
     return True
+
+
+async def _insert_new(
+    statements: Statements, columns: Sequence[Sequence[Any]], now: datetime
+) -> None:
+    """Keep all of these, or fail when one exists."""
+    if not are_alike(columns):
+        await statements.fetch(QUERIES.insert_jobs, now, *columns)
+        return
+    ids, bodies, *_, tenants, queues, priorities, instants = columns
+    same = (tenants[0], queues[0], priorities[0], instants[0])
+    await statements.fetch(QUERIES.insert_alike, now, ids, bodies, *same)
 
 
 async def _insert_carefully(

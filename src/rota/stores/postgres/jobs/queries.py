@@ -10,6 +10,7 @@ class Queries:
     """Every statement by name; what each does is said in the file."""
 
     insert_jobs: str
+    insert_alike: str
     insert_missing: str
     insert_one: str
     read_jobs: str

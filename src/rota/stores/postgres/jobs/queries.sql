@@ -46,6 +46,19 @@ FROM (
     )
 ) AS job;
 
+-- name: insert_alike
+-- As insert_jobs, for new jobs that differ in nothing but id and body, as most that are added at once
+-- do: filling in what is usual takes an eighth of the time that the other statement takes.
+-- $1 now, $2 ids, $3 bodies, $4 tenant, $5 queue, $6 priority, $7 instant they were made and are due
+INSERT INTO rota.jobs (
+    id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, body
+)
+SELECT
+    id, $4::text, $5::text, $6::integer, 'READY', $7::timestamptz <= $1::timestamptz, false,
+    $7, $7, $7, 0, 0, 0, body
+FROM unnest($2::uuid[], $3::text[]) AS wanted (id, body);
+
 -- name: insert_missing
 -- begins as: insert_jobs
 -- The ids of those that did not exist by id or identity, and are kept now. Whoever is about to
@@ -58,19 +71,16 @@ RETURNING id::text;
 -- same commit if there is a channel.
 -- $1 now, $2 id, $3 tenant, $4 queue, $5 priority, $6 due instant, $7 instant it was made, $8 identity,
 -- $9 body, $10 channel (NULL for none), $11 message, $12 whether it recurs (NULL if not)
-WITH kept AS (
-    INSERT INTO rota.jobs (
-        id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
-        attempt_count, loss_count, last_token, identity, body, is_recurring
-    )
-    VALUES (
-        $2::uuid, $3::text, $4::text, $5::integer, 'READY', $6::timestamptz <= $1::timestamptz,
-        false, $6, $7::timestamptz, $7, 0, 0, 0, $8::uuid, $9::text, $12::boolean
-    )
-    ON CONFLICT DO NOTHING
-    RETURNING id
+INSERT INTO rota.jobs (
+    id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, identity, body, is_recurring
 )
-SELECT CASE WHEN $10::text IS NOT NULL THEN pg_notify($10, $11::text)::text END AS told FROM kept;
+VALUES (
+    $2::uuid, $3::text, $4::text, $5::integer, 'READY', $6::timestamptz <= $1::timestamptz,
+    false, $6, $7::timestamptz, $7, 0, 0, 0, $8::uuid, $9::text, $12::boolean
+)
+ON CONFLICT DO NOTHING
+RETURNING CASE WHEN $10::text IS NOT NULL THEN pg_notify($10, $11::text)::text END AS told;
 
 -- name: read_jobs
 -- $1 ids

@@ -129,6 +129,11 @@ def encode_jobs(
     ]
 
 
+def are_alike(columns: Sequence[Sequence[Any]]) -> bool:
+    """Whether jobs, as ``encode_jobs`` has them, differ in nothing but their ids and bodies."""
+    return not any(columns[2:-4]) and all(len(column) == 1 for column in columns[-4:])
+
+
 def _unless_all(values: list[Any], usual: object) -> list[Any]:
     return [] if values.count(usual) == len(values) else values
 

@@ -1,9 +1,18 @@
 """Jobs as rows: what is usual is not written, and everything comes back."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from rota.jobs import BackoffStrategy, Deferral, Ending, Recurrence, RetryPolicy
-from rota.stores.postgres.jobs.rows import digest_identity, encode_body, encode_jobs, known_ids
+import pytest
+
+from rota.jobs import BackoffStrategy, Deferral, Ending, JobFilter, Recurrence, RetryPolicy
+from rota.stores.postgres.jobs.rows import (
+    are_alike,
+    digest_identity,
+    encode_body,
+    encode_jobs,
+    known_ids,
+)
 from rota.stores.postgres.store import PostgresStore
 from rota.testing.builders import a_job
 
@@ -43,6 +52,46 @@ def test_columns_in_which_all_is_as_usual_stay_empty_and_what_is_the_same_is_sai
     columns = encode_jobs(jobs, ["{}", "{}"])
     assert [len(column) for column in columns] == [2, 2, *[0] * 12, 1, 2, 1, 1]
     assert encode_jobs(jobs, ["{}", "{}"], {jobs[1].id})[3] == [False, True]
+
+
+ODDITIES: list[dict[str, Any]] = [
+    {"tenant": "x"},
+    {"queue": "x"},
+    {"priority": 9},
+    {"created_at": NOW - HOUR, "updated_at": NOW - HOUR, "due_at": NOW - HOUR},
+    {"due_at": NOW + HOUR},
+    {"updated_at": NOW + HOUR},
+    {"attempt_count": 1},
+    {"loss_count": 1},
+    {"last_token": 1},
+    {"last_error": "x"},
+    {"ending": Ending.LOST},
+    {"deferral": Deferral(until=NOW, reason="closed", count=1)},
+    {"recurrence": Recurrence(cron="* * * * *", start=NOW)},
+]
+
+
+@pytest.mark.parametrize("fields", ODDITIES, ids=lambda fields: next(iter(fields)))
+async def test_jobs_are_alike_only_if_they_differ_in_nothing_that_has_a_column(
+    store: PostgresStore, fields: dict[str, Any]
+) -> None:
+    usual = {"created_at": NOW, "updated_at": NOW, "due_at": NOW}
+    alike = [a_job(**usual, payload=number) for number in range(3)]
+    odd = a_job(**{**usual, **fields})
+    assert are_alike(encode_jobs(alike, ["{}"] * 3))
+    assert not are_alike(encode_jobs([*alike, odd], ["{}"] * 4))
+    await store.insert(alike, NOW)
+    await store.insert([odd, a_job(**{**usual, **fields})], NOW)
+    assert await store.get("default", [job.id for job in alike]) == {job.id: job for job in alike}
+    assert await store.get(odd.tenant, [odd.id]) == {odd.id: odd}
+
+
+async def test_of_jobs_that_are_alike_none_is_kept_when_one_exists(store: PostgresStore) -> None:
+    jobs = [a_job(created_at=NOW, updated_at=NOW, due_at=NOW) for _ in range(3)]
+    await store.insert(jobs[1:2], NOW)
+    answers = await store.insert(jobs, NOW)
+    assert [answer.is_existing for answer in answers] == [False, True, False]
+    assert await store.count("default", JobFilter()) == 3
 
 
 def test_a_body_holds_only_what_is_not_usual() -> None:
