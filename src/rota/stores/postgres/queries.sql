@@ -20,9 +20,10 @@ COMMIT;
 ROLLBACK;
 
 -- name: wait_for_locks
--- How long a migration may wait for others, in milliseconds; until the end of the transaction.
+-- How long a migration may wait for others, in milliseconds, and that it may take however long
+-- itself; until the end of the transaction.
 -- $1 milliseconds, as text
-SELECT set_config('lock_timeout', $1, true);
+SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true);
 
 -- name: lock_schema
 -- One migrates at a time, until the end of its transaction.

@@ -1,8 +1,8 @@
 """A connection while one call uses it: every statement has a deadline, and a transaction an end."""
 
 from asyncio import TimerHandle, get_running_loop
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -108,6 +108,16 @@ class Session:
             with suppress(*DRIVER_ERRORS):
                 await self.run_script(QUERIES.roll_back)
             raise
+
+    @contextmanager
+    def patient(self, answer_for: timedelta) -> Iterator[None]:
+        """Wait that long for each answer while the context lasts."""
+        usual, self._deadlines = self._deadlines, Deadlines(answer_for)
+        try:
+            yield
+        finally:
+            self._deadlines.close()
+            self._deadlines = usual
 
     def drop(self) -> None:
         """Give up the connection; the next caller gets a new one."""

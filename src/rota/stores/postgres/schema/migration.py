@@ -19,6 +19,9 @@ from rota.stores.sql.migrations import (
 
 MIGRATIONS = load_migrations("rota.stores.postgres")
 
+LONGEST_STEP = timedelta(hours=1)
+"""An index over very many jobs takes its time; only a server that is gone is given up."""
+
 
 async def migrate(
     session: Session, settings: PostgresSettings, known: Sequence[Migration] = MIGRATIONS
@@ -32,6 +35,13 @@ async def migrate(
     _refuse_other_encodings(surroundings["encoding"], settings.label)
     if surroundings["has_migrations"] and not await _read_pending(session, known):
         return ()
+    with session.patient(LONGEST_STEP):
+        return await _migrate(session, settings, known)
+
+
+async def _migrate(
+    session: Session, settings: PostgresSettings, known: Sequence[Migration]
+) -> tuple[AppliedMigration, ...]:
     async with session.transaction():
         await session.fetch(QUERIES.wait_for_locks, _milliseconds(settings.connect_for))
         await session.fetch(QUERIES.lock_schema)

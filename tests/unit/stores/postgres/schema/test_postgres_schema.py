@@ -54,6 +54,16 @@ async def test_the_schema_is_brought_up_to_date_once(
     assert await applied(other) == [*OURS, (9001, "later")]
 
 
+async def test_a_migration_may_take_longer_than_any_other_answer(
+    postgres_settings: PostgresSettings, other: Connection
+) -> None:
+    await apply(postgres_settings, MIGRATIONS)
+    slow = read_migration("9001_later.sql", "-- compatible: yes\nSELECT pg_sleep(0.5);\n")
+    hasty = replace(postgres_settings, answer_for=timedelta(seconds=0.4))
+    await apply(hasty, (*MIGRATIONS, slow))
+    assert await applied(other) == [*OURS, (9001, "later")]
+
+
 async def test_those_who_come_at_the_same_time_do_it_once(
     postgres_settings: PostgresSettings, other: Connection
 ) -> None:
