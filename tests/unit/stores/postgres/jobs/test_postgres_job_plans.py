@@ -107,7 +107,7 @@ async def explain(
     count = max(map(int, re.findall(r"\$(\d+)", statement)), default=0)
     values = arguments or ("NULL",) * count
     given = f"({', '.join(values)})" if values else ""
-    options = "FORMAT JSON, ANALYZE, BUFFERS" if does_it else "FORMAT JSON"
+    options = "FORMAT JSON, ANALYZE, BUFFERS, WAL" if does_it else "FORMAT JSON"
     await inside.execute(f"PREPARE asked AS {statement}")
     text = await inside.fetchval(f"EXPLAIN ({options}) EXECUTE asked{given}")
     await inside.execute("DEALLOCATE asked")
@@ -335,6 +335,26 @@ async def test_completing_looks_up_each_job_once(store: PostgresStore, inside: C
     arguments = (ids, same[0], same[1], same[2], same[2], "NULL")
     nodes = await explain(inside, store._settings.schema, "complete_jobs", *arguments, does_it=True)
     assert max(seen(node) for node in nodes) <= FEW
+
+
+async def test_a_job_is_leased_by_four_writes_and_completed_by_four(
+    store: PostgresStore, inside: Connection
+) -> None:
+    """Its row is locked and written, and beside its id it is in one index then, or in two.
+
+    Each index that every job is in would be one write more, at each step.
+    """
+    jobs = [a_job(tenant="default") for _ in range(100)]
+    await store.insert(jobs, NOW)
+    schema = store._settings.schema
+    lease = (f"'{NOW}'", "''", "'~'", "100", UNTIL, "'w'", "true")
+    leased, *_ = await explain(inside, schema, "lease_only_lane", *lease, does_it=True)
+    ids = f"'{{{','.join(sorted(job.id for job in jobs))}}}'"
+    same = [f"'{{{','.join([value] * 100)}}}'" for value in ("1", "default", "2026-01-01Z")]
+    complete = (ids, *same, "'{}'", f"'{NOW}'")
+    completed, *_ = await explain(inside, schema, "complete_jobs", *complete, does_it=True)
+    assert 400 <= leased["WAL Records"] <= 450
+    assert 400 <= completed["WAL Records"] <= 450
 
 
 def seen(node: Plan) -> int:
