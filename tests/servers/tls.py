@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 _HOST = "localhost"
+_EXTENSIONS = "subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\nbasicConstraints=CA:FALSE\n"
 
 
 class Authority:
@@ -29,14 +30,18 @@ class Authority:
         self._folder = folder
         self.certificate = folder / "authority.pem"
         self._key = folder / "authority.key"
-        _openssl("req", "-x509", "-subj", "/CN=authority", *_new_key(self._key), self.certificate)
+        usage = ("-addext", "keyUsage=critical,keyCertSign")
+        _openssl(
+            *("req", "-x509", "-subj", "/CN=authority", *usage),
+            *(*_new_key(self._key), self.certificate),
+        )
 
     def sign(self, name: str) -> tuple[Path, Path]:
         """A certificate for that name, and its key."""
         key, request, certificate, names = (
             self._folder / f"{name}.{end}" for end in ("key", "csr", "pem", "names")
         )
-        names.write_text(f"subjectAltName=DNS:{name}")
+        names.write_text(f"subjectAltName=DNS:{name}\n{_EXTENSIONS}")
         _openssl("req", "-subj", f"/CN={name}", *_new_key(key), request)
         _openssl(
             *("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key),
