@@ -46,7 +46,7 @@ class Family:
     async def read_waiting(self, ending: Iterable[Job]) -> None:
         """Know whoever waits for these, which are about to end: as many as it takes to decide.
 
-        Every level of descendants is one query, or one for each ``IDS_AT_ONCE`` of a level. What
+        Every level of descendants is one query, or one for each ``VALUES_AT_ONCE`` of a level. What
         else somebody waits for is read last: who ends meanwhile writes the one who waits.
         """
         awaited = [job for job in ending if job.status.is_terminal and self._is_awaited(job.id)]
@@ -67,8 +67,8 @@ class Family:
         parents = sorted(named & self.jobs.keys())
         for each in parents:
             self._dependents.setdefault(each, set())
-        for start in range(0, len(parents), queries.IDS_AT_ONCE):
-            some = queries.dependents_of(parents[start : start + queries.IDS_AT_ONCE])
+        for start in range(0, len(parents), queries.VALUES_AT_ONCE):
+            some = queries.dependents_of(parents[start : start + queries.VALUES_AT_ONCE])
             for raw in await self._gateway.find(some._replace(fields=["dependencies"])):
                 for each in self._dependents.keys() & set(raw["dependencies"]):
                     self._dependents[each].add(raw["_id"])
@@ -124,8 +124,8 @@ class Family:
         """The PENDING jobs that depend on one of these."""
         wanted = sorted(job_ids)
         found: dict[JobId, None] = {}
-        for start in range(0, len(wanted), queries.IDS_AT_ONCE):
-            some = wanted[start : start + queries.IDS_AT_ONCE]
+        for start in range(0, len(wanted), queries.VALUES_AT_ONCE):
+            some = wanted[start : start + queries.VALUES_AT_ONCE]
             for raw in await find_free(self._gateway, queries.dependents_of(some, **_WAITING)):
                 kept = decode_kept(raw)
                 self.adopt([kept])

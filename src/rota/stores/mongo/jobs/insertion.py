@@ -63,8 +63,8 @@ async def _read_twins(gateway: Gateway, jobs: Sequence[Job]) -> list[Job]:
     """Jobs that have the identity of one of these."""
     digests = sorted({digest for job in jobs if (digest := digest_identity(job))})
     twins: list[Job] = []
-    for start in range(0, len(digests), queries.IDS_AT_ONCE):
-        some = digests[start : start + queries.IDS_AT_ONCE]
+    for start in range(0, len(digests), queries.VALUES_AT_ONCE):
+        some = digests[start : start + queries.VALUES_AT_ONCE]
         found = await find_free(gateway, queries.by_digests(some))
         twins += [decode_kept(raw).job for raw in found]
     return twins

@@ -25,6 +25,8 @@ from rota.stores.mongo.steps.names import JOBS, LOCK, VERSION
 ORDER = (("priority", -1), ("created_at", 1), ("_id", 1))
 IDS_AT_ONCE = 500
 """How many ids one query names."""
+VALUES_AT_ONCE = 250
+"""How many values one query names of a field that is a list, which servers find harder."""
 MARKS_KEPT = 3
 """How often a job may be settled before the first of these calls has looked what became of it."""
 

@@ -67,8 +67,8 @@ async def find_dependents(
     """The tenant's jobs that name one of these among their dependencies, by id."""
     ids = sorted(set(job_ids))
     found: dict[JobId, Job] = {}
-    for start in range(0, len(ids), queries.IDS_AT_ONCE):
-        some = ids[start : start + queries.IDS_AT_ONCE]
+    for start in range(0, len(ids), queries.VALUES_AT_ONCE):
+        some = ids[start : start + queries.VALUES_AT_ONCE]
         asked = queries.dependents_of(some, tenant=tenant)._replace(limit=limit)
         found |= {job.id: job for job in decode_readable(await gateway.find(asked))}
     return [found[job_id] for job_id in sorted(found)][:limit]

@@ -158,8 +158,8 @@ class _Desk:
     async def _read_taken(self, successors: Iterable[Job]) -> None:
         """Learn which keys of new jobs others have already."""
         digests = sorted({digest for job in successors if (digest := digest_identity(job))})
-        for start in range(0, len(digests), queries.IDS_AT_ONCE):
-            some = queries.by_digests(digests[start : start + queries.IDS_AT_ONCE])
+        for start in range(0, len(digests), queries.VALUES_AT_ONCE):
+            some = queries.by_digests(digests[start : start + queries.VALUES_AT_ONCE])
             for raw in await find_free(self._gateway, some):
                 self._taken.update(raw["keys"])
 

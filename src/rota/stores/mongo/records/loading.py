@@ -57,8 +57,8 @@ async def _load_jobs(
 async def _find_awaited(gateway: Gateway, ids: Sequence[JobId]) -> set[JobId]:
     """Those on whom somebody depends who came before."""
     found: set[JobId] = set()
-    for start in range(0, len(ids), queries.IDS_AT_ONCE):
-        asked = queries.dependents_of(ids[start : start + queries.IDS_AT_ONCE])
+    for start in range(0, len(ids), queries.VALUES_AT_ONCE):
+        asked = queries.dependents_of(ids[start : start + queries.VALUES_AT_ONCE])
         for raw in await gateway.find(asked._replace(fields=[_NEEDED])):
             found.update(raw[_NEEDED])
     return found
