@@ -11,10 +11,10 @@ from rota.stores.protocol import DocumentWrite, Reach
 from rota.testing.simulation import draw_story, try_story
 from rota.testing.trace import Crashed, RunFailed, RunStarted, StopReturned, StorageFault
 
-FEW = range(6)
+FEW = range(5)
 """For a stand-in, which takes a second or more for a story."""
 
-MANY = range(6, 40)
+MANY = range(5, 30)
 seeds = pytest.mark.parametrize(
     "seeds", [pytest.param(FEW, marks=pytest.mark.main_path), MANY], ids=["few", "many"]
 )

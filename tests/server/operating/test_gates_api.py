@@ -55,7 +55,6 @@ async def test_bad_quiet_hours_name_their_field(
     assert field_of(await neighbours.ours.put(QUIET, json={**NIGHT, **wrong})) == field
 
 
-@pytest.mark.main_path
 async def test_maintenance_is_set_planned_beside_and_cleared(both: Neighbours) -> None:
     answer = await both.ours.put(OWN, json={"until": "2026-05-01T13:00:00Z", "reason": "upgrade"})
     assert answer.status_code == 200, answer.text

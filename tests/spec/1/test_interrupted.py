@@ -101,7 +101,6 @@ async def test_a_running_mark_without_an_identifier_never_leaves_a_task_stuck(
 
 
 @pytest.mark.clause("D-60", "D-64", "D-51")
-@pytest.mark.main_path("polling")
 async def test_a_crash_during_a_run_is_followed_by_a_restart_of_the_task(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:

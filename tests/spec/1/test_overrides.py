@@ -117,7 +117,6 @@ async def test_a_removed_task_vanishes_and_is_new_when_it_comes_back(
 
 
 @pytest.mark.clause("P-13", "P-17")
-@pytest.mark.main_path("polling")
 async def test_a_removed_task_is_reported_as_orphaned_by_the_polling_edition(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:

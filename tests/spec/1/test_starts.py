@@ -278,7 +278,6 @@ async def test_a_thousand_due_tasks_all_start_at_the_boundary(stage: Stage) -> N
 
 
 @pytest.mark.clause("D-31", "D-26", "D-27")
-@pytest.mark.main_path
 async def test_the_attempt_is_stored_before_the_callback_runs(stage: Stage) -> None:
     seen = []
 

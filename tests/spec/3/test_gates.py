@@ -176,7 +176,6 @@ async def test_with_both_gates_a_job_is_deferred_once_to_the_instant_that_passes
 
 
 @pytest.mark.clause("T-18", "T-12")
-@pytest.mark.main_path
 async def test_a_series_keeps_its_rhythm_when_an_occurrence_is_deferred(rig: Rig) -> None:
     await set_quiet_hours(rig.store, TENANT, QuietHours(time(17), time(9), LONDON))
     start = utc(5, 0)

@@ -67,7 +67,6 @@ def make_worker(shop: Workshop) -> None:
 
 
 @pytest.mark.clause("T-26")
-@pytest.mark.main_path
 async def test_the_counters_count_what_happened(shop: Workshop) -> None:
     make_worker(shop)
     counters = Counters()

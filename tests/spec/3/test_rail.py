@@ -200,7 +200,6 @@ async def test_a_paused_series_waits_on_every_store(stage: Stage) -> None:
     assert [context.scheduled_for for context in stage.seen] == [NOW, NOW + 3 * HOUR]
 
 
-@pytest.mark.main_path
 async def test_a_rail_lists_cancels_and_moves_jobs_on_every_store(stage: Stage) -> None:
     ids = [
         await stage.rail.schedule_once("tick", {"n": number}, run_at=NOW + DAY)

@@ -84,7 +84,6 @@ async def test_a_job_is_updated_with_200_in_the_fields_that_are_sent(service: Vi
 
 
 @pytest.mark.clause("F-21", "F-17")
-@pytest.mark.main_path
 async def test_a_job_is_deleted_with_204_and_is_gone(service: Visit) -> None:
     job = await service.make_job()
     answer = await service.client.delete(f"{JOBS}/{job['id']}")
@@ -101,7 +100,6 @@ async def test_a_running_job_may_be_deleted(service: Visit) -> None:
 
 
 @pytest.mark.clause("F-21", "F-19", "F-20")
-@pytest.mark.main_path
 async def test_jobs_are_listed_with_200_newest_first_and_equals_by_id(service: Visit) -> None:
     for number in range(45):
         await service.make_job()
@@ -314,7 +312,6 @@ async def test_a_job_that_was_changed_since_it_was_got_is_409(service: Visit) ->
 
 
 @pytest.mark.clause("F-16")
-@pytest.mark.main_path
 async def test_of_several_who_change_what_they_read_at_once_one_does(service: Visit) -> None:
     job = await service.make_job()
     await service.clock.advance(SECOND)

@@ -43,7 +43,6 @@ async def settle(client: httpx2.AsyncClient, job: dict[str, Any], **outcome: Any
     return settled
 
 
-@pytest.mark.main_path
 async def test_a_job_is_taken_by_one_alone_and_settled(both: Neighbours) -> None:
     made = await make(both, payload={"to": "ada"})
     (job,) = await lease(both.ours, lease_seconds=30)
