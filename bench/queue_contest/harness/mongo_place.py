@@ -12,7 +12,7 @@ from pymongo import MongoClient
 from tests.servers.mongo import MongoServer, find_program
 
 DATABASE = "rota"
-STAND_IN_JOBS = 500
+STAND_IN_JOBS = 1_000
 """How many jobs are measured at most on a server that is not ``mongod``."""
 
 
