@@ -130,6 +130,78 @@ async def test_a_clock_set_back_puts_many_jobs_off(store: RedisStore) -> None:
     assert len(await take(store, NOW, limit=100)) == 100
 
 
+async def test_pages_of_jobs_created_together_come_by_id_and_newer_ones_first(
+    store: RedisStore,
+) -> None:
+    jobs = [
+        a_job(created_at=NOW - age * SECOND, due_at=NOW + late * DAY, priority=priority)
+        for age in range(3)
+        for late in (0, 1)
+        for priority in (1, 9)
+        for _ in range(7)
+    ]
+    await store.insert(jobs, NOW)
+    wanted = [job.id for job in sorted(jobs, key=lambda job: (NOW - job.created_at, job.id))]
+    found: list[str] = []
+    cursor = None
+    while len(found) < len(jobs):
+        page = await store.find("default", JobFilter(status=JobStatus.READY), cursor, limit=5)
+        found += [job.id for job in page.items]
+        cursor = page.next_cursor
+    assert found == wanted
+    assert cursor is None
+
+
+async def test_since_when_jobs_are_due_is_known_wherever_they_stand(store: RedisStore) -> None:
+    prompt = a_job(created_at=NOW, due_at=NOW)
+    put_off = a_job(created_at=NOW - DAY, due_at=NOW + MINUTE)
+    await store.insert([prompt, put_off], NOW)
+    for now, due_count, oldest in (
+        (NOW - SECOND, 0, None),
+        (NOW, 1, NOW),
+        (NOW + DAY, 2, NOW),
+    ):
+        (depth,) = await store.survey(now)
+        assert (depth.due_count, depth.later_count) == (due_count, 2 - due_count)
+        assert depth.oldest_due_at == oldest
+    (leased,) = await take(store, NOW, limit=5)
+    assert leased.id == prompt.id
+    assert await store.next_due_at(NOW) == NOW + MINUTE
+    (leased,) = await take(store, NOW + MINUTE, limit=5)
+    assert leased.id == put_off.id
+    assert await store.next_due_at(NOW) is None
+
+
+async def test_a_job_that_was_to_wait_and_comes_too_late_is_due_since_then(
+    store: RedisStore,
+) -> None:
+    await store.insert([a_job(created_at=NOW - DAY, due_at=NOW - MINUTE)], NOW)
+    (depth,) = await store.survey(NOW)
+    assert (depth.due_count, depth.oldest_due_at) == (1, NOW - MINUTE)
+
+
+async def test_a_clock_set_back_and_forth_leaves_each_job_in_one_place(store: RedisStore) -> None:
+    await store.insert([a_job(created_at=NOW, due_at=NOW) for _ in range(3)], NOW)
+    for now in (NOW - SECOND, NOW, NOW - SECOND):
+        leased = await take(store, now, limit=1)
+        assert len(leased) == (now >= NOW)
+    assert await store.count("default", JobFilter(status=JobStatus.READY)) == 2
+    (depth,) = await store.survey(NOW)
+    assert (depth.due_count, depth.later_count, depth.running_count) == (2, 0, 1)
+
+
+async def test_many_jobs_are_leased_and_completed_by_few_commands(own_redis: RedisServer) -> None:
+    async with await RedisStore.open(read_address(own_redis.url)) as store:
+        await store.insert([a_job() for _ in range(500)], NOW)
+        with redis.Redis.from_url(own_redis.url) as client:
+            client.config_resetstat()
+            leased = await take(store, limit=500)
+            await store.apply([decide_complete(job, NOW) for job in leased], NOW)
+            stats = client.info("commandstats").values()
+    assert len(leased) == 500
+    assert sum(each["calls"] for each in stats) < 50
+
+
 async def test_many_jobs_are_pruned_in_parts(store: RedisStore) -> None:
     await store.insert([a_job() for _ in range(MANY)], NOW)
     while leased := await take(store, limit=500):
