@@ -33,12 +33,13 @@ Exit status: 0 done, 1 what was checked has problems, 2 bad input,
 69 a package is missing, 70 a fault in rota itself, 130 interrupted.
 """
 
-STORE = """Stores: how one stands, and bringing its schema up to date.
+STORE = """Stores: how one stands, its schema, and moving to another.
 
 A program that opens a store brings it up to date by itself. Try:
 
     rota store status
     rota store migrate postgresql://rota@db.example/rota --lock-timeout 60
+    rota store copy sqlite:///rota.db postgresql://rota@db.example/rota
 
 The store is sqlite:///rota.db in the working directory, unless an address is
 given or the environment variable ROTA_STORE names another.

@@ -148,6 +148,14 @@ class GoingOnContract(PortableStoreFixture):
         expect([answer.released for answer in answers], [(), (child.id,)])
         expect([job.name for job in await _lease(portable)], ["child"])
 
+    async def test_who_waits_for_one_that_is_lost_waits_on(self, portable: OpenStore) -> None:
+        parent, lost = a_job(name="parent"), a_job(name="lost")
+        child = a_job(name="child", dependencies=[parent.id, lost.id])
+        await portable.load([KeptJob(child), KeptJob(parent)], NOW)
+        (leased,) = await _lease(portable)
+        expect((await _settle(portable, leased)).released, ())
+        expect(await _lease(portable), [])
+
     @pytest.mark.parametrize("comes_first", ["parent", "child"])
     async def test_a_job_others_depend_on_is_not_pruned(
         self, portable: OpenStore, comes_first: str

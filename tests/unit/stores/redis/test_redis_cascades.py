@@ -4,11 +4,13 @@ import asyncio
 
 import pytest
 
+from rota.errors import StoreUnavailableError
 from rota.jobs import JobStatus
 from rota.stores.redis.address import read_address
 from rota.stores.redis.store import RedisStore
 from rota.testing import a_job
 from rota.testing.job_store_contract.fixture import NOW, end, take
+from rota.testing.store_contract.portability import dump_all
 
 TOLD_AT_ONCE = 500
 """``MOST_TOLD`` in consequences.lua."""
@@ -29,3 +31,15 @@ async def test_all_dependents_are_released_when_nobody_waits_for_anybody_afterwa
         found = await store.get("default", [child.id for child in children])
         assert {job.status for job in found.values()} == {JobStatus.READY}
         await store.dump()  # which is refused while dependents are to be told
+
+
+async def test_nothing_is_dumped_while_dependents_are_to_be_told(redis_url: str) -> None:
+    async with await RedisStore.open(read_address(redis_url)) as store:
+        database = store._database  # noqa: SLF001 - what a killed process leaves is not to be had otherwise
+        cascades = next(key for key in database.keys.jobs if key.endswith(":cascades"))
+        await store.insert([a_job()], NOW)
+        await database.call("ZADD", cascades, 0, "2026-01-01T00:00:00.000000Z")
+        with pytest.raises(StoreUnavailableError, match="have not all been told yet"):
+            await dump_all(store)
+        await database.call("DEL", cascades)
+        assert len(await dump_all(store)) == 1
