@@ -56,7 +56,6 @@ async def test_a_due_job_is_taken_with_a_lease_in_the_workers_name(shop: Worksho
 
 
 @pytest.mark.clause("T-8", "T-13")
-@pytest.mark.main_path
 async def test_workers_beside_each_other_never_run_the_same_job(shop: Workshop) -> None:
     runs: list[str] = []
 
@@ -72,7 +71,6 @@ async def test_workers_beside_each_other_never_run_the_same_job(shop: Workshop) 
 
 
 @pytest.mark.clause("T-9")
-@pytest.mark.main_path
 async def test_a_stalled_job_is_queued_again_with_an_attempt_counted_and_a_delay(
     shop: Workshop,
 ) -> None:
@@ -138,6 +136,7 @@ async def test_failures_are_retried_after_one_five_fifteen_and_sixty_minutes_and
 
 
 @pytest.mark.clause("T-12", "T-36")
+@pytest.mark.main_path
 async def test_the_end_of_an_occurrence_queues_the_next_one_in_its_zone(shop: Workshop) -> None:
     first_at = datetime(2026, 10, 19, 8, tzinfo=UTC)  # 09:00 in London, summer time
     await shop.pass_time(first_at - NOW)
