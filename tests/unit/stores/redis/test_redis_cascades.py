@@ -35,7 +35,7 @@ async def test_all_dependents_are_released_when_nobody_waits_for_anybody_afterwa
 
 async def test_nothing_is_dumped_while_dependents_are_to_be_told(redis_url: str) -> None:
     async with await RedisStore.open(read_address(redis_url)) as store:
-        database = store._database  # noqa: SLF001 - what a killed process leaves is not to be had otherwise
+        database = store._database
         cascades = next(key for key in database.keys.jobs if key.endswith(":cascades"))
         await store.insert([a_job()], NOW)
         await database.call("ZADD", cascades, 0, "2026-01-01T00:00:00.000000Z")
