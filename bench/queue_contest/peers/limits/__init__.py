@@ -1,0 +1,1 @@
+"""Not contestants: the bare statements, to show how fast a store can be."""
