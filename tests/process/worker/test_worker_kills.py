@@ -2,7 +2,7 @@
 
 4,000 jobs each time. The whole of it, 20,000 jobs, is
 ``KILL_LOOP_JOBS=20000 pytest -s --timeout=0 tests/process/worker/test_worker_kills.py``.
-On a stand-in for MongoDB, which is slow, there are two workers and 24 jobs, or 300 with
+On a stand-in for MongoDB, which is slow, there are two workers and 24 jobs, or 150 with
 ROTA_TEST_PATIENTLY=1; then say ``--timeout=1800``.
 """
 
@@ -60,7 +60,7 @@ class Storm(NamedTuple):
 
 
 ON_A_SERVER = Storm()
-ON_A_STAND_IN = Storm(300 if is_patient() else 24, 2, (2, 4), 0.75, gives_up_after=1_200)
+ON_A_STAND_IN = Storm(150 if is_patient() else 24, 2, (4, 10), 0.75, gives_up_after=1_200)
 
 
 async def kill_until_done(
