@@ -1,7 +1,6 @@
 """What can go wrong between Rota and what remembers for it."""
 
 import re
-
 from collections.abc import Sequence
 
 from rota.errors.groups import ConflictError, InvalidInputError, RefusedError, StoreError
