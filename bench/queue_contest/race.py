@@ -10,13 +10,11 @@ from bench.queue_contest.contestants import PGBENCH, Contestant, Measure, StoreK
 from bench.queue_contest.harness.environments import Environments
 from bench.queue_contest.harness.machine import time_loop
 from bench.queue_contest.harness.mongo_place import most_jobs
-from bench.queue_contest.harness.places import Ground, Place, PostgresPlace
+from bench.queue_contest.harness.places import Ground, PostgresPlace
 from bench.queue_contest.harness.programs import ContestantError, Entry, entry_folder
 from bench.queue_contest.measures import Figures, Sizes, take
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-LATENCY_REPEATS = 3
 
 
 @dataclass
@@ -67,16 +65,16 @@ class Race:
     def _plan(
         self, contestants: list[Contestant], measures: list[Measure]
     ) -> list[tuple[Contestant, Measure]]:
-        """Idling and latency are steady or long, so they are repeated less often.
+        """Idling is steady and measured once; latency has rounds of its own.
 
         Who begins is another one in each repeat: the first comes after another measure, whose
         leftovers the disk may still be busy with.
         """
         return [
             (contestant, measure)
-            for repeat in range(self._sizes.repeats)
+            for repeat in range(max(self._sizes.repeats, self._sizes.feed_rounds))
             for measure in measures
-            if repeat < _repeats_of(measure, self._sizes.repeats)
+            if repeat < _repeats_of(measure, self._sizes)
             for contestant in _beginning_at(repeat, contestants, measure)
         ]
 
@@ -90,7 +88,7 @@ class Race:
             self.results.figures[contestant.key, measure].append(figures)
 
     def _measure(self, contestant: Contestant, measure: Measure) -> Figures:
-        place = self._find_place(contestant.store)
+        place = self._ground.new_place(contestant.store)
         try:
             with entry_folder() as folder:
                 entry = Entry(contestant, place, self._environments, folder)
@@ -99,15 +97,6 @@ class Race:
                 return take(measure, entry, self._sizes_for(contestant.store))
         finally:
             place.close()
-
-    def _find_place(self, store: StoreKind) -> Place:
-        if store is StoreKind.SQLITE:
-            return self._ground.new_sqlite()
-        if store is StoreKind.REDIS:
-            return self._ground.new_redis()
-        if store is StoreKind.MONGO:
-            return self._ground.new_mongo()
-        return self._ground.new_postgres()
 
     def _sizes_for(self, store: StoreKind) -> Sizes:
         most = most_jobs() if store is StoreKind.MONGO else None
@@ -121,7 +110,7 @@ def _beginning_at(repeat: int, contestants: list[Contestant], measure: Measure) 
     return starters[first:] + starters[:first]
 
 
-def _repeats_of(measure: Measure, repeats: int) -> int:
+def _repeats_of(measure: Measure, sizes: Sizes) -> int:
     if measure is Measure.IDLE:
         return 1
-    return min(repeats, LATENCY_REPEATS) if measure is Measure.LATENCY else repeats
+    return sizes.feed_rounds if measure is Measure.LATENCY else sizes.repeats

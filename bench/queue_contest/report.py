@@ -10,7 +10,7 @@ from bench.queue_contest.harness.places import Ground
 from bench.queue_contest.harness.redis_place import describe_redis
 from bench.queue_contest.measures import Sizes
 from bench.queue_contest.peers.contestant import PAYLOAD_SIZE
-from bench.queue_contest.race import LATENCY_REPEATS, Results
+from bench.queue_contest.race import Results
 from bench.queue_contest.targets import Verdict
 from rich.console import Console
 from rich.table import Table
@@ -54,7 +54,7 @@ def print_settings(
         f"no-op jobs with {PAYLOAD_SIZE} bytes of payload; drain of {sizes.drain_count:,} laid in"
         f" before, from the starting gun to no unfinished job in the store; latency at"
         f" {sizes.feed_rate} jobs/s, of {sizes.feed_count:,} jobs; contestants take turns, medians"
-        f" of {sizes.repeats}, of latency of {min(sizes.repeats, LATENCY_REPEATS)}"
+        f" of {sizes.repeats}, of latency of {sizes.feed_rounds} rounds"
     )
 
 

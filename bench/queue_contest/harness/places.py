@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from bench.queue_contest.contestants import StoreKind
 from bench.queue_contest.harness.mongo_place import MongoPlace
 from bench.queue_contest.harness.redis_place import RedisPlace
 from tests.servers.binaries import Installation, find_installations
@@ -152,23 +153,23 @@ class Ground:
             ]
         return ", ".join(f"{name}={row[0] if row else '?'}" for name, row in shown)
 
+    def new_place(self, store: StoreKind) -> Place:
+        """An empty one."""
+        if store is StoreKind.POSTGRES:
+            return self.new_postgres()
+        self._count += 1
+        if store is StoreKind.SQLITE:
+            return SqlitePlace(self.folder, self._count)
+        if store is StoreKind.REDIS:
+            return RedisPlace(self.folder, self._count)
+        return MongoPlace(self.folder, self._count)
+
     def new_postgres(self) -> PostgresPlace:
+        """An empty database; NoServerError when the server was not started."""
         if self._server is None:
             raise NoServerError("it was not started")
         self._count += 1
         return PostgresPlace(self._server, self._count)
-
-    def new_redis(self) -> RedisPlace:
-        self._count += 1
-        return RedisPlace(self.folder, self._count)
-
-    def new_mongo(self) -> MongoPlace:
-        self._count += 1
-        return MongoPlace(self.folder, self._count)
-
-    def new_sqlite(self) -> SqlitePlace:
-        self._count += 1
-        return SqlitePlace(self.folder, self._count)
 
     def close(self) -> None:
         """Stop the server by its process id, and leave nothing behind."""

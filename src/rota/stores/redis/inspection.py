@@ -15,6 +15,7 @@ from rota.stores.redis.scripts import Script, load_script
 from rota.stores.redis.server import (
     SCHEMA_VERSION,
     examine_server,
+    find_problem,
     make_ready,
     read_facts,
     read_schema,
@@ -44,7 +45,7 @@ async def inspect_server(settings: RedisSettings) -> StoreInspection:
         "Redis",
         facts.version,
         applied=(_mark(version),),
-        problem=_problem_of(version),
+        problem=find_problem(version),
         document_counts=documents,
         job_counts=statuses,
     )
@@ -76,12 +77,6 @@ async def _tally(connections: Connections, script: Script, keys: Sequence[str]) 
     found = await connections.run_script(script, (len(keys), *keys), is_repeatable=True)
     names = (name.decode() for name in found[::2])
     return dict(zip(names, found[1::2], strict=True))
-
-
-def _problem_of(version: int) -> str | None:
-    if version <= SCHEMA_VERSION:
-        return None
-    return f"its keys are laid out by a newer version of Rota (layout {version}): upgrade Rota"
 
 
 def _mark(version: int) -> AppliedMigration:

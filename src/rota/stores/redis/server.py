@@ -11,8 +11,8 @@ from rota.stores.redis.connections import Connections
 from rota.stores.redis.keys import Keys
 from rota.stores.redis.translation import NOTHING_WRITTEN
 
-SCHEMA_VERSION = 1
-"""How the keys are laid out; a later one this program cannot work with."""
+SCHEMA_VERSION = 2
+"""How the keys are laid out; this program cannot work with any other layout."""
 
 OLDEST_VERSION = (6, 2)
 
@@ -100,17 +100,26 @@ async def read_facts(connections: Connections, keys: Keys) -> ServerFacts:
 
 
 async def make_ready(connections: Connections, keys: Keys) -> None:
-    """Mark the store as one of this layout; SchemaOutdatedError when it is one of a later."""
+    """Mark the store as one of this layout; SchemaOutdatedError when it is one of another."""
     version = await read_schema(connections, keys)
     if version is None:
         await connections.call("SET", keys.schema, SCHEMA_VERSION, "NX")
         version = await read_schema(connections, keys)
-    if version is not None and version > SCHEMA_VERSION:
-        raise SchemaOutdatedError(
-            f"The store was changed by a newer version of Rota (layout {version}), which this "
-            "version cannot work with: upgrade Rota",
-            {"schema": version},
+    problem = None if version is None else find_problem(version)
+    if problem is not None:
+        raise SchemaOutdatedError(f"The store cannot be opened: {problem}", {"schema": version})
+
+
+def find_problem(version: int) -> str | None:
+    """Why this program cannot work with a layout; None when it can."""
+    if version > SCHEMA_VERSION:
+        return f"its keys are laid out by a newer version of Rota (layout {version}): upgrade Rota"
+    if version < SCHEMA_VERSION:
+        return (
+            f"its keys are laid out by an older version of Rota (layout {version}), and are not "
+            "rewritten: use that version, or an empty store"
         )
+    return None
 
 
 async def read_schema(connections: Connections, keys: Keys) -> int | None:

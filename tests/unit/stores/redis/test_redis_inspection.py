@@ -5,6 +5,7 @@ import redis
 from rota.stores.protocol import DocumentWrite
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.keys import name_keys
+from rota.stores.redis.server import SCHEMA_VERSION
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import NOW, end, take
@@ -16,7 +17,7 @@ async def test_a_store_that_is_not_there_is_not_made(redis_url: str) -> None:
         found = await inspect_store(redis_url)
         assert (found.exists, found.is_up_to_date, found.kind) == (False, False, "Redis")
     report = await migrate_store(redis_url)
-    assert (len(report.applied), report.schema_version) == (1, 1)
+    assert (len(report.applied), report.schema_version) == (1, SCHEMA_VERSION)
     assert (await migrate_store(redis_url)).applied == ()
     assert (await inspect_store(redis_url)).is_up_to_date
 
@@ -36,7 +37,7 @@ async def test_what_is_kept_is_counted(store: RedisStore, redis_url: str) -> Non
 
 async def test_a_later_layout_is_a_finding(redis_url: str, redis_settings: RedisSettings) -> None:
     with redis.Redis.from_url(redis_settings.url) as client:
-        client.set(name_keys(redis_settings.name).schema, 2)
+        client.set(name_keys(redis_settings.name).schema, 3)
     found = await inspect_store(redis_url)
     assert found.problem is not None
     assert "newer version of Rota" in found.problem

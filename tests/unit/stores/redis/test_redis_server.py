@@ -157,8 +157,11 @@ async def test_an_old_server_is_refused(
         await RedisStore.open(redis_settings)
 
 
-async def test_a_store_of_a_later_layout_is_refused(redis_settings: RedisSettings) -> None:
+@pytest.mark.parametrize(("version", "whose"), [(1, "an older"), (3, "a newer")])
+async def test_a_store_of_another_layout_is_refused(
+    redis_settings: RedisSettings, version: int, whose: str
+) -> None:
     with redis.Redis.from_url(redis_settings.url) as client:
-        client.set(name_keys(redis_settings.name).schema, 2)
-    with pytest.raises(SchemaOutdatedError, match="layout 2"):
+        client.set(name_keys(redis_settings.name).schema, version)
+    with pytest.raises(SchemaOutdatedError, match=rf"{whose} version of Rota \(layout {version}\)"):
         await RedisStore.open(redis_settings)
