@@ -4,6 +4,7 @@ import asyncio
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+from rota.clock.instants import later
 from rota.clock.protocol import keeps_real_time
 from rota.clock.timeout import Timeout, timeout_after
 from rota.errors import RotaError
@@ -25,6 +26,7 @@ LOOKS_EASED_AFTER = 50
 """A worker without work for a while looks again after a part of that time: one in so many."""
 
 _NO_TIME = timedelta(0)
+_NOTHING_HELD_BACK = Allotment(())
 
 
 def choose_rest(poll_for: timedelta, due_for: timedelta | None, chance: float) -> timedelta:
@@ -86,11 +88,12 @@ class Resting:
         """
         if self._called.is_set():
             return
-        chance = self._surroundings.random.random()
+        clock, chance = self._surroundings.clock, self._surroundings.random.random()
         rest_for = choose_rest(self._surroundings.settings.poll_for, None, chance)
         with suppress(TimeoutError):
-            async with timeout_after(self._surroundings.clock, rest_for) as rest:
-                looking = asyncio.create_task(self._look(rest, held_back, taken_at))
+            # Two ends: a clock that is set back may put off what is due, but never the next poll.
+            async with timeout_after(clock, rest_for), timeout_after(clock, None) as due:
+                looking = asyncio.create_task(self._look(due, rest_for, held_back, taken_at))
                 try:
                     await self._called.wait()
                 finally:
@@ -98,33 +101,39 @@ class Resting:
         if looking.done() and not looking.cancelled():
             looking.result()
 
-    async def _look(self, rest: Timeout, held_back: Allotment, taken_at: datetime) -> None:
+    async def _look(
+        self, due: Timeout, rest_for: timedelta, held_back: Allotment, taken_at: datetime
+    ) -> None:
         """Let the rest end when the next job is due; at once if that cannot be found out."""
         watchable, shortest = self._watchable, SHORTEST_REST
         try:
             while True:
                 # Read before anything else: what is written meanwhile is new.
                 version = None if watchable is None else watchable.read_version()
-                due_for = await self._find_due_for(held_back)
-                if due_for is not None:
-                    _end_by(rest, self._surroundings.clock.now() + max(due_for, shortest))
+                due_at, now = await self._find_due_at(), self._surroundings.clock.now()
+                if due_at is None or due_at > now:
+                    held_back = _NOTHING_HELD_BACK  # what comes from now on is new
+                due_for = choose_due_for(due_at, held_back, now)
+                if due_for is not None and due_for < rest_for:
+                    _end_by(due, later(now, max(due_for, shortest)))
                 await self._refresh_ahead()
                 if watchable is None:
                     return
+                if shortest == _NO_TIME:  # news that brought nothing: others may write all the time
+                    await self._pause(taken_at)
                 await self._watch(watchable, version, taken_at)
                 shortest = _NO_TIME
         except Exception:
-            _end_by(rest, self._surroundings.clock.now())
+            _end_by(due, self._surroundings.clock.now())
             raise
 
-    async def _find_due_for(self, held_back: Allotment) -> timedelta | None:
+    async def _find_due_at(self) -> datetime | None:
         clock, settings = self._surroundings.clock, self._surroundings.settings
-        due_at = await self._patience.ask(
+        return await self._patience.ask(
             lambda: self._surroundings.store.next_due_at(
                 clock.now(), settings.queues, settings.tenants
             )
         )
-        return choose_due_for(due_at, held_back, clock.now())
 
     async def _refresh_ahead(self) -> None:
         """Read gates and limits while there is time, so that the next job need not wait for that.
@@ -138,13 +147,17 @@ class Resting:
 
     async def _watch(self, store: Watchable, version: int | None, taken_at: datetime) -> None:
         """Return when something was written since that version."""
-        clock = self._surroundings.clock
         while store.read_version() in (None, version):
-            await clock.sleep(choose_look(clock.now() - taken_at))
+            await self._pause(taken_at)
+
+    async def _pause(self, taken_at: datetime) -> None:
+        """Until the next look."""
+        clock = self._surroundings.clock
+        await clock.sleep(choose_look(clock.now() - taken_at))
 
 
 def _end_by(rest: Timeout, instant: datetime) -> None:
-    """Move the end of a rest forward, if it has not come yet."""
+    """Let a rest end then, if it would not end sooner."""
     end = rest.when()
-    if not rest.expired() and end is not None and instant < end:
+    if not rest.expired() and (end is None or instant < end):
         rest.reschedule(instant)

@@ -1,18 +1,21 @@
 """How a worker waits that has nothing to do, and what ends its rest."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from tests.unit.worker.workshop import MINUTE, SECOND, HookedStore, Workshop, starts, succeed
 
+from rota.clock.protocol import Clock
 from rota.errors import StoreClosedError
 from rota.jobs import Job, JobStatus
+from rota.limits import Limit
+from rota.rail.limits import set_limit
 from rota.stores.jobs import Inserted
 from rota.stores.jobs.wakeups import Wakeups
 from rota.stores.protocol import Document
-from rota.worker import Context, WorkerSettings
+from rota.worker import Context, Worker, WorkerSettings
 from rota.worker.loops import resting
 from rota.worker.loops.resting import (
     LONGEST_LOOK,
@@ -119,6 +122,43 @@ async def test_an_idle_worker_asks_no_more_often_than_it_polls(shop: Workshop) -
     assert 60 <= len(shop.hooked.sizes("lease")) <= 60 / (1 - POLL_JITTER) + 1
 
 
+class TickingClock:
+    """Every look at it takes a microsecond, as it does with a real one."""
+
+    def __init__(self, inner: Clock) -> None:
+        self._inner = inner
+        self._look_count = 0
+        self.sleep = inner.sleep
+        self.sleep_until = inner.sleep_until
+
+    def now(self) -> datetime:
+        self._look_count += 1
+        return self._inner.now() + timedelta(microseconds=self._look_count)
+
+
+async def test_a_job_that_is_due_at_the_end_of_the_calendar_disturbs_nobody(shop: Workshop) -> None:
+    await shop.add(due_at=datetime.max.replace(tzinfo=UTC))
+    settings = WorkerSettings(poll_for=MINUTE)
+    run = shop.start(
+        Worker(shop.store, {"work": succeed}, clock=TickingClock(shop.clock), settings=settings)
+    )
+    await shop.pass_time(10 * SECOND)
+    assert not run.done()
+    assert await starts(shop, await shop.add()) <= TICK
+
+
+async def test_a_clock_that_is_set_back_does_not_put_off_the_next_poll(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shop.hooked._wakeups, "ring", lambda _: None)
+    await shop.add(due_at=shop.clock.now() + 30 * SECOND)
+    shop.make_worker({"work": succeed}, WorkerSettings(poll_for=MINUTE))
+    shop.start()
+    await shop.pass_time(SECOND)
+    await shop.clock.jump_to(shop.clock.now() - 60 * MINUTE)
+    assert await starts(shop, await shop.add()) <= MINUTE + TICK
+
+
 def test_looks_come_often_while_there_is_work_and_seldom_later() -> None:
     assert choose_look(timedelta(0)) == SHORTEST_LOOK
     assert choose_look(SECOND) == SECOND / 50
@@ -186,6 +226,59 @@ async def test_what_others_write_for_later_is_taken_when_it_is_due(quiet: Worksh
 
 @pytest.mark.usefixtures("real_time")
 async def test_news_that_bring_no_work_make_nobody_lease(quiet: Workshop) -> None:
+    quiet.start()
+    await quiet.pass_time(SECOND)
+    count = len(quiet.hooked.sizes("lease"))
+    for _ in range(10):
+        await quiet.add(due_at=quiet.clock.now() + 10 * MINUTE)
+        await quiet.pass_time(SECOND)
+    assert len(quiet.hooked.sizes("lease")) == count
+
+
+@pytest.mark.usefixtures("real_time")
+async def test_others_who_write_all_the_time_do_not_make_an_idle_worker_look_all_the_time(
+    quiet: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, look_count = quiet.hooked, 0
+    assert isinstance(store, QuietStore)
+    look = store.next_due_at
+
+    async def look_quickly(*asked: Any) -> datetime | None:
+        nonlocal look_count
+        look_count += 1
+        await quiet.clock.sleep(TICK)
+        return await look(*asked)
+
+    def read_version() -> int:
+        store.version += 1
+        return store.version
+
+    monkeypatch.setattr(store, "next_due_at", look_quickly)
+    monkeypatch.setattr(store, "read_version", read_version)
+    quiet.start()
+    await quiet.pass_time(10 * SECOND)
+    look_count = 0
+    await quiet.pass_time(10 * SECOND)
+    assert look_count <= 10 * SECOND / LONGEST_LOOK + 1
+    assert await starts(quiet, await quiet.add()) <= LONGEST_LOOK + 2 * TICK
+
+
+@pytest.mark.usefixtures("real_time")
+async def test_what_others_write_is_seen_under_limits_too(quiet: Workshop) -> None:
+    await set_limit(quiet.hooked, Limit(tenant="a", running=1), clock=quiet.clock)
+    quiet.start()
+    await quiet.pass_time(10 * SECOND)
+    assert await starts(quiet, await quiet.add()) <= LONGEST_LOOK + TICK
+
+
+@pytest.mark.usefixtures("real_time")
+async def test_news_make_nobody_ask_for_what_is_held_back(quiet: Workshop) -> None:
+    async def linger(_: Context) -> None:
+        await quiet.clock.sleep(10 * MINUTE)
+
+    await set_limit(quiet.hooked, Limit(tenant="a", running=1), clock=quiet.clock)
+    quiet.make_worker({"work": linger}, WorkerSettings(poll_for=MINUTE))
+    await quiet.add_many(2, tenant="a")
     quiet.start()
     await quiet.pass_time(SECOND)
     count = len(quiet.hooked.sizes("lease"))
