@@ -9,7 +9,7 @@ from rota.jobs import Job, normalize_job_id
 from rota.stores.jobs.requests import HeldLease, LeaseRequest
 from rota.stores.jobs.turns import order_turns
 from rota.stores.postgres.jobs.queries import QUERIES
-from rota.stores.postgres.jobs.rows import Damage, LeaseTerms, Row, decode_jobs
+from rota.stores.postgres.jobs.rows import Damage, LeaseTerms, Row, decode_jobs, in_calendar
 from rota.stores.postgres.jobs.statements import Statements
 from rota.stores.postgres.translation import DRIVER_ERRORS
 
@@ -263,4 +263,4 @@ async def next_due_at(
         chosen = (None if names is None else list(names) for names in (queues, tenants))
         rows = await statements.fetch(QUERIES.next_due_in, now, *chosen)
     due_at: datetime | None = rows[0][0]
-    return None if due_at is None else max(due_at, now)
+    return None if due_at is None else max(in_calendar(due_at), now)

@@ -186,3 +186,5 @@ async def test_instants_at_the_ends_of_the_calendar_are_kept(store: PostgresStor
     await store.insert(jobs, NOW)
     assert await store.get("default", [job.id for job in jobs]) == {job.id: job for job in jobs}
     assert list(await lease_all(store)) == [jobs[0].id]
+    assert await store.next_due_at(NOW) == last
+    assert await store.next_due_at(NOW, queues=["default"]) == last
