@@ -63,8 +63,10 @@ class _Wish(IntEnum):
     """What is wanted of a worker."""
 
     WORK = 0
-    STOP = 1
-    STOP_AT_ONCE = 2
+    END = 1
+    """As with STOP, but nobody has said so yet."""
+    STOP = 2
+    STOP_AT_ONCE = 3
 
 
 class Shift:
@@ -85,14 +87,17 @@ class Shift:
 
     def stop(self) -> None:
         """Start nothing more and finish; the second time, hand back what is not finished."""
-        self._wish = _Wish.STOP if self._wish is _Wish.WORK else _Wish.STOP_AT_ONCE
-        self._leaser.stop()
-        self._called.set()
+        self._end(_Wish.STOP if self._wish < _Wish.STOP else _Wish.STOP_AT_ONCE)
 
     def _wear_out(self) -> None:
         if self._wish is _Wish.WORK:
             self._is_worn_out = True
-            self.stop()
+            self._end(_Wish.END)
+
+    def _end(self, wish: _Wish) -> None:
+        self._wish = wish
+        self._leaser.stop()
+        self._called.set()
 
     async def run(self) -> StopReport:
         """Work until told to stop."""

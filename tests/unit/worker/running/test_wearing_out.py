@@ -83,6 +83,28 @@ async def test_the_others_are_finished_first_and_nothing_more_is_begun(
     assert (await shop.look(never)).status is JobStatus.READY
 
 
+async def test_a_worker_that_is_worn_out_is_not_hurried_by_being_told_once(
+    shop: Workshop, defiant: Defiant
+) -> None:
+    async def linger(_: Context) -> None:
+        await shop.clock.sleep(20 * SECOND)
+
+    shop.make_worker({"slow": linger}, WorkerSettings(concurrency=4, batch=1))
+    shop.worker.handler("defiant", timeout=SECOND)(defiant)
+    for _ in range(3):
+        await shop.add("defiant")
+    slow = await shop.add("slow")
+    run = shop.start()
+    await shop.pass_time(4 * SECOND)
+    await shop.add("defiant")
+    await shop.pass_time(9 * SECOND)
+    assert len(shop.told(HandlerLeaked)) == 4
+    shop.worker.stop()
+    await shop.pass_time(MINUTE)
+    assert (await shop.look(slow)).status is JobStatus.COMPLETED
+    assert run.result().manner is StopManner.WORN_OUT
+
+
 async def test_one_that_ends_after_all_does_not_count(shop: Workshop) -> None:
     made = [Defiant() for _ in range(4)]
     shop.make_worker({}, WorkerSettings(concurrency=1, batch=1))
