@@ -17,7 +17,13 @@ from rota.jobs.graph import (
     propagate_completion,
     propagate_failure,
 )
-from rota.jobs.identity import derive_job_id, make_job_id, make_job_ids, normalize_job_id
+from rota.jobs.identity import (
+    are_job_ids,
+    derive_job_id,
+    make_job_id,
+    make_job_ids,
+    normalize_job_id,
+)
 from rota.jobs.listing.cursor import decode_cursor, encode_cursor
 from rota.jobs.listing.search import JobFilter, Page, check_limit, cut_page, list_jobs
 from rota.jobs.ordering import (
@@ -120,6 +126,7 @@ __all__ = [
     "age_priority",
     "aged_key",
     "amend_job",
+    "are_job_ids",
     "assess_punctuality",
     "begin_beside",
     "can_transition",

@@ -1,6 +1,7 @@
 """The ids of jobs: UUIDs of version 7, which sort by the time they were made."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
@@ -10,9 +11,13 @@ from rota.triggers.zone import to_utc
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_VARIANT = 0b10 << 62
 _RANDOM_MASK = (1 << 62) - 1
 _COUNTING_ROOM = 1 << 61
-_is_id = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
+_PATTERN = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_is_id = re.compile(_PATTERN).fullmatch
+_are_ids = re.compile(rf"(?:{_PATTERN},)*").fullmatch
+_LENGTH = 36
 
 
 def make_job_id(now: datetime, random_bits: int) -> JobId:
@@ -25,8 +30,9 @@ def make_job_id(now: datetime, random_bits: int) -> JobId:
 
 def make_job_ids(now: datetime, random_bits: int, count: int) -> list[JobId]:
     """So many ids of one moment, ascending: what is handed in together keeps its order."""
-    beginning, base = _begin(_elapsed(now)), random_bits % _COUNTING_ROOM
-    return [beginning + _end(bits) for bits in range(base, base + count)]
+    beginning, base = _begin(_elapsed(now)), _VARIANT | random_bits % _COUNTING_ROOM
+    endings = [f"{bits:x}" for bits in range(base, base + count)]
+    return [f"{beginning}{digits[:4]}-{digits[4:]}" for digits in endings]
 
 
 def derive_job_id(parent_id: JobId, occurrence_at: datetime) -> JobId:
@@ -45,6 +51,12 @@ def normalize_job_id(text: str) -> JobId | None:
         return text
     lowered = text.lower()
     return lowered if text.isascii() and _is_id(lowered) else None
+
+
+def are_job_ids(texts: Sequence[str]) -> bool:
+    """Whether each is an id, written as ids are kept; as one text they are looked at in no time."""
+    joined = ",".join(texts) + ","
+    return not texts or (len(joined) == (_LENGTH + 1) * len(texts) and _are_ids(joined) is not None)
 
 
 def _elapsed(now: datetime) -> int:
@@ -67,5 +79,5 @@ def _begin(elapsed: int) -> str:
 
 def _end(random_bits: int) -> str:
     """The second half: chance."""
-    digits = f"{0b10 << 62 | random_bits & _RANDOM_MASK:x}"
+    digits = f"{_VARIANT | random_bits & _RANDOM_MASK:x}"
     return f"{digits[:4]}-{digits[4:]}"

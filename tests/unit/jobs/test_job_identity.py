@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.jobs.arbitrary import always
 
 from rota.errors import InvalidInputError
-from rota.jobs import derive_job_id, make_job_id, make_job_ids, normalize_job_id
+from rota.jobs import are_job_ids, derive_job_id, make_job_id, make_job_ids, normalize_job_id
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
@@ -125,3 +125,11 @@ def test_any_uuid_is_an_id_in_lower_case(identifier: UUID) -> None:
 )
 def test_other_texts_are_no_ids(text: str) -> None:
     assert normalize_job_id(text) is None
+
+
+@given(st.lists(st.uuids().map(str), max_size=5), st.data())
+def test_many_are_ids_if_each_of_them_is(ids: list[str], data: st.DataObject) -> None:
+    assert are_job_ids(ids)
+    spoilt = data.draw(st.sampled_from(["", ",", "x", f"{UUID(int=1)},{UUID(int=2)}", "A" * 36]))
+    at = data.draw(st.integers(0, len(ids)))
+    assert not are_job_ids([*ids[:at], spoilt, *ids[at:]])

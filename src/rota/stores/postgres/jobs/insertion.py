@@ -8,7 +8,7 @@ import asyncpg
 from msgspec.structs import replace
 
 from rota.errors import InvalidJobError, StoreUnavailableError
-from rota.jobs import Job, JobId, JobStatus, normalize_job_id
+from rota.jobs import Job, JobId, JobStatus, are_job_ids, normalize_job_id
 from rota.stores.jobs.duplicates import identity_of
 from rota.stores.jobs.placement import Kept, plan_insertion
 from rota.stores.jobs.results import Inserted
@@ -28,6 +28,8 @@ from rota.stores.postgres.jobs.statements import Statements
 MOST_AT_ONCE = 2_000
 MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
 """Within these a statement is over well before its deadline, and its message not too long."""
+
+BETWEEN_BODIES = chr(30)
 
 TRY_COUNT = 5
 """How often it is looked up what exists, when others keep on writing the same meanwhile."""
@@ -78,7 +80,8 @@ async def insert(
     if not jobs:
         return []
     if may_be_new and not any(job.dependencies for job in jobs):
-        ready = [_made_ready(job) for job in jobs]
+        are_ready = all(job.status is JobStatus.READY and job.lease is None for job in jobs)
+        ready = jobs if are_ready else [_made_ready(job) for job in jobs]
         if await _insert_at_once(statements, ready, now):
             return [Inserted(job) for job in ready]
     for _ in range(TRY_COUNT):
@@ -94,9 +97,8 @@ async def insert(
 
 
 def _check_ids(jobs: Sequence[Job]) -> None:
-    for job in jobs:
-        if normalize_job_id(job.id) != job.id:
-            raise InvalidJobError("id", "must be a UUID in lower case")
+    if not are_job_ids([job.id for job in jobs]):
+        raise InvalidJobError("id", "must be a UUID in lower case")
 
 
 def _made_ready(job: Job) -> Job:
@@ -155,7 +157,9 @@ async def _insert_new(
         return
     ids, bodies, *_, tenants, queues, priorities, instants = columns
     same = (tenants[0], queues[0], priorities[0], instants[0])
-    await statements.fetch(QUERIES.insert_alike, now, ids, bodies, *same)
+    await statements.fetch(
+        QUERIES.insert_alike, now, ",".join(ids), BETWEEN_BODIES.join(bodies), *same
+    )
 
 
 async def _insert_carefully(

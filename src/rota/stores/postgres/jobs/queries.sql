@@ -49,7 +49,10 @@ FROM (
 -- name: insert_alike
 -- As insert_jobs, for new jobs that differ in nothing but id and body, as most that are added at once
 -- do: filling in what is usual takes an eighth of the time that the other statement takes.
--- $1 now, $2 ids, $3 bodies, $4 tenant, $5 queue, $6 priority, $7 instant they were made and are due
+-- Each list is one text, which a client writes in a fraction of the time that single values take; no
+-- body holds the character between them, for JSON writes control characters in other words.
+-- $1 now, $2 ids with commas, $3 bodies with U+001E between them, $4 tenant, $5 queue, $6 priority,
+-- $7 instant they were made and are due
 INSERT INTO rota.jobs (
     id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, body
@@ -57,7 +60,9 @@ INSERT INTO rota.jobs (
 SELECT
     id, $4::text, $5::text, $6::integer, 'READY', $7::timestamptz <= $1::timestamptz, false,
     $7, $7, $7, 0, 0, 0, body
-FROM unnest($2::uuid[], $3::text[]) AS wanted (id, body);
+FROM unnest(
+    string_to_array($2::text, ',')::uuid[], string_to_array($3::text, chr(30))
+) AS wanted (id, body);
 
 -- name: insert_missing
 -- begins as: insert_jobs

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from rota.jobs import BackoffStrategy, Deferral, Ending, JobFilter, Recurrence, RetryPolicy
+from rota.stores.postgres.jobs.insertion import BETWEEN_BODIES
 from rota.stores.postgres.jobs.rows import (
     are_alike,
     digest_identity,
@@ -92,6 +93,13 @@ async def test_of_jobs_that_are_alike_none_is_kept_when_one_exists(store: Postgr
     answers = await store.insert(jobs, NOW)
     assert [answer.is_existing for answer in answers] == [False, True, False]
     assert await store.count("default", JobFilter()) == 3
+
+
+async def test_alike_jobs_keep_whatever_text_is_in_them(store: PostgresStore) -> None:
+    texts = [BETWEEN_BODIES, f"a{BETWEEN_BODIES}b", "\\u001e", "", "NULL", '"', ","]
+    jobs = [a_job(created_at=NOW, updated_at=NOW, due_at=NOW, payload=text) for text in texts]
+    await store.insert(jobs, NOW)
+    assert await store.get("default", [job.id for job in jobs]) == {job.id: job for job in jobs}
 
 
 def test_a_body_holds_only_what_is_not_usual() -> None:
