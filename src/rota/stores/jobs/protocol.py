@@ -116,7 +116,7 @@ class JobStore(Protocol):
         ...
 
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
-        """Write each change that still holds, in one step; a stale one writes nothing.
+        """Write each change that still holds, whole or not at all; a stale one writes nothing.
 
         With the job go its attempt, its successor (unless it exists already) and the consequences
         for others: dependents whose dependencies are now all COMPLETED become READY, exactly once
@@ -124,6 +124,9 @@ class JobStore(Protocol):
         BLOCKED. A job that is to be removed is kept while others depend on it. A change sees those
         before it in the same call. IllegalMoveError, and nothing written, when the path of one is
         not in the table of moves.
+
+        Where the database can do so, the whole call is one step. Elsewhere a call that was cut off
+        may have written some of its changes: hand all in again, for what was written is stale then.
         """
         ...
 
