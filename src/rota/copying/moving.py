@@ -57,13 +57,10 @@ async def copy_everything(
 
 async def _refuse_content(target: PortableStore, marked: MarkedTarget) -> None:
     """Nothing may have come into the target between looking and marking it."""
-    first = await target.dump(limit=2)
-    others = without_mark(first.records)
-    if not others and first.cursor is not None:
-        others = without_mark((await target.dump(first.cursor, limit=1)).records)
-    if others:
-        await marked.finish()
-        raise CopyRefusedError(f"The target is not empty: it holds {name_of(others[0])}")
+    async for records in walk_through(target):
+        if records:
+            await marked.finish()
+            raise CopyRefusedError(f"The target is not empty: it holds {name_of(records[0])}")
 
 
 async def _move(

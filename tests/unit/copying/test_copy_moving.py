@@ -158,6 +158,31 @@ async def test_what_came_into_the_target_before_the_mark_is_left_alone(count: in
     expect_same(await dump_all(target), strangers)
 
 
+class WithListings(MemoryStore):
+    """A store that looks for its jobs in several places, of which the first are empty."""
+
+    async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
+        place = -1 if cursor is None else int(cursor)
+        if place < 0:
+            documents = [each for each in await self._all() if isinstance(each, KeptDocument)]
+            return Portion(documents[:limit], "0")
+        if place < 2:
+            return Portion((), str(place + 1))
+        return Portion([each for each in await self._all() if isinstance(each, KeptJob)], None)
+
+    async def _all(self) -> Sequence[Record]:
+        first = await super().dump()
+        return [*first.records, *(await super().dump(first.cursor)).records]
+
+
+async def test_jobs_in_the_target_are_met_wherever_it_keeps_them() -> None:
+    target, stranger = WithListings(), a_job()
+    await target.insert([stranger], NOW)
+    with pytest.raises(CopyRefusedError, match=f"it holds job {stranger.id}"):
+        await copy(await filled(), target)
+    assert await target.count("default") == 1
+
+
 async def test_of_jobs_alone_in_the_target_it_is_told_too() -> None:
     target = SmallPortions()
     await target.insert([a_job()], NOW)

@@ -103,7 +103,7 @@ class MongoStore(JobVerbs):
         return await dump(self._connection, cursor, check_portion(limit))
 
     async def load(self, records: Sequence[Record], now: datetime) -> int:
-        """Keep records as they are, each in a step of its own; see the protocol."""
+        """Keep records as they are, each in one write; see the protocol."""
         self._refuse_when_unusable()
         now, asked = to_utc(now, "now"), tuple(records)
         return await self._connection.run(lambda: load(self._gateway, asked, now))

@@ -13,6 +13,8 @@ from rota.errors import InvalidStoreUrlError
 DEFAULT_NAME = "rota"
 MOST_REPLICAS = 8
 
+_USUAL = {("db", "0"), ("name", DEFAULT_NAME)}
+
 _STORE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}")
 _TLS_FILES = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
 _TLS_OPTIONS = _TLS_FILES | {"ssl_cert_reqs"}
@@ -34,9 +36,11 @@ class RedisSettings:
 
     @property
     def label(self) -> str:
-        """The address as it may be shown: without password and options, but with the name."""
-        shown = masked(self.url)
-        return shown if self.name == DEFAULT_NAME else f"{shown}?name={self.name}"
+        """The address as it may be shown: of its options only those that say which store it is."""
+        options = dict(parse_qsl(self.url.partition("?")[2]))
+        said = {"db": options.get("db", "0"), "name": self.name}
+        unusual = [each for each in said.items() if each not in _USUAL]
+        return f"{masked(self.url)}?{urlencode(unusual)}" if unusual else masked(self.url)
 
 
 def read_address(url: str) -> RedisSettings:

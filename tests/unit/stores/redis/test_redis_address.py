@@ -80,3 +80,13 @@ def test_a_password_that_was_not_written_as_it_must_be_is_not_shown_either(
 def test_replicas_are_counted_by_the_store_not_by_the_driver() -> None:
     settings = read_address("redis://host/0?replicas=2&name=shop")
     assert (settings.url, settings.replica_count) == ("redis://host/0", 2)
+
+
+def test_stores_in_two_databases_are_told_apart() -> None:
+    shown = {
+        read_address(url).label
+        for url in ("unix:///socket", "unix:///socket?db=0", "redis+unix:///socket?name=rota")
+    }
+    assert shown == {"unix:///socket"}
+    settings = read_address("unix:///socket?password=s3cret&db=2&name=shop")
+    assert settings.label == "unix:///socket?db=2&name=shop"

@@ -4,9 +4,11 @@ import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
+from urllib.parse import parse_qsl, urlsplit
 
 import asyncpg
 import pytest
+from tests.servers.shared import with_option
 
 from rota.errors import StoreUnavailableError
 from rota.stores.postgres.address import PostgresSettings
@@ -70,15 +72,18 @@ async def test_a_store_is_shown_with_what_it_holds(
     assert (await inspect_database(postgres_settings)).set_aside_job_count == 3
 
 
-async def test_the_address_shows_the_schema_and_no_secret(
+async def test_the_address_shows_which_store_it_is_and_no_secret(
     postgres_settings: PostgresSettings,
 ) -> None:
-    secret = replace(postgres_settings, url=postgres_settings.url.replace("@", ":secret@", 1))
+    url = postgres_settings.url.replace("@", ":secret@", 1)
+    secret = replace(postgres_settings, url=with_option(url, "application_name", "shop"))
+    place = {name: value for name, value in parse_qsl(urlsplit(url).query) if name == "host"}
     shown = (await inspect_database(secret)).address
     assert "secret" not in shown
-    assert shown.endswith(f"?schema={postgres_settings.schema}")
+    assert dict(parse_qsl(urlsplit(shown).query)) == {**place, "schema": secret.schema}
     usual = (await inspect_database(replace(secret, schema="rota"))).address
-    assert usual == secret.label
+    assert usual.partition("?")[0] == secret.label
+    assert dict(parse_qsl(urlsplit(usual).query)) == place
 
 
 async def test_a_schema_of_a_newer_version_is_a_finding(

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from urllib.parse import parse_qsl, urlencode
 
 import asyncpg
 
@@ -25,6 +26,9 @@ from rota.stores.sql.migrations import AppliedMigration
 MIGRATION_FOR = timedelta(hours=1)
 """How long one statement of a migration may take. Building an index on a large table takes long,
 and unlike a program that opens a store, whoever asks for this has the time."""
+
+_PLACE = frozenset({"host", "port", "dbname", "database"})
+"""The options by which one server or database is told from another."""
 
 
 async def inspect_database(settings: PostgresSettings) -> StoreInspection:
@@ -64,9 +68,12 @@ async def migrate_database(settings: PostgresSettings, locked_for: timedelta) ->
 
 
 def _show_address(settings: PostgresSettings) -> str:
-    """Without password and options, but with the schema, if it is not the usual one."""
-    is_usual = settings.schema == store_queries.DEFAULT_SCHEMA
-    return settings.label if is_usual else f"{settings.label}?schema={settings.schema}"
+    """Without password, and of its options only those that say which store it is."""
+    options = parse_qsl(settings.url.partition("?")[2])
+    said = [each for each in options if each[0] in _PLACE]
+    if settings.schema != store_queries.DEFAULT_SCHEMA:
+        said.append(("schema", settings.schema))
+    return f"{settings.label}?{urlencode(said, safe='/')}" if said else settings.label
 
 
 @asynccontextmanager
