@@ -1,7 +1,10 @@
 """A worker on Redis goes on by itself, whatever becomes of the server it works with."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import redis
@@ -40,6 +43,18 @@ def replica(own_redis: RedisServer) -> Iterator[RedisServer]:
     server = new_replica(own_redis)
     yield server
     server.remove()
+
+
+@contextmanager
+def held_up(server: RedisServer) -> Iterator[None]:
+    """The server stays connected, and does nothing."""
+    process_id = server.process_id
+    assert process_id is not None
+    os.kill(process_id, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process_id, signal.SIGCONT)
 
 
 async def fail_over(
@@ -98,6 +113,20 @@ async def test_a_write_that_no_replica_has_is_in_doubt(
             await store.insert([job], NOW)
         assert caught.value.details["outcome"] == "unknown"
         assert await store.count("default") == 2, "and it is read, though it may still be lost"
+
+
+async def test_an_insert_that_is_repeated_waits_for_the_replica_too(
+    own_redis: RedisServer, replica: RedisServer
+) -> None:
+    settings = less_patient(with_option(own_redis.url, "replicas", "1"))
+    job = a_job()
+    async with await RedisStore.open(settings) as store:
+        with held_up(replica):
+            for call in (store.insert([job], NOW), store.insert([job], NOW)):
+                (told,) = await asyncio.gather(call, return_exceptions=True)
+                assert "only 0 of 1 replicas have" in str(told)
+        (answer,) = await store.insert([job], NOW)
+        assert answer.is_existing
 
 
 async def test_a_worker_waits_while_its_server_follows_another(own_redis: RedisServer) -> None:

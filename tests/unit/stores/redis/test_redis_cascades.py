@@ -1,15 +1,17 @@
 """An end that concerns many is told in parts, and comes to its end however many they are."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from rota.errors import StoreUnavailableError
-from rota.jobs import JobStatus
+from rota.jobs import Discarded, JobStatus
 from rota.stores.redis.address import read_address
+from rota.stores.redis.jobs.changing import editing, settling
 from rota.stores.redis.store import RedisStore
 from rota.testing import a_job
-from rota.testing.job_store_contract.fixture import NOW, end, take
+from rota.testing.job_store_contract.fixture import MINUTE, NOW, end, take
 from rota.testing.store_contract.portability import dump_all
 
 TOLD_AT_ONCE = 500
@@ -43,3 +45,45 @@ async def test_nothing_is_dumped_while_dependents_are_to_be_told(redis_url: str)
             await dump_all(store)
         await database.call("DEL", cascades)
         assert len(await dump_all(store)) == 1
+
+
+@pytest.mark.parametrize("outcome", ["nothing was written", "unknown"])
+async def test_an_end_that_is_written_and_not_told_to_all_is_in_doubt(
+    redis_url: str, outcome: str
+) -> None:
+    parent = a_job()
+    children = [a_job(dependencies=[parent.id]) for _ in range(TOLD_AT_ONCE + 1)]
+    async with await RedisStore.open(read_address(redis_url)) as store:
+        await store.insert([parent, *children], NOW)
+        (leased,) = await take(store)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(settling, "finish_cascade", _refuse(outcome))
+            with pytest.raises(StoreUnavailableError) as caught:
+                await end(store, leased)
+        assert caught.value.details["outcome"] == "unknown"
+        assert (await store.get("default", [parent.id]))[parent.id].status is JobStatus.COMPLETED
+
+
+async def test_an_amendment_that_is_written_and_not_told_to_all_is_in_doubt(
+    redis_url: str,
+) -> None:
+    failed, other = a_job(), a_job(due_at=NOW + MINUTE)
+    parent = a_job(dependencies=[other.id])
+    children = [a_job(dependencies=[parent.id]) for _ in range(TOLD_AT_ONCE + 1)]
+    async with await RedisStore.open(read_address(redis_url)) as store:
+        await store.insert([failed, other, parent, *children], NOW)
+        (leased,) = await take(store)
+        await end(store, leased, Discarded("no"))
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(editing, "finish_cascade", _refuse("nothing was written"))
+            with pytest.raises(StoreUnavailableError) as caught:
+                await store.amend("default", parent.id, {"dependencies": [failed.id]}, NOW)
+        assert caught.value.details["outcome"] == "unknown"
+        assert (await store.get("default", [parent.id]))[parent.id].status is JobStatus.BLOCKED
+
+
+def _refuse(outcome: str) -> Callable[..., Awaitable[None]]:
+    async def refuse(*_: object) -> None:
+        raise StoreUnavailableError("no memory left", {"outcome": outcome})
+
+    return refuse

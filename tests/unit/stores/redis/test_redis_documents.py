@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from rota.errors import StaleVersionError
+from rota.errors import StaleVersionError, StoreUnavailableError
 from rota.stores.protocol import DocumentWrite
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.documents.verbs import GATHERED_FOR
@@ -69,3 +69,23 @@ async def test_large_documents_come_in_small_pages(store: RedisStore) -> None:
     pages = [len(page) async for page in store.scan("tasks")]
     assert sum(pages) == 12
     assert max(pages) <= 5
+
+
+@pytest.mark.parametrize("is_lost_whole", [True, False])
+async def test_a_stream_of_which_the_server_has_lost_a_part_is_not_written_at_all(
+    store: RedisStore, redis_settings: RedisSettings, is_lost_whole: bool
+) -> None:
+    def lose_the_beginning() -> Iterator[DocumentWrite]:
+        yield from _writes(LONG)
+        with redis.Redis.from_url(redis_settings.url) as client:
+            (stream,) = _gathered(redis_settings)
+            if is_lost_whole:
+                client.delete(stream)
+            else:
+                client.lpop(stream, 4_000)
+
+    with pytest.raises(StoreUnavailableError, match="has lost a part of what") as caught:
+        await store.write_all(lose_the_beginning())
+    assert caught.value.details["outcome"] == "nothing was written"
+    assert await scan_all(store) == []
+    assert _gathered(redis_settings) == {}

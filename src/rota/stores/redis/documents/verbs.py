@@ -15,7 +15,7 @@ from rota.stores.opened import ClosableStore
 from rota.stores.protocol import Document, DocumentWrite
 from rota.stores.redis.database import Database
 from rota.stores.redis.scripts import load_script
-from rota.stores.redis.translation import put_in_doubt
+from rota.stores.redis.translation import NOTHING_WRITTEN, put_in_doubt
 
 PAGE_LENGTH = 1000
 PAGE_SIZE = 4 << 20
@@ -38,6 +38,8 @@ NO_TRANSACTION = "a transaction of Redis neither waits for an answer nor can be 
 
 _END = "\x01"
 """Comes after the NUL that ends a collection's name: all its documents are before it."""
+
+_LOST = b"lost"
 
 READ = load_script(__package__, "read")
 SCAN = load_script(__package__, "scan")
@@ -143,6 +145,7 @@ class _Gathering:
         self._parts: list[Any] = []
         self._size = 0
         self._count = 0
+        self._gathered_count = 0
 
     async def add(self, write: DocumentWrite) -> None:
         self._count += 1
@@ -156,17 +159,30 @@ class _Gathering:
         self._size += len(write.body or b"")
         if self._size >= WRITE_SIZE or len(self._parts) >= WRITE_COUNT * 4:
             await self._database.write(GATHER, [self._key], [GATHERED_FOR, *self._parts])
+            self._gathered_count += len(self._parts)
             self._parts, self._size = [], 0
 
     async def end(self, *, is_judged_only: bool) -> None:
         """Write all or, when one is stale, nothing; or only say which one is."""
         keys = (*self._database.keys.documents, self._key)
-        arguments = ("1" if is_judged_only else "", *self._parts)
+        arguments = ("1" if is_judged_only else "", self._gathered_count, *self._parts)
         stale = await self._database.write(WRITE_ALL, keys, arguments)
-        if stale is not None:
+        if stale == _LOST:
+            if not is_judged_only:
+                raise _lost(self._database.settings.label)
+        elif stale is not None:
             name, expected = stale
             collection, _, key = name.decode().partition("\0")
             raise StaleVersionError(collection, key, int(expected) if expected else None)
+
+
+def _lost(label: str) -> StoreUnavailableError:
+    """A part of the stream had not reached the replica that has taken over, or it took too long."""
+    reason = "the server has lost a part of what was to be written together"
+    return StoreUnavailableError(
+        f"The store {label} is not available: {reason}",
+        {"store": label, "reason": reason, "outcome": NOTHING_WRITTEN},
+    )
 
 
 def _parts(write: DocumentWrite) -> tuple[str | int | bytes, ...]:

@@ -1,8 +1,9 @@
 -- write_all: apply all writes, or none
 -- KEYS    those of documents, as keys.py lists them, and the list in which a stream was gathered
--- ARGV    '1' when nothing is to be written in any case; the writes that were not gathered, each as
---         writing.lua says; they come last
--- reply   nil, or the name and the expected version of the first write that was stale
+-- ARGV    '1' when nothing is to be written in any case; how long the list must be; the writes that
+--         were not gathered, each as writing.lua says; they come last
+-- reply   nil, or the name and the expected version of the first write that was stale; or 'lost'
+--         when the list is not as it was left, and nothing is written
 -- atomic  because nobody may see some of the writes without the others. What it takes grows with
 --         the writes, a hundred of them with a dozen commands; the caller asks for so many only
 -- uses    writing
@@ -15,7 +16,7 @@ local function each_part(visit)
     local found = visit(redis.call('LRANGE', KEYS[4], at, at + PART_LENGTH - 1))
     if found then return found end
   end
-  for at = 2, #ARGV, PART_LENGTH do
+  for at = 3, #ARGV, PART_LENGTH do
     local found = visit({unpack(ARGV, at, math.min(at + PART_LENGTH - 1, #ARGV))})
     if found then return found end
   end
@@ -69,7 +70,8 @@ local function write_part(parts)
   return false
 end
 
-local stale = each_part(find_stale)
+local stale = 'lost'
+if gathered == tonumber(ARGV[2]) then stale = each_part(find_stale) end
 if not stale and ARGV[1] == '' then each_part(write_part) end
 redis.call('DEL', KEYS[4])
 return stale

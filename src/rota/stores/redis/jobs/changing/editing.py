@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from rota.errors import DuplicateJobError, JobNotFoundError
+from rota.errors import DuplicateJobError, JobNotFoundError, StoreUnavailableError
 from rota.jobs import (
     Job,
     JobId,
@@ -18,6 +18,7 @@ from rota.stores.redis.jobs.changing.settling import Cascade, finish_cascade
 from rota.stores.redis.jobs.reading.reading import look_up, show
 from rota.stores.redis.jobs.rows import code_of, decode_job, encode_body, encode_head
 from rota.stores.redis.scripts import load_script
+from rota.stores.redis.translation import put_in_doubt
 
 AMEND = load_script(__package__, "amend")
 REMOVE = load_script(__package__, "remove")
@@ -144,5 +145,8 @@ async def _finish(database: Database, wanted: Amendment, is_unfinished: int) -> 
     if not is_unfinished:
         return []
     cascade = Cascade(wanted.now, wanted.job_id)
-    places, _, _ = await finish_cascade(database, cascade, wanted.now, wanted.sender)
+    try:
+        places, _, _ = await finish_cascade(database, cascade, wanted.now, wanted.sender)
+    except StoreUnavailableError as error:  # the job itself is written
+        raise put_in_doubt(error) from error
     return places

@@ -1,7 +1,8 @@
 -- insert: keep new jobs, all or none
 -- KEYS    those of jobs, as keys.py lists them
 -- ARGV    now; the sender; how many dependencies follow; for each its id, tenant and code; then for
---         each job its id, head and body
+--         each job its id, head and body. Without a job something is written all the same: replicas
+--         that have it have what was there before, too
 -- reply   nil when something is no longer as it was when the statuses of the jobs were decided: one
 --         of them is there, or its key is taken, or a dependency has moved. Else the places where
 --         there is something to lease
@@ -14,6 +15,7 @@ for at = 4, first - 1, 3 do
   local head = get_head(ARGV[at])
   if not head or head[TENANT] ~= ARGV[at + 1] or head[CODE] ~= ARGV[at + 2] then return false end
 end
+if first > #ARGV then redis.call('HINCRBY', COUNTERS, 'graph', 0) end
 local new, ids = {}, {}
 for at = first, #ARGV, 3 do ids[#ids + 1] = ARGV[at] end
 fetch_heads(ids)

@@ -61,7 +61,7 @@ async def _write(
 ) -> bytes | None:
     """Keep what is new; None when something is not as it was when the answers were found."""
     new = {answer.job.id: answer.job for answer in answers if not answer.is_existing}
-    if not new:
+    if not new and not database.settings.replica_count:
         return b""
     arguments = [format_instant(now), sender, *_dependencies(new, kept)]
     for job in new.values():

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from rota.errors import StoreUnavailableError
 from rota.jobs import Change, Job, JobId, JobStatus, format_instant
 from rota.stores.jobs.moves import check_path, make_successor
 from rota.stores.jobs.results import STALE, Applied
@@ -28,6 +29,7 @@ from rota.stores.redis.jobs.rows import (
     text_of,
 )
 from rota.stores.redis.scripts import load_script
+from rota.stores.redis.translation import put_in_doubt
 
 APPLY = load_script(__package__, "apply")
 CASCADE = load_script(__package__, "cascade")
@@ -67,6 +69,17 @@ async def apply(
 ) -> Settlement:
     """Write each change that still holds; see the protocol."""
     settled = Settlement([], [])
+    try:
+        await _apply_on(database, changes, now, sender, settled)
+    except StoreUnavailableError as error:
+        raise (put_in_doubt(error) if settled.places else error) from error
+    return settled
+
+
+async def _apply_on(
+    database: Database, changes: Sequence[Change], now: datetime, sender: str, settled: Settlement
+) -> None:
+    """Script by script; what each has written is noted before the next."""
     while len(settled.answers) < len(changes):
         left = changes[len(settled.answers) :]
         steps = [_make_step(change, kept) for change, kept in await _read_kept(database, left)]
@@ -81,7 +94,6 @@ async def apply(
             last = settled.answers[-1]
             cascade = Cascade(now, left[len(answers) - 1].job_id)
             settled.answers[-1] = await _finish(database, cascade, last, settled, sender)
-    return settled
 
 
 async def finish_cascade(

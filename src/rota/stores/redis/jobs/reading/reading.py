@@ -51,8 +51,8 @@ _NO_QUEUE = "\0"
 
 LOWEST_PRIORITY = 1
 
-_LAST = "~"
-"""Comes after every instant."""
+_LAST = "Z"
+"""Comes after every instant, also where a server compares as its language does, unlike a ~."""
 
 
 async def get(database: Database, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
