@@ -84,3 +84,12 @@ async def test_what_is_set_aside_is_left_out(store: PostgresStore, other: Connec
         " ending = 'exhausted' WHERE queue = 'damaged'"
     )
     assert [depth.queue for depth in await store.survey(NOW)] == ["whole"]
+
+
+async def test_a_job_that_has_been_due_since_the_calendar_began_is_the_oldest(
+    store: PostgresStore,
+) -> None:
+    first = datetime.min.replace(tzinfo=UTC)
+    await store.insert([a_job(due_at=first)], NOW)
+    (depth,) = await store.survey(NOW)
+    assert depth.oldest_due_at == first

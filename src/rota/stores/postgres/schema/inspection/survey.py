@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from rota.stores.jobs.survey import QueueDepth
+from rota.stores.postgres.jobs.rows import in_calendar
 from rota.stores.postgres.schema.inspection.queries import QUERIES
 from rota.stores.postgres.session import Session
 
@@ -17,7 +18,7 @@ async def survey_database(session: Session, now: datetime, tenant: str | None) -
             running_count=running,
             stalled_count=stalled,
             dead_count=dead,
-            oldest_due_at=oldest,
+            oldest_due_at=None if oldest is None else in_calendar(oldest),
         )
         for queue, due, later, running, stalled, dead, oldest in await session.fetch(
             QUERIES.survey, now, tenant
