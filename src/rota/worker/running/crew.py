@@ -13,13 +13,14 @@ from datetime import datetime, timedelta
 from itertools import count
 
 from rota.clock.idle import turn
+from rota.clock.instants import later
 from rota.gates import Closed
 from rota.jobs import Interrupted, Outcome, judge_suspicion
 from rota.worker.context import CancelReason
 from rota.worker.loops.settling import Settler
 from rota.worker.running.dispatch import Dispatch, judge_interruption
 from rota.worker.running.held import Held, Runner, Stage
-from rota.worker.running.solitude import NO_LIMIT, Solitude
+from rota.worker.running.solitude import NO_LIMIT, PATIENT_FOR, Solitude
 from rota.worker.surroundings import Surroundings
 from rota.worker.teller import Teller
 
@@ -65,7 +66,9 @@ class Crew:
         self._settler = settler
         self._teller = Teller(surroundings.journal)
         self._on_change = on_change
-        self.solitude = Solitude(self._clock, settler.in_hand, self._begin_alone, on_change)
+        self.solitude = Solitude(
+            self._clock, settler.in_hand, self._begin_alone, self._put_off, on_change
+        )
         self._dispatch = Dispatch(surroundings, self.cancel)
         self._waiting: deque[Held] = deque()
         self._resting: deque[Future[None]] = deque()
@@ -174,6 +177,11 @@ class Crew:
     def _begin_alone(self, held: Held) -> None:
         self._waiting.append(held)
         self._call_another()
+
+    def _put_off(self, held: Held) -> None:
+        until = later(self._clock.now(), PATIENT_FOR)
+        self._end(held, Closed(until, "it has to run alone, and others here do not end"))
+        self._on_change()
 
     async def _work(self, runner: Runner) -> None:
         breathed_at, job_count = self._clock.now(), 0

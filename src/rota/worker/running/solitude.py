@@ -18,15 +18,18 @@ from rota.worker.running.held import Held, Stage
 ALONE_FOR = timedelta(seconds=10)
 """How long a slight suspect waits for others to end, and how long others then wait for it."""
 
+PATIENT_FOR = timedelta(hours=1)
+"""How long a grave suspect waits for others to end; it is then put off for as long again."""
+
 NO_LIMIT = 1 << 20
 
 
 class Solitude:
     """Who has a worker to itself, or waits for that; one job at a time.
 
-    ``begin`` is called when it may start, ``on_change`` when others need not wait for it any more.
-    ``allowance`` is how many jobs may be leased at once: where there is one suspect there are more,
-    and whatever is leased beside one has to be handed back.
+    ``begin`` is called when it may start, ``put_off`` when it has waited in vain, and ``on_change``
+    when others need not wait for it any more. ``allowance`` is how many jobs may be leased at once:
+    where there is one suspect there are more, and whatever is leased beside one is handed back.
     """
 
     def __init__(
@@ -34,12 +37,14 @@ class Solitude:
         clock: Clock,
         in_hand: Collection[Held],
         begin: Callable[[Held], None],
+        put_off: Callable[[Held], None],
         on_change: Callable[[], None],
     ) -> None:
         self.allowance = NO_LIMIT
         self._clock = clock
         self._in_hand = in_hand
         self._begin = begin
+        self._put_off = put_off
         self._on_change = on_change
         self._suspect: Held | None = None
         self._begun = asyncio.Event()
@@ -60,8 +65,9 @@ class Solitude:
         self.close()
         self._suspect, self._begun = held, asyncio.Event()
         self.allowance = 1
-        if judge_suspicion(held.job) is Suspicion.SLIGHT:
-            self._bound = asyncio.create_task(self._bound_claim(held, self._begun))
+        is_slight = judge_suspicion(held.job) is Suspicion.SLIGHT
+        bound = self._bound_claim if is_slight else self._bound_wait
+        self._bound = asyncio.create_task(bound(held, self._begun))
         self.check()
 
     def check(self) -> None:
@@ -84,12 +90,21 @@ class Solitude:
 
         What runs for hours is not waited for, nor does what takes hours keep everything waiting.
         """
-        with suppress(TimeoutError):
-            async with timeout_after(self._clock, ALONE_FOR):
-                await begun.wait()
+        await self._wait(begun, ALONE_FOR)
         if self.waiting is held:
             begun.set()
             self._begin(held)
         await self._clock.sleep(ALONE_FOR)
         self._suspect = None
         self._on_change()
+
+    async def _bound_wait(self, held: Held, begun: asyncio.Event) -> None:
+        """A handler that never ends must not keep a worker from all else for ever."""
+        await self._wait(begun, PATIENT_FOR)
+        if self.waiting is held:
+            self._put_off(held)
+
+    async def _wait(self, begun: asyncio.Event, longest: timedelta) -> None:
+        with suppress(TimeoutError):
+            async with timeout_after(self._clock, longest):
+                await begun.wait()

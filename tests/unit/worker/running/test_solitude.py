@@ -10,7 +10,7 @@ from tests.unit.worker.workshop import MINUTE, SECOND, Workshop, be_down, once
 from rota.events import JobSetApart, JobsLeased
 from rota.jobs import Job, JobStatus
 from rota.worker import Context, WorkerSettings
-from rota.worker.running.solitude import ALONE_FOR
+from rota.worker.running.solitude import ALONE_FOR, PATIENT_FOR
 
 QUARTER = timedelta(minutes=15)
 
@@ -124,6 +124,34 @@ async def test_a_grave_suspect_waits_for_others_however_long_and_they_for_it(
     assert company.started == [slow.id, suspect.id]
     await end_all(shop, [slow, suspect, late])
     assert company.beside[suspect.id] == set()
+
+
+async def test_a_worker_with_a_handler_that_never_ends_goes_on_without_a_grave_suspect(
+    shop: Workshop,
+) -> None:
+    company = Company(shop)
+    shop.make_worker({"work": company}, WorkerSettings(batch=2, concurrency=4))
+    endless = await shop.add(payload={"seconds": timedelta(days=9).total_seconds()})
+    suspect = await shop.add(**lost(2))
+    shop.start()
+    await shop.pass_time(PATIENT_FOR - MINUTE)
+    late = await shop.add()
+    await shop.pass_time(2 * MINUTE)
+    assert company.started == [endless.id, late.id]
+    kept = await shop.look(suspect)
+    assert (kept.status, kept.attempt_count, kept.loss_count) == (JobStatus.READY, 2, 2)
+    assert kept.deferral is not None
+    assert kept.deferral.until == shop.clock.now() + PATIENT_FOR - MINUTE
+    assert "alone" in kept.deferral.reason
+
+
+async def test_a_grave_suspect_that_runs_is_not_put_off(shop: Workshop) -> None:
+    company = Company(shop)
+    shop.make_worker({"work": company}, WorkerSettings(batch=2, concurrency=4))
+    suspect = await shop.add(payload={"seconds": 2 * PATIENT_FOR.total_seconds()}, **lost(2))
+    shop.start()
+    await end_all(shop, [suspect], 2 * PATIENT_FOR + MINUTE)
+    assert company.started == [suspect.id]
 
 
 async def test_a_slight_suspect_does_not_hold_up_others_for_long(shop: Workshop) -> None:
