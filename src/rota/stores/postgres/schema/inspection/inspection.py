@@ -23,10 +23,6 @@ from rota.stores.postgres.session import Session
 from rota.stores.postgres.translation import translated
 from rota.stores.sql.migrations import AppliedMigration
 
-MIGRATION_FOR = timedelta(hours=1)
-"""How long one statement of a migration may take. Building an index on a large table takes long,
-and unlike a program that opens a store, whoever asks for this has the time."""
-
 _PLACE = frozenset({"host", "port", "dbname", "database"})
 """The options by which one server or database is told from another."""
 
@@ -61,7 +57,7 @@ async def migrate_database(settings: PostgresSettings, locked_for: timedelta) ->
     Gives up when another program keeps it, or a table in it, locked for longer than
     ``locked_for``; all is then as it was.
     """
-    patient = replace(settings, connect_for=locked_for, answer_for=MIGRATION_FOR)
+    patient = replace(settings, connect_for=locked_for)
     async with _connected(patient, settings.connect_for) as session:
         applied = await migrate(session, patient)
         return MigrationReport(applied, schema_version(await _read_applied(session)))
