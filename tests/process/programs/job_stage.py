@@ -206,14 +206,16 @@ def watch_commits(fate: Fate) -> None:
         await run_script(self, script)
 
     Session.run_script = watched  # type: ignore[method-assign] # the process is this life's own
-    send_command = AbstractConnection.send_command
+    send = AbstractConnection.send_packed_command
 
-    async def watched_sending(self: AbstractConnection, *arguments: Any, **options: Any) -> None:
-        await send_command(self, *arguments, **options)
-        if arguments[0] in {"EVALSHA", "EVAL"}:
+    async def watched_sending(
+        self: AbstractConnection, command: Any, check_health: bool = True
+    ) -> None:
+        await send(self, command, check_health)
+        if isinstance(command, bytes) and b"EVAL" in command[:20]:
             fate.commit()
 
-    AbstractConnection.send_command = watched_sending  # type: ignore[method-assign] # as above
+    AbstractConnection.send_packed_command = watched_sending  # type: ignore[method-assign] # as above
     watch_steps(fate)
 
 

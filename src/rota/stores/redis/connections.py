@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from hiredis import pack_command
 from redis.asyncio import Connection, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -47,8 +48,8 @@ class _Call(NamedTuple):
     A script that may not writes: it is done when enough replicas have it.
     """
 
-    command: Sequence[Any]
-    whole: Sequence[Any]
+    command: tuple[Any, ...]
+    whole: tuple[Any, ...]
     is_repeatable: bool
     is_writing: bool = False
 
@@ -141,7 +142,8 @@ class Connections:
         is_sound = False
         try:
             async with asyncio.timeout(self._settings.answer_for.total_seconds()):
-                await connection.send_command(*call.command)
+                # The driver would write a long command in Python, which takes ten times as long.
+                await connection.send_packed_command(pack_command(call.command))
                 answer = await connection.read_response()
                 if call.is_writing and self._settings.replica_count:
                     await self._await_replicas(connection)
