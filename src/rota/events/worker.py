@@ -80,7 +80,7 @@ class JobFailed(JobSettled, frozen=True, omit_defaults=False):
 
 
 class JobDeferred(JobEvent, frozen=True):
-    """A gate held the job back, before its handler was called; no attempt is spent."""
+    """A gate held the job back, or it could not be alone; it has not begun, nothing is spent."""
 
     level = INFO
     until: datetime

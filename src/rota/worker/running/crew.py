@@ -180,7 +180,7 @@ class Crew:
 
     def _put_off(self, held: Held) -> None:
         until = later(self._clock.now(), PATIENT_FOR)
-        self._end(held, Closed(until, "it has to run alone, and others here do not end"))
+        self._end(held, Closed(until, "want of a worker in which it can run alone"))
         self._on_change()
 
     async def _work(self, runner: Runner) -> None:
