@@ -5,9 +5,11 @@ from typing import ClassVar, cast
 
 import pytest
 from tests.contract.jobs.agreement import JobStoresAgree, thoroughness
+from tests.contract.redis.filing import check_filing
 from tests.servers.shared import with_option
 
 from rota.stores.jobs import JobStore
+from rota.testing.store_contract.portability import dump_all, expect_same
 from rota.wiring import open_store
 
 
@@ -21,6 +23,27 @@ class RedisJobsAgree(JobStoresAgree):
     async def reopen(self, store: JobStore) -> JobStore:
         await store.close()
         return cast(JobStore, await open_store(self.address))
+
+    def teardown(self) -> None:
+        try:
+            self.run(self.copy())
+        finally:
+            super().teardown()
+
+    async def copy(self) -> None:
+        """However jobs came to where they are, in a copy they are filed as if they had there."""
+        address = with_option(self.server, "name", f"copy-{token_hex(6)}")
+        async with await open_store(self.address) as source, await open_store(address) as target:
+            records = await dump_all(source)
+            half = len(records) // 2
+            await target.load(records[half:], self.now)
+            await target.load(records[:half], self.now)
+            expect_same(await dump_all(target), records)
+        check_filing(address)
+
+    def compare_all(self) -> None:
+        super().compare_all()
+        check_filing(self.address)
 
 
 @pytest.fixture(autouse=True)
