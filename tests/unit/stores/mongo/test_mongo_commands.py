@@ -17,7 +17,7 @@ from rota.stores.mongo.store import MongoStore
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-MANY = 1_000 if is_patient() else 25
+MANY = 1_000 if is_patient() else 10
 
 A_STEP = 6
 """Declare, stage, commit, reveal (what stays, what goes), forget."""

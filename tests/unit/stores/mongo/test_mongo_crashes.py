@@ -116,7 +116,7 @@ ACTS: dict[str, tuple[Act, Recurrence | None]] = {
 }
 
 
-QUICK_ACTS = {"insert", "documents"}
+QUICK_ACTS = {"documents"}
 
 
 @pytest.fixture

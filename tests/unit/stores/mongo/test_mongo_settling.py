@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import pytest
-from tests.servers.patience import open_patiently
+from tests.servers.patience import is_patient, open_patiently
 from tests.servers.shared import in_database
 from tests.unit.stores.mongo.mortal import DiedError, MortalGateway
 
@@ -91,7 +91,8 @@ async def test_changes_handed_in_again_come_to_the_same_wherever_a_process_died(
         assert answers["series"].successor
         assert await _look(store, names) == AFTER
     assert mortal.write_count == 6, "one command, and a step of five"
-    for lives in range(mortal.write_count):
+    deaths = range(mortal.write_count) if is_patient() else (0, 2, 4)
+    for lives in deaths:
         url = in_database(mongo_url, f"{mongo_url.rsplit('/', 1)[1].partition('?')[0]}_{lives}")
         async with await open_patiently(url) as store, await open_patiently(url) as other:
             names, changes = await _begin(store)
@@ -105,7 +106,8 @@ async def test_changes_handed_in_again_come_to_the_same_wherever_a_process_died(
             assert [each.is_stale for each in again] == _expect_stale(found, changes)
             assert await _look(other, names) == AFTER
             assert all(each.is_stale for each in await other.apply(changes, NOW))
-    assert seen == [BEFORE, PLAIN, PLAIN, PLAIN, AFTER, AFTER]
+    expected = [BEFORE, PLAIN, PLAIN, PLAIN, AFTER, AFTER]
+    assert seen == [expected[lives] for lives in deaths]
 
 
 def _expect_stale(found: STATUSES, changes: list[Change]) -> list[bool]:
