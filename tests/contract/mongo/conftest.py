@@ -4,12 +4,10 @@ Tests with thousands of documents take minutes there, the others seconds each. R
 has all of them run all the same; then say ``--timeout=1200``.
 """
 
-import os
-import shutil
 from zlib import crc32
 
 import pytest
-from tests.servers.shared import GIVEN_MONGO
+from tests.servers.patience import PATIENTLY, is_patient
 
 LONG = frozenset(
     {
@@ -32,9 +30,6 @@ SAMPLED = 16
 
 @pytest.fixture(autouse=True)
 def _most_need_mongod(request: pytest.FixtureRequest) -> None:
-    is_real = GIVEN_MONGO in os.environ or shutil.which("mongod") is not None
-    if is_real or "ROTA_TEST_PATIENTLY" in os.environ:
-        return
     name = request.node.name
-    if name in LONG or crc32(name.encode()) % SAMPLED:
-        pytest.skip("too slow on a stand-in for MongoDB: see ROTA_TEST_PATIENTLY")
+    if not is_patient() and (name in LONG or crc32(name.encode()) % SAMPLED):
+        pytest.skip(f"too slow on a stand-in for MongoDB: see {PATIENTLY}")

@@ -10,7 +10,7 @@ from tests.unit.worker.workshop import MINUTE, SECOND, Workshop
 from rota.clock.idle import turn
 from rota.clock.system import SystemClock
 from rota.events import HandlerLeaked, WorkerStopped
-from rota.jobs import JobStatus
+from rota.jobs import Job, JobStatus
 from rota.stores.memory import MemoryStore
 from rota.testing import a_job
 from rota.worker import Context, StopManner, StopReport, Worker, WorkerSettings
@@ -60,9 +60,11 @@ async def test_a_worker_with_a_handler_in_every_place_that_will_not_end_stops_by
     assert {(await shop.look(job)).last_error for job in stuck} == {"Timed out after 1 s"}
 
 
-async def test_the_others_are_finished_first_and_nothing_more_is_begun(
+async def _wear_out_beside_a_slow_one(
     shop: Workshop, defiant: Defiant
-) -> None:
+) -> tuple[Job, "asyncio.Task[StopReport]"]:
+    """A worker whose places are given up, but for one in which a job still runs."""
+
     async def linger(_: Context) -> None:
         await shop.clock.sleep(20 * SECOND)
 
@@ -76,6 +78,13 @@ async def test_the_others_are_finished_first_and_nothing_more_is_begun(
     await shop.add("defiant")  # it comes to run in a place that was given up
     await shop.pass_time(9 * SECOND)
     assert len(shop.told(HandlerLeaked)) == 4
+    return slow, run
+
+
+async def test_the_others_are_finished_first_and_nothing_more_is_begun(
+    shop: Workshop, defiant: Defiant
+) -> None:
+    slow, run = await _wear_out_beside_a_slow_one(shop, defiant)
     never = await shop.add("slow")
     await shop.pass_time(MINUTE)
     assert run.result().manner is StopManner.WORN_OUT
@@ -86,19 +95,7 @@ async def test_the_others_are_finished_first_and_nothing_more_is_begun(
 async def test_a_worker_that_is_worn_out_is_not_hurried_by_being_told_once(
     shop: Workshop, defiant: Defiant
 ) -> None:
-    async def linger(_: Context) -> None:
-        await shop.clock.sleep(20 * SECOND)
-
-    shop.make_worker({"slow": linger}, WorkerSettings(concurrency=4, batch=1))
-    shop.worker.handler("defiant", timeout=SECOND)(defiant)
-    for _ in range(3):
-        await shop.add("defiant")
-    slow = await shop.add("slow")
-    run = shop.start()
-    await shop.pass_time(4 * SECOND)
-    await shop.add("defiant")
-    await shop.pass_time(9 * SECOND)
-    assert len(shop.told(HandlerLeaked)) == 4
+    slow, run = await _wear_out_beside_a_slow_one(shop, defiant)
     shop.worker.stop()
     await shop.pass_time(MINUTE)
     assert (await shop.look(slow)).status is JobStatus.COMPLETED
