@@ -5,7 +5,10 @@ of leases, in a thread without an event loop, they never suspend, and are run to
 ``run_through``.
 """
 
+import asyncio
+import threading
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pymongo import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
@@ -67,6 +70,10 @@ class Gateway(Protocol):
         """Carry out each operation, in any order; durable when it returns."""
         ...
 
+    async def pause(self, seconds: float) -> None:
+        """Let so much real time pass, for whoever else uses the server."""
+        ...
+
 
 class AsyncGateway:
     """For the event loop."""
@@ -95,6 +102,12 @@ class AsyncGateway:
                 return _read_errors(error, self.label)
         return _read_result(done)
 
+    async def pause(self, seconds: float) -> None:
+        """See ``Gateway.pause``."""
+        with in_flight(), suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.Event().wait()
+
 
 class ThreadGateway:
     """For a thread of its own: nothing here ever suspends."""
@@ -121,6 +134,10 @@ class ThreadGateway:
             except (BulkWriteError, DuplicateKeyError) as error:
                 return _read_errors(error, self.label)
         return _read_result(done)
+
+    async def pause(self, seconds: float) -> None:
+        """See ``Gateway.pause``."""
+        threading.Event().wait(seconds)
 
 
 def run_through(call: Coroutine[Any, Any, Result]) -> Result:

@@ -8,6 +8,7 @@ from pymongo import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, Up
 from rota.stores.mongo.gateway import Operation, Query, Raw
 from rota.stores.mongo.steps.names import (
     AFTER,
+    BEAT,
     COMMITTED,
     INTENTS,
     LOCK,
@@ -27,6 +28,11 @@ def by_ids(collection: str, ids: Collection[str], fields: Sequence[str] | None =
 def declare(step_id: str) -> InsertOne[Raw]:
     """Say that a step is under way, before it lays claim to anything."""
     return InsertOne({"_id": step_id, "state": PENDING})
+
+
+def show_life(step_id: str) -> UpdateOne:
+    """Let others see that a long step goes on; nothing when they have called it off."""
+    return UpdateOne({"_id": step_id, "state": PENDING}, {"$inc": {BEAT: 1}})
 
 
 def commit(step_id: str) -> UpdateOne:

@@ -10,6 +10,13 @@ class DiedError(Exception):
     """The process is no more."""
 
 
+class ImpatientGateway(AsyncGateway):
+    """Lets no time pass where it would wait for others: here there are none but the dead."""
+
+    async def pause(self, seconds: float) -> None:
+        """Nothing."""
+
+
 class MortalGateway:
     """Lets so many writes through; the process does not live to see another."""
 
@@ -33,6 +40,10 @@ class MortalGateway:
         self._check()
         self.write_count += 1
         return await self._inner.write(collection, operations)
+
+    async def pause(self, seconds: float) -> None:
+        self._check()
+        await self._inner.pause(seconds)
 
     def _check(self) -> None:
         if self._lives < 0:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from pymongo import AsyncMongoClient
 from tests.servers.patience import is_patient
-from tests.unit.stores.mongo.mortal import DiedError, MortalGateway
+from tests.unit.stores.mongo.mortal import DiedError, ImpatientGateway, MortalGateway
 
 from rota.errors import RotaError
 from rota.jobs import Discarded, Job, Recurrence, Succeeded, decide_outcome
@@ -173,7 +173,7 @@ async def _begin(
     """A database of its own."""
     database = client[f"{client.get_default_database().name}_{token_hex(4)}"]
     await database[JOBS].create_index([("keys", 1)], unique=True, sparse=True)
-    gateway = AsyncGateway(database, "test")
+    gateway = ImpatientGateway(database, "test")
     scene = await _set_the_scene(gateway, series)
     return gateway, scene, await _look(gateway, scene)
 

@@ -72,7 +72,7 @@ class Desk:
     async def _read_free(self, raw_ids: Collection[str]) -> dict[str, Raw]:
         while True:
             found = await self._gateway.find(queries.by_ids(list(raw_ids)))
-            if await clear_for_writing(self._gateway, found):
+            if await clear_for_writing(self._gateway, found, self._step.holder):
                 return {raw["_id"]: raw for raw in found}
 
 

@@ -17,3 +17,6 @@ VERSION = "version"
 
 PENDING = "pending"
 COMMITTED = "committed"
+
+BEAT = "beat"
+"""Grows while a long step is under way, so that others see that its process lives."""

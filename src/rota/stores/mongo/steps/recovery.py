@@ -10,10 +10,17 @@ from typing import TypeAlias
 
 from rota.stores.mongo import pipelines
 from rota.stores.mongo.gateway import Gateway, Operation, Raw
-from rota.stores.mongo.steps.names import COMMITTED, INTENTS, KEPT_IN, LOCK, PENDING
+from rota.stores.mongo.steps.names import BEAT, COMMITTED, INTENTS, KEPT_IN, LOCK, PENDING
 
-PATIENCE = 40
-"""How often a step of somebody else is asked for its end before it is called off."""
+PATIENCE = 2.0
+"""For how many seconds a step of somebody else may show no life before it is called off.
+
+Until it is committed a step is one write or two, each of which a majority has to acknowledge. Were
+it called off sooner than these take, two processes could call each other off for ever.
+"""
+
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.002, 0.064
+"""Between two looks at a step, in seconds; each is twice the one before."""
 
 BATCH_LENGTH = 250
 """How many documents are revealed or taken back by one write."""
@@ -45,18 +52,20 @@ async def clear_for_reading(gateway: Gateway, documents: Iterable[Raw]) -> bool:
     return not settled
 
 
-async def clear_for_writing(gateway: Gateway, documents: Iterable[Raw]) -> bool:
+async def clear_for_writing(
+    gateway: Gateway, documents: Iterable[Raw], holder: str | None = None
+) -> bool:
     """Whether nobody lays claim to the documents; if not, they are cleared, and to be read again.
 
-    A step that is still under way is given a while to end.
+    A step that is still under way is given a while to end, unless ``holder`` asks, a step that has
+    claims of its own, and is the older: two that waited for each other would both wait in vain.
     """
     claims = claims_on(documents)
-    for step_id in claims:
-        state = await _wait_for_end(gateway, step_id)
-        if state == PENDING:
+    for step_id in sorted(claims):
+        if holder is not None and holder < step_id:
             await end_step(gateway, step_id)
         else:
-            await _settle(gateway, step_id, state)
+            await _wait_and_settle(gateway, step_id)
     return not claims
 
 
@@ -101,24 +110,25 @@ async def _go_through(
 class Sweeper:
     """Completes what processes that are gone have left behind.
 
-    A step that is committed is finished when it is met. One under way is called off when it is met
-    for the second time: between two sweeps any living process would have come to an end with it.
+    A step that is committed is finished when it is met. One under way that has shown no life since
+    it was met the last time is waited for, and then called off.
     """
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._met_before: frozenset[str] = frozenset()
+        self._met_before: Mapping[str, int] = {}
 
     async def sweep(self) -> None:
         """Look at what is under way, and at claims of steps that nobody knows."""
         known = await self._gateway.find(pipelines.list_intents(SWEEP_LENGTH))
-        under_way = {each["_id"] for each in known if each["state"] == PENDING}
         for intent in known:
             if intent["state"] == COMMITTED:
                 await finish(self._gateway, intent["_id"])
-        for step_id in under_way & self._met_before:
-            await end_step(self._gateway, step_id)
-        self._met_before = frozenset(under_way)
+        under_way = {each["_id"]: _beat_of(each) for each in known if each["state"] == PENDING}
+        for step_id, beat in under_way.items():
+            if self._met_before.get(step_id) == beat:
+                await _wait_and_settle(self._gateway, step_id)
+        self._met_before = under_way
         await self._clear_claims()
 
     async def _clear_claims(self) -> None:
@@ -127,13 +137,34 @@ class Sweeper:
             await clear_for_reading(self._gateway, claimed)
 
 
-async def _wait_for_end(gateway: Gateway, step_id: str) -> str | None:
-    state: str | None = PENDING
-    for _ in range(PATIENCE):
-        state = (await _read_states(gateway, [step_id])).get(step_id)
-        if state != PENDING:
-            break
-    return state
+async def _wait_and_settle(gateway: Gateway, step_id: str) -> None:
+    """Give a step the time to end, and see to it that nothing is left of it."""
+    if await _lasts_on(gateway, step_id):
+        await end_step(gateway, step_id)
+        return
+    states = await _read_states(gateway, [step_id])
+    await _settle(gateway, step_id, states.get(step_id))
+
+
+async def _lasts_on(gateway: Gateway, step_id: str) -> bool:
+    """Whether a step is still under way after it has shown no life for so long."""
+    beat, waited, pause = None, 0.0, _SHORTEST_PAUSE
+    while found := await gateway.find(pipelines.find_intents([step_id])):
+        if found[0]["state"] != PENDING:
+            return False
+        if _beat_of(found[0]) != beat:
+            beat, waited = _beat_of(found[0]), 0.0
+        if waited >= PATIENCE:
+            return True
+        await gateway.pause(pause)
+        waited += pause
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    return False
+
+
+def _beat_of(intent: Raw) -> int:
+    beat: int = intent.get(BEAT, 0)
+    return beat
 
 
 async def _settle(gateway: Gateway, step_id: str, state: str | None) -> None:

@@ -60,16 +60,26 @@ class Step:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._id = str(ObjectId())
+        self._id = str(ObjectId())  # grows with time, so that of two steps one is the older
         self._is_decided = False
         self._claimed: defaultdict[str, list[str]] = defaultdict(list)
+
+    @property
+    def holder(self) -> str | None:
+        """Its id, once it has laid claim to anything."""
+        return self._id if self._claimed else None
 
     async def begin(self) -> None:
         """Declare the step."""
         await self._gateway.write(INTENTS, [pipelines.declare(self._id)])
 
     async def stage(self, collection: str, writes: Sequence[StagedWrite]) -> bool:
-        """Lay claim to documents of a collection; whether all of them were as expected."""
+        """Lay claim to documents of a collection; whether all of them were as expected.
+
+        Whoever stages more than once says each time that the step is alive.
+        """
+        if self.holder is not None:
+            await self._gateway.write(INTENTS, [pipelines.show_life(self._id)])
         operations = [
             pipelines.stage(self._id, write.raw_id, write.version, write.after) for write in writes
         ]
