@@ -19,6 +19,8 @@ from rota.copying import (
     check_idle,
     copy_everything,
     plan_copy,
+    recognise_copy,
+    refuse_same_store,
     refuse_unfinished,
 )
 from rota.errors import InvalidStoreUrlError, StoreUnavailableError
@@ -90,15 +92,18 @@ async def copy_store(
     """Copy everything from one store to another that is empty, and compare them.
 
     The source is only read. Until the copy has been found equal, ``open_store`` refuses the target;
-    repeating the call goes on where a copy was cut off. A source that is in use is refused, unless
-    ``is_forced``. Raises CopyRefusedError, and CopyDiffersError when something was not copied or
-    has changed meanwhile.
+    repeating the call goes on where a copy was cut off, and finds that one was finished. A source
+    that is in use is refused, unless ``is_forced``. Raises CopyRefusedError, and CopyDiffersError
+    when something was not copied or has changed meanwhile.
     """
     plan = await plan_store_copy(source_url, target_url)
     async with await open_store(source_url) as source:
         if not is_forced:
             await check_idle(source, await source.read_clock() or clock.now())
         async with await _find_backend(target_url).open() as target:
+            await refuse_same_store(source, target)
+            if plan.is_repetition:
+                return await recognise_copy(source, target, tell)
             now = await target.read_clock() or clock.now()
             marked = await MarkedTarget.begin(target, plan.source.address)
             return await copy_everything(source, target, marked, now, tell)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rota.copying.mark import UNFINISHED
+from rota.copying.traces import content_counts
 from rota.errors import (
     CopyRefusedError,
     InvalidInputError,
@@ -31,10 +32,15 @@ class CopyPlan:
         return UNFINISHED in self.target.document_counts
 
     @property
+    def is_repetition(self) -> bool:
+        """Whether a copy into the target may have been finished: there is as much in both."""
+        return not self.is_resumption and _holds_anything(self.target)
+
+    @property
     def record_count(self) -> int:
         """How many documents and jobs there are to copy."""
-        jobs = self.source.job_counts or {}
-        return sum(self.source.document_counts.values()) + sum(jobs.values())
+        documents = content_counts(self.source.document_counts)
+        return sum(documents.values()) + _count_jobs(self.source)
 
 
 def plan_copy(source: StoreInspection, target: StoreInspection) -> CopyPlan:
@@ -55,10 +61,11 @@ def plan_copy(source: StoreInspection, target: StoreInspection) -> CopyPlan:
             f"There is no store at {source.address}", {"address": source.address}
         )
     _check_schema(source)
+    plan = CopyPlan(source, target)
     if target.exists:
         _check_schema(target)
-        _check_empty(target)
-    return CopyPlan(source, target)
+        _check_content(plan)
+    return plan
 
 
 def _check_schema(inspection: StoreInspection) -> None:
@@ -72,20 +79,41 @@ def _check_schema(inspection: StoreInspection) -> None:
         )
 
 
-def _check_empty(target: StoreInspection) -> None:
-    """A store that bears the mark of a copy holds what that has brought."""
-    if UNFINISHED in target.document_counts:
+def _check_content(plan: CopyPlan) -> None:
+    """A target that bears a mark holds what that copy has brought; any other must be empty.
+
+    Unless it holds as much as the source: then it may be what a finished copy has left.
+    """
+    target = plan.target
+    if not plan.is_repetition or _hold_as_much(plan.source, target):
         return
-    held = [f"{count} of {name}" for name, count in target.document_counts.items() if count]
-    job_count = sum((target.job_counts or {}).values()) or target.set_aside_job_count
-    jobs = [f"{job_count} jobs"] if job_count else []
-    documents = [f"documents ({', '.join(held)})"] if held else []
-    if jobs or documents:
-        raise CopyRefusedError(
-            f"The target {target.address} is not empty: it holds {' and '.join(jobs + documents)}. "
-            "Name a store that is empty, or empty this one",
-            {"address": target.address, "jobs": job_count, "documents": held},
-        )
+    documents = content_counts(target.document_counts)
+    held = [f"{count} of {name}" for name, count in documents.items()]
+    job_count = _count_jobs(target) or target.set_aside_job_count
+    parts = [f"{job_count} jobs"] if job_count else []
+    parts += [f"documents ({', '.join(held)})"] if held else []
+    raise CopyRefusedError(
+        f"The target {target.address} is not empty: it holds {' and '.join(parts)}. "
+        "Name a store that is empty, or empty this one",
+        {"address": target.address, "jobs": job_count, "documents": held},
+    )
+
+
+def _holds_anything(inspection: StoreInspection) -> bool:
+    jobs = _count_jobs(inspection) or inspection.set_aside_job_count
+    return bool(jobs or content_counts(inspection.document_counts))
+
+
+def _hold_as_much(one: StoreInspection, other: StoreInspection) -> bool:
+    """Stores differ in how they count jobs that cannot be read."""
+    if content_counts(one.document_counts) != content_counts(other.document_counts):
+        return False
+    has_unreadable = bool(one.set_aside_job_count or other.set_aside_job_count)
+    return has_unreadable or _count_jobs(one) == _count_jobs(other)
+
+
+def _count_jobs(inspection: StoreInspection) -> int:
+    return sum((inspection.job_counts or {}).values())
 
 
 async def check_idle(source: OpenStore, now: datetime) -> None:

@@ -4,14 +4,13 @@ It is a document, so that it is written and removed as safely as anything else. 
 copy comes from and how far it has come; with it, a copy that was cut off can go on.
 """
 
-from collections.abc import Sequence
 from typing import Self
 
 import msgspec
 from msgspec.structs import replace
 
-from rota.errors import CopyRefusedError, CopyUnfinishedError
-from rota.stores.protocol import DocumentStore, DocumentWrite, KeptDocument, Record
+from rota.errors import CopyRefusedError, CopyUnfinishedError, StoreUnavailableError
+from rota.stores.protocol import DocumentStore, DocumentWrite
 
 UNFINISHED = "unfinished-copy"
 """The collection; there is one document in it, and none in a store that is whole."""
@@ -33,15 +32,6 @@ async def refuse_unfinished(store: DocumentStore) -> None:
     found = (await store.read(UNFINISHED, [_KEY])).get(_KEY)
     if found is not None:
         raise CopyUnfinishedError(_decode(found.body).source)
-
-
-def without_mark(records: Sequence[Record]) -> list[Record]:
-    """The records but for the mark, which is nobody's content."""
-    return [
-        each
-        for each in records
-        if not (isinstance(each, KeptDocument) and each.collection == UNFINISHED)
-    ]
 
 
 class MarkedTarget:
@@ -90,8 +80,15 @@ class MarkedTarget:
         )
 
     async def finish(self) -> None:
-        """Remove the mark: from now on the store is one like any other."""
-        await self._put(None)
+        """Remove the mark: from now on the store is one like any other.
+
+        Where the connection is lost on the way, it is looked whether the mark is still there.
+        """
+        try:
+            await self._put(None)
+        except StoreUnavailableError:
+            if (await self._store.read(UNFINISHED, [_KEY])).get(_KEY) is not None:
+                await self._put(None)
 
     async def _write(self, mark: _Mark) -> None:
         await self._put(msgspec.json.encode(mark))

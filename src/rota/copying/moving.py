@@ -1,41 +1,31 @@
-"""A copy: portion by portion from one store into the other, then both are gone through again."""
+"""A copy: portion by portion from one store into the other, then both are compared."""
 
-from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
-from typing import TypeAlias
 
-from rota.copying.mark import MarkedTarget, without_mark
-from rota.copying.tally import Tally, bucket_of, digest_of, name_of
+from rota.copying.comparing import Phase, Tell, compare
+from rota.copying.mark import MarkedTarget
+from rota.copying.portions import read_portions, walk_through
+from rota.copying.tally import Tally, name_of
 from rota.errors import CopyDiffersError, CopyRefusedError
-from rota.stores.protocol import PortableStore, Record
+from rota.stores.protocol import PortableStore, Portion
 
-MOST_BUCKETS = 4
-"""Of so many buckets the records are looked at again when the two stores are not equal."""
-
-MOST_NAMED = 10
-"""So many differences are told."""
-
-
-class Phase(Enum):
-    """What a copy is at."""
-
-    COPYING = "copying"
-    VERIFYING_SOURCE = "verifying source"
-    VERIFYING_TARGET = "verifying target"
-
-
-Tell: TypeAlias = Callable[[Phase, int], None]
-"""Hears how many more records have been dealt with."""
+NOTED_AFTER = 5_000
+"""After so many records it is noted how far the copy has come; so many may be loaded again."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyReport:
-    """What is in both stores now, and whether a copy that was cut off has been gone on with."""
+    """What is in both stores now, and how it came there.
+
+    ``is_resumed``: a copy that was cut off has been gone on with. ``was_finished``: all was there
+    already, and nothing has been written.
+    """
 
     tally: Tally
-    is_resumed: bool
+    is_resumed: bool = False
+    was_finished: bool = False
 
 
 async def copy_everything(
@@ -50,81 +40,53 @@ async def copy_everything(
         await _refuse_content(target, marked)
     if not marked.is_copied:
         await _move(source, target, marked, now, tell)
-    tally = await _compare(source, target, tell)
+    tally, differences = await compare(source, target, tell)
+    if differences:
+        raise CopyDiffersError(differences)
     await marked.finish()
-    return CopyReport(tally, marked.is_resumed)
+    return CopyReport(tally, is_resumed=marked.is_resumed)
+
+
+async def recognise_copy(source: PortableStore, target: PortableStore, tell: Tell) -> CopyReport:
+    """Find that ``target`` is a copy of ``source`` already; nothing is written.
+
+    Whoever was cut off when the mark was removed cannot know, and repeats the copy.
+    CopyRefusedError when the two are not equal.
+    """
+    tally, differences = await compare(source, target, tell)
+    if differences:
+        raise CopyRefusedError(
+            "The target is not empty, and is no copy of the source as it is now: "
+            f"{'; '.join(differences)}. Name a store that is empty, or empty this one",
+            {"differences": differences},
+        )
+    return CopyReport(tally, was_finished=True)
 
 
 async def _refuse_content(target: PortableStore, marked: MarkedTarget) -> None:
     """Nothing may have come into the target between looking and marking it."""
-    async for records in walk_through(target):
-        if records:
-            await marked.finish()
-            raise CopyRefusedError(f"The target is not empty: it holds {name_of(records[0])}")
+    async with aclosing(walk_through(target)) as walk:
+        async for records in walk:
+            if records:
+                await marked.finish()
+                raise CopyRefusedError(f"The target is not empty: it holds {name_of(records[0])}")
 
 
 async def _move(
     source: PortableStore, target: PortableStore, marked: MarkedTarget, now: datetime, tell: Tell
 ) -> None:
     tell(Phase.COPYING, marked.copied_count)
-    portion = await source.dump(marked.cursor)
-    while True:
-        if portion.records:
-            await target.load(portion.records, now)
-        await marked.advance(portion.cursor, len(portion.records))
-        tell(Phase.COPYING, len(portion.records))
-        if portion.cursor is None:
-            return
-        portion = await source.dump(portion.cursor)
+    count = 0
+    async with read_portions(source, marked.cursor) as portions:
+        async for portion in portions:
+            await _load(portion, target, now)
+            count += len(portion.records)
+            if count >= NOTED_AFTER or portion.cursor is None:
+                await marked.advance(portion.cursor, count)
+                count = 0
+            tell(Phase.COPYING, len(portion.records))
 
 
-async def _compare(source: PortableStore, target: PortableStore, tell: Tell) -> Tally:
-    """What both hold; CopyDiffersError names the first differences."""
-    held = await _sum_up(source, Phase.VERIFYING_SOURCE, tell)
-    came = await _sum_up(target, Phase.VERIFYING_TARGET, tell)
-    differing = held.find_differing(came)
-    if differing:
-        buckets = frozenset(differing[:MOST_BUCKETS])
-        raise CopyDiffersError(await _name_differences(source, target, buckets))
-    return held
-
-
-async def _sum_up(store: PortableStore, phase: Phase, tell: Tell) -> Tally:
-    tally = Tally()
-    async for records in walk_through(store):
-        tally.add(records)
-        tell(phase, len(records))
-    return tally
-
-
-async def _name_differences(
-    source: PortableStore, target: PortableStore, buckets: Collection[int]
-) -> list[str]:
-    held, came = await _digest(source, buckets), await _digest(target, buckets)
-    told = {
-        **dict.fromkeys(held.keys() - came.keys(), "is missing in the target"),
-        **dict.fromkeys(came.keys() - held.keys(), "is only in the target"),
-        **{name: "differs" for name in held.keys() & came.keys() if held[name] != came[name]},
-    }
-    return [f"{name} {what}" for name, what in sorted(told.items())][:MOST_NAMED] or [
-        "they were equal when looked at again: somebody is writing to them"
-    ]
-
-
-async def _digest(store: PortableStore, buckets: Collection[int]) -> dict[str, bytes]:
-    """The digests of the records in some buckets, by name."""
-    return {
-        name: digest_of(record)
-        async for records in walk_through(store)
-        for record in records
-        if bucket_of(name := name_of(record)) in buckets
-    }
-
-
-async def walk_through(store: PortableStore) -> AsyncIterator[list[Record]]:
-    """Everything a store keeps, a portion at a time, without the mark."""
-    portion = await store.dump()
-    yield without_mark(portion.records)
-    while portion.cursor is not None:
-        portion = await store.dump(portion.cursor)
-        yield without_mark(portion.records)
+async def _load(portion: Portion, target: PortableStore, now: datetime) -> None:
+    if portion.records:
+        await target.load(portion.records, now)

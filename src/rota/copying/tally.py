@@ -49,16 +49,16 @@ class Tally:
 
     def add(self, records: Iterable[Record]) -> None:
         """Count these records, and add up their digests."""
+        sums = self.sums
         for record in records:
             self._count(record)
-            bucket = bucket_of(name_of(record))
-            number = int.from_bytes(digest_of(record)[:16])
-            self.sums[bucket] = (self.sums[bucket] + number) % _MODULUS
+            sums[bucket_of(name_of(record))] += int.from_bytes(digest_of(record)[:16])
 
     @property
     def digest(self) -> str:
         """All that was counted, in 64 hexadecimal digits."""
-        return sha256(b"".join(each.to_bytes(16) for each in self.sums)).hexdigest()
+        parts = ((each % _MODULUS).to_bytes(16) for each in self.sums)
+        return sha256(b"".join(parts)).hexdigest()
 
     def find_differing(self, other: "Tally") -> list[int]:
         """The buckets in which the two differ."""

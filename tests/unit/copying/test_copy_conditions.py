@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from rota.copying import UNFINISHED, check_idle, plan_copy
+from rota.copying.traces import PROBE
 from rota.errors import (
     CopyRefusedError,
     InvalidInputError,
@@ -36,6 +37,20 @@ def test_a_plan_knows_how_much_there_is_and_whether_it_was_begun() -> None:
 
 def test_a_target_that_is_not_there_yet_is_fine() -> None:
     plan_copy(SOURCE, replace(TARGET, exists=False, pending=(MARK,)))
+
+
+def test_a_target_that_holds_as_much_may_be_a_finished_copy() -> None:
+    whole = replace(TARGET, document_counts=SOURCE.document_counts, job_counts={"FAILED": 4})
+    plan = plan_copy(SOURCE, whole)
+    assert (plan.is_repetition, plan.is_resumption) == (True, False)
+    assert not plan_copy(SOURCE, TARGET).is_repetition
+    assert not plan_copy(SOURCE, replace(TARGET, document_counts={PROBE: 1})).is_repetition
+    # Stores count what cannot be read among the jobs, or do not.
+    apart = replace(whole, job_counts={"FAILED": 3}, set_aside_job_count=1)
+    assert plan_copy(SOURCE, apart).is_repetition
+    for other in ({"tasks": 2}, {"tasks": 3, "workers": 1}):
+        with pytest.raises(CopyRefusedError, match="is not empty"):
+            plan_copy(SOURCE, replace(whole, document_counts=other))
 
 
 @pytest.mark.parametrize("which", [0, 1])

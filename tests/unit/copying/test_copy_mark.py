@@ -1,11 +1,13 @@
 """A store that is being copied into says so, to whoever opens it."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from rota.copying.mark import UNFINISHED, MarkedTarget, refuse_unfinished, without_mark
-from rota.errors import CopyRefusedError, CopyUnfinishedError
+from rota.copying.mark import UNFINISHED, MarkedTarget, refuse_unfinished
+from rota.errors import CopyRefusedError, CopyUnfinishedError, StoreUnavailableError
 from rota.stores.memory import MemoryStore
-from rota.stores.protocol import DocumentWrite, KeptDocument
+from rota.stores.protocol import DocumentWrite
 from rota.testing.store_contract.portability import dump_all
 
 
@@ -71,7 +73,35 @@ async def test_a_mark_that_cannot_be_read_is_a_mark_all_the_same() -> None:
         await refuse_unfinished(store)
 
 
-def test_the_mark_is_nobodys_content() -> None:
-    document = KeptDocument("tasks", "target", 1, b"")
-    mark = document._replace(collection=UNFINISHED)
-    assert without_mark([mark, document]) == [document]
+class LosesConnection(MemoryStore):
+    """The connection is lost when the mark is removed: on its way there, or on the way back."""
+
+    def __init__(self, *, is_carried_out: bool, time_count: int = 1) -> None:
+        super().__init__()
+        self._is_carried_out = is_carried_out
+        self._left_count = time_count
+
+    async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
+        if writes[0].body is not None or not self._left_count:
+            return await super().write_each(writes)
+        self._left_count -= 1
+        if self._is_carried_out:
+            await super().write_each(writes)
+        raise StoreUnavailableError("gone", {"outcome": "unknown"})
+
+
+@pytest.mark.parametrize("is_carried_out", [True, False])
+async def test_a_connection_lost_at_the_end_is_made_good(*, is_carried_out: bool) -> None:
+    store = LosesConnection(is_carried_out=is_carried_out)
+    await (await MarkedTarget.begin(store, "a")).finish()
+    await refuse_unfinished(store)
+    assert await dump_all(store) == []
+
+
+async def test_a_connection_that_stays_lost_is_told_and_the_mark_stays() -> None:
+    store = LosesConnection(is_carried_out=False, time_count=2)
+    marked = await MarkedTarget.begin(store, "a")
+    with pytest.raises(StoreUnavailableError):
+        await marked.finish()
+    with pytest.raises(CopyUnfinishedError):
+        await refuse_unfinished(store)

@@ -5,7 +5,15 @@ from datetime import datetime
 
 import pytest
 
-from rota.copying import UNFINISHED, CopyReport, MarkedTarget, Phase, copy_everything
+from rota.copying import (
+    UNFINISHED,
+    CopyReport,
+    MarkedTarget,
+    Phase,
+    copy_everything,
+    moving,
+    recognise_copy,
+)
 from rota.errors import CopyDiffersError, CopyRefusedError
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite, KeptDocument, KeptJob, Portion, Record
@@ -91,7 +99,10 @@ async def test_it_is_told_how_far_it_is() -> None:
     assert told == dict.fromkeys(Phase, 11)
 
 
-async def test_a_copy_that_dies_anywhere_goes_on_and_is_whole() -> None:
+async def test_a_copy_that_dies_anywhere_goes_on_and_is_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(moving, "NOTED_AFTER", 3)
     source = await filled()
     before, outcomes = await dump_all(source), set()
     for dies_at in range(1, 200):
@@ -108,11 +119,23 @@ async def test_a_copy_that_dies_anywhere_goes_on_and_is_whole() -> None:
         assert is_marked or is_whole or await dump_all(target) == []
         if is_marked:
             await copy(source, target)
+        elif is_whole:
+            assert (await recognise_copy(source, target, ignore)).was_finished
         if is_marked or is_whole:
             expect_same(await dump_all(target), before)
     assert {is_marked for is_marked, _ in outcomes} == {True, False}
     assert len(outcomes) > 20
     expect_same(await dump_all(source), before)
+
+
+async def test_what_is_no_copy_is_not_taken_for_one_and_left_alone() -> None:
+    source, target = await filled(), SmallPortions()
+    strangers = [*await dump_all(source)][:-1]
+    await target.load([*strangers, KeptJob(a_job())], NOW)
+    before = await dump_all(target)
+    with pytest.raises(CopyRefusedError, match=r"no copy of the source as it is now: .*missing"):
+        await recognise_copy(source, target, ignore)
+    expect_same(await dump_all(target), before)
 
 
 async def test_what_was_changed_in_the_source_meanwhile_is_named() -> None:

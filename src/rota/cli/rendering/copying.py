@@ -79,6 +79,7 @@ def plan_document(plan: CopyPlan) -> dict[str, Any]:
         "source": plan.source.address,
         "target": plan.target.address,
         "is_resumption": plan.is_resumption,
+        "is_repetition": plan.is_repetition,
         "documents": dict(plan.source.document_counts),
         "jobs": dict(plan.source.job_counts or {}),
     }
@@ -93,7 +94,11 @@ def describe_copy(plan: CopyPlan, report: CopyReport) -> str:
     )
     unreadable = tally.unreadable_count
     aside = f" ({unreadable:,} of the jobs cannot be read, and are set aside)" if unreadable else ""
-    return f"{plan.target.address}: verified {counts}: equal{aside}."
+    before = " The copy had been finished before; nothing was copied now."
+    return (
+        f"{plan.target.address}: verified {counts}: equal{aside}."
+        f"{before if report.was_finished else ''}"
+    )
 
 
 def report_document(plan: CopyPlan, report: CopyReport) -> dict[str, Any]:
@@ -102,6 +107,7 @@ def report_document(plan: CopyPlan, report: CopyReport) -> dict[str, Any]:
         "source": plan.source.address,
         "target": plan.target.address,
         "is_resumed": report.is_resumed,
+        "was_finished": report.was_finished,
         "is_equal": True,
         "jobs": tally.job_count,
         "unreadable_jobs": tally.unreadable_count,
@@ -114,4 +120,6 @@ def report_document(plan: CopyPlan, report: CopyReport) -> dict[str, Any]:
 def _describe_beginning(plan: CopyPlan) -> str:
     if plan.is_resumption:
         return "go on with the copy that was begun"
+    if plan.is_repetition:
+        return "copy nothing: see whether the target, which holds as much, is a finished copy"
     return "fill the empty store" if plan.target.exists else "make the store and fill it"

@@ -79,6 +79,7 @@ def test_programs_are_told_as_well(rota: RunRota, source: str, target: str) -> N
         "source": source,
         "target": target,
         "is_resumed": False,
+        "was_finished": False,
         "is_equal": True,
         "jobs": 8,
         "unreadable_jobs": 1,
@@ -222,10 +223,55 @@ def test_the_same_store_by_the_same_or_another_name_is_refused(
 ) -> None:
     fill(source, records_of_every_sort())
     assert "are the same store" in rota("store", "copy", source, source).err
+    before = read(source)
+    (tmp_path / "other.db").symlink_to(tmp_path / "source.db")
+    for name in ("other.db", "../" + tmp_path.name + "/source.db"):
+        outcome = rota("store", "copy", source, f"sqlite:///{tmp_path}/{name}")
+        assert outcome.status == 2
+        assert "are the same store by two addresses; nothing was changed" in outcome.err
+    expect_same(read(source), before)
+
+
+def test_an_empty_store_is_not_copied_to_itself_either(
+    rota: RunRota, source: str, tmp_path: Path
+) -> None:
+    fill(source, [])
     (tmp_path / "other.db").symlink_to(tmp_path / "source.db")
     outcome = rota("store", "copy", source, f"sqlite:///{tmp_path}/other.db")
+    assert (outcome.status, "the same store" in outcome.err) == (2, True)
+    assert read(source) == []
+
+
+def test_a_copy_that_was_finished_is_recognised_when_it_is_repeated(
+    rota: RunRota, source: str, target: str
+) -> None:
+    fill(source, records_of_every_sort())
+    rota("store", "copy", source, target)
+    before = read(target)
+    assert "see whether the target" in rota("store", "copy", source, target, "--dry-run").out
+    outcome = rota("store", "copy", source, target)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "had been finished before; nothing was copied now" in outcome.out
+    document = rota("store", "copy", source, target, "--json").document
+    assert (document["was_finished"], document["is_equal"]) == (True, True)
+    expect_same(read(target), before)
+
+
+def test_a_copy_that_somebody_has_worked_with_is_refused_by_what_differs(
+    rota: RunRota, source: str, target: str
+) -> None:
+    fill(source, records_of_every_sort())
+    rota("store", "copy", source, target)
+
+    async def write() -> None:
+        async with await open_store(target) as store:
+            await store.write_each([DocumentWrite("tasks", "a", 7, b"moved on")])
+
+    asyncio.run(write())
+    outcome = rota("store", "copy", source, target)
     assert outcome.status == 5
-    assert "is not empty" in outcome.err
+    assert 'is no copy of the source as it is now: document "a" of "tasks" differs' in outcome.err
+    assert rota("jobs", "list", "--store", target).status == 0, "it is refused to nobody else"
 
 
 def test_an_older_schema_is_told_to_be_migrated_first(
