@@ -1,7 +1,7 @@
 """A connection while one call uses it: every statement has a deadline, and a transaction an end."""
 
 from asyncio import TimerHandle, get_running_loop
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
@@ -95,6 +95,16 @@ class Session:
     async def run_script(self, script: str) -> None:
         """Run any number of statements that take no arguments."""
         await self._in_time(self._connection.execute(placed(script, self._schema)))
+
+    async def stream(
+        self, table: str, columns: Sequence[str], rows: Collection[tuple[Any, ...]]
+    ) -> None:
+        """Add rows to a table of the schema, in the quickest way there is."""
+        if rows:
+            copying = self._connection.copy_records_to_table(
+                table, schema_name=self._schema, columns=columns, records=rows
+            )
+            await self._in_time(copying)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

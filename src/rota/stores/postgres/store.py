@@ -14,8 +14,8 @@ from rota.stores.postgres.database import Database
 from rota.stores.postgres.documents.writer import Writer
 from rota.stores.postgres.documents.writes import write_all
 from rota.stores.postgres.jobs.connections.foreign import ForeignStatements, statements_on
+from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.jobs.reading import find_dependents
-from rota.stores.postgres.jobs.statements import Statements
 from rota.stores.postgres.jobs.verbs import JobVerbs
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.schema.inspection.survey import survey_database

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from rota.errors import StaleVersionError
 from rota.stores.naming import checked
-from rota.stores.postgres.jobs.statements import Statements
+from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.session import Session
 from rota.stores.protocol import DocumentWrite

@@ -12,6 +12,7 @@ from rota.jobs import Job, JobId, JobStatus, are_job_ids, normalize_job_id
 from rota.stores.jobs.duplicates import identity_of
 from rota.stores.jobs.placement import Kept, plan_insertion
 from rota.stores.jobs.results import Inserted
+from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.jobs.rows import (
     Reading,
@@ -23,7 +24,6 @@ from rota.stores.postgres.jobs.rows import (
     known_ids,
     recurs,
 )
-from rota.stores.postgres.jobs.statements import Statements
 
 MOST_AT_ONCE = 2_000
 MOST_BYTES_AT_ONCE = 8 * 1024 * 1024

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from rota.jobs import Job, normalize_job_id
 from rota.stores.jobs.requests import HeldLease, LeaseRequest
 from rota.stores.jobs.turns import order_turns
+from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.jobs.rows import Damage, LeaseTerms, Row, decode_jobs, in_calendar
-from rota.stores.postgres.jobs.statements import Statements
 from rota.stores.postgres.translation import DRIVER_ERRORS
 
 PROMOTED_AT_ONCE = 10_000

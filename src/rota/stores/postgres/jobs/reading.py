@@ -14,10 +14,10 @@ from rota.jobs import (
     cut_page,
     decode_cursor,
 )
+from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.jobs.leasing import set_aside
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.jobs.rows import decode_attempt, decode_jobs, known_ids
-from rota.stores.postgres.jobs.statements import Statements
 
 _HELD_UP = frozenset({JobStatus.PENDING, JobStatus.FAILED, JobStatus.BLOCKED})
 

@@ -28,12 +28,7 @@ _PLAIN = (
     *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),
     *("attempt_count", "loss_count", "last_token", "last_error", "ending", "deferral"),
 )
-_READ = (*_PLAIN, "worker", "taken_at", "until", "body", "is_awaited")
-"""The columns that are read of a job, in their order."""
-_INSTANTS = ("due_at", "created_at", "updated_at")
-_LEASE = ("last_token", "worker", "taken_at", "until")
-_DIRECT = (*_PLAIN, "lease")
-_bodies = BodyCodec(_DIRECT)
+_bodies = BodyCodec((*_PLAIN, "lease"))
 _STATUSES: Mapping[str, JobStatus] = {str(status): status for status in JobStatus}
 _ENDINGS: Mapping[str, Ending] = {str(ending): ending for ending in Ending}
 _encode = msgspec.json.Encoder().encode
@@ -186,18 +181,32 @@ def decode_job(row: Row) -> Job:
 
 
 def _decode_job(row: Row) -> Job:
-    fields = dict(zip(_READ, row, strict=True))
-    for name in _INSTANTS:
-        fields[name] = in_calendar(fields[name])
-    token, worker, taken_at, until = (fields[name] for name in _LEASE)
-    ending, deferral = fields["ending"], fields["deferral"]
-    fields["status"] = _STATUSES[fields["status"]]
-    fields["ending"] = None if ending is None else _ENDINGS[ending]
-    fields["deferral"] = None if deferral is None else _decode_deferral(deferral)
-    if until is not None:
-        fields["lease"] = Lease(token=token, worker=worker, taken_at=taken_at, until=until)
-    rest = _decode_rest(fields["body"])
-    return Job(**{name: fields[name] for name in _DIRECT if name in fields}, **rest)
+    job_id, tenant, queue, priority, status, due_at, created_at, updated_at = row[:8]
+    attempt_count, loss_count, token, last_error, ending, deferral = row[8:14]
+    worker, taken_at, until, body, _ = row[14:]
+    return Job(
+        id=job_id,
+        tenant=tenant,
+        queue=queue,
+        priority=priority,
+        status=_STATUSES[status],
+        due_at=in_calendar(due_at),
+        created_at=in_calendar(created_at),
+        updated_at=in_calendar(updated_at),
+        attempt_count=attempt_count,
+        loss_count=loss_count,
+        last_token=token,
+        last_error=last_error,
+        ending=None if ending is None else _ENDINGS[ending],
+        deferral=None if deferral is None else _decode_deferral(deferral),
+        lease=None if until is None else _decode_lease(token, worker, taken_at, until),
+        **_decode_rest(body),
+    )
+
+
+def _decode_lease(token: int, worker: str, taken_at: datetime, until: datetime) -> Lease:
+    taken, lasting = in_calendar(taken_at), in_calendar(until)
+    return Lease(token=token, worker=worker, taken_at=taken, until=lasting)
 
 
 class LeaseTerms:

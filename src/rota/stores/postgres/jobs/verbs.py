@@ -21,6 +21,7 @@ from rota.stores.postgres.jobs.connections.keeper import PostgresKeeper
 from rota.stores.postgres.jobs.connections.wakeups import Notices
 from rota.stores.postgres.jobs.insertion import insert, insert_one, is_plain
 from rota.stores.postgres.jobs.limited.leasing import lease_limited
+from rota.stores.postgres.jobs.pinned.hand import Hands
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.session import Session
 from rota.stores.postgres.translation import translated
@@ -44,6 +45,7 @@ class JobVerbs(ClosableStore):
         self._settings = settings
         self._notices = Notices(database, settings)
         self._only_lane = leasing.OnlyLane()
+        self._hands = Hands()
 
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """Keep all of these jobs or none; see the protocol."""
@@ -62,9 +64,16 @@ class JobVerbs(ClosableStore):
         now = to_utc(now, "now")
         if request.is_limited:
             return await self._repeat(lambda session: lease_limited(session, request, now))
-        return await self._repeat(
-            lambda session: leasing.lease(session, request, now, self._only_lane)
-        )
+
+        async def lease(session: Session) -> list[Job]:
+            return await self._hands.lease(
+                session,
+                request,
+                now,
+                lambda: leasing.lease(session, request, now, self._only_lane),
+            )
+
+        return await self._repeat(lease)
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """Let leases last longer; False for each that is lost."""
@@ -120,9 +129,12 @@ class JobVerbs(ClosableStore):
         now = to_utc(now, "now")
         check_choice(queues, "queues")
         check_choice(tenants, "tenants")
-        return await self._repeat(
-            lambda session: leasing.next_due_at(session, now, queues, tenants)
-        )
+
+        async def look(session: Session) -> datetime | None:
+            again_at = await self._hands.next_due_at(session, now, queues, tenants)
+            return again_at or await leasing.next_due_at(session, now, queues, tenants)
+
+        return await self._repeat(look)
 
     def listen(
         self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None

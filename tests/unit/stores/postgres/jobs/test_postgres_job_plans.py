@@ -18,6 +18,7 @@ from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.database import session_settings
 from rota.stores.postgres.jobs.leasing import get_to_know
 from rota.stores.postgres.jobs.limited import queries as limited
+from rota.stores.postgres.jobs.pinned import queries as pinned
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.queries import placed
 from rota.stores.postgres.store import PostgresStore
@@ -31,6 +32,7 @@ ROW_COUNT = 1_000
 STATEMENTS = {
     **asdict(QUERIES),
     **{f"limited.{name}": text for name, text in asdict(limited.QUERIES).items()},
+    **{f"pinned.{name}": text for name, text in asdict(pinned.QUERIES).items()},
 }
 FEW = 60
 """Rows that a statement may look at for ten that it needs."""
@@ -66,6 +68,8 @@ INDEXES = {
     "limited.find_lanes": {"jobs_in_line"},
     "limited.look_along": {"jobs_in_line"},
     "limited.lease_chosen": {"jobs_by_id"},
+    "pinned.lease_onward": {"jobs_in_line", "jobs_by_id"},
+    "pinned.next_due_onward": {"jobs_later"},
     "find_page": {"jobs_listed", "jobs_leased"},
     "count_page": {"jobs_listed", "jobs_leased"},
     "find_held_up": {"jobs_held_up"},
@@ -75,7 +79,7 @@ INDEXES = {
 }
 IN_ORDER = (
     *("read_jobs", "lock_jobs", "promote", "find_expired", "next_due"),
-    *("find_ended", "find_held_up", "find_recurring"),
+    *("find_ended", "find_held_up", "find_recurring", "pinned.next_due_onward"),
 )
 """Nothing is sorted: the index gives what is wanted in the order in which it is wanted."""
 

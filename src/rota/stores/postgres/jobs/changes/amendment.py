@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from rota.errors import DamagedJobError, DuplicateJobError, JobNotFoundError
 from rota.jobs import Job, JobId, JobStatus, amend_job, normalize_job_id
 from rota.stores.postgres.jobs.changes.family import Family
+from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.jobs.rows import digest_identity, encode_body, known_ids
-from rota.stores.postgres.jobs.statements import Statements
 
 
 class Amendment(NamedTuple):

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from rota.jobs import Job, JobId, JobStatus, decide_dependents
+from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.jobs.rows import Damage, decode_jobs, encode_moves, known_ids
-from rota.stores.postgres.jobs.statements import Statements
 
 MOVED_AT_ONCE = 5_000
 

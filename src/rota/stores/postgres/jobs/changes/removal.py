@@ -6,9 +6,9 @@ from datetime import datetime
 
 from rota.errors import JobNotFoundError
 from rota.jobs import Job, JobId, check_deletion
+from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.jobs.rows import decode_job, known_ids
-from rota.stores.postgres.jobs.statements import Statements
 
 
 async def delete(statements: Statements, tenant: str, job_id: JobId) -> Job:

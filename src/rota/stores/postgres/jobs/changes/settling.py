@@ -11,11 +11,11 @@ from rota.stores.jobs.moves import check_path, is_current, make_successor, write
 from rota.stores.jobs.results import STALE, Applied
 from rota.stores.postgres.jobs.changes.family import Family
 from rota.stores.postgres.jobs.changes.removal import remove
+from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.jobs.insertion import insert_missing
 from rota.stores.postgres.jobs.leasing import set_aside
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.jobs.rows import encode_attempt
-from rota.stores.postgres.jobs.statements import Statements
 
 _COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
 

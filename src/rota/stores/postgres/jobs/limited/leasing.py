@@ -18,10 +18,10 @@ from rota.stores.jobs.selection import (
     make_candidate,
     part_of,
 )
+from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.jobs.leasing import promote, set_aside
 from rota.stores.postgres.jobs.limited.queries import QUERIES
 from rota.stores.postgres.jobs.rows import Damage, LeaseTerms, Row, in_calendar
-from rota.stores.postgres.jobs.statements import Statements
 
 MOST_HINDERED = 5
 """So many rounds may come to nothing, because others were quicker, before one gives up."""

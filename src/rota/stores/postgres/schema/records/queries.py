@@ -14,7 +14,7 @@ class Queries:
     dump_attempts: str
     dump_parents: str
     load_documents: str
-    load_leases: str
+    find_loaded: str
     load_unreadable: str
     load_awaited: str
 

@@ -57,13 +57,12 @@ FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[])
 ON CONFLICT DO NOTHING
 RETURNING 1 AS one;
 
--- name: load_leases
--- $1 ids, $2 workers, $3 since when, $4 until when
-UPDATE rota.jobs AS job SET
-    lease_worker = wanted.worker, lease_taken_at = wanted.taken_at, lease_until = wanted.until
-FROM unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::timestamptz[])
-    AS wanted (id, worker, taken_at, until)
-WHERE job.id = wanted.id;
+-- name: find_loaded
+-- $1 ids with commas, $2 identities with commas. Those of them that are there, of both.
+SELECT id::text AS name FROM rota.jobs WHERE id = ANY (string_to_array($1::text, ',')::uuid[])
+UNION ALL
+SELECT replace(identity::text, '-', '') AS name FROM rota.jobs
+WHERE identity = ANY (string_to_array($2::text, ',')::uuid[]);
 
 -- name: load_unreadable
 -- $1 ids, $2 tenants, $3 queues, $4 bodies, $5 why. They stand in no line.

@@ -1,0 +1,17 @@
+"""The statements of ``queries.sql`` by attribute; one missing or too many fails on import."""
+
+from dataclasses import dataclass
+
+from rota.stores.sql.statements import load_statements
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """What is asked under a pinned horizon; what each statement does is said in the file."""
+
+    read_horizon: str
+    lease_onward: str
+    next_due_onward: str
+
+
+QUERIES = Queries(**load_statements("rota.stores.postgres.jobs.pinned", "queries.sql"))
