@@ -4,6 +4,7 @@ The answer to a line is how that process ended: 0, or the negative number of a s
 """
 
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -13,17 +14,29 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from rota.wiring import check_address
+
 Life = TypeVar("Life")
 Play = Callable[[Life], Coroutine[Any, Any, None]]
+
+_ONE_OF_EACH = ("sqlite:///a.db", "postgresql:///a", "redis://a", "mongodb://a/a")
 
 
 def play_all(life_type: type[Life], play: Play[Life]) -> None:
     """Answer every line of standard input."""
     logging.basicConfig(level=logging.CRITICAL)
+    _load_backends()
     for line in sys.stdin:
         exit_code = _play_in_a_fork(msgspec.json.decode(line, type=life_type), play)
         sys.stdout.write(f"{exit_code}\n")
         sys.stdout.flush()
+
+
+def _load_backends() -> None:
+    """Have every life born with all backends loaded: else each would load its own anew."""
+    for address in _ONE_OF_EACH:
+        check_address(address)
+    gc.freeze()  # what all lives share is not to be copied for each
 
 
 def _play_in_a_fork(life: Life, play: Play[Life]) -> int:
