@@ -1,14 +1,18 @@
 # Two commands matter: `make up` runs Rota, `make test` proves it. `make` alone lists the rest.
-PYTHON ?= python3
-VENV   ?= .venv
-BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
-SEEDS  ?= 0:2000
-JOBS   ?= 2
-PYTEST := $(BIN)/python -m pytest
+PYTHON  ?= python3
+VENV    ?= .venv
+BIN     := $(VENV)/bin
+STAMP   := $(VENV)/.installed
+SEEDS   ?= 0:2000
+JOBS    ?= 2
+WORKERS ?= auto
+PYTEST  := $(BIN)/python -m pytest
+
+# Where Python is told to keep no compiled modules, each program that a test starts would compile all of Rota.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test browser check fmt lint types arch unit contract spec sim process conformance bench docs sbom pins clean
+.PHONY: help setup up test browser servers check fmt lint types arch unit contract spec sim process conformance bench docs sbom pins clean
 
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,11 +29,15 @@ $(STAMP): requirements/dev.txt pyproject.toml
 up: setup ## run Rota on one SQLite file: API, pages, worker, scheduler; prints URL and first token
 	@$(BIN)/rota up $(ARGS)
 
-test: setup browser lint types arch ## everything: lint, types, architecture, all tests (what CI runs)
-	$(PYTEST) -n auto tests
+test: setup ## everything: lint, types, architecture, all tests (what CI runs)
+	@$(MAKE) --no-print-directory --jobs=4 browser servers lint types
+	$(PYTEST) -n $(WORKERS) tests
 
 browser: ## a browser for the tests of the pages, where one may be installed
 	@command -v chromium > /dev/null || tests/browser/install_chromium.sh
+
+servers: setup ## what the tests start that is not installed with the rest
+	@$(BIN)/python -m tests.servers.mongo
 
 check: setup lint types arch unit ## the quick one, under two minutes
 

@@ -141,3 +141,7 @@ def _succeeds(command: Sequence[str], timeout: float) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return ended.returncode == 0
+
+
+if __name__ == "__main__":
+    find_program()
