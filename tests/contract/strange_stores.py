@@ -1,6 +1,6 @@
 """Stores with anything in them, for tests that take it elsewhere."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hypothesis import strategies as st
@@ -11,9 +11,10 @@ from rota.testing import a_job
 from rota.testing.store_contract.portability import NOW
 
 _SECONDS = st.integers(-(10**6), 10**6).map(lambda number: timedelta(seconds=number / 8))
-_INSTANTS = _SECONDS.map(lambda offset: NOW + offset)
+_ENDS = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+_INSTANTS = _SECONDS.map(lambda offset: NOW + offset) | st.sampled_from(_ENDS)
 _WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
-_NAMES = st.sampled_from(["a", "b", "ä/😀", "with space"])
+_NAMES = st.sampled_from(["a", "b", "ä/😀", "with space", "{a}:*?[", "%00'\"\\", "\n\t"])
 _PAYLOADS = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e9, 1e9) | _WORDS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_WORDS, inner, max_size=3),

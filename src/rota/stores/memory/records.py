@@ -1,10 +1,9 @@
 """``dump`` and ``load`` on dictionaries."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from itertools import islice
 
-from rota.jobs import PAUSED_UNTIL, Job, JobId, JobStatus
+from rota.jobs import JobId
 from rota.stores.memory.documents import Collections
 from rota.stores.memory.shelf import Shelf, copied
 from rota.stores.protocol import (
@@ -15,9 +14,7 @@ from rota.stores.protocol import (
     Record,
     UnreadableJob,
 )
-from rota.stores.sql.portions import JobPortion, cut_at_size, walk
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from rota.stores.sql.portions import JobPortion, cut_at_size, make_stand_in, walk
 
 Unreadable = dict[JobId, UnreadableJob]
 """What came from another store and cannot be read; it is only kept."""
@@ -65,7 +62,7 @@ def _load_one(
         is_new = record.key not in documents
         documents.setdefault(record.key, Document(record.key, record.version, record.body))
         return is_new
-    job = _stand_in(record) if isinstance(record, UnreadableJob) else copied(record.job)
+    job = make_stand_in(record) if isinstance(record, UnreadableJob) else copied(record.job)
     if job.id in shelf.jobs:
         return False
     shelf.put(job)
@@ -74,19 +71,3 @@ def _load_one(
     else:
         shelf.attempts[job.id].extend(record.attempts)
     return True
-
-
-def _stand_in(record: UnreadableJob) -> Job:
-    """A job that is never due: it keeps those it depends on, and has others wait."""
-    return Job(
-        id=record.job_id,
-        tenant=record.tenant,
-        queue=record.queue,
-        name="unreadable",
-        kind="unreadable",
-        status=JobStatus.READY,
-        dependencies=record.dependencies,
-        due_at=PAUSED_UNTIL,
-        created_at=_EPOCH,
-        updated_at=_EPOCH,
-    )

@@ -1,11 +1,13 @@
 """Walking through everything a store keeps: documents first, then jobs, a portion at a time."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from rota.errors import InvalidCursorError, InvalidInputError
+from rota.jobs import PAUSED_UNTIL, Job, JobStatus
 from rota.stores.protocol import KeptDocument, KeptJob, Portion, UnreadableJob
 
 PORTION_SIZE = 4 << 20
@@ -15,6 +17,7 @@ SEAL = b"unreadable:"
 """Before the content of a job that cannot be read: with it, nobody takes it for a job's body."""
 
 _DOCUMENTS, _JOBS = "documents", "jobs"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _encode = msgspec.json.Encoder().encode
 _decode_place = msgspec.json.Decoder(list[str]).decode
 
@@ -78,6 +81,26 @@ def seal(content: bytes) -> bytes:
 def unseal(body: bytes) -> bytes | None:
     """The content in such a body; None in that of a job."""
     return body[len(SEAL) :] if body.startswith(SEAL) else None
+
+
+def make_stand_in(record: UnreadableJob) -> Job:
+    """A job for one that cannot be read, where nothing but a job can be kept.
+
+    It is never due, never ends, and waits for nobody: whatever becomes of those it depends on, it
+    stays as it is. They are not pruned, and who depends on it goes on waiting.
+    """
+    return Job(
+        id=record.job_id,
+        tenant=record.tenant,
+        queue=record.queue,
+        name="unreadable",
+        kind="unreadable",
+        status=JobStatus.READY,
+        dependencies=record.dependencies,
+        due_at=PAUSED_UNTIL,
+        created_at=_EPOCH,
+        updated_at=_EPOCH,
+    )
 
 
 def _cursor(*place: str) -> str:

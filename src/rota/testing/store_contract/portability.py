@@ -11,9 +11,11 @@ from rota.errors import InvalidCursorError, InvalidInputError
 from rota.jobs import (
     Attempt,
     Deferral,
+    Discarded,
     Ending,
     Job,
     JobStatus,
+    Outcome,
     Recurrence,
     Succeeded,
     decide_outcome,
@@ -191,6 +193,23 @@ class GoingOnContract(PortableStoreFixture):
         expect(await _lease(portable, NOW + MINUTE), [])
         expect(await portable.prune(NOW + MINUTE, 10), 0)
         expect_same(await dump_all(portable), records)
+
+    @pytest.mark.parametrize("outcome", [Succeeded(), Discarded("it is of no use")])
+    async def test_what_cannot_be_read_stays_whatever_becomes_of_those_it_depends_on(
+        self, portable: OpenStore, outcome: Outcome
+    ) -> None:
+        parent = a_job(name="parent")
+        unreadable = _unreadable(parent)
+        child = a_job(name="child", dependencies=[unreadable.job_id])
+        await portable.load([unreadable, KeptJob(parent), KeptJob(child)], NOW)
+        (leased,) = await _lease(portable)
+        await portable.apply([decide_outcome(leased, outcome, NOW)], NOW)
+        expect(await _lease(portable, NOW + MINUTE), [])
+        expect(await portable.prune(NOW + MINUTE, 10), 0)
+        kept = [each for each in await dump_all(portable) if isinstance(each, UnreadableJob)]
+        expect(kept, [unreadable])
+        waiting = await portable.get(child.tenant, [child.id])
+        expect(waiting[child.id].status, JobStatus.PENDING)
 
 
 class PortableStoreContract(RecordsContract, GoingOnContract):

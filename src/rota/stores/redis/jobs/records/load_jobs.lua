@@ -1,7 +1,7 @@
 -- load_jobs: keep jobs as they are, unless they are there
 -- KEYS    those of jobs, as keys.py lists them
--- ARGV    now; then for each its id, head and body, its identity or '', '1' when it is to wait for
---         ever, how many attempts follow, and these
+-- ARGV    now; then for each its id, head and body, its identity or '', how many attempts follow, and
+--         these
 -- reply   how many were not there
 -- atomic  because a job is found by several keys, or by none; and because whoever depends on it
 --         must know of it. What it takes grows with the jobs, and with those who came before them
@@ -17,15 +17,15 @@ end
 
 local at = 2
 while at <= #ARGV do
-  local id, attempt_count = ARGV[at], tonumber(ARGV[at + 5])
+  local id, attempt_count = ARGV[at], tonumber(ARGV[at + 4])
   if is_free(ARGV[at + 3], id) and redis.call('HSETNX', HEADS, id, ARGV[at + 1]) == 1 then
     bodies[id] = ARGV[at + 2]
-    for place = at + 6, at + 5 + attempt_count do
+    for place = at + 5, at + 4 + attempt_count do
       redis.call('ZADD', ATTEMPTS, '0', id .. ARGV[place])
     end
-    fresh[#fresh + 1] = {id, ARGV[at + 4] == '1'}
+    fresh[#fresh + 1] = id
   end
-  at = at + 6 + attempt_count
+  at = at + 5 + attempt_count
 end
 
 -- Those who came before and waited for one that is COMPLETED wait for it no longer. They are not
@@ -41,15 +41,15 @@ local function stop_being_awaited(id)
 end
 
 -- As `link`, for one whose dependencies may not have come yet.
-local function tie(id, is_kept_waiting)
+local function tie(id)
   local head = get_head(id)
-  local awaited = is_kept_waiting and 1 or 0
+  local awaited = 0
   for parent in each_parent(head) do
     redis.call('ZADD', CHILDREN, '0', parent .. id)
     has_edges[CHILDREN] = true
     local its = get_head(parent)
     if its and TERMINAL[its[CODE]] then drop(ENDED, its[UPDATED] .. parent) end
-    if head[CODE] == 'P' and not is_kept_waiting and not (its and its[CODE] == 'C') then
+    if head[CODE] == 'P' and not (its and its[CODE] == 'C') then
       awaited = awaited + 1
       redis.call('ZADD', OPEN, '0', parent .. id)
     end
@@ -60,10 +60,10 @@ local function tie(id, is_kept_waiting)
   end
 end
 
-for _, each in ipairs(fresh) do
-  if get_head(each[1])[CODE] == 'C' and has_any(OPEN) then stop_being_awaited(each[1]) end
+for _, id in ipairs(fresh) do
+  if get_head(id)[CODE] == 'C' and has_any(OPEN) then stop_being_awaited(id) end
 end
-for _, each in ipairs(fresh) do tie(unpack(each)) end
-for _, each in ipairs(fresh) do file(each[1], get_head(each[1]), now) end
+for _, id in ipairs(fresh) do tie(id) end
+for _, id in ipairs(fresh) do file(id, get_head(id), now) end
 write_out()
 return #fresh

@@ -1,20 +1,18 @@
 """``load``: records are put under the keys of a store as they are."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from rota.jobs import Job, JobStatus, format_instant
+from rota.jobs import format_instant
 from rota.stores.protocol import KeptDocument, KeptJob, Record, UnreadableJob
 from rota.stores.redis.database import Database
 from rota.stores.redis.jobs.rows import encode_attempt, encode_body, encode_head, encode_identity
 from rota.stores.redis.scripts import load_script
-from rota.stores.sql.portions import seal
+from rota.stores.sql.portions import make_stand_in, seal
 
 LOAD_DOCUMENTS = load_script(__package__, "load_documents")
 LOAD_JOBS = load_script(__package__, "load_jobs")
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def load(database: Database, records: Sequence[Record], now: datetime) -> int:
@@ -40,23 +38,7 @@ def _job_parts(record: Record) -> Iterator[Any]:
     if isinstance(record, KeptJob):
         job, attempts = record.job, [encode_attempt(each) for each in record.attempts]
         yield from (job.id, encode_head(job), encode_body(job), encode_identity(job))
-        yield from ("", len(attempts), *attempts)
+        yield from (len(attempts), *attempts)
     elif isinstance(record, UnreadableJob):
         head = encode_head(make_stand_in(record))
-        yield from (record.job_id, head, seal(record.content), "", "1", 0)
-
-
-def make_stand_in(record: UnreadableJob) -> Job:
-    """A job that waits for ever: nobody leases it, and nobody who tidies up removes it."""
-    return Job(
-        id=record.job_id,
-        tenant=record.tenant,
-        queue=record.queue,
-        name="unreadable",
-        kind="unreadable",
-        status=JobStatus.PENDING,
-        dependencies=record.dependencies,
-        due_at=_EPOCH,
-        created_at=_EPOCH,
-        updated_at=_EPOCH,
-    )
+        yield from (record.job_id, head, seal(record.content), "", 0)
