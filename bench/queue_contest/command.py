@@ -54,10 +54,12 @@ def _make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--only", default="", help="parts of contestants' names, with commas: rota,pgqueuer"
     )
-    parser.add_argument("--store", choices=list(StoreKind), help="only what is kept there")
+    parser.add_argument(
+        "--store", choices=[each.value for each in StoreKind], help="only what is kept there"
+    )
     parser.add_argument(
         "--measure",
-        choices=list(Measure),
+        choices=[each.value for each in Measure],
         action="append",
         help="only this; may be given several times",
     )
