@@ -47,7 +47,7 @@ async def test_a_batch_of_plain_jobs_costs_a_handful_of_commands(
             overheard.clear()
             leased = await _lease(store, count)
             assert len(leased) == count
-            assert overheard.counts == {"find": 4 + batches, "update": batches}
+            assert overheard.counts == {"find": 3 + batches, "update": batches}
             overheard.clear()
             changes = [decide_outcome(job, Succeeded(), NOW) for job in leased]
             assert not any(answer.is_stale for answer in await store.apply(changes, NOW))
@@ -61,7 +61,22 @@ async def test_what_is_left_of_a_line_is_leased_without_looking_again(
         await store.insert([a_job() for _ in range(3)], NOW)
         overheard.clear()
         assert len(await _lease(store, 10)) == 3
-        assert overheard.counts == {"find": 5, "update": 1}
+        assert overheard.counts == {"find": 3, "update": 1}
+
+
+async def test_jobs_of_many_tenants_are_leased_as_those_of_one(
+    mongo_url: str, overheard: Overheard
+) -> None:
+    jobs = [a_job(tenant=tenant) for tenant in "abcde" for _ in range(2)]
+    async with await open_patiently(mongo_url) as store:
+        await store.insert(jobs, NOW)
+        overheard.clear()
+        request = LeaseRequest(
+            worker="worker", limit=20, lease_for=timedelta(hours=1), after_tenant="c"
+        )
+        leased = await store.lease(request, NOW)
+        assert [job.tenant for job in leased] == list("ddeeaabbcc")
+        assert overheard.counts == {"find": 4, "update": 1}
 
 
 async def test_jobs_for_which_others_wait_are_settled_in_one_step(

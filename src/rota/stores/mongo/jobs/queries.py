@@ -27,6 +27,12 @@ IDS_AT_ONCE = 500
 """How many ids one query names."""
 VALUES_AT_ONCE = 250
 """How many values one query names of a field that is a list, which servers find harder."""
+BY_ID = "_id_"
+"""The index by which jobs are written that are told by their ids.
+
+Where others would do as well, as while there are few jobs, the server might choose one of them and
+keep to it when there are many.
+"""
 MARKS_KEPT = 3
 """How often a job may be settled before the first of these calls has looked what became of it."""
 
@@ -54,18 +60,27 @@ def became_due(now: datetime, limit: int) -> Query:
 def promote(ids: Sequence[str], now: datetime) -> UpdateMany:
     """Let jobs join the line; nothing else about them changes."""
     due = {"_id": {"$in": list(ids)}, "lane": "later", "due_at": {"$lte": to_number(now)}}
-    return UpdateMany(due, {"$set": {"lane": "due"}})
+    return UpdateMany(due, {"$set": {"lane": "due"}}, hint=BY_ID)
 
 
 def next_tenant(
     now: datetime, after: str, until: str | None, queues: Collection[str] | None
 ) -> Query:
     """A due job of the next tenant, by code point, after one and up to another."""
-    reach: dict[str, Any] = {"$gt": after}
-    if until is not None:
-        reach["$lte"] = until
-    where = {"lane": "due", "tenant": reach, **_in_queues(queues), **_due(now)}
+    where = {"lane": "due", "tenant": _between(after, until), **_in_queues(queues), **_due(now)}
     return Query(JOBS, where, [("tenant", 1)], 1, ["tenant"])
+
+
+def first_in_turn(
+    now: datetime, after: str, until: str | None, limit: int, queues: Collection[str] | None
+) -> Query:
+    """Due jobs of the tenants after one and up to another, those of each in their order.
+
+    Of all queues or of one: no index has the jobs of several in this order.
+    """
+    where = {"lane": "due", "tenant": _between(after, until), **_in_queues(queues), **_due(now)}
+    order = [("tenant", 1), *ORDER] if queues is None else [("tenant", 1), ("queue", 1), *ORDER]
+    return Query(JOBS, where, order, limit, ["tenant"])
 
 
 def has_due(now: datetime, tenant: str, queues: Collection[str] | None) -> Query:
@@ -112,6 +127,7 @@ def claim(ids: Sequence[str], mark: str, request: LeaseRequest, now: datetime) -
     return UpdateMany(
         {**free, **_in_queues(request.queues), **_due(now)},
         {"$set": leased, "$inc": {"last_token": 1, VERSION: 1}},
+        hint=BY_ID,
     )
 
 
@@ -127,6 +143,7 @@ def extend(held: HeldLease, until: datetime) -> UpdateOne:
     return UpdateOne(
         {**_held(held), LOCK: NOBODY},
         {"$max": {"until": to_number(until)}, "$inc": {VERSION: 1}},
+        hint=BY_ID,
     )
 
 
@@ -140,12 +157,13 @@ def settle(change: Change, mark: str, now: datetime) -> UpdateOne:
     update["$push"] = {SETTLE_MARKS: {"$each": [mark], "$slice": -MARKS_KEPT}}
     if change.attempt is not None:
         update["$push"]["attempts"] = encode_attempt(change.attempt)
-    return UpdateOne(_current(change, now), update)
+    return UpdateOne(_current(change, now), update, hint=BY_ID)
 
 
 def settle_and_remove(change: Change, now: datetime) -> DeleteOne:
     """As ``settle``, for a job that is not kept and itself depends on none."""
-    return DeleteOne({**_current(change, now), "dependencies": {"$exists": False}})
+    alone = {**_current(change, now), "dependencies": {"$exists": False}}
+    return DeleteOne(alone, hint=BY_ID)
 
 
 def _current(change: Change, now: datetime) -> dict[str, Any]:
@@ -275,6 +293,10 @@ def _range(low: int | None, below: str, high: int | None) -> dict[str, int]:
 def _due(now: datetime) -> dict[str, Any]:
     """Also of those that stand in line: a clock may have been set back."""
     return {"due_at": {"$lte": to_number(now)}}
+
+
+def _between(after: str, until: str | None) -> dict[str, Any]:
+    return {"$gt": after} if until is None else {"$gt": after, "$lte": until}
 
 
 def _in_queues(queues: Collection[str] | None) -> dict[str, Any]:

@@ -39,14 +39,14 @@ INDEXES = (
         JOBS,
         "due",
         [("tenant", 1), *_ORDER, ("due_at", 1)],
-        "next_tenant, first_due of all queues",
+        "next_tenant, first_in_turn and first_due of all queues",
         _lane("due"),
     ),
     Index(
         JOBS,
         "due_in_queue",
         [("tenant", 1), ("queue", 1), *_ORDER, ("due_at", 1)],
-        "next_tenant, next_lane and first_due of some queues",
+        "next_tenant, next_queue, first_in_turn and first_due of some queues",
         _lane("due"),
     ),
     Index(

@@ -25,6 +25,8 @@ HOT: dict[str, Query] = {
     "became_due": queries.became_due(NOW, 10),
     "next_tenant": queries.next_tenant(NOW, "a", None, None),
     "next_tenant in queues": queries.next_tenant(NOW, "a", "b", ["q", "r"]),
+    "first_in_turn": queries.first_in_turn(NOW, "a", None, 10, None),
+    "first_in_turn of a queue": queries.first_in_turn(NOW, "a", "b", 10, ["q"]),
     "has_due": queries.has_due(NOW, "a", ["q"]),
     "has_due in any queue": queries.has_due(NOW, "a", None),
     "next_queue": queries.next_queue(NOW, "a", ""),

@@ -1,15 +1,15 @@
 """``lease`` and ``extend``: who gets which job, and for how long."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from bson import ObjectId
 
 from rota.jobs import Job, JobId
 from rota.stores.jobs.requests import HeldLease, LeaseRequest
-from rota.stores.jobs.turns import order_turns, take_turns
 from rota.stores.mongo.gateway import Gateway, Raw
 from rota.stores.mongo.jobs import queries
+from rota.stores.mongo.jobs.leasing.line import choose_in_turn
 from rota.stores.mongo.jobs.rows import LEASE_MARK, decode_job
 from rota.stores.mongo.jobs.shelf import set_damaged_aside
 from rota.stores.mongo.steps.names import JOBS
@@ -24,7 +24,7 @@ async def lease_next(gateway: Gateway, request: LeaseRequest, now: datetime) -> 
     await promote_due(gateway, now)
     taken: list[Job] = []
     while wanted := request.limit - len(taken):
-        chosen = await _choose(gateway, request, wanted, now)
+        chosen = await choose_in_turn(gateway, request, wanted, now)
         if not chosen:
             break
         leased = await claim_jobs(gateway, request, chosen, now)
@@ -60,79 +60,6 @@ async def claim_jobs(
         await clear_for_writing(gateway, found)
     readable = await set_damaged_aside(gateway, mine)
     return sorted(map(decode_job, readable), key=lambda job: places[job.id])
-
-
-async def tenants_in_turn(
-    gateway: Gateway, request: LeaseRequest, now: datetime
-) -> AsyncIterator[str]:
-    """The tenants that have a due job, in their turns."""
-    if request.tenants is not None:
-        for tenant in order_turns(set(request.tenants), request.after_tenant):
-            if await gateway.find(queries.has_due(now, tenant, request.queues)):
-                yield tenant
-        return
-    after, until = request.after_tenant, None
-    while True:  # from one tenant to the next, without looking at the jobs in between
-        found = await gateway.find(queries.next_tenant(now, after, until, request.queues))
-        if found:
-            after = found[0]["tenant"]
-            yield after
-        elif until is None and request.after_tenant:
-            after, until = "", request.after_tenant
-        else:
-            return
-
-
-class _Line:
-    """The first jobs of some tenants, of whom more are read when they are asked for."""
-
-    def __init__(self) -> None:
-        self._first: dict[str, list[JobId]] = {}
-        self._asked: dict[str, int] = {}
-        self._given: dict[str, int] = {}
-        self.wanted: dict[str, int] = {}
-
-    def start_over(self) -> None:
-        self._given = {}
-        self.wanted = {}
-
-    def put(self, tenant: str, ids: list[JobId], asked: int) -> None:
-        self._first[tenant] = ids
-        self._asked[tenant] = asked
-
-    def take(self, tenant: str, count: int) -> Sequence[JobId]:
-        """The next of the tenant's; when not enough are known, what is needed is noted."""
-        start = self._given.get(tenant, 0)
-        end = start + count
-        known, asked = self._first.get(tenant, []), self._asked.get(tenant, 0)
-        if end > len(known) == asked:
-            self.wanted[tenant] = end
-        self._given[tenant] = end
-        return known[start:end]
-
-
-async def _choose(
-    gateway: Gateway, request: LeaseRequest, limit: int, now: datetime
-) -> list[JobId]:
-    """The jobs whose turn it is, as ``take_turns`` has it."""
-    tenants: list[str] = []
-    async for tenant in tenants_in_turn(gateway, request, now):
-        tenants.append(tenant)
-        if len(tenants) == limit:
-            break
-    if not tenants:
-        return []
-    line = _Line()
-    share = max(1, limit // len(tenants))
-    line.wanted = dict.fromkeys(tenants, share)
-    chosen: list[JobId] = []
-    while line.wanted:
-        for tenant, count in line.wanted.items():
-            asked = queries.first_due(now, tenant, count, request.queues)._replace(fields=["_id"])
-            line.put(tenant, [raw["_id"] for raw in await gateway.find(asked)], count)
-        line.start_over()
-        chosen = take_turns(tenants, limit, line.take)
-    return chosen
 
 
 async def extend_leases(gateway: Gateway, held: Sequence[HeldLease], until: datetime) -> list[bool]:

@@ -17,7 +17,8 @@ from rota.stores.jobs.selection import (
 )
 from rota.stores.mongo.gateway import Gateway, Raw
 from rota.stores.mongo.jobs import queries
-from rota.stores.mongo.jobs.leasing.leases import claim_jobs, promote_due, tenants_in_turn
+from rota.stores.mongo.jobs.leasing.leases import claim_jobs, promote_due
+from rota.stores.mongo.jobs.leasing.line import tenants_in_turn
 from rota.stores.mongo.jobs.rows import decode_kept, stage_kept, to_instant
 from rota.stores.mongo.jobs.shelf import find_free, too_busy
 from rota.stores.mongo.pipelines import by_ids
