@@ -1,5 +1,7 @@
 """Jobs whose worker is gone are found, in time and all of them."""
 
+from collections.abc import Collection
+from datetime import datetime
 from random import Random
 
 import pytest
@@ -22,7 +24,23 @@ AT_ONCE = RetryPolicy(max_attempts=9, base_delay_seconds=0, max_delay_seconds=0)
 
 async def die_holding(shop: Workshop, limit: int = 1) -> list[Job]:
     """Another worker takes jobs, and is never heard of again."""
-    request = LeaseRequest(worker="the dead", limit=limit, lease_for=MINUTE)
+    return await lease_as(shop, "the dead", limit)
+
+
+def my_rescue(
+    shop: Workshop, held_ids: Collection[str] = (), unanswered: Collection[datetime] = ()
+) -> Rescue:
+    """That of a worker called "me", with leases of a minute."""
+    journal = Journal("rota.worker")
+    surroundings = Surroundings(
+        *(shop.hooked, shop.clock, WorkerSettings(lease_for=MINUTE), Registry({}, ())),
+        *(journal, Random(1), "me"),
+    )
+    return Rescue(surroundings, Outage(journal), lambda: held_ids, unanswered)
+
+
+async def lease_as(shop: Workshop, worker: str, limit: int = 1) -> list[Job]:
+    request = LeaseRequest(worker=worker, limit=limit, lease_for=MINUTE)
     return await shop.store.lease(request, shop.clock.now())
 
 
@@ -89,23 +107,12 @@ async def test_a_page_of_jobs_that_are_not_for_the_sweep_does_not_hide_the_other
     shop: Workshop,
 ) -> None:
     own = await shop.add_many(PAGE_SIZE)
-    request = LeaseRequest(worker="me", limit=PAGE_SIZE, lease_for=MINUTE)
-    await shop.store.lease(request, shop.clock.now())
+    await lease_as(shop, "me", PAGE_SIZE)
     await shop.pass_time(SECOND)
     lost = await shop.add()
     await die_holding(shop)
     await shop.pass_time(2 * MINUTE)
-    surroundings = Surroundings(
-        shop.hooked,
-        shop.clock,
-        WorkerSettings(),
-        Registry({}, ()),
-        Journal("rota.worker"),
-        Random(1),
-        "me",
-    )
-    held_ids = {job.id for job in own}
-    rescue = Rescue(surroundings, Outage(surroundings.journal), lambda: held_ids, ())
+    rescue = my_rescue(shop, {job.id for job in own})
     assert await rescue.sweep() == 1
     assert (await shop.look(lost)).status is JobStatus.READY
     assert {(await shop.look(job)).status for job in own} == {JobStatus.RUNNING}
@@ -162,3 +169,60 @@ async def test_two_workers_rescue_a_job_once(shop: Workshop) -> None:
         shop.start()
     await shop.pass_time(2 * MINUTE)
     assert len(shop.told(JobStalled)) == len(await shop.attempts(job)) == 1
+
+
+async def test_a_job_that_was_leased_without_an_answer_goes_back_unspent_before_others_find_it(
+    shop: Workshop,
+) -> None:
+    """It never began: with one attempt to its name it would be dead without having run."""
+    job = await shop.add(retry_policy=RetryPolicy(max_attempts=1))
+    shop.hooked.after["lease"] = once(be_down)
+    for kind in ("work", "other"):
+        shop.make_worker({kind: succeed}, WorkerSettings(lease_for=MINUTE))
+        shop.start()
+        await shop.pass_time(SECOND / 10)
+    await shop.pass_time(17 * SECOND)
+    kept = await shop.look(job)
+    assert (kept.status, kept.ending) == (JobStatus.COMPLETED, None)
+    assert shop.told(JobStalled) == []
+    assert await shop.attempts(job) == []
+
+
+async def test_what_was_leased_without_an_answer_is_found_among_all_that_others_run(
+    shop: Workshop,
+) -> None:
+    await shop.add_many(2 * PAGE_SIZE + 9)
+    others = await lease_as(shop, "earlier")
+    await shop.pass_time(SECOND)
+    others += await lease_as(shop, "another", PAGE_SIZE + 3)
+    mine = await lease_as(shop, "me")
+    others += await lease_as(shop, "another", PAGE_SIZE + 3)
+    await shop.pass_time(SECOND)
+    others += await lease_as(shop, "later")
+    rescue = my_rescue(shop, unanswered=[NOW + SECOND, NOW - 2 * MINUTE])
+    assert await rescue.reclaim() == 1
+    assert [(await shop.look(job)).status for job in mine] == [JobStatus.READY]
+    assert (await shop.look(mine[0])).attempt_count == 0
+    assert {(await shop.look(job)).status for job in others} == {JobStatus.RUNNING}
+
+
+async def test_what_is_in_hand_or_on_its_way_there_is_not_handed_back(shop: Workshop) -> None:
+    await shop.add_many(2)
+    (held,) = await lease_as(shop, "me")
+    await shop.pass_time(SECOND)
+    (coming,) = await lease_as(shop, "me")
+    assert await my_rescue(shop, {held.id}, [NOW]).reclaim() == 0
+    assert {(await shop.look(job)).status for job in (held, coming)} == {JobStatus.RUNNING}
+
+
+async def test_what_was_asked_for_longer_ago_than_a_lease_is_left_to_the_sweep(
+    shop: Workshop,
+) -> None:
+    job = await shop.add()
+    await lease_as(shop, "me")
+    await shop.pass_time(MINUTE)
+    rescue = my_rescue(shop, unanswered=[NOW])
+    assert await rescue.reclaim() == 0
+    await shop.pass_time(SECOND)
+    assert await rescue.sweep() == 1
+    assert (await shop.look(job)).attempt_count == 0
