@@ -13,6 +13,8 @@ from rota.stores.mongo.address import read_address
 from rota.stores.mongo.store import MongoStore
 
 LONG = timedelta(minutes=2)
+VERY_LONG = timedelta(minutes=20)
+"""A stand-in may take minutes for one command with thousands of documents."""
 PATIENTLY = "ROTA_TEST_PATIENTLY"
 SAMPLE_MARK = (
     "main_path(*parameters): of the tests that run on all stores one that runs on a slow stand-in "
@@ -39,4 +41,6 @@ def _is_sampled(test: pytest.Item) -> bool:
 
 async def open_patiently(url: str) -> MongoStore:
     """The store at an address."""
-    return await MongoStore.open(replace(read_address(url), connect_for=LONG, answer_for=LONG))
+    answer_for = VERY_LONG if PATIENTLY in os.environ else LONG
+    settings = replace(read_address(url), connect_for=LONG, answer_for=answer_for)
+    return await MongoStore.open(settings)
