@@ -1,0 +1,44 @@
+"""What a worker was never told of is found on every store."""
+
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from rota.clock.system import SystemClock
+from rota.jobs import JobStatus
+from rota.journal import Journal
+from rota.stores.jobs import LeaseRequest
+from rota.testing import a_job
+from rota.wiring import open_store
+from rota.worker import WorkerSettings
+from rota.worker.loops.rescue import Rescue
+from rota.worker.outage import Outage
+from rota.worker.registry import Registry
+from rota.worker.surroundings import Surroundings
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.mark.main_path
+async def test_a_lease_without_an_answer_is_found_on_every_store(store_url: str) -> None:
+    clock, journal = SystemClock(), Journal("rota.worker")
+    settings = WorkerSettings(lease_for=MINUTE)
+    async with await open_store(store_url) as store:
+        asked_at = clock.now()
+        jobs = [a_job(created_at=asked_at - MINUTE) for _ in range(3)]
+        await store.insert(jobs, asked_at)
+        for worker, taken_at in (
+            ("another", asked_at - timedelta(microseconds=1)),
+            ("me", asked_at),
+            ("another", asked_at + timedelta(microseconds=1)),
+        ):
+            await store.lease(LeaseRequest(worker=worker, limit=1, lease_for=MINUTE), taken_at)
+        surroundings = Surroundings(
+            store, clock, settings, Registry({}, ()), journal, Random(1), "me"
+        )
+        rescue = Rescue(surroundings, Outage(journal), lambda: (), [asked_at])
+        assert await rescue.reclaim() == 1
+        kept = await store.get(jobs[0].tenant, [job.id for job in jobs])
+    found = [(kept[job.id].status, kept[job.id].attempt_count) for job in jobs]
+    assert found == [(JobStatus.RUNNING, 0), (JobStatus.READY, 0), (JobStatus.RUNNING, 0)]
