@@ -106,6 +106,7 @@ async def test_bad_windows_name_their_field_and_scopes_are_asked_for(
 ) -> None:
     for body, field in (
         ({"until": "soon"}, "until"),
+        ({"until": "2020-01-01T00:00:00Z"}, "until"),
         ({"from_at": "2026-05-02T00:00:00Z", "until": "2026-05-01T00:00:00Z"}, "until"),
         ({"reason": "x" * 501}, "reason"),
     ):

@@ -13,6 +13,7 @@ from rota.server.api.jobs import JOBS
 from rota.server.api.shapes.new_job import NewJob, admit_asked
 from rota.server.api.shapes.words import DEPENDENCIES, WORD
 from rota.server.api.views import JobView, view_job
+from rota.server.routing.reading.refusals import IN_WORDS
 from rota.server.routing.route import Answer, Call, Nothing, Route
 
 MOST_JOBS = 1_000
@@ -23,6 +24,7 @@ Ref = Annotated[
         description="A name for the job within this request, which others may depend on.",
         pattern=WORD["pattern"],
         extra_json_schema={"examples": ["extract"]},
+        extra={IN_WORDS: "must be 1 to 200 of the characters a-z, A-Z, 0-9 and _.:-"},
     ),
 ]
 Needed = Annotated[

@@ -20,6 +20,7 @@ from rota.rail import gate_board
 from rota.rail.audit import Act, record_act
 from rota.server.api.operating.word import Why, surroundings_of
 from rota.server.api.shapes.words import Moment
+from rota.server.routing.reading.refusals import IN_WORDS
 from rota.server.routing.route import Answer, Call, Nothing, Route
 
 GATES = "/api/v1/gates"
@@ -31,6 +32,7 @@ TimeOfDay = Annotated[
         description="A time of day, such as 22:00.",
         pattern="^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$",
         extra_json_schema={"examples": ["22:00"]},
+        extra={IN_WORDS: "must be a time of day, such as 22:00"},
     ),
 ]
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]

@@ -19,6 +19,7 @@ from rota.server.api.operating.gates import GATES, MaintenanceView, view_mainten
 from rota.server.api.operating.word import surroundings_of
 from rota.server.api.shapes.limited import QueueName
 from rota.server.api.shapes.words import InstantText
+from rota.server.routing.reading.refusals import IN_WORDS
 from rota.server.routing.route import Answer, Call, Nothing, Route
 
 OWN = f"{GATES}/maintenance"
@@ -31,6 +32,7 @@ Text = Annotated[
         max_length=LONGEST_REASON,
         pattern="^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
         extra_json_schema={"examples": ["database upgrade"]},
+        extra={IN_WORDS: "must be one line of text"},
     ),
 ]
 
@@ -99,6 +101,8 @@ async def _set(
 ) -> list[MaintenanceView]:
     now, store = call.around.clock.now(), call.around.store
     window = _read_window(call.body, call.caller.who)
+    if window.until is not None and window.until <= now:
+        raise InvalidRequestError("until", "is over already: must be later than now")
     details = {"isOn": True, "queue": scope.queue, "isAdded": call.body.is_added}
     why = call.body.reason
     act = Act(action="set_maintenance", who=call.caller.who, why=why, details=details)

@@ -20,6 +20,7 @@ from rota.errors import InvalidInputError, InvalidRequestError, InvalidZoneError
 from rota.server.api.operating.word import Why, surroundings_of
 from rota.server.api.shapes.wall_times import WallTime, choose_moment
 from rota.server.api.shapes.words import PRINTABLE, Moment
+from rota.server.routing.reading.refusals import IN_WORDS
 from rota.server.routing.route import Answer, Call, Nothing, Route
 from rota.triggers.zone import load_zone
 
@@ -35,6 +36,7 @@ TaskName = Annotated[
         max_length=255,
         pattern=PRINTABLE,
         extra_json_schema={"examples": ["clean-up"]},
+        extra={IN_WORDS: "must be one line of text"},
     ),
 ]
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from rota.jobs.listing.search import HIGHEST_LIMIT
+from rota.server.routing.reading.refusals import IN_WORDS
 
 QueueName = Annotated[
     str,
@@ -15,6 +16,7 @@ QueueName = Annotated[
         pattern="^[a-zA-Z0-9_]{1,64}$",
         description="A queue.",
         extra_json_schema={"examples": ["mail"]},
+        extra={IN_WORDS: "must be 1 to 64 of the characters a-z, A-Z, 0-9 and _"},
     ),
 ]
 NO_NUL = {"pattern": "^[^\\u0000]*$"}

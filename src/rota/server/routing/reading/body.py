@@ -48,7 +48,7 @@ class BodyReader:
         try:
             return msgspec.convert(parse_json(content), self._kind)
         except msgspec.ValidationError as error:
-            raise refuse(error, "body") from error
+            raise refuse(error, "body", self._kind) from error
 
     async def _receive(self, headers: Headers, receive: Receive) -> bytes:
         length = headers.get(b"content-length")

@@ -52,7 +52,7 @@ class QueryReader:
         try:
             return msgspec.convert(given, self._kind)
         except msgspec.ValidationError as error:
-            raise refuse(error, "query") from error
+            raise refuse(error, "query", self._kind) from error
 
     def _read_pair(self, pair: bytes) -> tuple[str, Any]:
         raw_name, _, raw_value = pair.partition(b"=")
