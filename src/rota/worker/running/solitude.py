@@ -19,7 +19,10 @@ ALONE_FOR = timedelta(seconds=10)
 """How long a slight suspect waits for others to end, and how long others then wait for it."""
 
 PATIENT_FOR = timedelta(hours=1)
-"""How long a grave suspect waits for others to end; it is then put off for as long again."""
+"""How long a grave suspect waits for others to end; it is then put off for as long again.
+
+And how long others wait for one that runs: it may hang. What has run for so long is no likely
+killer, and if it is one after all, those beside it lose one attempt each, for it runs no more."""
 
 NO_LIMIT = 1 << 20
 
@@ -95,14 +98,23 @@ class Solitude:
             begun.set()
             self._begin(held)
         await self._clock.sleep(ALONE_FOR)
-        self._suspect = None
-        self._on_change()
+        self._let_others_in()
 
     async def _bound_wait(self, held: Held, begun: asyncio.Event) -> None:
-        """A handler that never ends must not keep a worker from all else for ever."""
+        """A handler that never ends must not keep a worker from all else for ever.
+
+        Neither one of those that the suspect waits for, nor its own.
+        """
         await self._wait(begun, PATIENT_FOR)
         if self.waiting is held:
             self._put_off(held)
+            return
+        await self._clock.sleep(PATIENT_FOR)
+        self._let_others_in()
+
+    def _let_others_in(self) -> None:
+        self._suspect = None
+        self._on_change()
 
     async def _wait(self, begun: asyncio.Event, longest: timedelta) -> None:
         with suppress(TimeoutError):

@@ -154,6 +154,35 @@ async def test_a_grave_suspect_that_runs_is_not_put_off(shop: Workshop) -> None:
     assert company.started == [suspect.id]
 
 
+async def test_a_grave_suspect_that_hangs_does_not_keep_its_worker_from_others_for_ever(
+    shop: Workshop,
+) -> None:
+    company = Company(shop)
+    shop.make_worker({"work": company}, WorkerSettings(batch=4, concurrency=4))
+    suspect = await shop.add(payload={"seconds": 1e7}, **lost(2))
+    plain = await shop.add_many(9)
+    shop.start()
+    await shop.pass_time(PATIENT_FOR - SECOND)
+    assert company.started == [suspect.id]
+    await end_all(shop, plain, MINUTE)
+    kept = await shop.look(suspect)
+    assert (kept.status, kept.last_token) == (JobStatus.RUNNING, 1)
+    assert company.started.count(suspect.id) == 1
+
+
+async def test_the_hour_of_a_suspect_that_ended_is_not_counted_against_the_next(
+    shop: Workshop,
+) -> None:
+    company = Company(shop)
+    shop.make_worker({"work": company}, WorkerSettings(batch=4, concurrency=4))
+    first = await shop.add(payload={"seconds": PATIENT_FOR.total_seconds() / 2}, **lost(2))
+    second = await shop.add(payload={"seconds": PATIENT_FOR.total_seconds() * 0.9}, **lost(2))
+    plain = await shop.add()
+    shop.start()
+    await end_all(shop, [first, second, plain], 2 * PATIENT_FOR)
+    assert company.beside[second.id] == set()
+
+
 async def test_a_slight_suspect_does_not_hold_up_others_for_long(shop: Workshop) -> None:
     company = Company(shop)
     shop.make_worker({"work": company}, WorkerSettings(batch=2, concurrency=4))
