@@ -12,7 +12,8 @@ from rota.testing.store_contract.portability import NOW
 
 _SECONDS = st.integers(-(10**6), 10**6).map(lambda number: timedelta(seconds=number / 8))
 _ENDS = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
-_INSTANTS = _SECONDS.map(lambda offset: NOW + offset) | st.sampled_from(_ENDS)
+_MOMENTS = _SECONDS.map(lambda offset: NOW + offset)
+_INSTANTS = _MOMENTS | st.sampled_from(_ENDS)
 _WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
 _NAMES = st.sampled_from(["a", "b", "ä/😀", "with space", "{a}:*?[", "%00'\"\\", "\n\t"])
 _PAYLOADS = st.recursive(
@@ -45,7 +46,7 @@ def _jobs(draw: st.DrawFn, job_id: str, earlier: list[str], place: int) -> Recor
 @st.composite
 def _fields(draw: st.DrawFn) -> dict[str, Any]:
     status, token = draw(st.sampled_from([*JobStatus])), draw(st.integers(0, 2**31))
-    created_at = draw(_INSTANTS)
+    created_at = draw(_MOMENTS)
     lease = Lease(token=token, worker=draw(_NAMES), taken_at=created_at, until=draw(_INSTANTS))
     return {
         "tenant": draw(_NAMES),

@@ -11,7 +11,7 @@ from rota.copying.tally import Tally, name_of
 from rota.errors import CopyDiffersError, CopyRefusedError
 from rota.stores.protocol import PortableStore, Portion
 
-NOTED_AFTER = 5_000
+NOTED_AFTER = 2_000
 """After so many records it is noted how far the copy has come; so many may be loaded again."""
 
 

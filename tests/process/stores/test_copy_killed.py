@@ -16,13 +16,18 @@ from rota.copying import UNFINISHED
 from rota.errors import CopyUnfinishedError
 from rota.jobs import JobFilter, JobStatus, admit_job, make_job_ids
 from rota.stores.protocol import DocumentWrite
-from rota.testing.store_contract.portability import dump_all, expect_same
-from rota.wiring import inspect_store
+from rota.testing.store_contract.portability import (
+    NOW,
+    dump_all,
+    expect_same,
+    records_of_every_sort,
+)
+from rota.wiring import copy_store, inspect_store
 from rota.worker import Context, Worker, WorkerSettings
 
 pytestmark = pytest.mark.process
 
-JOB_COUNT = 4_000
+JOB_COUNT = 3_000
 WAITING_COUNT = 500
 DOCUMENT_COUNT = 500
 LOOKED_EVERY = timedelta(milliseconds=5)
@@ -96,6 +101,26 @@ async def test_a_killed_copy_goes_on_and_a_worker_finishes_what_was_copied(
     async with await open_store(source) as store:
         expect_same(await dump_all(store), before)
     await work_off(target)
+
+
+@pytest.mark.parametrize("moment", ["before", "at", "after"])
+async def test_one_killed_at_its_very_end_is_finished_or_found_to_be(
+    tmp_path: Path, target: str, moment: str
+) -> None:
+    source, records = f"sqlite:///{tmp_path}/source.db", records_of_every_sort()
+    async with await open_store(source) as store:
+        await store.load(records, NOW)
+    command = [sys.executable, "-m", "tests.process.programs.copy_life", source, target, moment]
+    copy = await asyncio.create_subprocess_exec(*command)
+    assert await copy.wait() == -signal.SIGKILL
+    is_marked = UNFINISHED in (await inspect_store(target)).document_counts
+    if moment != "at":
+        assert is_marked == (moment == "before")
+    report = await copy_store(source, target, SystemClock(), lambda _phase, _count: None)
+    assert (report.is_resumed, report.was_finished) == (is_marked, not is_marked)
+    assert report.tally.job_count == 8
+    async with await open_store(target) as store:
+        expect_same(await dump_all(store), records)
 
 
 async def work_off(url: str) -> None:
