@@ -33,7 +33,7 @@ LOCKED_FOR = timedelta(seconds=10)
 
 _MONGO = ("mongodb", "mongodb+srv")
 _POSTGRES = ("postgresql", "postgres")
-_REDIS = ("redis", "rediss", "unix", "redis+unix")
+_REDIS = ("redis", "rediss", "unix", "redis+unix", "redis+sentinel", "rediss+sentinel")
 
 
 async def open_store(url: str) -> OpenStore:
@@ -230,7 +230,7 @@ def _postgres(url: str) -> _Backend:
 def _redis(url: str) -> _Backend:
     try:
         from rota.stores.redis.address import read_address  # noqa: PLC0415 - as below
-        from rota.stores.redis.inspection import (  # noqa: PLC0415 - loads the driver
+        from rota.stores.redis.server.inspection import (  # noqa: PLC0415 - loads the driver
             inspect_server,
             migrate_server,
         )

@@ -8,8 +8,10 @@ that nothing it acknowledged is lost however it ends.
 
 import os
 import shutil
+import subprocess
 import sysconfig
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import redis
@@ -32,10 +34,18 @@ def find_redis() -> Path | None:
     return Path(found[0]) if found else None
 
 
+@lru_cache
+def knows_tls(program: Path) -> bool:
+    """Whether a server of that program can encrypt; if so, it asks for a certificate."""
+    asked = [str(program), "--port", "0", "--tls-port", "1"]
+    told = subprocess.run(asked, capture_output=True, check=False, text=True, timeout=30)
+    return "tls-cert-file" in told.stdout
+
+
 class RedisServer(ServerProcess):
     def __init__(self, program: Path, folder: Path, options: Sequence[str] = ()) -> None:
         super().__init__(program.name, folder)
-        self._program = program
+        self.program = program
         self.options = tuple(options)
 
     @property
@@ -49,7 +59,7 @@ class RedisServer(ServerProcess):
 
     def _command(self) -> list[str]:
         return [
-            str(self._program),
+            str(self.program),
             *("--port", str(self.port), "--bind", "127.0.0.1"),
             *("--unixsocket", f"{self.folder}/socket", "--dir", str(self.folder)),
             *("--appendonly", "yes", "--appendfsync", "always", "--save", ""),

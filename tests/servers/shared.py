@@ -171,24 +171,25 @@ def _server(name: str) -> PostgresServer:
     installations = find_installations()
     if not installations:
         _do_without(_NO_POSTGRES)
-    return PostgresServer(installations[0], _folder() / f"postgres-{name}")
+    return PostgresServer(installations[0], run_folder() / f"postgres-{name}")
 
 
 def _mongo_server(name: str) -> MongoServer:
     program = find_program()
     if program is None:
         _do_without(_NO_MONGO)
-    return MongoServer(program, _folder() / f"mongo-{name}")
+    return MongoServer(program, run_folder() / f"mongo-{name}")
 
 
 def _redis_server(name: str, options: Sequence[str] = ()) -> RedisServer:
     program = find_redis()
     if program is None:
         _do_without(_NO_REDIS)
-    return RedisServer(program, _folder() / f"redis-{name}", options)
+    return RedisServer(program, run_folder() / f"redis-{name}", options)
 
 
-def _folder() -> Path:
+def run_folder() -> Path:
+    """Where all servers of the run have their folders."""
     folder = Path(os.environ[FOLDER])
     folder.mkdir(exist_ok=True)
     folder.chmod(0o711)  # the user that runs the servers must pass through

@@ -1,12 +1,13 @@
-"""A network that is encrypted: ends TLS in front of a server that does not know how.
+"""Servers that are encrypted: by themselves, or by a network that ends TLS in front of them.
 
-The servers that come as a wheel are built without it. To a client it is the server: it shows the
-certificate, and can demand one.
+The servers that come as a wheel are built without it. To a client such a network is the server: it
+shows the certificate, and can demand one.
 """
 
 import asyncio
 import os
 import shutil
+import socket
 import ssl
 import subprocess
 from asyncio import StreamReader, StreamWriter
@@ -15,6 +16,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
+import redis
+from tests.servers.redis import RedisServer, knows_tls
 
 _HOST = "localhost"
 _EXTENSIONS = "subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\nbasicConstraints=CA:FALSE\n"
@@ -88,6 +91,46 @@ class Encryption:
             task = asyncio.create_task(coroutine)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+
+class OwnEncryption:
+    """A Redis server that listens with TLS by itself, on one more port."""
+
+    def __init__(self, server: RedisServer, authority: Authority, name: str = _HOST) -> None:
+        self._server = server
+        self._authority = authority
+        self._name = name
+        self._port = 0
+
+    def demand_certificates(self, authority: Authority) -> None:
+        """Let only those in whom the authority knows."""
+        self._set("tls-ca-cert-file", authority.certificate, "tls-auth-clients", "yes")
+
+    @property
+    def place(self) -> str:
+        return f"{_HOST}:{self._port}"
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["OwnEncryption"]:
+        """Skips where the server was built without TLS."""
+        if not knows_tls(self._server.program):
+            pytest.skip(f"{self._server.program.name} is built without TLS: only a proxy is tried")
+        certificate, key = self._authority.sign(self._name)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = probe.getsockname()[1]
+        self._set(
+            *("tls-cert-file", certificate, "tls-key-file", key, "tls-auth-clients", "no"),
+            *("tls-ca-cert-file", self._authority.certificate, "tls-port", self._port),
+        )
+        try:
+            yield self
+        finally:
+            self._set("tls-port", 0)
+
+    def _set(self, *settings: str | Path | int) -> None:
+        with redis.Redis.from_url(self._server.url) as client:
+            client.execute_command("CONFIG", "SET", *map(str, settings))
 
 
 async def _pass(reader: StreamReader, writer: StreamWriter) -> None:

@@ -6,8 +6,8 @@ from secrets import token_hex
 
 import pytest
 from tests.process.stores.steady_work import SteadyWork, less_patient
+from tests.servers.groups.redis_cluster import RedisCluster, new_cluster
 from tests.servers.redis import RedisServer
-from tests.servers.redis_cluster import RedisCluster, new_cluster
 from tests.servers.shared import with_option
 
 from rota.jobs import JobStatus

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from rota.errors import InvalidStoreUrlError
+from rota.stores.redis.sentinel.settings import SCHEMES, RefusedPartError, Sentinels, read_watched
 
 DEFAULT_NAME = "rota"
 MOST_REPLICAS = 8
@@ -33,6 +34,8 @@ class RedisSettings:
     connection_count: int = 8
     connect_for: timedelta = timedelta(seconds=10)
     answer_for: timedelta = timedelta(seconds=20)
+    sentinels: Sentinels | None = None
+    """Whom to ask where the server is; the host in ``url`` stands for the service then."""
 
     @property
     def label(self) -> str:
@@ -40,35 +43,23 @@ class RedisSettings:
         options = dict(parse_qsl(self.url.partition("?")[2]))
         said = {"db": options.get("db", "0"), "name": self.name}
         unusual = [each for each in said.items() if each not in _USUAL]
-        return f"{masked(self.url)}?{urlencode(unusual)}" if unusual else masked(self.url)
+        shown = masked(self.url if self.sentinels is None else self.sentinels.address)
+        return f"{shown}?{urlencode(unusual)}" if unusual else shown
 
 
 def read_address(url: str) -> RedisSettings:
     """Settings from ``redis://user:password@host:6379/0?name=rota`` and its like.
 
-    ``rediss://`` encrypts; ``unix:///run/redis.sock?db=0`` is a socket of this machine. ``name`` is
-    that of the store among others in the same database, and ``replicas`` how many must have a
-    write before it is acknowledged. Raises InvalidStoreUrlError.
+    ``rediss://`` encrypts; ``unix:///run/redis.sock?db=0`` is a socket of this machine, and
+    ``redis+sentinel://host1:26379,host2:26379/service/0`` whoever Sentinels name as the primary of
+    a service. ``name`` is that of the store among others in the same database, and ``replicas`` how
+    many must have a write before it is acknowledged. Raises InvalidStoreUrlError.
     """
     plain = url.removeprefix("redis+") if url.startswith("redis+unix://") else url
-    if "#" in plain:
-        raise InvalidStoreUrlError(masked(plain), "a # must be written as %23")
-    front, _, query = plain.partition("?")
     try:
-        place = urlsplit(plain)
-        _ = place.port
-        options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
-    except ValueError as error:
-        raise InvalidStoreUrlError(masked(plain), _told(error)) from error
-    name, replicas = options.pop("name", DEFAULT_NAME), options.pop("replicas", "0")
-    reasons = (
-        _refuse_place(place.scheme, place.path, place.netloc),
-        _refuse_own(name, replicas),
-        _refuse_option(place.scheme, options),
-    )
-    for reason in filter(None, reasons):
-        raise InvalidStoreUrlError(masked(plain), reason)
-    return RedisSettings(f"{front}?{urlencode(options)}" if options else front, name, int(replicas))
+        return _read(plain)
+    except RefusedPartError as refused:
+        raise InvalidStoreUrlError(masked(plain), str(refused)) from refused.__cause__
 
 
 @lru_cache(maxsize=32)
@@ -84,39 +75,67 @@ def masked(url: str) -> str:
     return f"{scheme}://{user}{at}{place}"
 
 
-def _told(error: ValueError) -> str:
-    """Why an address cannot be read, unless that would repeat a part of it."""
-    return "the port must be a number" if "ort" in str(error) else "it cannot be read as an address"
+def _read(url: str) -> RedisSettings:
+    if "#" in url:
+        raise RefusedPartError("a # must be written as %23")
+    front, _, query = url.partition("?")
+    scheme, options = front.partition("://")[0], _read_options(query)
+    name, replicas = options.pop("name", DEFAULT_NAME), options.pop("replicas", "0")
+    server, sentinels = front, None
+    if scheme in SCHEMES:
+        server, sentinels = read_watched(front, options)
+    else:
+        _check_server(front)
+    _check_own(name, replicas)
+    _check_options(scheme, options)
+    whole = f"{server}?{urlencode(options)}" if options else server
+    return RedisSettings(whole, name, int(replicas), sentinels=sentinels)
 
 
-def _refuse_place(scheme: str, path: str, server: str) -> str | None:
-    if scheme == "unix":
-        return None if len(path) > 1 else "it names no socket: unix:///run/redis.sock"
-    if not server.rpartition("@")[2]:
-        return f"it names no server: {scheme}://host:6379/0"
-    if path.strip("/") and not path.strip("/").isdigit():
-        return "a database of Redis is a number, such as /0"
-    return None
+def _read_options(query: str) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+    except ValueError as error:  # which would repeat a part of the address
+        raise RefusedPartError("it cannot be read as an address") from error
 
 
-def _refuse_own(name: str, replicas: str) -> str | None:
+def _check_server(front: str) -> None:
+    try:
+        place = urlsplit(front)
+        _ = place.port
+    except ValueError as error:
+        is_port = "ort" in str(error)
+        reason = "the port must be a number" if is_port else "it cannot be read as an address"
+        raise RefusedPartError(reason) from error
+    path = place.path.strip("/")
+    if place.scheme == "unix":
+        if not path:
+            raise RefusedPartError("it names no socket: unix:///run/redis.sock")
+    elif not place.netloc.rpartition("@")[2]:
+        raise RefusedPartError(f"it names no server: {place.scheme}://host:6379/0")
+    elif path and not path.isdigit():
+        raise RefusedPartError("a database of Redis is a number, such as /0")
+
+
+def _check_own(name: str, replicas: str) -> None:
     if _STORE_NAME.fullmatch(name) is None:
-        return "the name must be 1 to 63 letters, digits, dots, hyphens and underscores"
+        raise RefusedPartError(
+            "the name must be 1 to 63 letters, digits, dots, hyphens and underscores"
+        )
     if re.fullmatch(r"[0-9]", replicas) is None or int(replicas) > MOST_REPLICAS:
-        return f"replicas must be a number from 0 to {MOST_REPLICAS}"
-    return None
+        raise RefusedPartError(f"replicas must be a number from 0 to {MOST_REPLICAS}")
 
 
-def _refuse_option(scheme: str, options: Mapping[str, str]) -> str | None:
+def _check_options(scheme: str, options: Mapping[str, str]) -> None:
     for option, value in options.items():
         if option not in _OPTIONS:
-            return f"{option} is not an option of it"
-        if option in _TLS_OPTIONS and scheme != "rediss":
-            return f"{option} is for an encrypted connection: rediss://"
+            raise RefusedPartError(f"{option} is not an option of it")
+        if option in _TLS_OPTIONS and not scheme.startswith("rediss"):
+            encrypted = "rediss+sentinel" if scheme in SCHEMES else "rediss"
+            raise RefusedPartError(f"{option} is for an encrypted connection: {encrypted}://")
         if option in _TLS_FILES and not Path(value).is_file():
-            return f"{option} names no file: {value}"
+            raise RefusedPartError(f"{option} names no file: {value}")
     if options.get("ssl_cert_reqs", "required") not in _CERTIFICATES:
-        return f"ssl_cert_reqs must be one of {', '.join(_CERTIFICATES)}"
+        raise RefusedPartError(f"ssl_cert_reqs must be one of {', '.join(_CERTIFICATES)}")
     if not options.get("db", "0").isdigit():
-        return "a database of Redis is a number, such as db=0"
-    return None
+        raise RefusedPartError("a database of Redis is a number, such as db=0")

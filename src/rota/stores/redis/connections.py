@@ -7,8 +7,8 @@ however many call, each knows within the time for connecting and answering toget
 
 import asyncio
 import socket
-from asyncio import Semaphore
-from collections.abc import Sequence
+from asyncio import Lock, Semaphore
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -22,6 +22,8 @@ from redis.retry import Retry as PatientRetry
 from rota.errors import InvalidInputError, StoreUnavailableError
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.scripts import Script
+from rota.stores.redis.sentinel.connections import following_options, patient_following_options
+from rota.stores.redis.sentinel.lookout import Lookout
 from rota.stores.redis.translation import (
     DRIVER_ERRORS,
     LOST_CONNECTION,
@@ -37,6 +39,9 @@ MOST_TRIES = 5
 
 MOST_ARGUMENTS = 1_000_000
 """A server hangs up on a command with more than 1,048,576 parts."""
+
+Examine = Callable[[Callable[..., Awaitable[Any]]], Awaitable[None]]
+"""Asks a server what it is, by the commands it is handed a way to send; raises if it is no good."""
 
 _KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 """Seconds, seconds and number of the signs of life by which the system finds a dead connection."""
@@ -59,10 +64,12 @@ class Connections:
 
     On a cluster all keys of a store are on one server. When the cluster says that it is another
     one, that is where every later connection goes; when nobody is there any more, the server of
-    the address is asked again.
+    the address is asked again. With Sentinels, connections lead to the primary that they name.
+
+    A server is examined before it is asked for anything, and so is each that comes in its place.
     """
 
-    def __init__(self, settings: RedisSettings) -> None:
+    def __init__(self, settings: RedisSettings, examine: Examine | None = None) -> None:
         self._settings = settings
         self._factory = make_factory(settings)
         self._home = dict(self._factory.connection_kwargs)
@@ -70,6 +77,11 @@ class Connections:
         self._free = Semaphore(settings.connection_count)
         self._silence_count = 0
         """How often the server was waited for in vain."""
+        self._lookout: Lookout | None = self._factory.connection_kwargs.get("lookout")
+        self._examine = examine
+        self._examining = Lock()
+        self._examined: tuple[Any, ...] | None = None
+        """Where the server is that was found to be good."""
 
     async def call(self, *command: Any) -> Any:
         """What the server answers to a command that may be sent twice."""
@@ -142,6 +154,8 @@ class Connections:
         is_sound = False
         try:
             async with asyncio.timeout(self._settings.answer_for.total_seconds()):
+                if self._examine is not None and self._examined != _place_of(connection):
+                    await self._examine_server(connection, self._examine)
                 # The driver would write a long command in Python, which takes ten times as long.
                 await connection.send_packed_command(pack_command(call.command))
                 answer = await connection.read_response()
@@ -160,6 +174,16 @@ class Connections:
             else:
                 await connection.disconnect(nowait=True)
 
+    async def _examine_server(self, connection: Connection, examine: Examine) -> None:
+        async def ask(*command: Any) -> Any:
+            await connection.send_command(*command)
+            return await connection.read_response()
+
+        async with self._examining:  # whoever waited here need not ask again
+            if self._examined != _place_of(connection):
+                await examine(ask)
+                self._examined = _place_of(connection)
+
     async def _await_replicas(self, connection: Connection) -> None:
         """Return when enough replicas have all that was written here."""
         settings = self._settings
@@ -175,9 +199,11 @@ class Connections:
 
     async def _connected(self) -> Connection:
         """A connection that works, as far as one can tell without asking the server."""
+        if self._lookout is not None:
+            await self._lookout.look_again()
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_connected and not await _has_ended(connection):
+            if self._may_be_used(connection) and not await _has_ended(connection):
                 return connection
             await connection.disconnect(nowait=True)
         try:
@@ -185,6 +211,11 @@ class Connections:
         except DRIVER_ERRORS as error:
             self._silence_count += isinstance(error, SILENCE)
             raise translate(error, self._settings.label, NOTHING_WRITTEN) from error
+
+    def _may_be_used(self, connection: Connection) -> bool:
+        if self._lookout is not None and self._lookout.primary != _place_of(connection):
+            return False  # a primary of yesterday may not know yet that he was replaced
+        return bool(connection.is_connected)
 
     async def _connect_or_go_home(self) -> Connection:
         try:
@@ -204,6 +235,11 @@ class Connections:
         self._idle, left = [], self._idle
         for connection in left:
             await connection.disconnect(nowait=True)
+
+
+def _place_of(connection: Any) -> tuple[Any, ...]:
+    """Where a connection leads; all sockets of this machine are one place."""
+    return (getattr(connection, "host", None), getattr(connection, "port", None))
 
 
 async def _has_ended(connection: Connection) -> bool:
@@ -228,12 +264,21 @@ def connection_options(
     The driver would send a command again when its answer is lost, whatever the command does.
     """
     return {
+        **_following_options(settings, is_patient=retry is PatientRetry),
         "protocol": 2,
         "retry": retry(NoBackoff(), 0),
         "socket_connect_timeout": settings.connect_for.total_seconds(),
         "socket_timeout": settings.answer_for.total_seconds(),
         **({} if settings.url.startswith("unix") else _keepalive_options()),
     }
+
+
+def _following_options(settings: RedisSettings, *, is_patient: bool) -> dict[str, Any]:
+    if settings.sentinels is None:
+        return {}
+    ask_for = settings.connect_for.total_seconds() / 2
+    options = patient_following_options if is_patient else following_options
+    return options(settings.sentinels, ask_for)
 
 
 def _keepalive_options() -> dict[str, Any]:

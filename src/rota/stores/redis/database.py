@@ -3,6 +3,7 @@
 import asyncio
 from asyncio import Task
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Self
 
 from rota.clock.in_flight import in_flight
@@ -10,7 +11,7 @@ from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.connections import Connections
 from rota.stores.redis.keys import Keys, name_keys
 from rota.stores.redis.scripts import Script
-from rota.stores.redis.server import examine_server, make_ready
+from rota.stores.redis.server.examination import examine_server, make_ready
 
 
 class Database:
@@ -24,12 +25,12 @@ class Database:
 
     @classmethod
     async def open(cls, settings: RedisSettings) -> Self:
-        """Connect, and make sure that the server can be trusted."""
-        connections = Connections(settings)
+        """Connect, and make sure that the server can be trusted, as later each that follows it."""
+        examine = partial(examine_server, settings.label, name_keys(settings.name))
+        connections = Connections(settings, examine)
         made = cls(connections, settings)
         try:
             with in_flight():
-                await examine_server(connections, settings.label, made.keys)
                 await make_ready(connections, made.keys)
         except BaseException:
             await connections.close()

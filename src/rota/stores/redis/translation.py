@@ -20,6 +20,16 @@ LOST_CONNECTION: tuple[type[Exception], ...] = (
 SILENCE: tuple[type[Exception], ...] = (TimeoutError, exceptions.TimeoutError)
 """The server was waited for in vain."""
 
+
+class NoPrimaryError(exceptions.ConnectionError):
+    """No Sentinel names a server that can be written to."""
+
+    def __init__(self, told: str, *, is_answered: bool = False) -> None:
+        super().__init__(told)
+        self.is_answered = is_answered
+        """Whether any of them was there to say so."""
+
+
 _REFUSED = (
     exceptions.AuthenticationError,
     exceptions.BusyLoadingError,
@@ -32,6 +42,7 @@ UNKNOWN = "unknown"
 
 _LOST = "the connection to the server was lost"
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
+    (NoPrimaryError, "Sentinel names no server that can be written to"),
     (exceptions.AuthenticationError, "the server refuses to let this user in"),
     (exceptions.NoPermissionError, "this user may not do that"),
     (exceptions.BusyLoadingError, "the server is still reading what it had kept"),

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.servers.groups.redis_cluster import new_cluster
 from tests.servers.redis import RedisServer
-from tests.servers.redis_cluster import new_cluster
 from tests.servers.shared import with_option
 
 from rota.stores.jobs import Cap, HeldLease

@@ -5,7 +5,7 @@ import redis
 from rota.stores.protocol import DocumentWrite
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.keys import name_keys
-from rota.stores.redis.server import SCHEMA_VERSION
+from rota.stores.redis.server.examination import SCHEMA_VERSION
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import NOW, end, take

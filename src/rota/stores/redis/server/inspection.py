@@ -4,15 +4,16 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
 from rota.clock.in_flight import in_flight
 from rota.stores.inspection import MigrationReport, StoreInspection
 from rota.stores.redis.address import RedisSettings
-from rota.stores.redis.connections import Connections
+from rota.stores.redis.connections import Connections, Examine
 from rota.stores.redis.jobs.rows import status_of
 from rota.stores.redis.keys import name_keys
 from rota.stores.redis.scripts import Script, load_script
-from rota.stores.redis.server import (
+from rota.stores.redis.server.examination import (
     SCHEMA_VERSION,
     examine_server,
     find_problem,
@@ -22,15 +23,15 @@ from rota.stores.redis.server import (
 )
 from rota.stores.sql.migrations import AppliedMigration
 
-TALLY_DOCUMENTS = load_script(f"{__package__}.documents", "tally")
-TALLY_JOBS = load_script(f"{__package__}.jobs.reading", "tally")
+TALLY_DOCUMENTS = load_script("rota.stores.redis.documents", "tally")
+TALLY_JOBS = load_script("rota.stores.redis.jobs.reading", "tally")
 
 
 async def inspect_server(settings: RedisSettings) -> StoreInspection:
     """How the store stands; one that is missing is not made."""
     keys = name_keys(settings.name)
     async with _connected(settings) as connections:
-        facts = await read_facts(connections, keys)
+        facts = await read_facts(connections.call, keys)
         version = await read_schema(connections, keys)
         if version is None:
             label, pending = settings.label, (_mark(SCHEMA_VERSION),)
@@ -54,8 +55,8 @@ async def inspect_server(settings: RedisSettings) -> StoreInspection:
 async def migrate_server(settings: RedisSettings, _locked_for: timedelta) -> MigrationReport:
     """Make the store ready; there is nothing that others could keep locked."""
     keys = name_keys(settings.name)
-    async with _connected(settings) as connections:
-        await examine_server(connections, settings.label, keys)
+    examine = partial(examine_server, settings.label, keys)
+    async with _connected(settings, examine) as connections:
         before = await read_schema(connections, keys)
         await make_ready(connections, keys)
     made = () if before is not None else (_mark(SCHEMA_VERSION),)
@@ -63,8 +64,10 @@ async def migrate_server(settings: RedisSettings, _locked_for: timedelta) -> Mig
 
 
 @asynccontextmanager
-async def _connected(settings: RedisSettings) -> AsyncIterator[Connections]:
-    connections = Connections(settings)
+async def _connected(
+    settings: RedisSettings, examine: Examine | None = None
+) -> AsyncIterator[Connections]:
+    connections = Connections(settings, examine)
     try:
         with in_flight():
             yield connections

@@ -1,6 +1,7 @@
 """Whether a server can be trusted with a store, and what it may lose."""
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,6 +16,9 @@ SCHEMA_VERSION = 2
 """How the keys are laid out; this program cannot work with any other layout."""
 
 OLDEST_VERSION = (6, 2)
+
+Ask = Callable[..., Awaitable[Any]]
+"""Gives what the server answers to a command."""
 
 logger = logging.getLogger("rota.stores.redis")
 
@@ -49,9 +53,9 @@ class ServerFacts(NamedTuple):
         return None
 
 
-async def examine_server(connections: Connections, label: str, keys: Keys) -> ServerFacts:
-    """What the server is, refused if it may forget; a warning names what a crash may lose."""
-    facts = await read_facts(connections, keys)
+async def examine_server(label: str, keys: Keys, ask: Ask) -> None:
+    """Refuse a server that may forget; a warning names what a crash may lose."""
+    facts = await read_facts(ask, keys)
     numbers = tuple(int(part) for part in facts.version.split(".")[:2] if part.isdigit())
     if numbers < OLDEST_VERSION:
         raise StoreUnavailableError(
@@ -77,19 +81,13 @@ async def examine_server(connections: Connections, label: str, keys: Keys) -> Se
             label,
             facts.loss_window,
         )
-    return facts
 
 
-async def read_facts(connections: Connections, keys: Keys) -> ServerFacts:
+async def read_facts(ask: Ask, keys: Keys) -> ServerFacts:
     """What the server says of itself; on a cluster, the one where the store lies."""
-    await connections.call("EXISTS", keys.schema)  # leads there
-    said = _read_lines(await connections.call("INFO"))
-    try:
-        flush = await connections.call("CONFIG", "GET", "appendfsync")
-    except StoreUnavailableError as error:  # hosted servers keep their configuration to themselves
-        if not isinstance(error.__cause__, ResponseError):
-            raise
-        flush = []
+    await ask("EXISTS", keys.schema)  # leads there
+    said = _read_lines(await ask("INFO"))
+    flush = await _ask_if_allowed(ask, "CONFIG", "GET", "appendfsync")
     return ServerFacts(
         version=said.get("redis_version", "0"),
         eviction_policy=said.get("maxmemory_policy", "noeviction"),
@@ -126,6 +124,18 @@ async def read_schema(connections: Connections, keys: Keys) -> int | None:
     """The number of the store's layout; None where there is no store."""
     found: bytes | None = await connections.call("GET", keys.schema)
     return None if found is None else msgspec.json.decode(found, type=int)
+
+
+async def _ask_if_allowed(ask: Ask, *command: str) -> Any:
+    """What the server answers; nothing when it keeps that to itself, as hosted servers may."""
+    try:
+        return await ask(*command)
+    except ResponseError:
+        return []
+    except StoreUnavailableError as error:
+        if not isinstance(error.__cause__, ResponseError):
+            raise
+        return []
 
 
 def _read_lines(text: Any) -> dict[str, str]:

@@ -12,7 +12,7 @@ from rota.errors import SchemaOutdatedError, StoreUnavailableError
 from rota.stores.protocol import DocumentWrite
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.keys import name_keys
-from rota.stores.redis.server import ServerFacts
+from rota.stores.redis.server.examination import ServerFacts
 from rota.stores.redis.store import RedisStore
 from rota.wiring import migrate_store, open_store
 
@@ -152,7 +152,7 @@ def test_only_a_flushed_log_loses_nothing() -> None:
 async def test_an_old_server_is_refused(
     redis_settings: RedisSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.stores.redis.server.OLDEST_VERSION", (99, 0))
+    monkeypatch.setattr("rota.stores.redis.server.examination.OLDEST_VERSION", (99, 0))
     with pytest.raises(StoreUnavailableError, match="needs Redis"):
         await RedisStore.open(redis_settings)
 
