@@ -59,6 +59,12 @@ def check_address(url: str) -> None:
     _find_backend(url)
 
 
+def is_missing(url: str) -> bool:
+    """Whether the store is a file that is not there, so that ``open_store`` would make it."""
+    scheme, _, rest = url.partition("://")
+    return scheme == "sqlite" and not _sqlite_path(url, rest).exists()
+
+
 async def inspect_store(url: str) -> StoreInspection:
     """Look at the store at ``url`` without making or changing anything.
 

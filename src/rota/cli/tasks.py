@@ -96,7 +96,7 @@ def show_plan(
     """
     local = choose_zone(zone)
     order = {"registrations": _read_order(tasks), "zone": local.name}
-    plan = converse(terminal, place, lambda it: it.post(f"{TASKS}/plan", order))
+    plan = converse(terminal, place, lambda it: it.post(f"{TASKS}/plan", order), makes=True)
     if as_json:
         terminal.print_document(plan)
         return

@@ -66,7 +66,7 @@ def create(
     now = terminal.clock.now()
     expires_at = None if days is None else (now + timedelta(days=days)).isoformat()
     wish = {"name": name, "scopes": list(map(str, scope)), "expires_at": expires_at}
-    issued = converse(terminal, place, lambda client: client.post("/tokens", wish))
+    issued = converse(terminal, place, lambda client: client.post("/tokens", wish), makes=True)
     if as_json:
         terminal.print_document(issued)
         return

@@ -62,6 +62,7 @@ def seeded(url: str) -> str:
 
 
 def test_an_empty_store_is_said_to_be_empty(rota: RunRota, url: str) -> None:
+    rota("store", "migrate", url)
     outcome = rota("tasks", "list", "--store", url)
     assert (outcome.status, outcome.out) == (0, "0 tasks; no scheduler is alive\n")
 

@@ -115,6 +115,7 @@ def test_no_option_takes_a_token(rota: RunRota) -> None:
 def test_what_cannot_be_done_is_told_by_the_exit_status(
     rota: RunRota, url: str, arguments: tuple[str, ...], status: int
 ) -> None:
+    rota("store", "migrate", url)
     outcome = rota("tokens", *arguments, "--store", url)
     assert outcome.status == status
     assert outcome.err.startswith("error: ")

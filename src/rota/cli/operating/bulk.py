@@ -70,7 +70,7 @@ def create(
         echo '[{"name": "hello", "queue": "default"}]' | rota jobs bulk create -
     """
     jobs = _read_jobs(file)
-    made = converse(terminal, place, lambda it: _create_all(it, jobs, terminal))
+    made = converse(terminal, place, lambda it: _create_all(it, jobs, terminal), makes=True)
     text = f"{made['created_count']} created, {made['existing_count']} were there already."
     done(terminal, made, text, as_json=as_json)
 

@@ -84,7 +84,9 @@ def quiet_hours(
     body: dict[str, Any] = {"start": start, "end": end, "zone": choose_zone(zone).name, "why": why}
     if day:
         body["weekdays"] = day
-    hours = converse(terminal, place, lambda it: it.ask("PUT", "/gates/quiet-hours", body=body))
+    hours = converse(
+        terminal, place, lambda it: it.ask("PUT", "/gates/quiet-hours", body=body), makes=True
+    )
     viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
     done(terminal, hours, describe_hours(hours, viewer), as_json=as_json)
 
@@ -153,7 +155,7 @@ def maintenance(
         done(terminal, {"maintenance": []}, "Maintenance is over.", as_json=as_json)
         return
     body = _read_window(window)
-    planned = converse(terminal, place, lambda it: it.ask("PUT", path, body=body))
+    planned = converse(terminal, place, lambda it: it.ask("PUT", path, body=body), makes=True)
     viewer = Viewer(terminal.clock.now(), choose_zone(window.zone).zone)
     lines = [describe_maintenance(it, viewer) for it in planned] or ["No maintenance."]
     done(terminal, {"maintenance": planned}, *lines, as_json=as_json)

@@ -87,7 +87,7 @@ def create(
         rota jobs create close-books --run-at 2027-03-31T18:00 --payload @books.json
     """
     body = {"name": name, **_read_body(wanted, terminal)}
-    job, is_new = converse(terminal, place, lambda it: it.create("/jobs", body))
+    job, is_new = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
     viewer = Viewer(terminal.clock.now(), choose_zone(wanted.zone).zone)
     when = f"{job['status']}, run at {viewer.show(job['run_at'])}"
     done(

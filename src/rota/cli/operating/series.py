@@ -136,7 +136,7 @@ def create(
         for field, value in (("kind", kind), ("idempotency_key", key))
         if value is not None
     }
-    job, is_new = converse(terminal, place, lambda it: it.create("/jobs", body))
+    job, is_new = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
     viewer = Viewer(terminal.clock.now(), choose_zone(rule.zone).zone)
     became = "Created" if is_new else "There already is"
     text = f"{became} series {job['id']}: first at {viewer.show(job['run_at'])}."
@@ -167,7 +167,7 @@ def preview(
         rota series preview --cron "30 1 * * *" --zone Europe/London -n 10
     """
     order = {"recurrence": read_rule(rule), "count": count}
-    shown = converse(terminal, place, lambda it: it.post("/series/preview", order))
+    shown = converse(terminal, place, lambda it: it.post("/series/preview", order), makes=True)
     if as_json:
         terminal.print_document(shown)
         return

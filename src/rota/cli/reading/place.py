@@ -14,8 +14,9 @@ from rota.access import Secret
 from rota.cli.rendering.terminal import Terminal
 from rota.client import Client, ServerAddress, StoreAddress, open_client
 from rota.configuration import DEFAULT_STORE
-from rota.errors import InvalidInputError
+from rota.errors import InvalidInputError, StoreUnavailableError
 from rota.jobs.record import DEFAULT_TENANT
+from rota.wiring import is_missing
 
 URL_VARIABLE = "ROTA_URL"
 TOKEN_VARIABLE = "ROTA_TOKEN"  # noqa: S105 - the name of a variable
@@ -33,7 +34,7 @@ class Whereabouts:
         str | None,
         Parameter(
             metavar="URL",
-            help="Ask a store: memory://, sqlite:///rota.db, postgresql://... "
+            help="Ask a store: sqlite:///rota.db, postgresql://..., redis://... "
             "Default: ROTA_STORE, or else sqlite:///rota.db.",
         ),
     ] = None
@@ -90,16 +91,35 @@ def find_address(
 
 
 def converse(
-    terminal: Terminal, place: Whereabouts, talk: Callable[[Client], Awaitable[Found]]
+    terminal: Terminal,
+    place: Whereabouts,
+    talk: Callable[[Client], Awaitable[Found]],
+    *,
+    makes: bool = False,
 ) -> Found:
-    """What ``talk`` finds out from a client that is open meanwhile."""
+    """What ``talk`` finds out from a client that is open meanwhile.
+
+    Only what ``makes`` something makes the store, too: whoever looks into the wrong folder is told
+    so, and leaves no file there.
+    """
     address = find_address(place)
+    if not makes:
+        require_store(address)
 
     async def run() -> Found:
         async with open_client(address, terminal.clock) as client:
             return await talk(client)
 
     return asyncio.run(run())
+
+
+def require_store(address: StoreAddress | ServerAddress) -> None:
+    """Refuse a store that is not there yet."""
+    if isinstance(address, StoreAddress) and is_missing(address.url):
+        raise StoreUnavailableError(
+            f"There is no store at {address.url}: rota up makes it, and so does rota store migrate",
+            {"address": address.url},
+        )
 
 
 def name_user() -> str:

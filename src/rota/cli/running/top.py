@@ -10,7 +10,7 @@ from rich.live import Live
 
 from rota.cli.reading.instants import choose_zone
 from rota.cli.reading.options import GivenTerminal, JsonOption, ZoneOption
-from rota.cli.reading.place import NOWHERE, Place, converse, find_address
+from rota.cli.reading.place import NOWHERE, Place, converse, find_address, require_store
 from rota.cli.rendering.live.top import MEASURED_FOR, Look, render_top
 from rota.cli.rendering.occurrences import format_instant
 from rota.cli.rendering.service.moments import Viewer, read_utc
@@ -67,6 +67,7 @@ async def take_look(client: Client) -> Look:
 
 async def _watch(terminal: Terminal, place: Place, every: timedelta, zone: str | None) -> None:
     address, local = find_address(place), choose_zone(zone).zone
+    require_store(address)
     async with open_client(address, terminal.clock) as client:
         look = await take_look(client)
         with Live(console=terminal.out, auto_refresh=False, screen=True) as live:

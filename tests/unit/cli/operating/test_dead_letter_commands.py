@@ -65,6 +65,7 @@ def test_all_are_tried_again_with_what_they_blocked(rota: RunRota, dead: str) ->
 
 
 def test_where_there_are_none_nothing_is_done(rota: RunRota) -> None:
+    rota("store", "migrate")
     outcome = rota("dlq", "retry", "--all")
     assert (outcome.status, outcome.out) == (
         0,

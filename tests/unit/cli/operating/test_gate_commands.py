@@ -7,6 +7,7 @@ HOURS = ("--start", "22:00", "--end", "07:00", "--zone", "Europe/London")
 
 
 def test_where_nothing_is_set_nothing_holds_jobs_back(rota: RunRota) -> None:
+    rota("store", "migrate")
     assert rota("gates", "show").out == "No quiet hours.\nNo maintenance.\n"
     assert rota("gates", "show", "--json").document == {"quiet_hours": None, "maintenance": []}
 
@@ -46,8 +47,11 @@ def test_maintenance_is_planned_beside_others(rota: RunRota) -> None:
     assert "from Thu 2027-04-01 00:00:00" in more.out
 
 
-def test_maintenance_that_is_over_already_holds_nothing_back(rota: RunRota) -> None:
-    assert rota("gates", "maintenance", "--until", "2027-01-01").out == "No maintenance.\n"
+def test_maintenance_that_is_over_already_is_refused(rota: RunRota) -> None:
+    outcome = rota("gates", "maintenance", "--until", "2027-01-01")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err == "error: until is over already: must be later than now\n"
+    assert "No maintenance." in rota("gates", "show").out
 
 
 def test_maintenance_of_a_queue_holds_for_all_tenants(rota: RunRota) -> None:

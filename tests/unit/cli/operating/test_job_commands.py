@@ -155,6 +155,7 @@ def test_why_is_asked_about_an_instant(rota: RunRota, created: Create) -> None:
 
 @pytest.mark.parametrize("verb", ["show", "delete", "cancel", "retry", "run-now"])
 def test_a_job_that_is_not_there_is_not_found(rota: RunRota, verb: str) -> None:
+    rota("store", "migrate")
     outcome = rota("jobs", verb, UNKNOWN)
     assert (outcome.status, outcome.out) == (3, "")
     assert outcome.err == f"error: There is no job {UNKNOWN}\n"
@@ -177,6 +178,7 @@ def test_a_job_that_is_not_there_is_not_found(rota: RunRota, verb: str) -> None:
 def test_what_cannot_be_a_job_is_refused_by_name(
     rota: RunRota, argv: tuple[str, ...], reason: str
 ) -> None:
+    rota("store", "migrate")
     outcome = rota("jobs", "create", "job", *argv)
     assert (outcome.status, outcome.out) == (2, "")
     assert reason in outcome.err

@@ -66,6 +66,7 @@ def test_top_shows_queues_alarms_and_what_comes_next(rota: RunRota) -> None:
 
 
 def test_top_on_an_empty_store_and_in_a_pipe_looks_once(rota: RunRota) -> None:
+    rota("store", "migrate")
     shown = rota("top")
     assert shown.status == 0
     assert "workers 0  running 0  ready 0" in shown.out

@@ -1,0 +1,58 @@
+"""Whoever looks where no store is is told so, and leaves nothing behind."""
+
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.conftest import RunRota
+
+UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
+LOOKING = [
+    ("jobs", "list"),
+    ("jobs", "show", UNKNOWN),
+    ("jobs", "cancel", UNKNOWN),
+    ("series", "list"),
+    ("dlq", "list"),
+    ("dlq", "retry", "--all"),
+    ("gates", "show"),
+    ("gates", "quiet-hours", "--off"),
+    ("tasks", "list"),
+    ("tokens", "list"),
+    ("top", "--once"),
+    ("why", UNKNOWN),
+]
+
+
+@pytest.mark.parametrize("argv", LOOKING, ids=" ".join)
+def test_who_looks_for_a_store_that_is_not_there_makes_none(
+    rota: RunRota, here: Path, argv: tuple[str, ...]
+) -> None:
+    outcome = rota(*argv)
+    assert (outcome.status, outcome.out) == (6, "")
+    assert outcome.err == (
+        "error: There is no store at sqlite:///rota.db: rota up makes it, "
+        "and so does rota store migrate\n"
+    )
+    assert list(here.iterdir()) == []
+
+
+def test_on_a_terminal_top_does_not_make_one_either(rota: RunRota, here: Path) -> None:
+    assert rota("top", width=100).status == 6
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("jobs", "create", "hello"),
+        ("series", "create", "hello", "--every", "1m"),
+        ("gates", "quiet-hours", "--start", "22:00", "--end", "07:00"),
+        ("gates", "maintenance", "--reason", "moving"),
+        ("tokens", "create", "ada", "--scope", "read"),
+    ],
+    ids=" ".join,
+)
+def test_what_makes_something_makes_the_store_for_it(
+    rota: RunRota, here: Path, argv: tuple[str, ...]
+) -> None:
+    assert rota(*argv).status == 0
+    assert (here / "rota.db").exists()
