@@ -22,10 +22,14 @@ SAMPLE_MARK = (
 )
 
 
+def is_real_mongo() -> bool:
+    """Whether MongoDB is MongoDB, and not a stand-in for it."""
+    return GIVEN_MONGO in os.environ or shutil.which("mongod") is not None
+
+
 def is_patient() -> bool:
     """Whether all is to run: MongoDB is MongoDB, or somebody said so."""
-    is_real = GIVEN_MONGO in os.environ or shutil.which("mongod") is not None
-    return is_real or PATIENTLY in os.environ
+    return is_real_mongo() or PATIENTLY in os.environ
 
 
 def spare_the_stand_in(test: pytest.Item) -> None:

@@ -2,13 +2,17 @@
 
 from datetime import UTC, datetime, timedelta
 
-from rota.jobs import JobFilter, JobStatus
+from pymongo import DeleteOne, UpdateMany, UpdateOne
+
+from rota.jobs import JobFilter, JobStatus, Lost, Succeeded, decide_lease, decide_outcome
+from rota.stores.jobs import HeldLease, LeaseRequest
 from rota.stores.mongo import pipelines
 from rota.stores.mongo.documents.queries import by_ids as documents_by_ids
 from rota.stores.mongo.documents.queries import scan_page
-from rota.stores.mongo.gateway import Query
+from rota.stores.mongo.gateway import Query, Raw
 from rota.stores.mongo.jobs import queries
 from rota.stores.mongo.steps.names import DOCUMENTS, JOBS
+from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EARLIER = NOW - timedelta(hours=1)
@@ -53,4 +57,29 @@ HOT: dict[str, Query] = {
     "count_running": Query(JOBS, queries.count_running()[0]["$match"]),
     "survey": Query(JOBS, queries.survey(NOW, None)[0]["$match"]),
     "survey of a tenant": Query(JOBS, queries.survey(NOW, "a")[0]["$match"]),
+}
+
+HOT_PIPELINES: dict[str, list[Raw]] = {
+    "count_running": queries.count_running(),
+    "survey": queries.survey(NOW, None),
+    "survey of a tenant": queries.survey(NOW, "a"),
+}
+
+A_REQUEST = LeaseRequest(worker="worker", limit=10, lease_for=timedelta(minutes=1), queues=["q"])
+A_CHANGE = decide_outcome(
+    decide_lease(a_job(), "worker", timedelta(minutes=1), NOW).job, Succeeded(), NOW
+)
+A_LOSS = decide_outcome(
+    decide_lease(a_job(), "worker", timedelta(minutes=1), EARLIER).job, Lost(), NOW
+)
+
+HOT_WRITES: dict[str, UpdateOne | UpdateMany | DeleteOne] = {
+    "promote": queries.promote(["a", "b"], NOW),
+    "claim": queries.claim(["a", "b"], "mark", A_REQUEST, NOW),
+    "set_aside": queries.set_aside(["a", "b"]),
+    "extend": queries.extend(HeldLease("a", 1), NOW),
+    "settle": queries.settle(A_CHANGE, "mark", NOW),
+    "settle as lost": queries.settle(A_LOSS, "mark", NOW),
+    "settle_and_remove": queries.settle_and_remove(A_CHANGE, NOW),
+    "remove_at": queries.remove_at("a", 1),
 }

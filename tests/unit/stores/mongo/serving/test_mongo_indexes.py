@@ -5,13 +5,17 @@ from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
-from tests.unit.stores.mongo.serving.hot_queries import HOT
+from pymongo import DeleteOne, UpdateMany, UpdateOne
+from tests.unit.stores.mongo.serving.explained_plans import ask_write
+from tests.unit.stores.mongo.serving.hot_queries import HOT, HOT_WRITES
 from tests.unit.stores.mongo.serving.index_use import find_serving, serves
 
 from rota.stores.mongo import pipelines
 from rota.stores.mongo.documents import queries as document_queries
 from rota.stores.mongo.gateway import Query
 from rota.stores.mongo.jobs import queries as job_queries
+from rota.stores.mongo.jobs.queries import BY_ID
+from rota.stores.mongo.pipelines import NOBODY
 from rota.stores.mongo.schema.indexes import INDEXES, Index
 from rota.stores.mongo.steps.names import JOBS
 
@@ -29,6 +33,29 @@ def test_without_an_index_some_hot_query_has_none(index: Index) -> None:
     unserved = {name.split(" ")[0] for name in HOT if not find_serving(HOT[name], others)}
     assert unserved
     assert any(each in index.serves for each in unserved), (index.serves, unserved)
+
+
+@pytest.mark.parametrize("name", HOT_WRITES)
+def test_a_hot_write_can_go_by_nothing_but_the_id(name: str) -> None:
+    """It says so, or no other index could serve it."""
+    command = ask_write(JOBS, HOT_WRITES[name])
+    (told,) = command.get("updates") or command["deletes"]
+    if "hint" not in told:
+        fields = {field for field, value in told["q"].items() if value != NOBODY}
+        firsts = {index.keys[0][0] for index in INDEXES if index.collection == JOBS}
+        assert not fields & firsts
+    else:
+        assert told["hint"] == BY_ID
+    assert "_id" in told["q"]
+
+
+def test_every_write_of_the_store_is_among_the_hot_ones() -> None:
+    made = {
+        name
+        for name, function in inspect.getmembers(job_queries, inspect.isfunction)
+        if function.__annotations__["return"] in {UpdateOne, UpdateMany, DeleteOne}
+    }
+    assert made == {name.split(" ")[0] for name in HOT_WRITES}
 
 
 def test_every_query_of_the_store_is_among_the_hot_ones() -> None:

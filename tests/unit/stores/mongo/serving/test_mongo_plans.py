@@ -1,68 +1,108 @@
 """Every hot query goes by an index, and none sorts what it has found.
 
-Only a server that explains itself can prove it: the stand-in of these tests does not. That there is
-an index for each of them is proven without any server, in ``test_mongo_indexes``.
+Only a server that explains itself can prove it. The stand-in of these tests answers ``explain``
+with a plan of its own for SQLite, and is right: it has no plan by an index but for ids, and goes
+through the whole collection in all other cases. That there is an index for each query is proven
+without any server, in ``test_mongo_indexes``.
 """
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
-from tests.servers.patience import is_patient, open_patiently
-from tests.unit.stores.mongo.serving.hot_queries import HOT, NOW
+from tests.servers.patience import is_real_mongo, open_patiently
+from tests.unit.stores.mongo.serving.explained_plans import (
+    BY_INDEX,
+    ask_aggregate,
+    ask_find,
+    ask_write,
+    is_explained,
+    list_indexes,
+    list_stages,
+)
+from tests.unit.stores.mongo.serving.hot_queries import HOT, HOT_PIPELINES, HOT_WRITES, NOW
 
+from rota.jobs import Succeeded, decide_outcome
+from rota.stores.jobs import LeaseRequest
 from rota.stores.mongo.gateway import Raw
 from rota.stores.mongo.schema.indexes import INDEXES
+from rota.stores.mongo.steps.names import JOBS
 from rota.testing.builders import a_job
 
-DOES_NOT_EXPLAIN = "this server is a stand-in that does not explain itself as MongoDB does"
+HOUR = timedelta(hours=1)
+COUNT = 20
+"""How many jobs of each sort there are; the fewer, the more plans are as good as each other."""
 
 
 @pytest.fixture
 def only_where_it_is_explained() -> None:
-    """A stand-in is not even asked: a store takes it seconds to make."""
-    if not is_patient():
-        pytest.skip(DOES_NOT_EXPLAIN)
+    if not is_real_mongo():
+        pytest.skip("a stand-in that goes by no index has no plan to show")
 
 
 @pytest.fixture
 async def database(mongo_url: str) -> AsyncIterator["AsyncDatabase[Raw]"]:
-    async with await open_patiently(mongo_url) as store:
-        await store.insert([a_job() for _ in range(3)], NOW)
+    """With an empty store in it."""
+    await (await open_patiently(mongo_url)).close()
     async with AsyncMongoClient[Raw](mongo_url) as client:
         yield client.get_default_database()
+
+
+@pytest.fixture
+async def filled(mongo_url: str, database: "AsyncDatabase[Raw]") -> "AsyncDatabase[Raw]":
+    """With jobs of two tenants in two queues that are due, due later, run, and have ended."""
+    places = [(tenant, queue) for tenant in "ab" for queue in "qr"]
+    async with await open_patiently(mongo_url) as store:
+        for due_at in (NOW - HOUR, NOW + HOUR):
+            jobs = [
+                a_job(tenant=tenant, queue=queue, due_at=due_at)
+                for tenant, queue in places
+                for _ in range(COUNT)
+            ]
+            await store.insert(jobs, NOW - HOUR)
+        request = LeaseRequest(worker="worker", limit=len(places) * COUNT // 2, lease_for=HOUR)
+        leased = await store.lease(request, NOW)
+        ended = leased[::2]
+        await store.apply([decide_outcome(job, Succeeded(), NOW) for job in ended], NOW)
+    return database
+
+
+async def _explain(database: "AsyncDatabase[Raw]", command: Raw) -> Raw:
+    answer: Raw = await database.command({"explain": command, "verbosity": "queryPlanner"})
+    assert is_explained(answer), answer
+    return answer
 
 
 @pytest.mark.parametrize("name", HOT)
 @pytest.mark.usefixtures("only_where_it_is_explained")
 async def test_a_hot_query_goes_by_an_index_and_sorts_nothing(
-    name: str, database: "AsyncDatabase[Raw]"
+    name: str, filled: "AsyncDatabase[Raw]"
 ) -> None:
-    query = HOT[name]
-    asked: dict[str, Any] = {"find": query.collection, "filter": query.where}
-    if query.order:
-        asked["sort"] = dict(query.order)
-    if query.limit:
-        asked["limit"] = query.limit
-    explained = await database.command({"explain": asked, "verbosity": "queryPlanner"})
-    if "queryPlanner" not in explained:
-        pytest.skip(DOES_NOT_EXPLAIN)
-    stages = set(_stages(explained["queryPlanner"]["winningPlan"]))
-    assert "COLLSCAN" not in stages, explained
-    assert "SORT" not in stages, explained
+    answer = await _explain(filled, ask_find(HOT[name]))
+    stages = list_stages(answer)
+    assert stages & BY_INDEX, answer
+    assert not stages & {"COLLSCAN", "SORT"}, answer
 
 
-def _stages(plan: Any) -> Iterator[str]:
-    if isinstance(plan, dict):
-        if "stage" in plan:
-            yield plan["stage"]
-        for value in plan.values():
-            yield from _stages(value)
-    elif isinstance(plan, list):
-        for value in plan:
-            yield from _stages(value)
+@pytest.mark.parametrize("name", HOT_PIPELINES)
+@pytest.mark.usefixtures("only_where_it_is_explained")
+async def test_a_hot_pipeline_begins_with_an_index(name: str, filled: "AsyncDatabase[Raw]") -> None:
+    answer = await _explain(filled, ask_aggregate(JOBS, HOT_PIPELINES[name]))
+    stages = list_stages(answer)
+    assert stages & BY_INDEX, answer
+    assert "COLLSCAN" not in stages, answer
+
+
+@pytest.mark.parametrize("name", HOT_WRITES)
+@pytest.mark.usefixtures("only_where_it_is_explained")
+async def test_what_is_told_by_its_id_is_written_by_its_id(
+    name: str, filled: "AsyncDatabase[Raw]"
+) -> None:
+    answer = await _explain(filled, ask_write(JOBS, HOT_WRITES[name]))
+    assert list_stages(answer) & BY_INDEX, answer
+    assert list_indexes(answer) <= {"_id_"}, answer  # a look-up by the id alone does not name it
 
 
 async def test_every_index_is_there_once_a_store_is_opened(
