@@ -119,6 +119,7 @@ async def test_a_primary_is_examined_like_the_one_before(
             with pytest.raises(StoreUnavailableError, match="maxmemory-policy is allkeys-lru"):
                 await store.write_each([new("b")])
             configure(other, maxmemory_policy="noeviction")
+            await asyncio.gather(*(store.write_each([new(f"b-{n}")]) for n in range(8)))
             assert await store.write_each([new("a"), new("b")]) == [None, 1]
     assert caplog.text.count("appendfsync is everysec: a crash loses up to about two seconds") == 1
 

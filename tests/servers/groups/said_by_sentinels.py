@@ -1,9 +1,9 @@
 """Sentinels who say what a test has them say; whatever else they are told they take in."""
 
 import asyncio
-from asyncio import StreamReader, StreamWriter
+from asyncio import IncompleteReadError, StreamReader, StreamWriter
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from ssl import SSLContext
 
@@ -42,10 +42,11 @@ class ToldSentinel:
 
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         self._writers.add(writer)
-        while count := await reader.readline():
-            command = [await _read_text(reader) for _ in range(int(count[1:]))]
-            if not self.is_silent:
-                writer.write(self._answer([word.upper() for word in command[:2]], command[-1]))
+        with suppress(ConnectionError, IncompleteReadError):  # nobody waits for the answer any more
+            while count := await reader.readline():
+                command = [await _read_text(reader) for _ in range(int(count[1:]))]
+                if not self.is_silent:
+                    writer.write(self._answer([word.upper() for word in command[:2]], command[-1]))
 
     def _answer(self, command: list[str], service: str) -> bytes:
         if command[0] != "SENTINEL":

@@ -1,0 +1,98 @@
+"""Connections lead to the server that Sentinels name, and only while it is a primary."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import redis
+from tests.servers.groups.said_by_sentinels import ToldSentinel, opened
+from tests.servers.redis import RedisServer
+from tests.servers.shared import new_redis_server
+
+from rota.errors import StoreUnavailableError
+from rota.stores.jobs import HeldLease
+from rota.stores.protocol import DocumentWrite
+from rota.stores.redis.address import read_address
+from rota.stores.redis.sentinel import lookout
+from rota.stores.redis.store import RedisStore
+from rota.testing.builders import a_job
+from rota.testing.job_store_contract.fixture import DAY, NOW, take
+
+
+@pytest.fixture
+def other() -> Iterator[RedisServer]:
+    server = new_redis_server("other")
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+async def named(own_redis: RedisServer) -> AsyncIterator[tuple[ToldSentinel, RedisStore]]:
+    """A Sentinel that names a server, and a store that was opened there."""
+    sentinel = ToldSentinel("127.0.0.1", own_redis.port)
+    async with opened(sentinel) as url, await RedisStore.open(read_address(url)) as store:
+        yield sentinel, store
+
+
+def new(key: str) -> DocumentWrite:
+    return DocumentWrite("tasks", key, None, b"new")
+
+
+async def test_calls_under_way_beside_each_other_are_led_to_the_new_primary_too(
+    named: tuple[ToldSentinel, RedisStore],
+    own_redis: RedisServer,
+    other: RedisServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lookout, "FRESH_FOR", 0.0)
+    sentinel, store = named
+    calls = [asyncio.create_task(store.write_each([new(f"{n}")])) for n in range(40)]
+    await calls[0]
+    sentinel.port = other.port
+    assert await asyncio.gather(*calls) == [[1]] * 40
+    with redis.Redis.from_url(own_redis.url) as client:
+        before = client.hlen("{rota}:document-bodies")
+    assert [await store.write_each([new(f"later-{n}")]) for n in range(20)] == [[1]] * 20
+    with redis.Redis.from_url(own_redis.url) as client:
+        assert client.hlen("{rota}:document-bodies") == before
+    with redis.Redis.from_url(other.url) as client:
+        assert client.hlen("{rota}:document-bodies") == 60 - before
+
+
+async def test_a_server_that_follows_another_is_not_even_read_though_a_sentinel_names_it(
+    named: tuple[ToldSentinel, RedisStore], own_redis: RedisServer
+) -> None:
+    _, store = named
+    await store.insert([a_job()], NOW)
+    (leased,) = await take(store)
+    keeper, held = store.make_keeper(), [HeldLease(leased.id, 1)]
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.replicaof("127.0.0.1", 1)
+        with pytest.raises(StoreUnavailableError, match="only lets itself be read") as caught:
+            await store.write_each([new("a")])
+        assert caught.value.details["outcome"] == "nothing was written"
+        with pytest.raises(StoreUnavailableError, match="is a replica, and was named as the"):
+            await store.read("tasks", ["a"])
+        with pytest.raises(StoreUnavailableError, match="is a replica, and was named as the"):
+            await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW)
+        client.replicaof("NO", "ONE")
+    assert await store.write_each([new("a")]) == [1]
+    assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
+    keeper.close()
+
+
+async def test_a_keeper_goes_where_sentinels_lead_and_stays_when_they_are_away(
+    own_redis: RedisServer, other: RedisServer
+) -> None:
+    sentinel = ToldSentinel("127.0.0.1", own_redis.port)
+    async with opened(sentinel) as url, await RedisStore.open(read_address(url)) as store:
+        await store.insert([a_job()], NOW)
+        (leased,) = await take(store)
+        keeper, held = store.make_keeper(), [HeldLease(leased.id, 1)]
+        assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
+        sentinel.port = other.port
+        assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [False]
+        sentinel.port = own_redis.port
+        assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
+    assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
+    keeper.close()
