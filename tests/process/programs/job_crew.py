@@ -17,6 +17,7 @@ from random import Random
 from typing import Any, Literal
 
 import msgspec
+from tests.process.programs.lives import load_backends
 
 from rota import open_store
 from rota.clock.system import SystemClock
@@ -142,6 +143,7 @@ def _take_part_alone(line: str) -> int:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.CRITICAL)
+    load_backends()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the dead are nobody's concern
     for request in sys.stdin:
         sys.stdout.write(f"{fork_off(request)}\n")

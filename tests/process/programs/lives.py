@@ -25,18 +25,21 @@ _ONE_OF_EACH = ("sqlite:///a.db", "postgresql:///a", "redis://a", "mongodb://a/a
 def play_all(life_type: type[Life], play: Play[Life]) -> None:
     """Answer every line of standard input."""
     logging.basicConfig(level=logging.CRITICAL)
-    _load_backends()
+    load_backends()
     for line in sys.stdin:
         exit_code = _play_in_a_fork(msgspec.json.decode(line, type=life_type), play)
         sys.stdout.write(f"{exit_code}\n")
         sys.stdout.flush()
 
 
-def _load_backends() -> None:
-    """Have every life born with all backends loaded: else each would load its own anew."""
+def load_backends() -> None:
+    """Have every process that is forked hereafter born with all backends loaded.
+
+    Else each would load its own anew, which takes longer than many a life.
+    """
     for address in _ONE_OF_EACH:
         check_address(address)
-    gc.freeze()  # what all lives share is not to be copied for each
+    gc.freeze()  # what all share is not to be copied for each
 
 
 def _play_in_a_fork(life: Life, play: Play[Life]) -> int:

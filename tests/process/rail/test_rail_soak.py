@@ -25,11 +25,11 @@ from rota.stores.opened import OpenStore
 
 pytestmark = pytest.mark.process
 
-SECONDS = {"postgres": 20, "redis": 10}
+SECONDS = {"postgres": 12, "redis": 10}
 TENANTS = ("acme", "zoo")
 INTERVALS = tuple(timedelta(seconds=seconds) for seconds in (2, 2, 3, 3, 5, 5, 7))
 WORKER_COUNT = 4
-REPLACED_EVERY = timedelta(seconds=7)
+REPLACED_EVERY = timedelta(seconds=4)
 """So often one of the workers is told to end, and another is started in its place."""
 
 LEADS_BY = timedelta(seconds=3)
@@ -52,13 +52,15 @@ class Fleet:
     def messages(self) -> list[Message]:
         return [message for path in self.outboxes for message in read_outbox(path)]
 
-    def start(self) -> None:
-        """Return when one more worker is at work."""
-        self.outboxes.append(self._folder / f"outbox-{len(self.outboxes):03}.jsonl")
+    def start(self, count: int = 1) -> None:
+        """Return when so many more workers are at work."""
         program = [sys.executable, "-m", "tests.process.programs.rail_worker"]
-        command = [*program, self._address, str(self.outboxes[-1])]
-        self._at_work.append(subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL))
-        wait_for(self.outboxes[-1].exists, "the start of a worker")
+        for _ in range(count):
+            self.outboxes.append(self._folder / f"outbox-{len(self.outboxes):03}.jsonl")
+            command = [*program, self._address, str(self.outboxes[-1])]
+            self._at_work.append(subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL))
+        for outbox in self.outboxes[-count:]:
+            wait_for(outbox.exists, "the start of a worker")
 
     def replace_oldest(self) -> None:
         """As a deployment does, which starts the new one first."""
@@ -150,8 +152,7 @@ async def test_no_occurrence_is_sent_twice_and_none_is_lost(
     begun_at = monotonic()
     async with await open_store(address) as store:
         with gathered_fleet(address, tmp_path) as fleet:
-            for _ in range(WORKER_COUNT):
-                fleet.start()
+            fleet.start(WORKER_COUNT)
             start_at = CLOCK.now().replace(microsecond=0) + LEADS_BY
             expected = await schedule(store, start_at, lasts_for)
             again = await schedule(store, start_at, lasts_for)
