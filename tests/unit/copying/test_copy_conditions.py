@@ -36,7 +36,8 @@ def test_a_plan_knows_how_much_there_is_and_whether_it_was_begun() -> None:
 
 
 def test_a_target_that_is_not_there_yet_is_fine() -> None:
-    plan_copy(SOURCE, replace(TARGET, exists=False, pending=(MARK,)))
+    plan = plan_copy(SOURCE, replace(TARGET, exists=False, pending=(MARK,)))
+    assert (plan.is_resumption, plan.is_repetition) == (False, False)
 
 
 def test_a_target_that_holds_as_much_may_be_a_finished_copy() -> None:

@@ -12,7 +12,9 @@ from rota.testing.store_contract.portability import dump_all
 
 
 async def test_a_store_without_a_mark_is_not_refused() -> None:
-    await refuse_unfinished(MemoryStore())
+    store = MemoryStore()
+    await refuse_unfinished(store)
+    assert await dump_all(store) == [], "and asking leaves nothing behind"
 
 
 async def test_a_marked_store_is_refused_until_the_copy_is_finished() -> None:

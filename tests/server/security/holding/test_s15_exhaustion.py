@@ -123,6 +123,10 @@ def test_without_a_rate_everybody_passes(stage: Stage) -> None:
     for _ in range(10_000):
         turnstiles.count_caller(Caller(token_id="x"))  # noqa: S106 - an id
         turnstiles.count_stranger({"client": None})
+    limited = Turnstiles(GuardSettings(token_rate=Rate(count=1, per=SECOND)), stage.clock)
+    limited.count_caller(Caller(token_id="x"))  # noqa: S106 - an id
+    with pytest.raises(QuotaExceededError):
+        limited.count_caller(Caller(token_id="x"))  # noqa: S106 - an id
 
 
 async def test_a_tenant_with_too_many_jobs_waiting_may_not_add_any(make_stage: MakeStage) -> None:

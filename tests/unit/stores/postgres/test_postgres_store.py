@@ -171,3 +171,5 @@ def test_a_store_may_be_closed_again_in_another_loop(postgres_settings: Postgres
 
     store: Any = asyncio.run(open_and_close())
     asyncio.run(store.close())
+    with pytest.raises(StoreClosedError):
+        asyncio.run(store.read("tasks", ["a"]))

@@ -102,3 +102,5 @@ def test_a_store_may_be_closed_again_in_another_loop(sqlite_settings: SqliteSett
 
     store = asyncio.run(open_and_close())
     asyncio.run(store.close())
+    with pytest.raises(StoreClosedError):
+        asyncio.run(store.read("tasks", ["a"]))
