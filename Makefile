@@ -5,9 +5,10 @@ BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
 SEEDS   ?= 0:2000
 JOBS    ?= 2
-WORKERS ?= auto
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1)' 2> /dev/null || echo auto)
 PYTEST  := $(BIN)/python -m pytest
 
+# WORKERS: one more than there are cores, since many tests wait for servers, processes and the clock.
 # Where Python is told to keep no compiled modules, each program that a test starts would compile all of Rota.
 export PYTHONDONTWRITEBYTECODE :=
 
