@@ -7,7 +7,7 @@ import msgspec
 
 from rota.observing.standing import Standing
 
-Concern = Literal["dead_letters", "stalled", "late", "set_aside", "schema", "store"]
+Concern = Literal["dead_letters", "stalled", "late", "set_aside", "pinned", "schema", "store"]
 
 LATE_AFTER = timedelta(minutes=5)
 
@@ -36,6 +36,7 @@ def list_findings(standing: Standing, thresholds: Thresholds | None = None) -> l
         _judge_stalled(standing, limits),
         _judge_late(standing, limits),
         judge_set_aside(standing.set_aside_count),
+        _judge_pinned(standing),
     )
     return [finding for finding in judged if finding is not None]
 
@@ -71,6 +72,13 @@ def judge_set_aside(count: int) -> Finding | None:
     if count == 1:
         text = "1 record is set aside: it cannot be read, and is kept"
     return Finding("set_aside", count, text)
+
+
+def _judge_pinned(standing: Standing) -> Finding | None:
+    if standing.pinned_by is None:
+        return None
+    text = f"the database cannot clear away what is gone: it is kept by {standing.pinned_by}"
+    return Finding("pinned", 1, text)
 
 
 def describe_dead(count: int) -> str:

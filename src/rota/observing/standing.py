@@ -25,6 +25,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     due that has waited the longest; None when none is due. ``stalled_count`` are held under leases
     that have run out, and nobody has rescued them. ``dead_count`` are dead letters, of the tenants
     that were named or else of all. ``queues`` has each queue by itself, with all tenants together.
+    ``pinned_by`` is who keeps the database from clearing away what is gone.
     """
 
     taken_at: datetime
@@ -34,6 +35,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     stalled_count: int = 0
     dead_count: int = 0
     queues: Sequence[QueueDepth] = ()
+    pinned_by: str | None = None
 
     @property
     def oldest_due_for(self) -> timedelta:
@@ -68,6 +70,7 @@ async def complete_standing(
         stalled_count=sum(depth.stalled_count for depth in queues),
         dead_count=await _count_dead(store, tenants) if tenants else all_dead_count,
         queues=tuple(queues),
+        pinned_by=inspection.pinned_by,
     )
 
 

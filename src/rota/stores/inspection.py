@@ -18,7 +18,8 @@ class StoreInspection:
 
     ``address`` is fit to be shown: it holds no secret. ``version`` is that of the server, or of the
     library where there is none. ``problem`` says why this program cannot work with the schema, and
-    is None when it can; ``job_counts`` is None where the schema knows no jobs yet.
+    is None when it can; ``job_counts`` is None where the schema knows no jobs yet. ``pinned_by``
+    says who has kept the database for long from clearing away what is gone; None if nobody does.
     """
 
     address: str
@@ -32,6 +33,7 @@ class StoreInspection:
     document_counts: Mapping[str, int] = field(default_factory=dict)
     job_counts: Mapping[str, int] | None = None
     set_aside_job_count: int = 0
+    pinned_by: str | None = None
 
     @property
     def schema_version(self) -> int:

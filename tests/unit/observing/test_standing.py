@@ -158,6 +158,7 @@ async def test_counts_and_what_is_set_aside_come_from_the_inspection(
         (Standing(taken_at=NOW, job_counts={}, oldest_due_at=NOW - 5 * MINUTE), []),
         (Standing(taken_at=NOW, job_counts={}, oldest_due_at=NOW - 6 * MINUTE), [("late", 1)]),
         (Standing(taken_at=NOW, job_counts={}, set_aside_count=1), [("set_aside", 1)]),
+        (Standing(taken_at=NOW, job_counts={}, pinned_by="process 7"), [("pinned", 1)]),
     ],
 )
 def test_what_is_not_well_is_found(standing: Standing, concerns: list[tuple[str, int]]) -> None:
@@ -194,6 +195,14 @@ def test_sentences_are_right_of_one_and_of_many(count: int, texts: list[str]) ->
         set_aside_count=count,
     )
     assert [it.text for it in list_findings(standing)] == texts
+
+
+def test_who_keeps_the_database_from_clearing_up_is_named() -> None:
+    standing = Standing(taken_at=NOW, job_counts={}, pinned_by="process 7 (a report)")
+    (finding,) = list_findings(standing)
+    assert finding.text == (
+        "the database cannot clear away what is gone: it is kept by process 7 (a report)"
+    )
 
 
 def test_thresholds_are_the_operators_to_choose() -> None:

@@ -17,9 +17,19 @@ from rota.stores.postgres.database import session_settings
 from rota.stores.postgres.jobs import leasing
 from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.jobs.pinned import hand as hand_module
+from rota.stores.postgres.jobs.pinned import horizon as horizon_module
 from rota.stores.postgres.jobs.pinned.hand import FRONT_AGAIN_AFTER, Hands
-from rota.stores.postgres.jobs.pinned.horizon import Horizon, read_hold
+from rota.stores.postgres.jobs.pinned.horizon import (
+    FEWEST_BEHIND,
+    LONG_FOR,
+    MANY_BEHIND,
+    Hold,
+    Horizon,
+    describe_hold,
+    read_hold,
+)
 from rota.stores.postgres.queries import placed
+from rota.stores.postgres.schema.inspection import inspect_database
 from rota.stores.postgres.store import PostgresStore
 from rota.testing.builders import a_job
 
@@ -258,6 +268,40 @@ async def test_what_may_not_be_looked_at_is_taken_for_movable(statements: Watche
     horizon = Horizon(looked_at_every=0, fewest_behind=0)
     forbidden = Forbidden(statements._connection, "rota")
     assert [await horizon.is_pinned(forbidden) for _ in range(3)] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("behind_count", "lasting_for", "told"),
+    [
+        (FEWEST_BEHIND, LONG_FOR, "x, for 5 minutes and for 100 transactions"),
+        (FEWEST_BEHIND - 1, LONG_FOR, None),
+        (MANY_BEHIND, LONG_FOR - SECOND, None),
+        (MANY_BEHIND, None, "x, for 100000 transactions"),
+        (MANY_BEHIND - 1, None, None),
+    ],
+)
+def test_what_lasts_for_long_is_described(
+    behind_count: int, lasting_for: timedelta | None, told: str | None
+) -> None:
+    assert describe_hold(Hold(behind_count, "1", "x", lasting_for)) == told
+    assert describe_hold(None) is None
+
+
+async def test_an_inspection_names_who_pins_the_horizon(
+    store: PostgresStore,
+    postgres_settings: PostgresSettings,
+    reader: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert (await inspect_database(postgres_settings)).pinned_by is None
+    monkeypatch.setattr(horizon_module, "LONG_FOR", timedelta(0))
+    monkeypatch.setattr(horizon_module, "FEWEST_BEHIND", 1)
+    await store.insert([a_job()], NOW)
+    pinned_by = (await inspect_database(postgres_settings)).pinned_by
+    assert pinned_by is not None
+    assert pinned_by.startswith(f"process {reader.get_server_pid()} of rota (a long report)")
+    await reader.execute("ROLLBACK")
+    assert (await inspect_database(postgres_settings)).pinned_by is None
 
 
 async def test_where_the_horizon_moves_every_lease_begins_at_the_front(

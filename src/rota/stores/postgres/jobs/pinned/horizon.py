@@ -20,6 +20,11 @@ LOOKED_AT_EVERY = 5.0
 FEWEST_BEHIND = 100
 """While fewer transactions have begun since, there cannot be much to clear away."""
 
+LONG_FOR = timedelta(minutes=5)
+MANY_BEHIND = 100_000
+"""What has kept the horizon behind for so long, or where nobody says how long for so many
+transactions, is somebody's to look at."""
+
 
 def loop_time() -> float:
     """Seconds that no clock can be set back by."""
@@ -39,11 +44,27 @@ class Hold(NamedTuple):
 
 
 async def read_hold(statements: Statements) -> Hold | None:
-    """What keeps the horizon behind; None when nothing does."""
-    for behind_count, transaction, holder, seconds in await statements.fetch(QUERIES.read_horizon):
+    """What keeps the horizon behind; None when nothing does, or one may not look."""
+    try:
+        rows = await statements.fetch(QUERIES.read_horizon)
+    except asyncpg.InsufficientPrivilegeError:
+        return None
+    for behind_count, transaction, holder, seconds in rows:
         lasting_for = None if seconds is None else timedelta(seconds=seconds)
         return Hold(behind_count, transaction, holder, lasting_for)
     return None
+
+
+def describe_hold(hold: Hold | None) -> str | None:
+    """Who has kept the horizon behind for so long that somebody should know; None if nobody has."""
+    if hold is None or hold.behind_count < FEWEST_BEHIND:
+        return None
+    if hold.lasting_for is None:
+        is_long, since = hold.behind_count >= MANY_BEHIND, ""
+    else:
+        is_long = hold.lasting_for >= LONG_FOR
+        since = f" for {hold.lasting_for // timedelta(minutes=1)} minutes and"
+    return f"{hold.holder},{since} for {hold.behind_count} transactions" if is_long else None
 
 
 class Horizon:
@@ -73,10 +94,7 @@ class Horizon:
         return self._is_pinned
 
     async def _look(self, statements: Statements) -> None:
-        try:
-            hold = await read_hold(statements)
-        except asyncpg.InsufficientPrivilegeError:  # not everybody may be allowed to look
-            hold = None
+        hold = await read_hold(statements)
         needed = None if hold is None else hold.transaction
         is_old = hold is not None and hold.behind_count >= self._fewest_behind
         self._is_pinned = is_old and needed == self._last

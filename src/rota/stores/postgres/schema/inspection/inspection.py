@@ -17,6 +17,7 @@ from rota.stores.inspection import (
 )
 from rota.stores.postgres import queries as store_queries
 from rota.stores.postgres.address import PostgresSettings
+from rota.stores.postgres.jobs.pinned.horizon import describe_hold, read_hold
 from rota.stores.postgres.schema.inspection.queries import QUERIES
 from rota.stores.postgres.schema.migration import MIGRATIONS, migrate
 from rota.stores.postgres.session import Session
@@ -48,6 +49,7 @@ async def inspect_database(settings: PostgresSettings) -> StoreInspection:
             document_counts={row["collection"]: row["number"] for row in documents},
             job_counts=None if jobs is None else {row["status"]: row["number"] for row in jobs},
             set_aside_job_count=sum(row["aside"] for row in jobs or ()),
+            pinned_by=describe_hold(await read_hold(session)),
         )
 
 
