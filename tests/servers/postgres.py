@@ -59,9 +59,10 @@ class PostgresServer:
         made = self._installation.run("initdb", f"--pgdata={self._data}", *options)
         assert made.returncode == 0, f"initdb ended with {made.returncode}"
 
-    def start(self) -> None:
+    def start(self, *options: str) -> None:
         """Start and wait until connections are accepted, after a crash as well."""
-        settings = f"-c listen_addresses= -c max_connections=200 -k '{self.folder}'"
+        fixed = f"-c listen_addresses= -c max_connections=200 -k '{self.folder}'"
+        settings = " ".join((fixed, *options))
         command = ("start", "--wait", f"--pgdata={self._data}", f"--log={self.folder / 'log'}")
         # Straight after a kill -9 the orphans of the old server may still hold its memory.
         wait_for_server(

