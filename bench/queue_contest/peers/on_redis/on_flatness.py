@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import UTC, datetime
-from importlib.resources import files
 
 import redis
 from bench.queue_contest.peers.contestant import SETTINGS, main
@@ -11,11 +10,12 @@ from bench.queue_contest.peers.on_flatness import HOUR, OnFlatness
 from rota.jobs import format_instant
 from rota.stores.redis.address import read_address
 from rota.stores.redis.keys import name_keys
+from rota.stores.redis.scripts import load_script
 
 AT_ONCE = 2_000
 """How many copies one script keeps."""
 
-SHELF = files("rota.stores.redis.jobs").joinpath("shelf.lua").read_text(encoding="utf-8")
+SHELF = load_script("rota.stores.redis.jobs", "shelf").text
 """The store's own filing."""
 
 MULTIPLY = """

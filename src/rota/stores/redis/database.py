@@ -1,8 +1,8 @@
 """The way from a store to its server: calls that are carried out whoever still waits for them."""
 
 import asyncio
-from asyncio import Task
-from collections.abc import Sequence
+from asyncio import Future, Task
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -21,7 +21,7 @@ class Database:
         self.connections = connections
         self.settings = settings
         self.keys: Keys = name_keys(settings.name)
-        self._calls: set[Task[Any]] = set()
+        self._calls: set[Task[None]] = set()
 
     @classmethod
     async def open(cls, settings: RedisSettings) -> Self:
@@ -47,7 +47,7 @@ class Database:
 
     async def call(self, *command: Any) -> Any:
         """What the server answers to a command that may be sent twice."""
-        return await asyncio.shield(self._start(self.connections.call(*command)))
+        return await self._carry_out(self.connections.call(*command))
 
     async def close(self) -> None:
         """Complete what is under way and let the connections go."""
@@ -60,24 +60,31 @@ class Database:
     ) -> Any:
         whole = (len(keys), *keys, *arguments)
         running = self.connections.run_script(script, whole, is_repeatable=is_repeatable)
-        return await asyncio.shield(self._start(running))
+        return await self._carry_out(running)
 
-    def _start(self, call: Any) -> "Task[Any]":
+    async def _carry_out(self, call: Coroutine[Any, Any, Any]) -> Any:
         """Have a call carried out by a task of its own: cancelling its caller stops only the wait.
 
         Virtual time stands still until it is done.
         """
-        task = asyncio.create_task(_in_flight(call))
+        answer: Future[Any] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(_answer(call, answer))
         self._calls.add(task)
-        task.add_done_callback(self._forget)
-        return task
-
-    def _forget(self, task: "Task[Any]") -> None:
-        self._calls.discard(task)
-        if not task.cancelled():
-            task.exception()  # when nobody waits any more, nobody is told
+        task.add_done_callback(self._calls.discard)
+        return await answer
 
 
-async def _in_flight(call: Any) -> Any:
+async def _answer(call: Coroutine[Any, Any, Any], answer: "Future[Any]") -> None:
+    """Tell what came of a call; when nobody waits for it any more, nobody is told."""
     with in_flight():
-        return await call
+        try:
+            said = await call
+        except Exception as error:  # noqa: BLE001 - it is for whoever waits
+            if not answer.done():
+                answer.set_exception(error)
+        except BaseException:
+            answer.cancel()
+            raise
+        else:
+            if not answer.done():
+                answer.set_result(said)

@@ -39,6 +39,12 @@ JOB_KEYS = (
     "wake",  # channel, not a key: sender and JSON of queues and tenants with something to lease
 )
 
+ADDITION_KEYS = (
+    *("heads", "bodies", "ready", "later", "timetable", "listing-L"),
+    *("identities", "wake"),
+)
+"""Of those, all that the script for the commonest jobs writes; each of the others would cost it."""
+
 
 class Keys(NamedTuple):
     """The keys of one store, as the scripts take them."""
@@ -46,6 +52,7 @@ class Keys(NamedTuple):
     schema: str
     documents: tuple[str, ...]
     jobs: tuple[str, ...]
+    additions: tuple[str, ...]
     stream: str
     """Where a long stream of writes is gathered; one's own part is appended to it."""
 
@@ -64,5 +71,6 @@ def name_keys(store_name: str) -> Keys:
         named("schema"),
         tuple(map(named, DOCUMENT_KEYS)),
         tuple(map(named, JOB_KEYS)),
+        tuple(map(named, ADDITION_KEYS)),
         named("stream"),
     )

@@ -17,11 +17,20 @@ class Script(NamedTuple):
 
 
 def load_script(package: str, name: str) -> Script:
-    """The script in the file of that name, behind those that its header says it uses."""
-    text = _read(package, name)
-    parts = [_read(package, used) for used in _USES.findall(text)]
-    whole = "\n".join([*parts, text])
+    """The script in the file of that name; what it uses stands where it says so, and once."""
+    whole = _assemble(package, name, {name})
     return Script(name, whole, hashlib.sha1(whole.encode(), usedforsecurity=False).hexdigest())
+
+
+def _assemble(package: str, name: str, seen: set[str]) -> str:
+    def put_in(line: re.Match[str]) -> str:
+        used = line[1]
+        if used in seen:
+            return line[0]
+        seen.add(used)
+        return f"{line[0]}\n{_assemble(package, used, seen)}"
+
+    return _USES.sub(put_in, _read(package, name))
 
 
 def _read(package: str, name: str) -> str:

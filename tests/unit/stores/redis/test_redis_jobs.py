@@ -279,3 +279,28 @@ async def test_a_keeper_finds_the_server_again(own_redis: RedisServer) -> None:
         lease = found[leased.id].lease
         assert lease is not None
         assert lease.until == NOW + 2 * DAY
+
+
+async def test_of_two_equal_completions_in_one_call_the_second_is_stale(store: RedisStore) -> None:
+    await store.insert([a_job()], NOW)
+    (leased,) = await take(store)
+    change = decide_complete(leased, NOW)
+    first, second = await store.apply([change, change], NOW)
+    assert first.job == change.job
+    assert second.job is None
+    assert await store.count("default", JobFilter(status=JobStatus.COMPLETED)) == 1
+
+
+async def test_one_that_others_depend_on_stays_although_none_of_them_waits(
+    store: RedisStore,
+) -> None:
+    parents = [a_job(), a_job()]
+    child = a_job(dependencies=[job.id for job in parents])
+    await store.insert([*parents, child], NOW)
+    failing, succeeding = await take(store, limit=2)
+    applied = await end(store, failing, Discarded("no"))
+    assert applied.blocked == (child.id,)
+    await end(store, succeeding)
+    assert await store.prune(NOW + DAY, 1) == 1
+    left = await store.get("default", [*child.dependencies, child.id])
+    assert sorted(left) == sorted(child.dependencies)

@@ -142,19 +142,35 @@ def encode_move(job: Job) -> list[str]:
 
 def encode_head(job: Job) -> bytes:
     """The head of a job; how many dependencies it waits for is for the script to say."""
-    return _pack(
-        [
-            *encode_move(job),
-            job.tenant,
-            job.queue,
-            rank_of(job.priority),
-            text_of(job.created_at),
-            " ".join(job.dependencies),
-            encode_identity(job),
-            "0",
-            ONCE if job.recurrence is None else SERIES,
-        ]
-    )
+    return _pack(_head_of(job))
+
+
+def encode_addition(job: Job, now: str) -> tuple[str | bytes, ...]:
+    """A READY job that depends on nobody, as the script for such jobs takes it.
+
+    Id, head, body, where it stands, when it is due unless that place tells that it is, identity.
+    """
+    head = _head_of(job)
+    due_at, (tenant, queue, rank, created_at, _, identity, _, sort) = head[2], head[8:]
+    is_prompt = due_at == created_at
+    letter = sort if is_prompt else sort.upper()
+    place = f"{tenant}\0{queue}\0{letter}{rank}{created_at}{job.id}"
+    told = "" if is_prompt and due_at <= now else due_at
+    return job.id, _pack(head), encode_body(job), place, told, identity
+
+
+def _head_of(job: Job) -> list[str]:
+    return [
+        *encode_move(job),
+        job.tenant,
+        job.queue,
+        rank_of(job.priority),
+        text_of(job.created_at),
+        " ".join(job.dependencies),
+        encode_identity(job),
+        "0",
+        ONCE if job.recurrence is None else SERIES,
+    ]
 
 
 def decode_job(job_id: JobId, head: bytes, body: bytes) -> Job:
@@ -206,6 +222,11 @@ def encode_attempt(attempt: Attempt) -> str:
 
 def decode_attempt(kept: bytes) -> Attempt:
     return _decode_attempt(kept[12:])
+
+
+def encode_places(jobs: Iterable[Job]) -> bytes:
+    """Where there is something to lease, as listeners are told."""
+    return _encode(list({(job.queue, job.tenant): None for job in jobs}))
 
 
 def encode_names(names: Iterable[str] | None) -> bytes | str:

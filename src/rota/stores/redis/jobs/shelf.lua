@@ -1,32 +1,17 @@
--- Part of every script about jobs: how a job is filed under the keys, and taken out again. The keys
--- come in the order of keys.py. What becomes of a job is decided elsewhere; here it is found again.
-local HEADS, BODIES, READY, LATER, TIMETABLE, LEASED = unpack(KEYS)
-local ENDED, CHILDREN, OPEN, IDENTITIES, ATTEMPTS, CASCADES, COUNTS, COUNTERS, WAKE =
-  unpack(KEYS, 14)
-local FUTURE = KEYS[8]
+-- Part of scripts that change jobs: how a job is filed under the keys, and taken out again. What
+-- becomes of a job is decided elsewhere; here it is found again.
+-- uses    heads
+
 -- READY jobs are in two: R is the line itself, and L are those that are due later.
-local LISTINGS = {P = KEYS[7], R = READY, L = FUTURE, U = KEYS[9], C = KEYS[10], F = KEYS[11],
+local LISTINGS = {P = KEYS[7], R = READY, L = FUTURE, U = RUNNING, C = COMPLETED, F = KEYS[11],
   D = KEYS[12], B = KEYS[13]}
-
--- The texts that a head is made of, as rows.py has them.
-local CODE, TOKEN, DUE, UPDATED, UNTIL, WORKER, TAKEN, MOVED = 1, 2, 3, 4, 5, 6, 7, 8
-local TENANT, QUEUE, RANK, CREATED, PARENTS, IDENTITY, AWAITED, SORT = 9, 10, 11, 12, 13, 14, 15, 16
-
-local INSTANT_LENGTH, ID_LENGTH = 27, 36
 local COUNTED = {U = true, D = true}
 local TERMINAL = {C = true, F = true, D = true, B = true}
-local PROMPT, PUT_OFF = {o = 'o', s = 's'}, {o = 'O', s = 'S'}
 
--- What a script writes it gathers, and writes together in the end: a call for each entry would take
--- several times as long. Whoever reads one of these sets before that has to write first.
+-- What a script writes it gathers, and writes together in the end. Whoever reads one of these sets
+-- before that has to write first.
 local runs, bodies, tallies = {}, {}, {}
 local heads, kept, changed, gone = {}, {}, {}, {}
-
-local function in_parts(command, key, parts)
-  for at = 1, #parts, 1000 do
-    redis.call(command, key, unpack(parts, at, math.min(at + 999, #parts)))
-  end
-end
 
 -- What is put into a set, or taken out of it, goes into one call until it is the other's turn.
 local function run_of(command, key)
@@ -52,14 +37,9 @@ end
 
 -- Reads the heads of many jobs at once.
 local function fetch_heads(ids)
-  for at = 1, #ids, 1000 do
-    local last = math.min(at + 999, #ids)
-    local found = redis.call('HMGET', HEADS, unpack(ids, at, last))
-    for place = 1, last - at + 1 do kept[ids[at + place - 1]] = found[place] end
-  end
+  local found = get_all(HEADS, ids)
+  for place, id in ipairs(ids) do kept[id] = found[place] end
 end
-
-local read_head = cmsgpack.unpack
 
 local function get_head(id)
   local head = heads[id]
@@ -93,7 +73,7 @@ end
 local function write_out()
   local pairs_of_heads, pairs_of_bodies, length = {}, {}, 0
   for id, text in pairs(changed) do
-    if text == true then text = cmsgpack.pack(heads[id]) end
+    if text == true then text = write_head(heads[id]) end
     kept[id] = text
     pairs_of_heads[length + 1], pairs_of_heads[length + 2] = id, text
     length = length + 2
@@ -108,16 +88,8 @@ local function write_out()
   in_parts('HSET', HEADS, pairs_of_heads)
   in_parts('HSET', BODIES, pairs_of_bodies)
   for key, run in pairs(runs) do in_parts(run.command, key, run) end
-  for field, by in pairs(tallies) do
-    if by ~= 0 and redis.call('HINCRBY', COUNTS, field, by) == 0 then
-      redis.call('HDEL', COUNTS, field)
-    end
-  end
+  tally(tallies)
   runs, bodies, tallies, changed, gone = {}, {}, {}, {}, {}
-end
-
-local function lane_of(head)
-  return head[TENANT] .. '\0' .. head[QUEUE] .. '\0'
 end
 
 -- Where no job depends on another, nothing has to be looked up for each of them.
@@ -132,18 +104,6 @@ local function has_children(id)
   if not has_any(CHILDREN) then return false end
   local found = redis.call('ZRANGEBYLEX', CHILDREN, '[' .. id, '(' .. id .. '~', 'LIMIT', 0, 1)
   return #found > 0
-end
-
--- Whether a job was due from its creation on: then its place in the line tells since when.
-local function is_prompt(head)
-  return head[DUE] == head[CREATED]
-end
-
--- Where a job stands, in the line as in every listing.
-local function place_of(id, head)
-  local letters = is_prompt(head) and PROMPT or PUT_OFF
-  return head[TENANT] .. '\0' .. head[QUEUE] .. '\0' .. letters[head[SORT]] .. head[RANK]
-    .. head[CREATED] .. id
 end
 
 local function count(head, by)
@@ -272,20 +232,7 @@ local function remove(id, head)
   redis.call('ZREMRANGEBYLEX', ATTEMPTS, '[' .. id, '(' .. id .. '~')
 end
 
-local function get_bodies(ids)
-  local found = {}
-  for at = 1, #ids, 1000 do
-    local last = math.min(at + 999, #ids)
-    local some = redis.call('HMGET', BODIES, unpack(ids, at, last))
-    for place = 1, last - at + 1 do found[at + place - 1] = some[place] end
-  end
-  return found
-end
-
 -- Jobs as they are kept.
 local function show(ids)
-  local texts = {}
-  fetch_heads(ids)
-  for at, id in ipairs(ids) do texts[at] = kept[id] end
-  return {ids, texts, get_bodies(ids)}
+  return {ids, get_all(HEADS, ids), get_all(BODIES, ids)}
 end

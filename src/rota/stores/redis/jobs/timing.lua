@@ -1,4 +1,5 @@
--- Part of scripts that ask since when or from when on jobs are due. Uses shelf.
+-- Part of scripts that ask since when or from when on jobs are due.
+-- uses    heads
 
 -- Visits tenants, queues and when a READY job of theirs is due; the first of each lane is among
 -- them. `lane` is the queue's part of the timetable, or one priority's of the line, where jobs are

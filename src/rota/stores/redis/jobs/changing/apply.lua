@@ -12,17 +12,77 @@
 -- atomic  because a token must not pass to another between the comparison and the writing, and
 --         because two jobs that end together must release their dependent once. Bounded by the
 --         changes and MOST_TOLD
--- uses    shelf
--- uses    consequences
+-- uses    heads
 local now = ARGV[1]
 local COMPLETION_LENGTH = 6
-local MOVE_LENGTH = 8
 
 local function still_holds(head, tenant, code, token, is_loss)
   if not head or head[TENANT] ~= tenant or head[TOKEN] ~= token then return false end
   if (head[CODE] == 'D' and 'F' or head[CODE]) ~= code then return false end
   return is_loss == '' or (head[UNTIL] ~= '' and head[UNTIL] < now)
 end
+
+local changes, ids, are_completions = cmsgpack.unpack(ARGV[3]), {}, true
+for place, change in ipairs(changes) do
+  ids[place] = change[1]
+  are_completions = are_completions and #change == COMPLETION_LENGTH
+end
+
+-- Those that ended and on which others depend are not in `ended`.
+local function leave_out_parents(ended, completed)
+  if redis.call('EXISTS', CHILDREN) == 0 then return ended end
+  local left = {}
+  for at, id in ipairs(completed) do
+    local found = redis.call('ZRANGEBYLEX', CHILDREN, '[' .. id, '(' .. id .. '~', 'LIMIT', 0, 1)
+    if #found == 0 then
+      left[#left + 1] = '0'
+      left[#left + 1] = ended[2 * at]
+    end
+  end
+  return left
+end
+
+-- Completes all, where nobody waits for any job.
+local function complete_all()
+  local answers, seen, completed, heads, running, done = {}, {}, {}, {}, {}, {}
+  local leased, ended, tallies = {}, {}, {}
+  for at, text in ipairs(get_all(HEADS, ids)) do
+    local id, tenant, token, due, updated, moved = unpack(changes[at])
+    local head = text and not seen[id] and read_head(text)
+    answers[at] = 'stale'
+    if still_holds(head, tenant, 'U', token, '') then
+      local place, count, field = place_of(id, head), #completed + 1, 'U' .. lane_of(head)
+      local even = 2 * count
+      running[count], leased[count] = place, head[UNTIL] .. id
+      if head[DUE] ~= due then
+        head[DUE] = due
+        place = place_of(id, head)
+      end
+      head[CODE], head[UPDATED], head[MOVED] = 'C', updated, moved
+      head[UNTIL], head[WORKER], head[TAKEN] = '', '', ''
+      heads[even - 1], heads[even] = id, write_head(head)
+      done[even - 1], done[even] = '0', place
+      ended[even - 1], ended[even] = '0', updated .. id
+      tallies[field] = (tallies[field] or 0) - 1
+      completed[count], seen[id], answers[at] = id, true, 1
+    end
+  end
+  in_parts('HSET', HEADS, heads)
+  in_parts('ZREM', RUNNING, running)
+  in_parts('ZREM', LEASED, leased)
+  in_parts('ZADD', COMPLETED, done)
+  in_parts('ZADD', ENDED, leave_out_parents(ended, completed))
+  tally(tallies)
+  return {'', 0, answers}
+end
+
+
+-- Mostly that is all there is to do; then what other changes need is not even defined.
+if are_completions and redis.call('EXISTS', OPEN) == 0 then return complete_all() end
+
+-- uses    shelf
+-- uses    consequences
+local MOVE_LENGTH = 8
 
 -- Keeps the successor unless there is one already.
 local function continue_series(id, head, body)
@@ -85,8 +145,7 @@ local function carry_out(change)
   return {is_kept, is_removed, released, blocked}, is_done
 end
 
-local changes, ids, answers, is_unfinished = cmsgpack.unpack(ARGV[3]), {}, {}, 0
-for place, change in ipairs(changes) do ids[place] = change[1] end
+local answers, is_unfinished = {}, 0
 fetch_heads(ids)
 for place, change in ipairs(changes) do
   local is_completion = #change == COMPLETION_LENGTH

@@ -4,21 +4,29 @@ Most jobs are new and depend on nobody: nothing is looked up for them, and the s
 was wrong.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from rota.errors import RotaError
-from rota.jobs import Job, JobId, format_instant
+from rota.jobs import Job, JobId, JobStatus, format_instant
 from rota.stores.jobs.duplicates import identity_of
 from rota.stores.jobs.placement import Kept, plan_insertion
 from rota.stores.jobs.results import Inserted
 from rota.stores.redis.database import Database
 from rota.stores.redis.jobs.reading.reading import look_up
-from rota.stores.redis.jobs.rows import code_of, encode_body, encode_head, encode_identity
+from rota.stores.redis.jobs.rows import (
+    code_of,
+    encode_addition,
+    encode_body,
+    encode_head,
+    encode_identity,
+    encode_places,
+)
 from rota.stores.redis.scripts import load_script
 
 INSERT = load_script(__package__, "insert")
+ADD = load_script(__package__, "add")
 
 _NOTHING = Kept(by_id={}, by_identity={}, statuses={})
 
@@ -63,11 +71,27 @@ async def _write(
     new = {answer.job.id: answer.job for answer in answers if not answer.is_existing}
     if not new and not database.settings.replica_count:
         return b""
+    if new and all(map(_is_alone, new.values())):
+        return await _add(database, new.values(), format_instant(now), sender)
     arguments = [format_instant(now), sender, *_dependencies(new, kept)]
     for job in new.values():
         arguments += job.id, encode_head(job), encode_body(job)
     places: bytes | None = await database.write(INSERT, database.keys.jobs, arguments)
     return places
+
+
+async def _add(database: Database, jobs: Collection[Job], now: str, sender: str) -> bytes | None:
+    """The same for jobs that are all alone, which takes the server half the time."""
+    places = encode_places(jobs)
+    arguments: list[Any] = [now, sender.encode() + places]
+    for job in jobs:
+        arguments += encode_addition(job, now)
+    is_kept = await database.write(ADD, database.keys.additions, arguments)
+    return places if is_kept else None
+
+
+def _is_alone(job: Job) -> bool:
+    return job.status is JobStatus.READY and not job.dependencies and job.lease is None
 
 
 def _depends_on_others(jobs: Sequence[Job]) -> bool:

@@ -6,7 +6,6 @@
 --         each lane the places in line: rank, created and id, written together
 -- atomic  because it takes those out of the line that it finds not to be due. Bounded by what is
 --         asked for and MOST_MOVES
--- uses    shelf
 -- uses    line
 local now = ARGV[1]
 local answer = {}

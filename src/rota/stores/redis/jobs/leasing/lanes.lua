@@ -6,7 +6,6 @@
 --         numbers of `counts`, by turns
 -- atomic  because what it answers is compared, by that first number, with what is so when jobs are
 --         handed out. Bounded by the lanes and MOST_MOVES
--- uses    shelf
 -- uses    line
 local now = ARGV[1]
 

@@ -7,17 +7,16 @@
 -- atomic  because nobody else may be handed the same jobs, and their order and the tenants' parts
 --         follow from all that is due at one moment. Bounded by what is asked for, the
 --         stretches with due jobs, and MOST_MOVES
--- uses    shelf
 -- uses    line
 local now, till, worker, limit, after = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
 local queues = as_set(ARGV[6])
 local tenants = {}
 
--- Adds a stretch in which there is a due job to its tenant's.
-local function open_stretch(stretch, tenant, queue)
+-- Adds a stretch to its tenant's, with up to so many jobs for a start, if one in it is due.
+local function open_stretch(stretch, tenant, queue, most)
   if queues and not queues[queue] then return end
-  local jobs, from = look_along(stretch, stretch, 1, now)
+  local jobs, from = look_along(stretch, stretch, most, now)
   if #jobs == 0 then return end
   local last = tenants[#tenants]
   if not last or last.name ~= tenant then
@@ -27,13 +26,16 @@ local function open_stretch(stretch, tenant, queue)
   last.stretches[#last.stretches + 1] = {name = stretch, jobs = jobs, at = 1, from = from}
 end
 
--- Looks at the part of the line between two tenants, until there are as many as jobs wanted.
+-- Looks at the part of the line between two tenants, until there are as many as jobs wanted. One
+-- that seems to be the only stretch is asked for all of them at once.
 local function open_part(from, till_name)
   local stretch, tenant, queue = next_stretch(from, till_name)
   while stretch do
     if #tenants == limit and tenants[limit].name ~= tenant then return end
-    open_stretch(stretch, tenant, queue)
-    stretch, tenant, queue = next_stretch(stretch .. '~', till_name)
+    local following, its_tenant, its_queue = next_stretch(stretch .. '~', till_name)
+    local is_only = #tenants == 0 and not following
+    open_stretch(stretch, tenant, queue, is_only and limit or 1)
+    stretch, tenant, queue = following, its_tenant, its_queue
   end
 end
 
@@ -44,9 +46,13 @@ local function peek(stretch, most)
     stretch.jobs, stretch.from = look_along(stretch.name, stretch.from, most, now)
     stretch.at = 1
     job = stretch.jobs[1]
-    if not job then stretch.from = nil end
   end
   return job
+end
+
+-- Whether a job comes before another, wherever they stand.
+local function precedes(job, stretch, other, its_stretch)
+  return string.sub(job.place, #stretch.name + 1) < string.sub(other.place, #its_stretch.name + 1)
 end
 
 -- Up to so many jobs of a tenant, in their order over all its queues.
@@ -56,7 +62,9 @@ local function take(tenant, most, taken)
     local first, source
     for _, stretch in ipairs(tenant.stretches) do
       local job = peek(stretch, most - got)
-      if job and (not first or job.tail < first.tail) then first, source = job, stretch end
+      if job and (not first or precedes(job, stretch, first, source)) then
+        first, source = job, stretch
+      end
     end
     if not first then break end
     source.at = source.at + 1
@@ -94,4 +102,12 @@ else
 end
 local taken = take_turns()
 if move_count > MOST_MOVES then return false end
-return grant_all(taken, now, till, worker)
+local line, timetable = {}, {}
+for at, job in ipairs(taken) do
+  local head = job.head
+  line[at] = job.place
+  if not is_prompt(head) then timetable[#timetable + 1] = lane_of(head) .. head[DUE] .. job.id end
+end
+in_parts('ZREM', READY, line)
+in_parts('ZREM', TIMETABLE, timetable)
+return hand_out(taken, now, till, worker)

@@ -1,5 +1,6 @@
--- Part of scripts that hand out jobs: who is due, and how a job is handed out. Uses shelf. A stretch
--- of the line is a tenant, a queue and a letter: the jobs in it stand in the order they are wanted.
+-- Part of scripts that hand out jobs: who is due, and how a job is handed out. A stretch of the line
+-- is a tenant, a queue and a letter: the jobs in it stand in the order they are wanted.
+-- uses    heads
 
 -- How many jobs one script moves between those that are due and those that are due later.
 local MOST_MOVES = 1000
@@ -11,18 +12,18 @@ local LETTERS = {'O', 'S', 'o', 's'}
 local function let_in(now)
   local due = redis.call('ZRANGEBYLEX', LATER, '-', '(' .. now .. '~', 'LIMIT', 0, MOST_MOVES)
   if #due == 0 then return true end
-  local ids = {}
+  local ids, future, ready, timetable = {}, {}, {}, {}
   for at, member in ipairs(due) do ids[at] = string.sub(member, INSTANT_LENGTH + 1) end
-  fetch_heads(ids)
-  for at, id in ipairs(ids) do
-    local head = get_head(id)
+  for at, text in ipairs(get_all(HEADS, ids)) do
+    local head, id = read_head(text), ids[at]
     local place = place_of(id, head)
-    drop(LATER, due[at])
-    drop(FUTURE, place)
-    add(READY, place)
-    if is_prompt(head) then drop(TIMETABLE, lane_of(head) .. head[DUE] .. id) end
+    future[at], ready[2 * at - 1], ready[2 * at] = place, '0', place
+    if is_prompt(head) then timetable[#timetable + 1] = lane_of(head) .. head[DUE] .. id end
   end
-  write_out()
+  in_parts('ZREM', LATER, due)
+  in_parts('ZREM', FUTURE, future)
+  in_parts('ZADD', READY, ready)
+  in_parts('ZREM', TIMETABLE, timetable)
   return #due < MOST_MOVES
 end
 
@@ -35,29 +36,26 @@ local function send_away(id, head, place)
   redis.call('ZADD', TIMETABLE, '0', lane_of(head) .. head[DUE] .. id)
 end
 
--- The next `most` jobs of a stretch behind `from` that are due, and where they end. When too many
--- had to leave the line, nobody is found.
+-- The next `most` jobs of a stretch behind `from` that are due, and where they end, unless that is
+-- the end of the stretch. When too many had to leave the line, nobody is found.
 local function look_along(stretch, from, most, now)
   local found = {}
-  while #found < most do
+  while from and #found < most do
+    local wanted = most - #found
     local places = redis.call(
-      'ZRANGEBYLEX', READY, '(' .. from, '(' .. stretch .. '~', 'LIMIT', 0, most - #found)
-    if #places == 0 then break end
+      'ZRANGEBYLEX', READY, '(' .. from, '(' .. stretch .. '~', 'LIMIT', 0, wanted)
     local ids = {}
     for at, place in ipairs(places) do ids[at] = string.sub(place, -ID_LENGTH) end
-    fetch_heads(ids)
-    for at, place in ipairs(places) do
-      from = place
-      local id = ids[at]
-      local head = get_head(id)
+    for at, text in ipairs(get_all(HEADS, ids)) do
+      local head, id, place = read_head(text), ids[at], places[at]
       if head[DUE] <= now then
-        found[#found + 1] = {
-          id = id, head = head, place = place, tail = string.sub(place, #stretch + 1)}
+        found[#found + 1] = {id = id, head = head, place = place}
       else
         send_away(id, head, place)
-        if move_count > MOST_MOVES then return {}, from end
+        if move_count > MOST_MOVES then return {} end
       end
     end
+    from = #places == wanted and places[wanted] or nil
   end
   return found, from
 end
@@ -82,31 +80,27 @@ local function next_token(token)
   return following
 end
 
--- Hands a job out; `place` is where it stands in the line, when it is known to stand there.
-local function grant(id, head, now, till, worker, place)
-  if place then
-    drop(READY, place)
-    if not is_prompt(head) then drop(TIMETABLE, lane_of(head) .. head[DUE] .. id) end
-  else
-    place = take_out(id, head)
-  end
-  head[CODE], head[TOKEN] = 'U', next_token(head[TOKEN])
-  head[UPDATED], head[UNTIL], head[WORKER], head[TAKEN] = now, till, worker, now
-  put_head(id, head)
-  file(id, head, now, place)
-end
-
-local function grant_all(taken, now, till, worker)
-  local ids, texts = {}, {}
+-- Hands out jobs that have been taken out of the line, each with its id, head and place.
+local function hand_out(taken, now, till, worker)
+  local ids, texts, heads, running, leased, tallies = {}, {}, {}, {}, {}, {}
   if #taken == 0 then return {ids, {}, {}} end
   for at, job in ipairs(taken) do
-    grant(job.id, job.head, now, till, worker, job.place)
-    ids[at] = job.id
+    local id, head, even = job.id, job.head, 2 * at
+    head[CODE], head[TOKEN] = 'U', next_token(head[TOKEN])
+    head[UPDATED], head[UNTIL], head[WORKER], head[TAKEN] = now, till, worker, now
+    local text, field = write_head(head), 'U' .. lane_of(head)
+    ids[at], texts[at] = id, text
+    heads[even - 1], heads[even] = id, text
+    running[even - 1], running[even] = '0', job.place
+    leased[even - 1], leased[even] = '0', till .. id
+    tallies[field] = (tallies[field] or 0) + 1
   end
-  write_out()
-  for at, id in ipairs(ids) do texts[at] = kept[id] end
+  in_parts('HSET', HEADS, heads)
+  in_parts('ZADD', RUNNING, running)
+  in_parts('ZADD', LEASED, leased)
+  tally(tallies)
   redis.call('HINCRBY', COUNTERS, 'leases', 1)
-  return {ids, texts, get_bodies(ids)}
+  return {ids, texts, get_all(BODIES, ids)}
 end
 
 -- Names that were chosen, as a set; nothing when all are.

@@ -4,7 +4,6 @@
 -- reply   the instant, now or later; nil when there is no such job
 -- atomic  because a job that is handed back meanwhile must not be missed between two lanes. Bounded
 --         by the lanes with READY jobs
--- uses    shelf
 -- uses    line
 -- uses    timing
 local now = ARGV[1]
@@ -18,7 +17,9 @@ if not queues and not tenants then
     local due = later and string.sub(later, 1, INSTANT_LENGTH)
     return due and due < now and now or due
   end
-  if get_head(string.sub(first, -ID_LENGTH))[DUE] <= now then return now end
+  if read_head(redis.call('HGET', HEADS, string.sub(first, -ID_LENGTH)))[DUE] <= now then
+    return now
+  end
 end
 local earliest
 
