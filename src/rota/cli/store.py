@@ -144,8 +144,15 @@ def copy(
         else:
             print_table(terminal.out, ("Source", plan.source.address), plan_rows(plan))
         return
-    with CopyBar(terminal.err, plan.record_count) as bar:
-        report = asyncio.run(copy_store(source, target, terminal.clock, bar.tell, is_forced=force))
+    try:
+        with CopyBar(terminal.err, plan.record_count) as bar:
+            copying = copy_store(source, target, terminal.clock, bar.tell, is_forced=force)
+            report = asyncio.run(copying)
+    except KeyboardInterrupt:
+        terminal.print_remark(
+            "Interrupted. The source is as it was; the same command goes on with the copy."
+        )
+        raise
     if as_json:
         terminal.print_document(copy_document(plan, report))
         return

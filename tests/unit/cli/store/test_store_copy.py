@@ -10,7 +10,8 @@ from tests.unit.cli.conftest import NOW as CLI_NOW
 from tests.unit.cli.conftest import RunRota
 
 from rota import open_store
-from rota.copying import UNFINISHED
+from rota.cli.rendering.copying import CopyBar
+from rota.copying import UNFINISHED, Phase
 from rota.stores.jobs import HeldLease
 from rota.stores.protocol import DocumentWrite, Record
 from rota.stores.sqlite.connection import SqliteSettings
@@ -193,6 +194,22 @@ def test_a_difference_is_an_error_and_the_target_stays_refused(
     assert outcome.status == 6
     assert 'document "a" of "tasks" is missing in the target' in outcome.err
     assert rota("store", "status", target).status == 1
+
+
+def test_whoever_interrupts_it_is_told_how_to_go_on(
+    rota: RunRota, source: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(source, records_of_every_sort())
+
+    def interrupt(_bar: CopyBar, _phase: Phase, _count: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CopyBar, "tell", interrupt)
+        outcome = rota("store", "copy", source, target)
+    assert (outcome.status, outcome.out) == (130, "")
+    assert "The source is as it was; the same command goes on" in outcome.err
+    assert rota("store", "copy", source, target, "--json").document["is_resumed"]
 
 
 @pytest.mark.parametrize(
