@@ -1,17 +1,9 @@
-"""The scheduler's main behaviours on a real PostgreSQL server, in virtual time."""
+"""A scheduler whose connections to a real PostgreSQL server are cut, in virtual time."""
 
-import pytest
-from tests.contract.scheduling import SchedulerOnServer
 from tests.servers.proxy import Proxy
 from tests.spec.stage import Stage, at, minutes
 
 from rota import open_store
-
-
-class TestSchedulerOnPostgres(SchedulerOnServer):
-    @pytest.fixture
-    def store_url(self, postgres_url: str) -> str:
-        return postgres_url
 
 
 async def test_a_scheduler_carries_on_when_its_connections_were_cut(

@@ -1,18 +1,10 @@
-"""The scheduler's main behaviours on a real Redis server, in virtual time."""
+"""A scheduler whose connections to a real Redis server are cut, in virtual time."""
 
-import pytest
-from tests.contract.scheduling import SchedulerOnServer
 from tests.servers.redis import RedisServer
 from tests.servers.redis_proxy import RedisProxy
 from tests.spec.stage import Stage, at, minutes
 
 from rota import open_store
-
-
-class TestSchedulerOnRedis(SchedulerOnServer):
-    @pytest.fixture
-    def store_url(self, redis_url: str) -> str:
-        return redis_url
 
 
 async def test_a_scheduler_on_redis_carries_on_when_its_connections_were_cut(
