@@ -23,12 +23,21 @@ class Index(NamedTuple):
 
 
 _SPARSE = {"sparse": True}
+"""Only of documents that have the field; for an index of one field only.
+
+One of several holds every document that has any of them, and all have an id.
+"""
 _ORDER = (("priority", -1), ("created_at", 1), ("_id", 1))
 
 
 def _lane(name: str) -> dict[str, Any]:
     """Only of the jobs in one lane: those that have ended or wait elsewhere cost nothing."""
     return {"partialFilterExpression": {"lane": name}}
+
+
+def _having(name: str) -> dict[str, Any]:
+    """Only of the jobs that have a field: for all others there is nothing to keep up to date."""
+    return {"partialFilterExpression": {name: {"$exists": True}}}
 
 
 INDEXES = (
@@ -69,7 +78,7 @@ INDEXES = (
         "lanes",
         [("lane", 1), ("tenant", 1), ("queue", 1), ("due_at", 1), ("until", 1)],
         "count_running, survey",
-        _SPARSE,
+        _having("lane"),
     ),
     Index(
         JOBS,
@@ -90,6 +99,12 @@ INDEXES = (
         "list_page of series",
         {"partialFilterExpression": {"is_recurring": True}},
     ),
-    Index(JOBS, "dependents", [("dependencies", 1), ("_id", 1)], "dependents_of", _SPARSE),
-    Index(JOBS, "ended", [("ended_at", 1), ("_id", 1)], "ended", _SPARSE),
+    Index(
+        JOBS,
+        "dependents",
+        [("dependencies", 1), ("_id", 1)],
+        "dependents_of",
+        _having("dependencies"),
+    ),
+    Index(JOBS, "ended", [("ended_at", 1), ("_id", 1)], "ended", _having("ended_at")),
 )

@@ -36,7 +36,7 @@ def find_serving(query: Query, indexes: Iterable[Index]) -> list[str]:
 def serves(index: Index, query: Query) -> bool:
     conditions = read_conditions(query.where)
     implied = index.options.get("partialFilterExpression", {})
-    if any(query.where.get(name) != value for name, value in implied.items()):
+    if not all(_implies(query.where.get(name), value) for name, value in implied.items()):
         return False  # the index does not hold all that the query looks for
     names = [name for name, _ in index.keys]
     if index.options.get("sparse") and not conditions.fields & set(names):
@@ -44,6 +44,14 @@ def serves(index: Index, query: Query) -> bool:
     if not conditions.fields <= {*names, *implied}:
         return False  # every document found would have to be read to tell
     return _is_bounded(names, conditions, query, implied) and _is_ordered(index, conditions, query)
+
+
+def _implies(condition: Any, value: Any) -> bool:
+    """Whether what a query says of a field makes sure of what a partial index says of it.
+
+    What is compared with something that is not null is there.
+    """
+    return condition == value or (value == {"$exists": True} and condition is not None)
 
 
 def read_conditions(where: Mapping[str, Any]) -> Conditions:
