@@ -90,6 +90,7 @@ class Leaser:
     def stop(self) -> None:
         """Ask for nothing more. What the store is just about to hand out is handed back."""
         self._is_stopping = True
+        self._patience.hurry()  # a store that fails now is not waited for
         if self._task is not None and not self._is_asking:
             self._task.cancel()
 

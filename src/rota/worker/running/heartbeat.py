@@ -75,14 +75,22 @@ class Pulse:
             self._watch.cancel()
             self._watch = None
 
+    def note_kept(self, beat: Beat, answers: Sequence[bool]) -> None:
+        """Leases last longer. May be called from any thread, and before ``take_answer``.
+
+        A loop that was blocked hears of many beats at once: by the time it hears of the first, the
+        lease that one brought may be over, and the last has long extended it.
+        """
+        for held, is_held in zip(beat.held, answers, strict=True):
+            if is_held:
+                held.until = max(held.until, beat.until)
+
     def take_answer(self, beat: Beat, answers: Sequence[bool]) -> None:
         """Whoever has lost a lease is told; what has ended has none, and is left alone."""
         self.unwatch()
         self._outage.end(self)
         for held, is_held in zip(beat.held, answers, strict=True):
-            if is_held:
-                held.until = max(held.until, beat.until)
-            else:
+            if not is_held:
                 self._cancel(held, CancelReason.LOST)
         self._cancel_lapsed()  # an answer may come too late to be of use
 
@@ -139,6 +147,7 @@ class TaskHeart:
         except StoreError as error:
             self._pulse.take_failure(error)
             return self._pulse.retry_after
+        self._pulse.note_kept(beat, answers)
         self._pulse.take_answer(beat, answers)
         return self._pulse.interval
 
@@ -194,6 +203,7 @@ class ThreadHeart:
         except StoreError as error:
             self._call(self._pulse.take_failure, error)
             return self._pulse.retry_after
+        self._pulse.note_kept(beat, answers)
         self._call(self._pulse.take_answer, beat, answers)
         return self._pulse.interval
 

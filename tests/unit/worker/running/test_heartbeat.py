@@ -1,12 +1,14 @@
 """Leases are kept while jobs are in hand, and nothing runs on one that is over."""
 
 import asyncio
+import threading
 from datetime import datetime
 
 import pytest
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, succeed
 
 from rota.clock import SystemClock
+from rota.clock.idle import turn
 from rota.clock.protocol import keeps_real_time
 from rota.errors import StoreClosedError, StoreUnavailableError
 from rota.events import Event, JobSettled, JobStalled, StoreFailed, StoreRecovered
@@ -218,6 +220,41 @@ async def test_by_the_machines_time_a_thread_keeps_the_leases() -> None:
     assert [it.is_stale for it in settled] == [False]
     assert seen[:2] == [1, 1]
     assert seen[-1] == -1
+    assert (await shop.look(job)).status is JobStatus.COMPLETED
+
+
+async def test_a_loop_that_was_blocked_for_longer_than_a_lease_has_lost_nothing_that_was_kept() -> (
+    None
+):
+    """All that the thread had to tell is heard at once, what is out of date first."""
+    shop = Workshop()
+    keeper, beat_count, was_kept = shop.hooked.make_keeper(), 0, threading.Event()
+
+    class Watched:
+        def extend(self, held: list[HeldLease], until: datetime, now: datetime) -> list[bool]:
+            nonlocal beat_count
+            beat_count += 1
+            if beat_count >= 10:  # two and a half leases later
+                was_kept.set()
+            return keeper.extend(held, until, now)
+
+        def close(self) -> None:
+            """Nothing was opened."""
+
+    shop.hooked.make_keeper = Watched  # type: ignore[method-assign,assignment]  # counted
+    worker = Worker(shop.store, {}, settings=WorkerSettings(lease_for=SECOND / 2))
+    reasons: list[CancelReason | None] = []
+
+    @worker.handler("work")
+    async def block(context: Context) -> None:
+        assert was_kept.wait(timeout=30)
+        for _ in range(5):
+            await turn()
+        reasons.append(context.cancel_reason)
+
+    job = await shop.add(created_at=SystemClock().now())
+    await worker.run_once()
+    assert reasons == [None]
     assert (await shop.look(job)).status is JobStatus.COMPLETED
 
 

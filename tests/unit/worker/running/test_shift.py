@@ -169,6 +169,30 @@ async def test_a_stop_while_the_store_is_away_does_not_last_for_ever(shop: Works
     assert shop.clock.now() <= NOW + 10 * SECOND
 
 
+async def test_a_lease_that_fails_after_a_stop_was_asked_for_does_not_hold_up_the_end(
+    shop: Workshop,
+) -> None:
+    """However long the store had been away, and would have been given time."""
+    shop.make_worker({"work": succeed})
+    asked_count = 0
+
+    async def hang_and_be_down() -> None:
+        nonlocal asked_count
+        asked_count += 1
+        await shop.clock.sleep(SECOND)
+        await be_down()
+
+    shop.hooked.before["lease"] = hang_and_be_down
+    run = shop.start()
+    while asked_count < 9:  # pauses are of ten seconds by then
+        await shop.pass_time(SECOND / 4)
+    shop.worker.stop()
+    stopped_at = shop.clock.now()
+    report = await shop.clock.run(run)
+    assert report.manner is StopManner.FINISHED
+    assert shop.clock.now() <= stopped_at + 2 * SECOND
+
+
 async def test_a_store_closed_under_a_worker_ends_it_with_that_error(shop: Workshop) -> None:
     work = Lasting(shop, minutes=10)
     shop.make_worker({"work": work})
