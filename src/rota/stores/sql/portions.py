@@ -6,9 +6,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from rota.errors import InvalidCursorError, InvalidInputError
-from rota.jobs import PAUSED_UNTIL, Job, JobStatus
-from rota.stores.protocol import KeptDocument, KeptJob, Portion, UnreadableJob
+from rota.errors import InvalidCursorError, InvalidInputError, InvalidJobError
+from rota.jobs import PAUSED_UNTIL, Job, JobStatus, are_job_ids, normalize_job_id
+from rota.stores.protocol import KeptDocument, KeptJob, Portion, Record, UnreadableJob
 
 PORTION_SIZE = 4 << 20
 """Bytes after which a portion ends; one record may exceed them."""
@@ -56,6 +56,15 @@ def check_portion(limit: int) -> int:
     if limit < 1:
         raise InvalidInputError(f"limit must be at least 1, got {limit}", {"field": "limit"})
     return limit
+
+
+def check_job_ids(records: Iterable[Record]) -> None:
+    """InvalidJobError when a job has an id that a store on a server cannot keep."""
+    jobs = (each for each in records if not isinstance(each, KeptDocument))
+    ids = [each.job.id if isinstance(each, KeptJob) else each.job_id for each in jobs]
+    if not are_job_ids(ids):
+        strange = next(each for each in ids if normalize_job_id(each) != each)
+        raise InvalidJobError("id", f'must be a UUID in lower case, got "{strange[:40]}"')
 
 
 def cut_at_size(items: Iterable[Sized], size_of: Callable[[Sized], int]) -> Iterator[Sized]:

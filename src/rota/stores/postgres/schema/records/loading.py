@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from rota.errors import InvalidJobError
-from rota.jobs import Job, JobStatus, are_job_ids
+from rota.jobs import Job, JobStatus
 from rota.stores.postgres.jobs import queries as job_queries
 from rota.stores.postgres.jobs.rows import (
     digest_identity,
@@ -21,7 +20,7 @@ from rota.stores.postgres.jobs.rows import (
 from rota.stores.postgres.schema.records.queries import QUERIES
 from rota.stores.postgres.session import Session
 from rota.stores.protocol import KeptDocument, KeptJob, Record, UnreadableJob
-from rota.stores.sql.portions import seal
+from rota.stores.sql.portions import check_job_ids, seal
 
 _WHY = "it could not be read in the store it was copied from"
 _COLUMNS = (
@@ -35,11 +34,10 @@ _IDENTITY = _COLUMNS.index("identity")
 
 async def load(session: Session, records: Sequence[Record], now: datetime) -> int:
     """Keep what is new; how much that was."""
+    check_job_ids(records)
     documents = [each for each in records if isinstance(each, KeptDocument)]
     jobs = [each for each in records if isinstance(each, KeptJob)]
     unreadable = [each for each in records if isinstance(each, UnreadableJob)]
-    if not are_job_ids([*(each.job.id for each in jobs), *(each.job_id for each in unreadable)]):
-        raise InvalidJobError("id", "must be a UUID in lower case")
     async with session.transaction():
         new_count = await _load_documents(session, documents)
         new_count += await _load_jobs(session, jobs, now)

@@ -9,7 +9,7 @@ from rota.stores.protocol import KeptDocument, KeptJob, Record, UnreadableJob
 from rota.stores.redis.database import Database
 from rota.stores.redis.jobs.rows import encode_attempt, encode_body, encode_head, encode_identity
 from rota.stores.redis.scripts import load_script
-from rota.stores.sql.portions import make_stand_in, seal
+from rota.stores.sql.portions import check_job_ids, make_stand_in, seal
 
 LOAD_DOCUMENTS = load_script(__package__, "load_documents")
 LOAD_JOBS = load_script(__package__, "load_jobs")
@@ -17,6 +17,7 @@ LOAD_JOBS = load_script(__package__, "load_jobs")
 
 async def load(database: Database, records: Sequence[Record], now: datetime) -> int:
     """Keep what is new; how much that was. Documents are one step, and jobs another."""
+    check_job_ids(records)
     documents = [part for each in records for part in _document_parts(each)]
     jobs = [part for each in records for part in _job_parts(each)]
     new_count = 0
