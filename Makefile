@@ -13,7 +13,7 @@ PYTEST  := $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test browser servers check fmt lint types arch unit contract spec sim process conformance bench docs sbom pins clean
+.PHONY: help setup up test browser servers load check fmt lint types arch unit contract spec sim process conformance bench docs sbom pins clean
 
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ up: setup ## run Rota on one SQLite file: API, pages, worker, scheduler; prints 
 	@$(BIN)/rota up $(ARGS)
 
 test: setup ## everything: lint, types, architecture, all tests (what CI runs)
-	@$(MAKE) --no-print-directory --jobs=4 browser servers lint types
+	@$(MAKE) --no-print-directory --jobs=5 browser servers lint types load
 	$(PYTEST) -n $(WORKERS) tests
 
 browser: ## a browser for the tests of the pages, where one may be installed
@@ -39,6 +39,9 @@ browser: ## a browser for the tests of the pages, where one may be installed
 
 servers: setup ## what the tests start that is not installed with the rest
 	@$(BIN)/python -m tests.servers.mongo
+
+load: setup ## load every test and run none; what is compiled then is compiled for all workers
+	@told=$$($(PYTEST) --collect-only -qq tests) || { echo "$$told"; exit 1; }
 
 check: setup lint types arch unit ## the quick one, under two minutes
 
