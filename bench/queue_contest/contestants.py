@@ -294,7 +294,7 @@ def _on_mongo() -> list[Contestant]:
             name=MONGO_LOOP,
             store=StoreKind.MONGO,
             environment="mongo",
-            program="on_mongo_loop",
+            program="on_mongo.on_loop",
             words="one document after the other, the mongodb-cron way; uvloop, finished ones kept",
             is_pending='["crontab", {"sleepUntil": {"$ne": null}}]',
             settings={"uvloop": True},

@@ -1,20 +1,16 @@
 """Lease and settle through Rota's store, beside millions of jobs that it must not look at."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import asyncpg
-from bench.queue_contest.peers.contestant import PAYLOAD, SETTINGS, main
+from bench.queue_contest.peers.contestant import SETTINGS, main
 from bench.queue_contest.peers.plans import explain_postgres, explain_sqlite
-from bench.queue_contest.peers.rota_store import RotaStore, make_jobs
-from msgspec.structs import replace
+from bench.queue_contest.peers.rota_store import HOUR, LeaseCycles
 
-from rota.jobs import Job, decide_complete
-from rota.stores.jobs import LeaseRequest
 from rota.stores.sqlite.connection import SqliteSettings, open_beside, transaction
 
-HOUR = timedelta(hours=1)
 MULTIPLIED_HERE = {
     "id": "substr(id, 1, 24) || printf('%012x', number)",
     "created_at": "created_at + number",
@@ -29,24 +25,8 @@ MULTIPLIED_THERE = {
 }
 
 
-class OnFlatness(RotaStore):
+class OnFlatness(LeaseCycles):
     """Rota's verbs, and those that lay in what should not matter."""
-
-    async def cycle(self, count: int, batch: int) -> None:
-        """Lease and complete so many jobs, in batches."""
-        done = 0
-        while done < count:
-            leased = await self._settle_one_batch(batch)
-            if not leased:
-                raise RuntimeError(f"no job left after {done} of {count}")
-            done += leased
-
-    async def _settle_one_batch(self, batch: int) -> int:
-        now = datetime.now(UTC)
-        request = LeaseRequest(worker="bench", limit=batch, lease_for=HOUR)
-        leased: list[Job] = await self._store.lease(request, now)
-        await self._store.apply([decide_complete(job, now) for job in leased], now)
-        return len(leased)
 
     async def lay(self, rows: int) -> None:
         """So many finished, so many due later, so many ready: copies of one job of each kind."""
@@ -56,12 +36,6 @@ class OnFlatness(RotaStore):
         ready = await self._insert_one(due_at=None)
         for job_id in (finished, later, ready):
             await multiply(job_id, rows)
-
-    async def _insert_one(self, due_at: datetime | None) -> str:
-        now = datetime.now(UTC) - HOUR
-        (job,) = make_jobs(1, PAYLOAD, now, self._chance.getrandbits(62))
-        await self._store.insert([replace(job, due_at=due_at or now)], now)
-        return job.id
 
     async def explain(self) -> None:
         """Print by which indexes a lease and a completion find their rows."""

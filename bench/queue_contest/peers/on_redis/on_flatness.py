@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 import redis
 from bench.queue_contest.peers.contestant import SETTINGS, main
-from bench.queue_contest.peers.on_flatness import HOUR, OnFlatness
+from bench.queue_contest.peers.on_flatness import OnFlatness
+from bench.queue_contest.peers.rota_store import HOUR
 
 from rota.jobs import format_instant
 from rota.stores.redis.address import read_address
