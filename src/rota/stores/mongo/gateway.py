@@ -29,17 +29,25 @@ Operation: TypeAlias = (
 )
 Result = TypeVar("Result")
 
+BY_ID = "_id_"
+"""The index that every collection has."""
+
 _DUPLICATE = 11000
 
 
 class Query(NamedTuple):
-    """What is looked for, and in which order it is given."""
+    """What is looked for, in which order it is given, and by which index the server is to go.
+
+    A server left to choose remembers the index that did best once, and may keep to it when what is
+    due has become what is done.
+    """
 
     collection: str
     where: Mapping[str, Any]
     order: Sequence[tuple[str, int]] = ()
     limit: int = 0
     fields: Sequence[str] | None = None
+    by: str | None = None
 
 
 class Written(NamedTuple):
@@ -62,8 +70,10 @@ class Gateway(Protocol):
         """What a query finds."""
         ...
 
-    async def aggregate(self, collection: str, stages: Sequence[Mapping[str, Any]]) -> list[Raw]:
-        """What comes out of a pipeline."""
+    async def aggregate(
+        self, collection: str, stages: Sequence[Mapping[str, Any]], index: str | None = None
+    ) -> list[Raw]:
+        """What comes out of a pipeline, which begins by an index."""
         ...
 
     async def write(self, collection: str, operations: Sequence[Operation]) -> Written:
@@ -88,10 +98,13 @@ class AsyncGateway:
             cursor = self._database[query.collection].find(**_options(query))
             return await cursor.to_list()
 
-    async def aggregate(self, collection: str, stages: Sequence[Mapping[str, Any]]) -> list[Raw]:
+    async def aggregate(
+        self, collection: str, stages: Sequence[Mapping[str, Any]], index: str | None = None
+    ) -> list[Raw]:
         """See ``Gateway.aggregate``."""
         with translated(self.label), in_flight():
-            return await (await self._database[collection].aggregate(list(stages))).to_list()
+            here = self._database[collection]
+            return await (await here.aggregate(list(stages), **_hint(index))).to_list()
 
     async def write(self, collection: str, operations: Sequence[Operation]) -> Written:
         """See ``Gateway.write``."""
@@ -121,10 +134,12 @@ class ThreadGateway:
         with translated(self.label):
             return list(self._database[query.collection].find(**_options(query)))
 
-    async def aggregate(self, collection: str, stages: Sequence[Mapping[str, Any]]) -> list[Raw]:
+    async def aggregate(
+        self, collection: str, stages: Sequence[Mapping[str, Any]], index: str | None = None
+    ) -> list[Raw]:
         """See ``Gateway.aggregate``."""
         with translated(self.label):
-            return list(self._database[collection].aggregate(list(stages)))
+            return list(self._database[collection].aggregate(list(stages), **_hint(index)))
 
     async def write(self, collection: str, operations: Sequence[Operation]) -> Written:
         """See ``Gateway.write``."""
@@ -156,7 +171,12 @@ def _options(query: Query) -> dict[str, Any]:
         "sort": list(query.order) or None,
         "limit": query.limit,
         "projection": None if query.fields is None else list(query.fields),
+        **_hint(query.by),
     }
+
+
+def _hint(index: str | None) -> dict[str, Any]:
+    return {} if index is None else {"hint": index}
 
 
 def _read_result(done: BulkWriteResult) -> Written:

@@ -5,7 +5,7 @@ from typing import Any
 
 from pymongo import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
-from rota.stores.mongo.gateway import Operation, Query, Raw
+from rota.stores.mongo.gateway import BY_ID, Operation, Query, Raw
 from rota.stores.mongo.steps.names import (
     AFTER,
     BEAT,
@@ -22,7 +22,7 @@ NOBODY: dict[str, Any] = {"$exists": False}
 
 def by_ids(collection: str, ids: Collection[str], fields: Sequence[str] | None = None) -> Query:
     """The documents that exist among these."""
-    return Query(collection, {"_id": {"$in": list(ids)}}, fields=fields)
+    return Query(collection, {"_id": {"$in": list(ids)}}, fields=fields, by=BY_ID)
 
 
 def declare(step_id: str) -> InsertOne[Raw]:
@@ -52,17 +52,17 @@ def forget(step_id: str) -> DeleteOne:
 
 def find_intents(step_ids: Collection[str]) -> Query:
     """What is known of these steps."""
-    return Query(INTENTS, {"_id": {"$in": list(step_ids)}})
+    return Query(INTENTS, {"_id": {"$in": list(step_ids)}}, by=BY_ID)
 
 
 def list_intents(limit: int) -> Query:
     """Steps under way or left behind, the oldest first."""
-    return Query(INTENTS, {}, [("_id", 1)], limit)
+    return Query(INTENTS, {}, [("_id", 1)], limit, by=BY_ID)
 
 
 def list_claims(collection: str, limit: int) -> Query:
     """Documents to which some step has laid claim."""
-    return Query(collection, {LOCK: {"$exists": True}}, limit=limit, fields=[LOCK])
+    return Query(collection, {LOCK: {"$exists": True}}, (), limit, [LOCK], "claims")
 
 
 def stage(step_id: str, raw_id: str, version: int | None, after: Raw | None) -> Operation:
@@ -96,7 +96,7 @@ def say_after(step_id: str, raw_id: str, after: Raw | None) -> UpdateOne:
 
 def list_claimed(collection: str, step_id: str, limit: int) -> Query:
     """Documents to which this step lays claim."""
-    return Query(collection, {LOCK: step_id}, limit=limit, fields=["_id"])
+    return Query(collection, {LOCK: step_id}, (), limit, ["_id"], "claims")
 
 
 def reveal(step_id: str, ids: Sequence[str]) -> list[Operation]:

@@ -11,7 +11,21 @@ class DiedError(Exception):
 
 
 class ImpatientGateway(AsyncGateway):
-    """Lets no time pass where it would wait for others: here there are none but the dead."""
+    """Lets no time pass where it would wait for others: here there are none but the dead.
+
+    It names no index either: to make them all takes a stand-in longer than what is tested.
+    """
+
+    async def find(self, query: Query) -> list[Raw]:
+        return await super().find(query._replace(by=None))
+
+    async def aggregate(
+        self,
+        collection: str,
+        stages: Sequence[Mapping[str, Any]],
+        index: str | None = None,  # noqa: ARG002 - it goes by none
+    ) -> list[Raw]:
+        return await super().aggregate(collection, stages)
 
     async def pause(self, seconds: float) -> None:
         """Nothing."""
@@ -30,9 +44,11 @@ class MortalGateway:
         self._check()
         return await self._inner.find(query)
 
-    async def aggregate(self, collection: str, stages: Sequence[Mapping[str, Any]]) -> list[Raw]:
+    async def aggregate(
+        self, collection: str, stages: Sequence[Mapping[str, Any]], index: str | None = None
+    ) -> list[Raw]:
         self._check()
-        return await self._inner.aggregate(collection, stages)
+        return await self._inner.aggregate(collection, stages, index)
 
     async def write(self, collection: str, operations: Sequence[Operation]) -> Written:
         if self.write_count == self._lives:

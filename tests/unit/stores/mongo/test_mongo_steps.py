@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
+from tests.unit.stores.mongo.mortal import ImpatientGateway
 
 from rota.stores.mongo import pipelines
 from rota.stores.mongo.documents.desk import Desk
@@ -16,7 +17,7 @@ from rota.stores.mongo.steps.step import Step
 from rota.stores.protocol import DocumentWrite
 
 
-class WatchedGateway(AsyncGateway):
+class WatchedGateway(ImpatientGateway):
     """Lets no time pass: says how much would have, and lets others do something meanwhile."""
 
     def __init__(self, database: "AsyncDatabase[Raw]") -> None:

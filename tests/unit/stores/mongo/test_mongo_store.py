@@ -13,6 +13,7 @@ from rota.jobs import JobStatus, Lost, decide_outcome
 from rota.stores.jobs import HeldLease, LeaseRequest
 from rota.stores.mongo.address import read_address
 from rota.stores.mongo.gateway import Query, Raw
+from rota.stores.mongo.schema.preparation import SCHEMA_VERSION
 from rota.stores.mongo.steps.names import INTENTS, JOBS, SCHEMA
 from rota.stores.mongo.steps.step import StagedWrite, Step
 from rota.stores.mongo.store import MongoStore
@@ -77,9 +78,9 @@ async def test_a_job_that_cannot_be_read_is_set_aside_and_holds_up_nobody(mongo_
 
 async def test_a_store_is_inspected_and_migrated_by_its_address(mongo_url: str) -> None:
     found = await inspect_store(mongo_url)
-    assert (found.exists, found.kind, len(found.pending)) == (False, "MongoDB", 1)
+    assert (found.exists, found.kind, len(found.pending)) == (False, "MongoDB", SCHEMA_VERSION)
     report = await migrate_store(mongo_url)
-    assert (report.schema_version, len(report.applied)) == (1, 1)
+    assert (report.schema_version, len(report.applied)) == (SCHEMA_VERSION, SCHEMA_VERSION)
     async with await open_store(mongo_url) as store:
         await store.insert([a_job()], NOW)
         await store.write_each([DocumentWrite("tasks", "a", None, b"")])
@@ -94,7 +95,7 @@ async def test_a_database_of_a_later_version_is_refused(mongo_url: str) -> None:
     await migrate_store(mongo_url)
     async with AsyncMongoClient[Raw](mongo_url) as client:
         mark = client.get_default_database()[SCHEMA]
-        await mark.update_one({"_id": "schema"}, {"$set": {"version": 2}})
+        await mark.update_one({"_id": "schema"}, {"$set": {"version": SCHEMA_VERSION + 1}})
     assert "upgrade Rota" in ((await inspect_store(mongo_url)).problem or "")
     with pytest.raises(Exception, match="upgrade Rota"):
         await open_store(mongo_url)

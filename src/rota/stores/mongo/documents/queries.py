@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pymongo import DeleteOne, InsertOne, UpdateOne
 
-from rota.stores.mongo.gateway import Operation, Query, Raw
+from rota.stores.mongo.gateway import BY_ID, Operation, Query, Raw
 from rota.stores.mongo.pipelines import NOBODY
 from rota.stores.mongo.steps.names import DOCUMENTS, LOCK, VERSION
 from rota.stores.protocol import DocumentWrite
@@ -34,12 +34,12 @@ def scan_page(collection: str, last_key: str, limit: int) -> Query:
     """The documents of a collection after a key."""
     end = f"{len(collection)}:{collection};"  # the character after the colon
     where = {"_id": {"$gt": id_of(collection, last_key), "$lt": end}}
-    return Query(DOCUMENTS, where, [("_id", 1)], limit)
+    return Query(DOCUMENTS, where, [("_id", 1)], limit, by=BY_ID)
 
 
 def by_ids(raw_ids: Sequence[str]) -> Query:
     """The documents that exist among these."""
-    return Query(DOCUMENTS, {"_id": {"$in": list(raw_ids)}})
+    return Query(DOCUMENTS, {"_id": {"$in": list(raw_ids)}}, by=BY_ID)
 
 
 def write_one(raw_id: str, write: DocumentWrite) -> Operation:

@@ -11,7 +11,7 @@ from pymongo import DeleteOne, UpdateMany, UpdateOne
 
 from rota.jobs import Change, JobFilter, JobId
 from rota.stores.jobs.requests import HeldLease, LeaseRequest
-from rota.stores.mongo.gateway import Query, Raw
+from rota.stores.mongo.gateway import BY_ID, Query, Raw
 from rota.stores.mongo.jobs.rows import (
     LEASE_MARK,
     SETTLE_MARKS,
@@ -27,34 +27,31 @@ IDS_AT_ONCE = 500
 """How many ids one query names."""
 VALUES_AT_ONCE = 250
 """How many values one query names of a field that is a list, which servers find harder."""
-BY_ID = "_id_"
-"""The index by which jobs are written that are told by their ids.
-
-Where others would do as well, as while there are few jobs, the server might choose one of them and
-keep to it when there are many.
-"""
+SURVEYED = "surveyed"
+"""The index by which jobs are counted lane by lane."""
 MARKS_KEPT = 3
 """How often a job may be settled before the first of these calls has looked what became of it."""
 
 
 def by_ids(ids: Sequence[str], fields: Sequence[str] | None = None) -> Query:
-    return Query(JOBS, {"_id": {"$in": list(ids)}}, fields=fields)
+    return Query(JOBS, {"_id": {"$in": list(ids)}}, fields=fields, by=BY_ID)
 
 
 def by_digests(digests: Collection[str]) -> Query:
     """The jobs that have, or are about to have, one of these identities."""
-    return Query(JOBS, {"keys": {"$in": sorted(digests)}})
+    return Query(JOBS, {"keys": {"$in": sorted(digests)}}, by="keys")
 
 
 def dependents_of(ids: Sequence[str], **conditions: Any) -> Query:
     """The jobs that name one of these among their dependencies, by id."""
-    return Query(JOBS, {"dependencies": {"$in": list(ids)}, **conditions}, [("_id", 1)])
+    where = {"dependencies": {"$in": list(ids)}, **conditions}
+    return Query(JOBS, where, [("_id", 1)], by="depending")
 
 
 def became_due(now: datetime, limit: int) -> Query:
     """Jobs that stand among those due later, and are due."""
     where = {"lane": "later", "due_at": {"$lte": to_number(now)}}
-    return Query(JOBS, where, [("due_at", 1), ("_id", 1)], limit, ["_id"])
+    return Query(JOBS, where, [("due_at", 1), ("_id", 1)], limit, ["_id"], "later")
 
 
 def promote(ids: Sequence[str], now: datetime) -> UpdateMany:
@@ -68,7 +65,7 @@ def next_tenant(
 ) -> Query:
     """A due job of the next tenant, by code point, after one and up to another."""
     where = {"lane": "due", "tenant": _between(after, until), **_in_queues(queues), **_due(now)}
-    return Query(JOBS, where, [("tenant", 1)], 1, ["tenant"])
+    return Query(JOBS, where, [("tenant", 1)], 1, ["tenant"], _line(queues))
 
 
 def first_in_turn(
@@ -80,19 +77,19 @@ def first_in_turn(
     """
     where = {"lane": "due", "tenant": _between(after, until), **_in_queues(queues), **_due(now)}
     order = [("tenant", 1), *ORDER] if queues is None else [("tenant", 1), ("queue", 1), *ORDER]
-    return Query(JOBS, where, order, limit, ["tenant"])
+    return Query(JOBS, where, order, limit, ["tenant"], _line(queues))
 
 
 def has_due(now: datetime, tenant: str, queues: Collection[str] | None) -> Query:
     """A due job of a tenant."""
     where = {"lane": "due", "tenant": tenant, **_in_queues(queues), **_due(now)}
-    return Query(JOBS, where, limit=1, fields=["tenant"])
+    return Query(JOBS, where, limit=1, fields=["tenant"], by=_line(queues))
 
 
 def next_queue(now: datetime, tenant: str, after: str) -> Query:
     """A due job of a tenant in its next queue, by code point."""
     where = {"lane": "due", "tenant": tenant, "queue": {"$gt": after}, **_due(now)}
-    return Query(JOBS, where, [("queue", 1)], 1, ["queue"])
+    return Query(JOBS, where, [("queue", 1)], 1, ["queue"], "due_in_queue")
 
 
 def first_due(
@@ -106,7 +103,7 @@ def first_due(
     where = {"lane": "due", "tenant": tenant, **_in_queues(queues), **_due(now)}
     if priority is not None:
         where["priority"] = priority
-    return Query(JOBS, where, ORDER, limit)
+    return Query(JOBS, where, ORDER, limit, by=_line(queues))
 
 
 def claim(ids: Sequence[str], mark: str, request: LeaseRequest, now: datetime) -> UpdateMany:
@@ -197,7 +194,7 @@ def expired(now: datetime, limit: int, after: tuple[datetime, JobId] | None) -> 
             "until": {"$gte": until, "$lt": to_number(now)},
             "$or": [{"until": {"$gt": until}}, {"until": until, "_id": {"$gt": job_id}}],
         }
-    return Query(JOBS, where, [("until", 1), ("_id", 1)], limit)
+    return Query(JOBS, where, [("until", 1), ("_id", 1)], limit, by="leased")
 
 
 def any_due(
@@ -205,13 +202,16 @@ def any_due(
 ) -> Query:
     """A job that stands in line and is due."""
     where = {"lane": "due", **_in_queues(queues), **_of_tenants(tenants), **_due(now)}
-    return Query(JOBS, where, limit=1, fields=["due_at"])
+    return Query(JOBS, where, limit=1, fields=["due_at"], by=_line(queues))
 
 
 def next_due(lane: str, queues: Collection[str] | None, tenants: Collection[str] | None) -> Query:
     """The job of a lane that is due first."""
     where = {"lane": lane, **_in_queues(queues), **_of_tenants(tenants)}
-    return Query(JOBS, where, [("due_at", 1)], 1, ["due_at"])
+    index = None  # those in line are asked only when a clock has been set back
+    if lane == "later":
+        index = "later" if queues is None else "later_in_queue"
+    return Query(JOBS, where, [("due_at", 1)], 1, ["due_at"], index)
 
 
 def list_page(wanted: JobFilter, last: tuple[datetime, JobId] | None, limit: int) -> Query:
@@ -224,7 +224,7 @@ def list_page(wanted: JobFilter, last: tuple[datetime, JobId] | None, limit: int
             {"created_at": created_at, "_id": {"$gt": job_id}},
         ]
         where.setdefault("created_at", {}).setdefault("$lte", created_at)
-    return Query(JOBS, where, [("created_at", -1), ("_id", 1)], limit)
+    return Query(JOBS, where, [("created_at", -1), ("_id", 1)], limit, by=_list_of(wanted))
 
 
 def matching(wanted: JobFilter) -> dict[str, Any]:
@@ -248,7 +248,7 @@ def matching(wanted: JobFilter) -> dict[str, Any]:
 def ended(before: datetime, limit: int) -> Query:
     """Jobs on which none depends that ended before then, the longest ago first."""
     where = {"ended_at": {"$lt": to_number(before)}}
-    return Query(JOBS, where, [("ended_at", 1), ("_id", 1)], limit)
+    return Query(JOBS, where, [("ended_at", 1), ("_id", 1)], limit, by="prunable")
 
 
 def count_running() -> list[Raw]:
@@ -297,6 +297,18 @@ def _due(now: datetime) -> dict[str, Any]:
 
 def _between(after: str, until: str | None) -> dict[str, Any]:
     return {"$gt": after} if until is None else {"$gt": after, "$lte": until}
+
+
+def _line(queues: Collection[str] | None) -> str:
+    """The index of those in line, all of them or those of some queues."""
+    return "due" if queues is None else "due_in_queue"
+
+
+def _list_of(wanted: JobFilter) -> str:
+    """The index that has a tenant's jobs in the order of their making, as many as it can."""
+    if wanted.status is None:
+        return "listed"
+    return "recurring" if wanted.is_recurring else "listed_by_status"
 
 
 def _in_queues(queues: Collection[str] | None) -> dict[str, Any]:

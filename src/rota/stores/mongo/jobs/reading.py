@@ -104,7 +104,7 @@ _READY_LANES = ("later", "due")
 async def survey(gateway: Gateway, now: datetime, tenant: str | None) -> list[QueueDepth]:
     """How full each queue is, over all tenants or for one."""
     by_queue: dict[str, dict[str, Raw]] = {}
-    for raw in await gateway.aggregate(JOBS, queries.survey(now, tenant)):
+    for raw in await gateway.aggregate(JOBS, queries.survey(now, tenant), queries.SURVEYED):
         by_queue.setdefault(raw["_id"]["queue"], {})[raw["_id"]["lane"]] = raw
     return [_depth(queue, by_queue[queue], now) for queue in sorted(by_queue)]
 

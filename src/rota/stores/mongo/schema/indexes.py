@@ -35,9 +35,12 @@ def _lane(name: str) -> dict[str, Any]:
     return {"partialFilterExpression": {"lane": name}}
 
 
-def _having(name: str) -> dict[str, Any]:
-    """Only of the jobs that have a field: for all others there is nothing to keep up to date."""
-    return {"partialFilterExpression": {name: {"$exists": True}}}
+def _having(field: str) -> dict[str, Any]:
+    """Only of the jobs that have a field.
+
+    An index that is merely sparse holds every job when it has ``_id`` or a tenant beside it.
+    """
+    return {"partialFilterExpression": {field: {"$exists": True}}}
 
 
 INDEXES = (
@@ -75,7 +78,7 @@ INDEXES = (
     Index(JOBS, "leased", [("until", 1), ("_id", 1)], "expired", _lane("running")),
     Index(
         JOBS,
-        "lanes",
+        "surveyed",
         [("lane", 1), ("tenant", 1), ("queue", 1), ("due_at", 1), ("until", 1)],
         "count_running, survey",
         _having("lane"),
@@ -101,10 +104,13 @@ INDEXES = (
     ),
     Index(
         JOBS,
-        "dependents",
+        "depending",
         [("dependencies", 1), ("_id", 1)],
         "dependents_of",
         _having("dependencies"),
     ),
-    Index(JOBS, "ended", [("ended_at", 1), ("_id", 1)], "ended", _having("ended_at")),
+    Index(JOBS, "prunable", [("ended_at", 1), ("_id", 1)], "ended", _having("ended_at")),
 )
+
+RETIRED = {JOBS: ("lanes", "dependents", "ended")}
+"""The names of indexes that earlier versions have made, by collection."""

@@ -20,7 +20,10 @@ from rota.stores.mongo.schema.preparation import (
 from rota.stores.mongo.steps.names import DOCUMENTS, JOBS, VERSION
 from rota.stores.sql.migrations import AppliedMigration
 
-_MARKS = (AppliedMigration(1, "documents_and_jobs", is_compatible=False, checksum=""),)
+_MARKS = (
+    AppliedMigration(1, "documents_and_jobs", is_compatible=False, checksum=""),
+    AppliedMigration(2, "indexes_of_what_is_there", is_compatible=False, checksum=""),
+)
 _STATUSES = frozenset(map(str, JobStatus))
 
 

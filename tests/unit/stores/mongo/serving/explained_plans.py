@@ -33,11 +33,13 @@ def ask_find(query: Query) -> Raw:
         command["limit"] = query.limit
     if query.fields is not None:
         command["projection"] = dict.fromkeys(query.fields, 1)
+    if query.by is not None:
+        command["hint"] = query.by
     return command
 
 
-def ask_aggregate(collection: str, pipeline: list[Raw]) -> Raw:
-    return {"aggregate": collection, "pipeline": pipeline, "cursor": {}}
+def ask_aggregate(collection: str, pipeline: list[Raw], index: str) -> Raw:
+    return {"aggregate": collection, "pipeline": pipeline, "cursor": {}, "hint": index}
 
 
 def ask_write(collection: str, operation: UpdateOne | UpdateMany | DeleteOne) -> Raw:

@@ -54,9 +54,9 @@ HOT: dict[str, Query] = {
     "list_claimed": pipelines.list_claimed(JOBS, "step", 10),
     "list_claimed of documents": pipelines.list_claimed(DOCUMENTS, "step", 10),
     "list_intents": pipelines.list_intents(10),
-    "count_running": Query(JOBS, queries.count_running()[0]["$match"]),
-    "survey": Query(JOBS, queries.survey(NOW, None)[0]["$match"]),
-    "survey of a tenant": Query(JOBS, queries.survey(NOW, "a")[0]["$match"]),
+    "count_running": Query(JOBS, queries.count_running()[0]["$match"], by=queries.SURVEYED),
+    "survey": Query(JOBS, queries.survey(NOW, None)[0]["$match"], by=queries.SURVEYED),
+    "survey of a tenant": Query(JOBS, queries.survey(NOW, "a")[0]["$match"], by=queries.SURVEYED),
 }
 
 HOT_PIPELINES: dict[str, list[Raw]] = {

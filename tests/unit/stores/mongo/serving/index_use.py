@@ -36,7 +36,7 @@ def find_serving(query: Query, indexes: Iterable[Index]) -> list[str]:
 def serves(index: Index, query: Query) -> bool:
     conditions = read_conditions(query.where)
     implied = index.options.get("partialFilterExpression", {})
-    if not all(_implies(query.where.get(name), value) for name, value in implied.items()):
+    if not all(_implies(query.where, name, value) for name, value in implied.items()):
         return False  # the index does not hold all that the query looks for
     names = [name for name, _ in index.keys]
     if index.options.get("sparse") and not conditions.fields & set(names):
@@ -46,12 +46,18 @@ def serves(index: Index, query: Query) -> bool:
     return _is_bounded(names, conditions, query, implied) and _is_ordered(index, conditions, query)
 
 
-def _implies(condition: Any, value: Any) -> bool:
-    """Whether what a query says of a field makes sure of what a partial index says of it.
+def _implies(where: Mapping[str, Any], name: str, wanted: Any) -> bool:
+    """Whether all that the filter accepts has the field as an index of a part wants it."""
+    if wanted == {"$exists": True}:
+        return name in where and None not in (where[name], *_values_in(where[name]))
+    return bool(where.get(name) == wanted)
 
-    What is compared with something that is not null is there.
-    """
-    return condition == value or (value == {"$exists": True} and condition is not None)
+
+def _values_in(condition: Any) -> Sequence[Any]:
+    """The values that a condition names besides itself."""
+    if not isinstance(condition, Mapping):
+        return ()
+    return [*condition.get("$in", ()), *(value for key, value in condition.items() if key != "$in")]
 
 
 def read_conditions(where: Mapping[str, Any]) -> Conditions:

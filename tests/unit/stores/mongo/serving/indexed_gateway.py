@@ -1,8 +1,8 @@
 """A model of a server that finds by the declared indexes, and counts what it looks at.
 
-It is no MongoDB: it chooses an index by the rules that MongoDB documents, as ``index_use`` reads
-them, keeps each as a sorted list, and reads the stretches of it that a filter names. What it is
-good for is to count: entries read to answer, and entries written when a document changes.
+It is no MongoDB: it goes by the index that a query names, which must serve it by the rules that
+``index_use`` reads, keeps each as a sorted list, and reads the stretches of it that a filter names.
+What it is good for is to count: entries read to answer, and written when a document changes.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from pymongo import InsertOne, UpdateMany, UpdateOne
 from tests.unit.stores.mongo.serving.index_use import find_serving
 
-from rota.stores.mongo.gateway import Operation, Query, Raw, Written
+from rota.stores.mongo.gateway import BY_ID, Operation, Query, Raw, Written
 from rota.stores.mongo.schema.indexes import Index
 
 Entry: TypeAlias = tuple[tuple[Any, ...], str]
@@ -62,7 +62,9 @@ class IndexedGateway:
         found = (raw for raw in self._look_up(query) if _matches(raw, query.where))
         return [dict(raw) for raw in islice(found, query.limit or None)]
 
-    async def aggregate(self, collection: str, stages: Sequence[Mapping[str, Any]]) -> list[Raw]:
+    async def aggregate(
+        self, collection: str, stages: Sequence[Mapping[str, Any]], index: str | None = None
+    ) -> list[Raw]:
         raise NotImplementedError
 
     async def write(self, collection: str, operations: Sequence[Operation]) -> Written:
@@ -87,10 +89,10 @@ class IndexedGateway:
         raise NotImplementedError
 
     def _look_up(self, query: Query) -> Iterator[Raw]:
-        name = find_serving(query, self._declared)[0]
-        if name == "_id_":
+        assert query.by in find_serving(query, self._declared)
+        if query.by == BY_ID:
             return self._by_ids(query)
-        (index,) = (each for each in self._of(query.collection) if each.name == name)
+        (index,) = (each for each in self._of(query.collection) if each.name == query.by)
         return self._along(index, query)
 
     def _along(self, index: Index, query: Query) -> Iterator[Raw]:

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 import pytest
 from pymongo import DeleteOne, UpdateMany, UpdateOne
@@ -12,19 +13,20 @@ from tests.unit.stores.mongo.serving.index_use import find_serving, serves
 
 from rota.stores.mongo import pipelines
 from rota.stores.mongo.documents import queries as document_queries
-from rota.stores.mongo.gateway import Query
+from rota.stores.mongo.gateway import BY_ID, Query
 from rota.stores.mongo.jobs import queries as job_queries
-from rota.stores.mongo.jobs.queries import BY_ID
 from rota.stores.mongo.pipelines import NOBODY
 from rota.stores.mongo.schema.indexes import INDEXES, Index
 from rota.stores.mongo.steps.names import JOBS
 
+THERE = {"lane": {"$exists": True}}
 A_QUERY = Query(JOBS, {"lane": "due", "tenant": "a", "due_at": {"$lte": 1}}, [("priority", -1)], 1)
 
 
 @pytest.mark.parametrize("name", HOT)
 def test_a_hot_query_is_served_by_a_declared_index(name: str) -> None:
-    assert find_serving(HOT[name], INDEXES), HOT[name]
+    query = HOT[name]
+    assert query.by in find_serving(query, INDEXES), query
 
 
 @pytest.mark.parametrize("index", INDEXES, ids=lambda index: f"{index.collection}.{index.name}")
@@ -58,6 +60,13 @@ def test_every_write_of_the_store_is_among_the_hot_ones() -> None:
     assert made == {name.split(" ")[0] for name in HOT_WRITES}
 
 
+def test_an_index_that_leaves_documents_out_leaves_out_those_without_its_field() -> None:
+    """A sparse index of several fields holds whatever has one of them, and all have an id."""
+    assert [
+        index.name for index in INDEXES if "sparse" in index.options and len(index.keys) > 1
+    ] == []
+
+
 def test_every_query_of_the_store_is_among_the_hot_ones() -> None:
     made = {
         name
@@ -83,10 +92,12 @@ def _queries_made_in(module: ModuleType) -> Iterator[str]:
         ([("lane", 1), ("tenant", 1), ("due_at", 1), ("priority", -1)], {}, False),
         ([("tenant", 1), ("priority", -1), ("due_at", 1)], {"lane": "due"}, True),
         ([("tenant", 1), ("priority", -1), ("due_at", 1)], {"lane": "later"}, False),
+        ([("lane", 1), ("tenant", 1), ("priority", -1), ("due_at", 1)], THERE, True),
+        ([("tenant", 1), ("priority", -1), ("due_at", 1)], {"until": {"$exists": True}}, False),
     ],
 )
 def test_what_serves_a_query_is_judged_by_filter_order_and_part(
-    keys: list[tuple[str, int]], options: dict[str, str], is_served: bool
+    keys: list[tuple[str, int]], options: dict[str, Any], is_served: bool
 ) -> None:
     chosen = {"partialFilterExpression": options} if options else {}
     assert serves(Index(JOBS, "some", keys, "", chosen), A_QUERY) is is_served

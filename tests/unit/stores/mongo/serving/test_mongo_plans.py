@@ -1,9 +1,9 @@
-"""Every hot query goes by an index, and none sorts what it has found.
+"""Every hot query goes by the index it names, and none sorts what it has found.
 
 Only a server that explains itself can prove it. The stand-in of these tests answers ``explain``
 with a plan of its own for SQLite, and is right: it has no plan by an index but for ids, and goes
-through the whole collection in all other cases. That there is an index for each query is proven
-without any server, in ``test_mongo_indexes``.
+through the whole collection in all other cases. It does refuse an index that is not there. That
+the one that is named serves the query is proven without any server, in ``test_mongo_indexes``.
 """
 
 from collections.abc import AsyncIterator
@@ -12,6 +12,7 @@ from datetime import timedelta
 import pytest
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import OperationFailure
 from tests.servers.patience import is_real_mongo, open_patiently
 from tests.unit.stores.mongo.serving.explained_plans import (
     BY_INDEX,
@@ -26,9 +27,11 @@ from tests.unit.stores.mongo.serving.hot_queries import HOT, HOT_PIPELINES, HOT_
 
 from rota.jobs import Succeeded, decide_outcome
 from rota.stores.jobs import LeaseRequest
-from rota.stores.mongo.gateway import Raw
-from rota.stores.mongo.schema.indexes import INDEXES
-from rota.stores.mongo.steps.names import JOBS
+from rota.stores.mongo.gateway import BY_ID, Raw
+from rota.stores.mongo.jobs.queries import SURVEYED
+from rota.stores.mongo.schema.indexes import INDEXES, RETIRED
+from rota.stores.mongo.schema.preparation import SCHEMA_VERSION
+from rota.stores.mongo.steps.names import JOBS, SCHEMA
 from rota.testing.builders import a_job
 
 HOUR = timedelta(hours=1)
@@ -77,20 +80,22 @@ async def _explain(database: "AsyncDatabase[Raw]", command: Raw) -> Raw:
 
 @pytest.mark.parametrize("name", HOT)
 @pytest.mark.usefixtures("only_where_it_is_explained")
-async def test_a_hot_query_goes_by_an_index_and_sorts_nothing(
+async def test_a_hot_query_goes_by_the_index_it_names_and_sorts_nothing(
     name: str, filled: "AsyncDatabase[Raw]"
 ) -> None:
     answer = await _explain(filled, ask_find(HOT[name]))
     stages = list_stages(answer)
     assert stages & BY_INDEX, answer
+    assert list_indexes(answer) <= {HOT[name].by}, answer
     assert not stages & {"COLLSCAN", "SORT"}, answer
 
 
 @pytest.mark.parametrize("name", HOT_PIPELINES)
 @pytest.mark.usefixtures("only_where_it_is_explained")
 async def test_a_hot_pipeline_begins_with_an_index(name: str, filled: "AsyncDatabase[Raw]") -> None:
-    answer = await _explain(filled, ask_aggregate(JOBS, HOT_PIPELINES[name]))
+    answer = await _explain(filled, ask_aggregate(JOBS, HOT_PIPELINES[name], SURVEYED))
     stages = list_stages(answer)
+    assert list_indexes(answer) == {SURVEYED}, answer
     assert stages & BY_INDEX, answer
     assert "COLLSCAN" not in stages, answer
 
@@ -106,8 +111,19 @@ async def test_what_is_told_by_its_id_is_written_by_its_id(
 
 
 async def test_every_index_is_there_once_a_store_is_opened(
-    database: "AsyncDatabase[Raw]",
+    database: "AsyncDatabase[Raw]", mongo_url: str
 ) -> None:
+    """Also in a database of an earlier version, and when somebody has dropped one."""
+    await database[JOBS].drop_index("due")
+    with pytest.raises(OperationFailure, match="hint"):
+        await database.command(ask_find(HOT["first_due"]))
+    for name in RETIRED[JOBS]:
+        await database[JOBS].create_index([("lane", 1), (name, 1)], name=name, sparse=True)
+    await database[SCHEMA].update_one({"_id": "schema"}, {"$set": {"version": 1}})
+    await (await open_patiently(mongo_url)).close()
     for collection in {index.collection for index in INDEXES}:
         expected = {index.name for index in INDEXES if index.collection == collection}
-        assert expected <= set(await database[collection].index_information())
+        assert set(await database[collection].index_information()) == {BY_ID, *expected}
+    mark = await database[SCHEMA].find_one({"_id": "schema"})
+    assert mark is not None
+    assert mark["version"] == SCHEMA_VERSION

@@ -77,7 +77,7 @@ async def _read_guard(gateway: Gateway) -> StagedWrite:
 
 
 async def _count_running(gateway: Gateway) -> dict[LanePlace, int]:
-    found = await gateway.aggregate(JOBS, queries.count_running())
+    found = await gateway.aggregate(JOBS, queries.count_running(), queries.SURVEYED)
     return {(raw["_id"]["tenant"], raw["_id"]["queue"]): raw["count"] for raw in found}
 
 
