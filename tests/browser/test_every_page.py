@@ -88,6 +88,9 @@ def test_charts_can_be_read_without_being_seen(anna: Visitor) -> None:
     region = anna.page.get_by_role("region", name="Throughput per minute")
     region.first.get_by_text("The numbers").click()
     expect(region.first.get_by_role("columnheader", name="succeeded")).to_be_visible()
+    expect(region.first.get_by_role("columnheader").first).to_have_text(
+        re.compile(r"[A-Z]{3,5}|[+-]\d\d")
+    )
     assert region.first.get_by_role("row").count() > 50
 
 

@@ -4,7 +4,7 @@ import re
 
 import httpx2
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import FloatRect, expect
 from tests.browser.conftest import Invite
 from tests.browser.stage.house import OpenHouse
 from tests.browser.stage.visitor import Visitor
@@ -87,6 +87,18 @@ def test_schedules_show_what_is_due_processing_and_dead_with_links_to_jobs(anna:
         grid = page.get_by_role("region", name=title)
         href = grid.get_by_role("link", name=name).get_attribute("href") or ""
         assert re.fullmatch(r"/admin/jobs/[0-9a-f-]{36}", href)
+    assert len({box["y"] for box in where_grids_are(anna)}) == 1
+    page.set_viewport_size({"width": 900, "height": 800})
+    assert len({box["x"] for box in where_grids_are(anna)}) == 1
+
+
+def where_grids_are(visitor: Visitor) -> list[FloatRect]:
+    """Due, processing and dead: beside each other, or one upon the other; there is no hole."""
+    boxes = [
+        visitor.page.get_by_role("region", name=name, exact=True).bounding_box()
+        for name in ("Due", "Processing", "Dead letters")
+    ]
+    return [box for box in boxes if box is not None]
 
 
 def test_next_runs_are_told_in_local_time_and_utc_with_what_the_clocks_do(anna: Visitor) -> None:

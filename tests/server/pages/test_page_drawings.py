@@ -49,7 +49,9 @@ def test_labels_are_thinned_out_and_the_last_one_stays() -> None:
 
 def test_bars_stand_one_upon_the_other_inside_the_chart() -> None:
     series = [Series("good", "good", [10] * 60), Series("bad", "bad", [0] * 59 + [5])]
-    chart = stack_bars(Frame("x", "X", "words", LABELS), series)
+    chart = stack_bars(Frame("x", "X", "words", LABELS, zone="BST"), series)
+    assert chart.columns[0] == "BST"
+    assert all(chart.left < tick.at < chart.width - 15 for tick in chart.x_ticks)
     assert len(chart.boxes) == 61
     for box in chart.boxes:
         assert 0 <= box.x <= box.x + box.width <= WIDTH

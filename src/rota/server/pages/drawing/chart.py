@@ -11,7 +11,7 @@ from rota.server.pages.drawing.scale import choose_ticks, tell_number, thin
 
 WIDTH = 360.0
 HEIGHT = 168.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 6.0, 10.0, 22.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 16.0, 10.0, 22.0
 _X_LABELS = 5
 _GAP = 1.0
 _ROW = 34.0
@@ -72,7 +72,7 @@ class Chart(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What a chart over time is about."""
+    """What a chart over time is about; ``zone`` is what the clock is called that it goes by."""
 
     name: str
     title: str
@@ -80,6 +80,7 @@ class Frame(NamedTuple):
     labels: Sequence[str]
     tell: Callable[[float], str] = tell_number
     is_whole: bool = True
+    zone: str = ""
 
 
 def stack_bars(frame: Frame, series: Sequence[Series]) -> Chart:
@@ -130,7 +131,7 @@ def _complete(
         boxes=boxes,
         lines=lines,
         legend=tuple((each.look, each.name) for each in series),
-        columns=("", *(each.name for each in series)),
+        columns=(frame.zone, *(each.name for each in series)),
         rows=tuple(_rows(frame, series)),
     )
 

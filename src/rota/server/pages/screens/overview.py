@@ -136,15 +136,18 @@ def _fill(tallies: Sequence[MinuteTally], since: datetime) -> list[MinuteTally]:
     return [known.get(at) or MinuteTally(at=at) for at in minutes]
 
 
-def _labels(tallies: Sequence[MinuteTally], visit: Visit) -> list[str]:
-    return [f"{each.at.astimezone(visit.zone):%H:%M}" for each in tallies]
+def _frame(
+    name: str, title: str, summary: str, tallies: Sequence[MinuteTally], visit: Visit
+) -> Frame:
+    walls = [each.at.astimezone(visit.zone) for each in tallies]
+    return Frame(name, title, summary, [f"{it:%H:%M}" for it in walls], zone=f"{walls[-1]:%Z}")
 
 
 def _draw_throughput(tallies: Sequence[MinuteTally], visit: Visit) -> Chart:
     succeeded = sum(each.succeeded for each in tallies)
     failed = sum(each.failed for each in tallies)
     summary = f"{succeeded} succeeded, {failed} failed in the last hour"
-    frame = Frame("throughput", "Throughput per minute", summary, _labels(tallies, visit))
+    frame = _frame("throughput", "Throughput per minute", summary, tallies, visit)
     return stack_bars(
         frame,
         [
@@ -163,8 +166,8 @@ def _draw_latency(tallies: Sequence[MinuteTally], visit: Visit) -> Chart:
     summary = "no job was started in the last hour"
     if median is not None and slow is not None:
         summary = f"half within {_tell_ms(median)}, 95 % within {_tell_ms(slow)}"
-    labels = _labels(tallies, visit)
-    frame = Frame("latency", "Wait for a worker", summary, labels, _tell_ms, is_whole=False)
+    frame = _frame("latency", "Wait for a worker", summary, tallies, visit)
+    frame = frame._replace(tell=_tell_ms, is_whole=False)
     return draw_lines(
         frame,
         [
@@ -183,7 +186,7 @@ def _draw_backlog(tallies: Sequence[MinuteTally], visit: Visit) -> Chart:
         )
     depths = [each.depth for each in tallies]
     return draw_lines(
-        Frame("backlog", "Jobs due and running", summary, _labels(tallies, visit)),
+        _frame("backlog", "Jobs due and running", summary, tallies, visit),
         [
             Series("due", "line-1", [None if it is None else it.due for it in depths]),
             Series("running", "line-2", [None if it is None else it.running for it in depths]),
