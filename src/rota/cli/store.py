@@ -25,6 +25,8 @@ from rota.cli.rendering.store import (
     report_document,
 )
 from rota.cli.rendering.tables import print_table
+from rota.cli.rendering.terminal import Terminal
+from rota.copying import CopyPlan, CopyReport
 from rota.errors import StoreUnavailableError
 from rota.escaping import escape
 from rota.wiring import copy_store, inspect_store, migrate_store, plan_store_copy
@@ -144,16 +146,23 @@ def copy(
         else:
             print_table(terminal.out, ("Source", plan.source.address), plan_rows(plan))
         return
+    report = _copy(plan, (source, target), terminal, is_forced=force)
+    if as_json:
+        terminal.print_document(copy_document(plan, report))
+        return
+    terminal.print_text(escape(describe_copy(plan, report)), "bold")
+
+
+def _copy(
+    plan: CopyPlan, addresses: tuple[str, str], terminal: Terminal, *, is_forced: bool
+) -> CopyReport:
+    """Copy with a bar; whoever interrupts it is told how to go on."""
     try:
         with CopyBar(terminal.err, plan.record_count) as bar:
-            copying = copy_store(source, target, terminal.clock, bar.tell, is_forced=force)
-            report = asyncio.run(copying)
+            copying = copy_store(*addresses, terminal.clock, bar.tell, is_forced=is_forced)
+            return asyncio.run(copying)
     except KeyboardInterrupt:
         terminal.print_remark(
             "Interrupted. The source is as it was; the same command goes on with the copy."
         )
         raise
-    if as_json:
-        terminal.print_document(copy_document(plan, report))
-        return
-    terminal.print_text(escape(describe_copy(plan, report)), "bold")
