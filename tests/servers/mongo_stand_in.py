@@ -7,6 +7,7 @@ requirements for this server names. ``python mongo_stand_in.py FILE PORT`` serve
 import asyncio
 import signal
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Any
 
@@ -25,7 +26,8 @@ def make_engine_type() -> Any:
     """The engine, but it finds documents by the ids it is told, without reading all the others.
 
     Only ids that are text are looked up so; they are unique by the key under which they are kept.
-    And it tells nobody of changes, for which it would start a thread after every write.
+    The first document in order of a date is found in that order, as with an index. And it tells
+    nobody of changes, for which it would start a thread after every write.
     """
     engines: Any = import_module("mongoeco.engines.sqlite")
     match_plan: Any = import_module("mongoeco.core.filtering").QueryEngine.match_plan
@@ -51,6 +53,24 @@ def make_engine_type() -> Any:
             fitting = (pair for pair in found.items() if match_plan(pair[1], plan))
             return next(fitting, None)
 
+        def _update_with_operation_sync(
+            self, db_name: str, coll_name: str, operation: Any, *more: Any, **options: Any
+        ) -> Any:
+            self._updating = operation
+            update = super()._update_with_operation_sync
+            try:
+                return update(db_name, coll_name, operation, *more, **options)
+            finally:
+                del self._updating
+
+        def _load_documents(self, db_name: str, coll_name: str) -> Iterator[tuple[str, Any]]:
+            updating: Any = getattr(self, "_updating", None)
+            field = date_in_front(updating)
+            if field is None:
+                return super()._load_documents(db_name, coll_name)
+            rows = self._require_connection().execute(BY_DATE, (field, db_name, coll_name))
+            return up_to_the_first(rows, self._deserialize_document, updating.plan)
+
         def _build_select_sql(
             self, db_name: str, coll_name: str, plan: Any, **options: Any
         ) -> tuple[str, list[Any]]:
@@ -60,6 +80,48 @@ def make_engine_type() -> Any:
             return (sql, parameters) if keys is None else narrow(sql, parameters, keys)
 
     return Engine
+
+
+BY_DATE = """
+SELECT storage_key, document, CASE kind WHEN 'datetime' THEN value END AS date FROM (
+    SELECT storage_key, document, json_type(document, '$.' || ?1) AS sort,
+        json_extract(document, '$.' || ?1 || '."$mongoeco".type') AS kind,
+        json_extract(document, '$.' || ?1 || '."$mongoeco".value') AS value
+    FROM documents WHERE db_name = ?2 AND coll_name = ?3
+) WHERE sort IS NOT 'null' ORDER BY date
+"""
+"""All that have not null there: those without a date, and then in order of their dates."""
+
+
+def up_to_the_first(
+    rows: Iterable[tuple[str, str, str | None]], decode: Callable[[str], Any], plan: Any
+) -> Iterator[tuple[str, Any]]:
+    """All that could come first: none that is later than the earliest one that fits the filter."""
+    match_plan: Any = import_module("mongoeco.core.filtering").QueryEngine.match_plan
+    first = None
+    for key, text, date in rows:
+        if first is not None and date is not None and date > first:
+            return
+        document = decode(text)
+        yield key, document
+        if first is None and date is not None and match_plan(document, plan):
+            first = date
+
+
+def date_in_front(operation: Any) -> str | None:
+    """The field by which the first document is wanted, when it must not be null; else None."""
+    if operation is None or not operation.sort or operation.sort[0][1] != 1:
+        return None
+    field = operation.sort[0][0]
+    return field if excludes_null(operation.plan, field) else None
+
+
+def excludes_null(plan: Any, field: str) -> bool:
+    nodes: Any = import_module("mongoeco.core.query_plan")
+    if isinstance(plan, nodes.AndCondition):
+        return any(excludes_null(clause, field) for clause in plan.clauses)
+    is_unequal = isinstance(plan, nodes.NotEqualsCondition)
+    return is_unequal and (plan.field, plan.value) == (field, None)
 
 
 def narrow(sql: str, parameters: list[Any], keys: list[str]) -> tuple[str, list[Any]]:

@@ -3,11 +3,14 @@
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
-from rota.errors import CronCalculationError, InvalidInputError
+from rota.errors import CronCalculationError, InvalidCronExpressionError, InvalidInputError
+from rota.triggers.cron.expression import NEVER_HAPPENS
 from rota.triggers.parse import parse_cron
 from rota.triggers.zone import to_utc
 
 _NO_TIME = timedelta(0)
+_NO_INTERVAL = (None, "", False, 0)
+"""What is kept where a document does not recur; anything else is an interval, good or bad."""
 
 
 def next_start(  # noqa: PLR0917 - the order of the six is part of what may be relied on
@@ -27,10 +30,10 @@ def next_start(  # noqa: PLR0917 - the order of the six is part of what may be r
 
     ``interval`` is of the extended dialect: five fields, or six with seconds, names, steps, ``@``
     words and ``@every 1h30m``. A wall time that the zone skips is passed over, one that it shows
-    twice occurs twice. Raises InvalidCronExpressionError, and InvalidInputError with the field's
-    name for anything else that cannot be used.
+    twice occurs twice; a date that no year has never comes. Raises InvalidCronExpressionError, and
+    InvalidInputError with the field's name for anything else that cannot be used.
     """
-    if not interval:
+    if interval in _NO_INTERVAL:
         return None
     instant = _read_instant(now, "now")
     base = instant if sleep_until is None else _read_instant(sleep_until, "sleep_until")
@@ -45,9 +48,13 @@ def next_start(  # noqa: PLR0917 - the order of the six is part of what may be r
 
 
 def _first_after(text: str, base: datetime, delay: timedelta, zone: tzinfo) -> datetime | None:
-    cron = parse_cron(text, dialect="extended")
     try:
+        cron = parse_cron(text, dialect="extended")
         return cron.next_after(base + delay, zone, gap="skip", fold="both")
+    except InvalidCronExpressionError as error:
+        if error.reason == NEVER_HAPPENS:
+            return None
+        raise
     except (CronCalculationError, OverflowError):
         return None  # the calendar ends before there is another one
 

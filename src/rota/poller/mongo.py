@@ -8,23 +8,28 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict, Unpack
 
 from msgspec import UNSET
 
 from rota.clock.in_flight import in_flight
+from rota.clock.instants import END_OF_TIME
 from rota.errors import InvalidInputError, MissingExtraError, StoreError, StoreUnavailableError
 from rota.poller.protocol import JobUpdate, PolledJob
 from rota.triggers.zone import to_utc
 
 try:
+    from bson.codec_options import DatetimeConversion
+    from bson.datetime_ms import DatetimeMS
+    from bson.errors import BSONError
     from pymongo import ASCENDING, ReturnDocument
     from pymongo.asynchronous.collection import AsyncCollection
     from pymongo.errors import ConnectionFailure, PyMongoError
 except ModuleNotFoundError as error:
     raise MissingExtraError("Collections of MongoDB", "pymongo", "mongo") from error
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SEGMENT = re.compile(r"[A-Za-z0-9_]+")
 _DEFAULTS = {
     "sleep_until_field": "sleepUntil",
@@ -59,7 +64,7 @@ class MongoCollectionStore:
         condition: Mapping[str, Any] | None = None,
         **fields: Unpack[FieldPaths],
     ) -> None:
-        self._collection = collection
+        self._collection = _reading_all_dates(collection)
         self._paths = _read_paths(fields)
         self._sleep_until = self._paths["sleep_until_field"]
         self._condition = _read_condition(condition)
@@ -128,13 +133,13 @@ class MongoCollectionStore:
 
     def _read(self, document: Mapping[str, Any], until: datetime) -> PolledJob:
         found = {name: _find(document, path) for name, path in self._paths.items()}
-        sleep_until = _as_instant(found["sleep_until_field"])
+        repeat_until = found["repeat_until_field"]
         return PolledJob(
             id=document["_id"],
-            sleep_until=sleep_until if isinstance(sleep_until, datetime) else None,
+            sleep_until=_as_instant(found["sleep_until_field"]),
             interval=found["interval_field"],
-            repeat_until=_as_instant(found["repeat_until_field"]),
-            auto_remove=bool(found["auto_remove_field"]),
+            repeat_until=_as_instant(repeat_until) if _is_true(repeat_until) else None,
+            auto_remove=_is_true(found["auto_remove_field"]),
             payload=document,
             lock=until,
         )
@@ -172,20 +177,60 @@ def _read_condition(condition: object) -> dict[str, Any]:
     return deepcopy(dict(condition))
 
 
+def _reading_all_dates(collection: "AsyncCollection[Any]") -> "AsyncCollection[Any]":
+    """The collection, but dates after the year 9999 are no error where they were to be datetimes.
+
+    Else a document with one could be locked, and could not be read after that.
+    """
+    options = collection.codec_options
+    if options.datetime_conversion != DatetimeConversion.DATETIME:
+        return collection
+    options = options.with_options(datetime_conversion=DatetimeConversion.DATETIME_AUTO)
+    return collection.with_options(codec_options=options)
+
+
 def _find(document: Mapping[str, Any], path: str) -> Any:
     found: Any = document
     for segment in path.split("."):
-        if not isinstance(found, Mapping):
+        if isinstance(found, Mapping):
+            found = found.get(segment)
+        elif isinstance(found, list) and segment.isdecimal():
+            found = found[int(segment)] if int(segment) < len(found) else None
+        else:
             return None
-        found = found.get(segment)
     return found
 
 
+def _is_true(value: Any) -> bool:
+    """As mongodb-cron's language has it: whatever is no number and no text is true when empty."""
+    return value not in (None, False, 0, "") and value == value  # noqa: PLR0124 - but NaN is not
+
+
 def _as_instant(value: Any) -> Any:
-    """Dates come without a zone unless the collection's options say otherwise; they are in UTC."""
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    """The instant that a date, a number of milliseconds or an ISO 8601 text stands for.
+
+    Without a zone they are in UTC. Anything else is given as it is.
+    """
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            value = _EPOCH + timedelta(milliseconds=value)
+        elif isinstance(value, DatetimeMS):
+            value = _clamped(int(value))
+        if isinstance(value, datetime):
+            return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
     return value
+
+
+def _clamped(milliseconds: int) -> datetime:
+    """The instant, or the nearest that the calendar has."""
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return END_OF_TIME if milliseconds > 0 else datetime.min.replace(tzinfo=UTC)
 
 
 @contextmanager
@@ -198,7 +243,7 @@ def _translated(collection: "AsyncCollection[Any]") -> Iterator[None]:
         raise StoreUnavailableError(
             f"The collection {reason:.500}", {"store": collection.full_name, "outcome": "unknown"}
         ) from error
-    except PyMongoError as error:
+    except (PyMongoError, BSONError) as error:
         reason = f"{collection.full_name} refuses: {error}"
         raise StoreError(
             f"The collection {reason:.500}", {"store": collection.full_name}

@@ -15,7 +15,7 @@ class PolledJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job as it was before it was locked.
 
     - ``sleep_until``: when it was to be processed; of one that was locked and not finished, when
-      that lock ran out. None where the store holds something that is no instant.
+      that lock ran out. Where the store holds something that is no instant, that.
     - ``interval``: a cron expression of the extended dialect, or nothing for a job that does not
       recur. It is as the store holds it, and may be anything.
     - ``repeat_until``: no occurrence is later. ``auto_remove``: a job that is done is removed.
@@ -25,7 +25,7 @@ class PolledJob(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: Any
-    sleep_until: datetime | None
+    sleep_until: Any
     interval: Any = None
     repeat_until: Any = None
     auto_remove: bool = False

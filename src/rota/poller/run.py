@@ -2,13 +2,13 @@
 
 import asyncio
 from contextlib import suppress
-from contextvars import ContextVar
 from datetime import datetime, timedelta
+from functools import partial
 
 from rota.clock.timeout import timeout_after
 from rota.errors import ConflictError, InvalidInputError, LockLostError
 from rota.poller.advance import next_start
-from rota.poller.hooks import Hooks
+from rota.poller.hooks import Hooks, carry_out
 from rota.poller.protocol import JobUpdate, PollableStore, PolledJob
 from rota.poller.settings import PollerSettings
 from rota.triggers.zone import load_zone
@@ -20,7 +20,6 @@ FIRST_PAUSE, LONGEST_PAUSE = timedelta(milliseconds=100), timedelta(seconds=10)
 """How long to wait after an error of the store; twice as long after each that follows."""
 
 _NO_TIME = timedelta(0)
-_inside: ContextVar["Run | None"] = ContextVar("rota_poller_run", default=None)
 
 
 class Run:
@@ -36,7 +35,7 @@ class Run:
         self._ending = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pause_for = FIRST_PAUSE
-        self._is_awaited = False
+        self._waiter_count = 0
         self._task = asyncio.create_task(self._live(), name="rota poller")
 
     @property
@@ -50,7 +49,7 @@ class Run:
     @property
     def is_inside(self) -> bool:
         """Whether the caller is a hook of this run, which cannot wait for its own end."""
-        return _inside.get() is self
+        return self._hooks.are_calling
 
     async def started(self, *, is_asked_for: bool) -> None:
         """Return when ``on_start`` has ended, or raise what it raised.
@@ -77,22 +76,30 @@ class Run:
 
     async def ended(self) -> None:
         """Return when the last hook has ended; raise what ``on_stop`` raised."""
-        self._is_awaited = True
-        await self.settled()
+        self._waiter_count += 1
+        try:
+            await self.settled()
+        finally:
+            self._waiter_count -= 1
         if not self._task.cancelled() and (error := self._task.exception()) is not None:
             raise error
 
     async def _live(self) -> None:
-        _inside.set(self)
         if not await self._begin():
             return
         try:
-            while not self.is_ending:
+            while not (self.is_ending or self._is_cancelled):
                 await self._take_turn()
         finally:
             self._ending.set()
             self.is_idle = self.is_processing = False
             await self._say_goodbye()
+
+    @property
+    def _is_cancelled(self) -> bool:
+        """Whether it has been, even though a hook did not let the cancellation pass."""
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
 
     async def _begin(self) -> bool:
         """Whether there was a start; if not, whoever waits for it is told why."""
@@ -111,7 +118,7 @@ class Run:
         try:
             await self._hooks.stop()
         except Exception as error:
-            if self._is_awaited:
+            if self._waiter_count:
                 raise
             await self._hooks.error(error)
 
@@ -119,9 +126,10 @@ class Run:
         await self._wait(self._settings.next_delay)
         if self.is_ending:
             return
-        lock_until = self._settings.lock_until(self._clock.now())
+        now = self._clock.now()
+        lock_until = self._settings.lock_until(now)
         try:
-            job = await self._store.lock_next(lock_until, self._clock.now())
+            job = await carry_out(partial(self._store.lock_next, lock_until, now))
         except Exception as error:  # noqa: BLE001 - the top of the loop, which must go on
             await self._be_patient(error)
             return
@@ -148,7 +156,7 @@ class Run:
         self.is_idle, self.is_processing = False, True
         try:
             await self._hooks.document(job)
-            if not await self._reschedule(job) and self._clock.now() > lock_until:
+            if not await self._reschedule(job) and self._clock.now() >= lock_until:
                 raise LockLostError(job.id, lock_until)
         finally:
             self.is_processing = False
@@ -160,11 +168,15 @@ class Run:
             at = self._next_start(job, now)
         except InvalidInputError:
             # What cannot be understood does not recur; it is kept, so that it can be mended.
-            await self._store.update(job, JobUpdate(sleep_until=None), now)
+            await self._update(job, None, now)
             raise
         if at is None and job.auto_remove:
-            return await self._store.remove(job)
-        return await self._store.update(job, JobUpdate(sleep_until=at), now)
+            return bool(await carry_out(partial(self._store.remove, job)))
+        return await self._update(job, at, now)
+
+    async def _update(self, job: PolledJob, at: datetime | None, now: datetime) -> bool:
+        update = JobUpdate(sleep_until=at)
+        return bool(await carry_out(partial(self._store.update, job, update, now)))
 
     def _next_start(self, job: PolledJob, now: datetime) -> datetime | None:
         zone = self._settings.zone if job.zone is None else load_zone(job.zone)

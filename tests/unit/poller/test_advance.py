@@ -25,7 +25,7 @@ def ask(interval: Any = "* * * * *", sleep_until: Any = NOW, **fields: Any) -> d
     return next_start(interval, sleep_until, **told)
 
 
-@pytest.mark.parametrize("interval", [None, ""])
+@pytest.mark.parametrize("interval", [None, "", False, 0])
 def test_what_has_no_interval_has_no_next_time(interval: str | None) -> None:
     assert ask(interval) is None
 
@@ -78,6 +78,12 @@ def test_a_schedule_at_the_end_of_the_calendar_has_no_next_time() -> None:
     assert ask(reprocess_delay=timedelta.max) is None
 
 
+@pytest.mark.clause("M-14")
+@pytest.mark.parametrize("interval", ["0 0 30 2 *", "0 0 0 31 2,4 *"])
+def test_a_date_that_no_year_has_never_comes(interval: str) -> None:
+    assert ask(interval) is None
+
+
 @pytest.mark.clause("M-15")
 @pytest.mark.parametrize(
     ("interval", "after"),
@@ -118,6 +124,9 @@ def test_an_interval_that_cannot_be_read_is_refused(interval: str) -> None:
     ("field", "value"),
     [
         ("interval", 5),
+        ("interval", []),
+        ("interval", {}),
+        ("interval", True),
         ("sleep_until", datetime(2026, 5, 1)),  # noqa: DTZ001 - naive on purpose
         ("sleep_until", "2026-05-01"),
         ("repeat_until", datetime(2026, 5, 1)),  # noqa: DTZ001 - naive on purpose

@@ -10,6 +10,9 @@ from rota.triggers.cron.fields import CronFields, FieldRange
 LONGEST_EXPRESSION = 4096
 """Longer text is refused unread; every meaning there is can be written in a tenth of it."""
 
+NEVER_HAPPENS = "no valid execution times: none of the months has any of the days"
+"""Why dates that no year has are refused."""
+
 ReadField = Callable[[str, FieldRange], int]
 """Turns the text of a field into its set, or raises FieldParseError."""
 
@@ -47,8 +50,7 @@ def read_fields(
 def check_happens(expression: str, fields: CronFields) -> None:
     """Refuse dates that no year has, such as 31 February, by looking at the sets alone."""
     if not fields.ever_happens():
-        reason = "no valid execution times: none of the months has any of the days"
-        raise InvalidCronExpressionError(expression, "expression", reason)
+        raise InvalidCronExpressionError(expression, "expression", NEVER_HAPPENS)
 
 
 def span_of_field(expression: str, texts: Sequence[str], index: int) -> tuple[int, int]:
