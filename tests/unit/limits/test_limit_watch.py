@@ -39,6 +39,16 @@ async def test_a_limit_holds_for_those_it_concerns(store: MemoryStore) -> None:
     assert got.is_limited
 
 
+async def test_a_limit_on_a_queue_concerns_only_whoever_asks_for_it(store: MemoryStore) -> None:
+    await set_limit(store, Limit(queue="default", running=3))
+    await store.insert([a_job(queue="other") for _ in range(4)], NOW)
+    watch = LimitWatch(store)
+    other = await watch.lease(a_request(queues=["other"]), NOW)
+    assert (len(other.jobs), other.is_limited) == (4, False)
+    got = await watch.lease(a_request(queues=["default"]), NOW)
+    assert (len(got.jobs), got.is_limited) == (3, True)
+
+
 async def test_a_change_is_noticed_within_seconds(store: MemoryStore) -> None:
     watch = LimitWatch(store)
     assert await watch.refresh(NOW)

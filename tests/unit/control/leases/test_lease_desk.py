@@ -11,7 +11,7 @@ import pytest
 from rota.control.leases import LeaseDesk, LeaseWish
 from rota.errors import InvalidInputError, StoreUnavailableError
 from rota.jobs import Job, JobStatus
-from rota.stores.jobs import LeaseRequest
+from rota.stores.jobs import HeldLease, LeaseRequest
 from rota.stores.memory import MemoryStore
 from rota.testing import VirtualClock, a_job
 from rota.worker.presence import list_workers
@@ -103,6 +103,26 @@ async def test_a_lease_that_nobody_could_keep_is_refused(desk: LeaseDesk) -> Non
         await desk.extend("default", "w", [], timedelta(hours=2))
     with pytest.raises(InvalidInputError, match="wait_seconds"):
         LeaseWish(worker="w", wait_for=MINUTE)
+
+
+async def test_an_extended_lease_lasts_from_now_for_as_long_as_was_asked(
+    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock
+) -> None:
+    job = a_job(due_at=NOW)
+    await store.insert([job], NOW)
+    (leased,) = await desk.lease("default", LeaseWish(worker="w", lease_for=MINUTE), _stays)
+    assert leased.lease is not None
+    await clock.advance(MINUTE / 2)
+    held = HeldLease(job.id, leased.lease.token)
+    assert await desk.extend("default", "w", [held], 2 * MINUTE) == [True]
+    lease = (await kept(store, job)).lease
+    assert lease is not None
+    assert lease.until == clock.now() + 2 * MINUTE
+
+
+async def _stays() -> None:
+    """Whoever asked never hangs up."""
+    await asyncio.Event().wait()
 
 
 async def test_a_listener_that_fails_does_not_keep_the_desk_asking(
