@@ -63,7 +63,7 @@ def make_shop(done: list[object]) -> FastAPI:
 async def visit(shop: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
     async with shop.router.lifespan_context(shop):
         transport = httpx2.ASGITransport(app=shop)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://shop") as client:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             yield client
 
 

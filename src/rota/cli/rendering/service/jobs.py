@@ -11,7 +11,7 @@ from rota.cli.rendering.service.moments import NOTHING, Viewer, show_text
 from rota.cli.rendering.tables import Row
 from rota.escaping import escape
 
-JOB_COLUMNS = ("Id", "Status", "Queue", "Kind", "Run at", "Tries", "Name")
+JOB_COLUMNS = ("Id", "Status", "Queue", "Kind", "Run at", "Failed", "Name")
 NARROW_COLUMNS = ("Id", "Status", "Run", "Name")
 WIDE = 120
 """Columns a terminal must have for all that is listed; elsewhere a line may be as long."""
