@@ -177,8 +177,8 @@ async def test_a_job_that_was_leased_without_an_answer_goes_back_unspent_before_
     """It never began: with one attempt to its name it would be dead without having run."""
     job = await shop.add(retry_policy=RetryPolicy(max_attempts=1))
     shop.hooked.after["lease"] = once(be_down)
-    for kind in ("work", "other"):
-        shop.make_worker({kind: succeed}, WorkerSettings(lease_for=MINUTE))
+    for queues in (None, ["elsewhere"]):  # the other would sweep, but does not run it
+        shop.make_worker({"work": succeed}, WorkerSettings(lease_for=MINUTE, queues=queues))
         shop.start()
         await shop.pass_time(SECOND / 10)
     await shop.pass_time(17 * SECOND)
