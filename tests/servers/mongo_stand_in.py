@@ -17,7 +17,7 @@ async def serve(file: str, port: int) -> None:
     wire = import_module("mongoeco.wire")
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    engine = make_engine_type()(file, executor_workers=1)
+    engine = make_ordered(make_engine_type())(file, executor_workers=1)
     async with wire.AsyncMongoEcoProxyServer(engine=engine, host="127.0.0.1", port=port):
         await stop.wait()
 
@@ -26,8 +26,7 @@ def make_engine_type() -> Any:
     """The engine, but it finds documents by the ids it is told, without reading all the others.
 
     Only ids that are text are looked up so; they are unique by the key under which they are kept.
-    The first document in order of a date is found in that order, as with an index. And it tells
-    nobody of changes, for which it would start a thread after every write.
+    And it tells nobody of changes, for which it would start a thread after every write.
     """
     engines: Any = import_module("mongoeco.engines.sqlite")
     match_plan: Any = import_module("mongoeco.core.filtering").QueryEngine.match_plan
@@ -53,6 +52,21 @@ def make_engine_type() -> Any:
             fitting = (pair for pair in found.items() if match_plan(pair[1], plan))
             return next(fitting, None)
 
+        def _build_select_sql(
+            self, db_name: str, coll_name: str, plan: Any, **options: Any
+        ) -> tuple[str, list[Any]]:
+            ids, rest = split_ids(plan)
+            sql, parameters = super()._build_select_sql(db_name, coll_name, rest, **options)
+            keys = None if ids is None else [self._storage_key(each) for each in ids]
+            return (sql, parameters) if keys is None else narrow(sql, parameters, keys)
+
+    return Engine
+
+
+def make_ordered(engine_type: Any) -> Any:
+    """The engine, but it finds the first document in order of a date as if by an index."""
+
+    class Ordered(engine_type):  # type: ignore[misc] # a class of no known type
         def _update_with_operation_sync(
             self, db_name: str, coll_name: str, operation: Any, *more: Any, **options: Any
         ) -> Any:
@@ -63,7 +77,7 @@ def make_engine_type() -> Any:
             finally:
                 del self._updating
 
-        def _load_documents(self, db_name: str, coll_name: str) -> Iterator[tuple[str, Any]]:
+        def _load_documents(self, db_name: str, coll_name: str) -> Any:
             updating: Any = getattr(self, "_updating", None)
             field = date_in_front(updating)
             if field is None:
@@ -71,15 +85,7 @@ def make_engine_type() -> Any:
             rows = self._require_connection().execute(BY_DATE, (field, db_name, coll_name))
             return up_to_the_first(rows, self._deserialize_document, updating.plan)
 
-        def _build_select_sql(
-            self, db_name: str, coll_name: str, plan: Any, **options: Any
-        ) -> tuple[str, list[Any]]:
-            ids, rest = split_ids(plan)
-            sql, parameters = super()._build_select_sql(db_name, coll_name, rest, **options)
-            keys = None if ids is None else [self._storage_key(each) for each in ids]
-            return (sql, parameters) if keys is None else narrow(sql, parameters, keys)
-
-    return Engine
+    return Ordered
 
 
 BY_DATE = """
