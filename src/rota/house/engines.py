@@ -86,6 +86,8 @@ class WorkPart:
         self._worker.stop()
 
     async def _work(self) -> None:
+        if self._is_stopping:  # told before it began
+            return
         report = await self._worker.run()
         if report.manner is StopManner.WORN_OUT:
             raise WorkerWornOutError(report.leaked_count)

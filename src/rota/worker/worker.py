@@ -1,10 +1,11 @@
 """Runs jobs: lease, gate, handler, settle."""
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from datetime import timedelta
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 from msgspec.structs import replace
 
@@ -21,6 +22,13 @@ from rota.worker.settings import WorkerSettings
 from rota.worker.surroundings import Surroundings, WorkerStore, make_owner
 
 AnyWork = TypeVar("AnyWork", bound=Work)
+
+
+class _Call:
+    """A run that was asked for and has not begun: how often it was told to stop by then."""
+
+    def __init__(self) -> None:
+        self.stop_count = 0
 
 
 class Worker:
@@ -54,6 +62,7 @@ class Worker:
         self._settings = _minding_the_store(settings or WorkerSettings(), store)
         self._handlers = Registry(handlers, notifies)
         self._shift: Shift | None = None
+        self._calls: WeakSet[_Call] = WeakSet()  # one whose coroutine is thrown away goes with it
         self._process_id = os.getpid()
 
     def __repr__(self) -> str:
@@ -83,7 +92,7 @@ class Worker:
 
         return register
 
-    async def run(self) -> StopReport:
+    def run(self) -> Coroutine[Any, Any, StopReport]:
         """Work until ``stop``, and say how it ended.
 
         A worker stops by itself when as many handlers as it has places, and three at least, were
@@ -92,34 +101,52 @@ class Worker:
         Cancelling it hands back all jobs at once. Raises StoreClosedError when the store is closed;
         one that cannot be reached is waited for.
         """
-        shift = self._begin()
-        try:
-            return await shift.run()
-        finally:
-            self._shift = None
+        return self._run(self._note_call())
 
-    async def run_once(self) -> list[Settled]:
+    def run_once(self) -> Coroutine[Any, Any, list[Settled]]:
         """Lease one batch of due jobs, run them, and return what became of each, once written.
 
         For tests, and for programs that are started anew for every batch. Stalled jobs are not
         looked for. Where a job has to run alone, those leased after it are handed back.
         """
-        shift = self._begin()
-        try:
-            return await shift.run_once()
-        finally:
-            self._shift = None
+        return self._run_once(self._note_call())
 
     def stop(self) -> None:
         """Lease nothing more at once, and have ``run`` return when what runs has ended.
 
         What has not ended after the grace is handed back, and no attempt is spent. Called again,
-        it is handed back now. Nothing happens when the worker does not run. To be called in the
-        event loop's thread.
+        it is handed back now. A ``run`` that was called, as in ``create_task(worker.run())``, is
+        stopped even if it has not begun; a later one is not. To be called in the event loop's
+        thread.
         """
         self._refuse_when_forked()
+        for call in self._calls:
+            call.stop_count += 1
         if self._shift is not None:
             self._shift.stop()
+
+    def _note_call(self) -> _Call:
+        call = _Call()
+        self._calls.add(call)
+        return call
+
+    async def _run(self, call: _Call) -> StopReport:
+        self._calls.discard(call)
+        shift = self._begin()
+        try:
+            for _ in range(call.stop_count):
+                shift.stop()
+            return await shift.run()
+        finally:
+            self._shift = None
+
+    async def _run_once(self, call: _Call) -> list[Settled]:
+        self._calls.discard(call)
+        shift = self._begin()
+        try:
+            return [] if call.stop_count else await shift.run_once()
+        finally:
+            self._shift = None
 
     def _begin(self) -> Shift:
         self._refuse_when_forked()

@@ -69,6 +69,14 @@ def rewrite(file: Path, text: str) -> None:
 
 
 @pytest.mark.usefixtures("module")
+async def test_a_worker_that_is_stopped_before_it_has_begun_does_not_begin(stage: Stage) -> None:
+    part = make_work(stage)
+    part.stop()
+    await part.run()
+    assert stage.heard == []
+
+
+@pytest.mark.usefixtures("module")
 async def test_a_worker_runs_what_is_due_until_it_is_stopped(stage: Stage) -> None:
     part = make_work(stage)
     running = asyncio.create_task(part.run())

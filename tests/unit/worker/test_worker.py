@@ -1,5 +1,6 @@
 """The worker as its users meet it."""
 
+import asyncio
 import os
 
 import pytest
@@ -93,6 +94,43 @@ async def test_a_worker_that_stopped_may_run_again(shop: Workshop) -> None:
 def test_a_stop_without_a_run_is_nothing(shop: Workshop) -> None:
     shop.worker.stop()
     assert "idle" in repr(shop.worker)
+
+
+async def test_a_run_that_has_not_begun_is_stopped(shop: Workshop) -> None:
+    worker = shop.make_worker({"work": succeed})
+    job = await shop.add()
+    running = asyncio.create_task(worker.run())
+    worker.stop()
+    assert (await running).manner is StopManner.FINISHED
+    assert (await shop.look(job)).status is JobStatus.READY
+
+
+async def test_a_run_that_was_told_twice_before_it_began_ends_at_once(shop: Workshop) -> None:
+    running = asyncio.create_task(shop.worker.run())
+    shop.worker.stop()
+    shop.worker.stop()
+    assert (await running).manner is StopManner.AT_ONCE
+
+
+async def test_a_batch_that_has_not_begun_is_not_leased_after_a_stop(shop: Workshop) -> None:
+    worker = shop.make_worker({"work": succeed})
+    job = await shop.add()
+    running = asyncio.create_task(worker.run_once())
+    worker.stop()
+    assert await running == []
+    assert (await shop.look(job)).status is JobStatus.READY
+    assert not worker.is_running
+
+
+async def test_a_stop_concerns_no_run_that_is_called_later(shop: Workshop) -> None:
+    worker = shop.make_worker({"work": succeed})
+    job = await shop.add()
+    cancelled = asyncio.create_task(worker.run())
+    worker.stop()
+    cancelled.cancel()  # before it has begun: nothing of it may linger
+    await asyncio.wait({cancelled})
+    assert len(await worker.run_once()) == 1
+    assert (await shop.look(job)).status is JobStatus.COMPLETED
 
 
 async def test_a_worker_of_another_process_refuses_to_work(
