@@ -2,7 +2,7 @@
 
 Worker and scheduler run while the service does, and stop with it. ``uvicorn embedded_service:shop``
 serves it on a SQLite file; here it is driven in one process, its clock is virtual and its store is
-in memory, so that a night passes at once.
+in memory, so that an evening passes at once.
 
 It prints:
 
@@ -10,7 +10,7 @@ It prints:
     Mon 18:00 order 7 is confirmed
     Rota without a token: 401
     Rota with a token: confirm is COMPLETED
-    Tue 06:00 the report of the day is sent
+    Mon 19:00 the report of the day is sent
     workers: 1
     all is stopped
 """
@@ -62,7 +62,7 @@ def make_shop(address: str, clock: Clock) -> Starlette:
             worker = Worker(store, {"confirm": confirm}, clock=clock)
             rota.state.metrics.follow(worker.events)
             scheduler = Scheduler(store, clock=clock, zone=UTC)
-            report = ("report", "0 6 * * *", send_report, timedelta(minutes=5))
+            report = ("report", "0 19 * * *", send_report, timedelta(minutes=5))
             await scheduler.initialize([report])
             async with working(worker, Tally(store, clock)):
                 yield
@@ -101,7 +101,7 @@ async def visit(app: Starlette, store: OpenStore, clock: VirtualClock) -> None:
         print("Rota without a token:", refused.status_code)
         found = (await client.get("/rota/api/v1/jobs", headers=token)).json()["items"]
         print("Rota with a token:", found[0]["name"], "is", found[0]["status"])
-    await clock.advance(timedelta(hours=13))
+    await clock.advance(timedelta(hours=1))
 
 
 async def main() -> None:
