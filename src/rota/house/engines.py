@@ -28,6 +28,7 @@ from rota.worker.surroundings import Surroundings, make_owner
 
 Say = Callable[[str], object]
 Follow = Callable[[Journal], object]
+OnReady = Callable[[], Awaitable[object]]
 
 
 class WorkPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,17 +114,25 @@ class WorkPart:
 
 
 class TaskPart:
-    """A scheduler of declarative tasks."""
+    """A scheduler of declarative tasks; ``on_ready`` is called once they are scheduled."""
 
     name = "scheduler"
 
-    def __init__(self, scheduler: Scheduler, registrations: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        registrations: Sequence[Any],
+        on_ready: OnReady | None = None,
+    ) -> None:
         self._scheduler = scheduler
         self._registrations = registrations
+        self._on_ready = on_ready
         self._wish = StopWish()
 
     async def run(self) -> None:
         await self._scheduler.initialize(self._registrations)
+        if self._on_ready is not None:
+            await self._on_ready()
         await self._wish.asked.wait()
         await _until(self._scheduler.stop(), self._wish.hurried)
 

@@ -12,7 +12,15 @@ from rota.access.binding import is_loopback
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.errors.stores import hide_password
 from rota.events import Event
-from rota.house.engines import Engine, Follow, LoopPart, TaskPart, WorkPart, make_rescue
+from rota.house.engines import (
+    Engine,
+    Follow,
+    LoopPart,
+    OnReady,
+    TaskPart,
+    WorkPart,
+    make_rescue,
+)
 from rota.house.house import House, HouseEnd, Say
 from rota.house.loading.handlers import Registration, load_handlers
 from rota.house.part import Part
@@ -100,14 +108,20 @@ async def _furnish(plan: HousePlan, voice: Voice, ground: _Ground) -> House:
         followers.append(sampler.follow)
         observers.append(LoopPart("depths", sampler.run))
     engine = Engine(ground.store, ground.clock, voice.say, followers)
-    engines = _make_engines(plan, engine, ground.registrations)
+    greet = None
+    if front is not None and front.is_new:
+        greet = partial(schedule_first_job, ground.store, ground.clock)
+    engines = _make_engines(plan, engine, ground.registrations, greet)
     if front is None:
         return House([engines, observers], voice.say)
     return House([engines, observers, [front.web]], voice.say, front.leave)
 
 
 def _make_engines(
-    plan: HousePlan, engine: Engine, registrations: Sequence[Registration]
+    plan: HousePlan,
+    engine: Engine,
+    registrations: Sequence[Registration],
+    greet: OnReady | None,
 ) -> Sequence[Part]:
     engines: list[Part] = []
     if plan.work is None:
@@ -118,7 +132,7 @@ def _make_engines(
         scheduler = Scheduler(engine.store, clock=engine.clock, zone=plan.tasks.zone)
         engine.follow(scheduler.events)
         tasks = plan.tasks.list_tasks(engine.store, engine.clock)
-        engines.append(TaskPart(scheduler, tasks))
+        engines.append(TaskPart(scheduler, tasks, greet))
     return engines
 
 
@@ -128,6 +142,7 @@ class _Front(NamedTuple):
     app: Starlette
     web: WebPart
     book: TokenBook
+    is_new: bool
 
     async def list_tenants(self) -> set[str]:
         """Those for whom there is a token, and may be somebody who looks at the pages."""
@@ -150,15 +165,17 @@ async def _make_front(plan: HousePlan, voice: Voice, ground: _Ground) -> _Front 
     voice.say(f"API: {url}{API}, described at {url}{DOCS}")
     if plan.binding is not None and not is_loopback(plan.binding.host):
         voice.say(UNENCRYPTED)
+    is_new = False
     if plan.greets and voice.show_token is not None:
-        await _greet(voice.show_token, ground)
+        is_new = await _let_in(voice.show_token, ground)
     elif not await book.list_tokens():
         voice.say(NOBODY_ENTERS)
-    return _Front(app, WebPart(app, ground.listening), book)
+    return _Front(app, WebPart(app, ground.listening), book, is_new)
 
 
-async def _greet(show_token: Callable[[str], object], ground: _Ground) -> None:
+async def _let_in(show_token: Callable[[str], object], ground: _Ground) -> bool:
+    """Whether the store is new: nobody had a token for it, and now there is a first one."""
     issued = await issue_first_token(ground.store, ground.clock)
     if issued is not None:
         show_token(issued.secret.reveal())
-        await schedule_first_job(ground.store, ground.clock)
+    return issued is not None

@@ -26,7 +26,8 @@ class TaskPlan(msgspec.Struct, frozen=True):
 class HousePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Which store, and what of it runs: what is None does not.
 
-    ``binding`` is where API and pages are. ``greets`` gives a new store a first token and job.
+    ``binding`` is where API and pages are. ``greets`` gives a new store a first token and, once the
+    tasks are scheduled, a first job.
     """
 
     store_url: str

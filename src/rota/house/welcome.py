@@ -28,7 +28,7 @@ async def issue_first_token(store: OpenStore, clock: Clock) -> IssuedToken | Non
 
 
 async def schedule_first_job(store: OpenStore, clock: Clock) -> None:
-    """A job that greets; there is only ever one of them."""
+    """A job that greets, once all else has started; there is only ever one of them."""
     await Rail(store, clock=clock).schedule_once(
         "log.message", {"message": GREETING}, run_at=clock.now(), idempotency_key=FIRST_JOB
     )
