@@ -66,10 +66,11 @@ class MongoServer(ServerProcess):
             return False
 
 
-def find_program() -> MongoProgram | None:
+def find_program(*options: str) -> MongoProgram | None:
     """What this machine can run, the reference before the stand-in; None when it can run neither.
 
-    The first time, the stand-in's environment is made, which takes a little while.
+    The first time, the stand-in's environment is made, which takes a little while. ``options`` are
+    for the stand-in.
     """
     mongod = shutil.which("mongod")
     if mongod is not None:
@@ -77,9 +78,10 @@ def find_program() -> MongoProgram | None:
     python = _stand_in_python()
     if python is None:
         return None
+    program = [str(python), str(STAND_IN)]
     return MongoProgram(
         "the stand-in for mongod",
-        lambda folder, port: [str(python), str(STAND_IN), str(folder / "kept.db"), str(port)],
+        lambda folder, port: [*program, str(folder / "kept.db"), str(port), *options],
     )
 
 

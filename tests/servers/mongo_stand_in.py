@@ -1,7 +1,9 @@
 """A server that speaks MongoDB's protocol, kept in one SQLite file; run by a Python of its own.
 
 It imports nothing of the project: the environment that runs it holds only what the file of
-requirements for this server names. ``python mongo_stand_in.py FILE PORT`` serves until SIGTERM.
+requirements for this server names. ``python mongo_stand_in.py FILE PORT`` serves until SIGTERM;
+with ``--unordered`` it finds nothing by its date, which measurements ask for: an index for some
+queries and none for others would favour those who ask them.
 """
 
 import asyncio
@@ -12,12 +14,15 @@ from importlib import import_module
 from typing import Any
 
 
-async def serve(file: str, port: int) -> None:
+async def serve(file: str, port: int, *, is_ordered: bool) -> None:
     # Imported by name, for where the tests are checked these libraries are not installed.
     wire = import_module("mongoeco.wire")
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    engine = make_ordered(make_engine_type())(file, executor_workers=1)
+    engine_type = make_engine_type()
+    if is_ordered:
+        engine_type = make_ordered(engine_type)
+    engine = engine_type(file, executor_workers=1)
     async with wire.AsyncMongoEcoProxyServer(engine=engine, host="127.0.0.1", port=port):
         await stop.wait()
 
@@ -158,4 +163,4 @@ def split_ids(plan: Any) -> tuple[tuple[str, ...] | None, Any]:
 
 if __name__ == "__main__":
     sys.setswitchinterval(0.0001)  # its two threads hand each other every single operation
-    asyncio.run(serve(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(serve(sys.argv[1], int(sys.argv[2]), is_ordered="--unordered" not in sys.argv))

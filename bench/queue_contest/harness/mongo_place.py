@@ -24,7 +24,7 @@ class MongoPlace:
     """A server, and the client through which the harness looks at it."""
 
     def __init__(self, folder: Path, number: int) -> None:
-        program = find_program()
+        program = find_program("--unordered")
         if program is None:
             raise NoMongoError("neither mongod nor a Python 3.13 for the stand-in")
         self._server = MongoServer(program, folder / f"mongo-{number}")
