@@ -136,8 +136,8 @@ def copy(
     have been found equal. If the copy is cut off, the same command goes on
     where it was. Try:
 
-        rota store copy sqlite:///rota.db postgresql://rota@db.example/rota --dry-run
-        rota store copy sqlite:///rota.db postgresql://rota@db.example/rota
+        rota store copy sqlite:///rota.db postgresql://db.example/rota --dry-run
+        rota store copy sqlite:///rota.db postgresql://db.example/rota
     """
     plan = asyncio.run(plan_store_copy(source, target))
     if dry_run:

@@ -70,7 +70,11 @@ def create(
     if as_json:
         terminal.print_document(issued)
         return
-    terminal.print_remark(f"Token {issued['id']} for {escape(issued['tenant'])}, shown this once:")
+    whom = f"Token {issued['id']} for {escape(issued['tenant'])}"
+    if issued["expires_at"] is not None:
+        viewer = Viewer(now, choose_zone(None).zone)
+        whom += f", good until {viewer.show(issued['expires_at'])}"
+    terminal.print_remark(f"{whom}, shown this once:")
     print_verbatim(terminal.out, Text(escape(issued["secret"])))
 
 

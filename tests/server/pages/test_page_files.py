@@ -72,3 +72,11 @@ async def test_a_file_asked_for_under_another_name_is_asked_for_again(
 async def test_only_files_that_are_there_to_be_sent_are_sent(pages: httpx2.AsyncClient) -> None:
     for name in ("nothing.css", "..%2F__init__.py", "%2e%2e/templates/error.html"):
         assert (await pages.get(f"/admin/static/{name}")).status_code == 404
+
+
+async def test_the_icon_is_where_browsers_look_for_it_by_themselves(
+    pages: httpx2.AsyncClient,
+) -> None:
+    answer = await pages.get("/favicon.ico")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml")
+    assert answer.content == (FOLDER / "static" / "icon.svg").read_bytes()

@@ -1,6 +1,6 @@
 """Times, statuses, timelines and texts, in the words of the pages."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -68,7 +68,11 @@ def test_an_occurrence_names_the_day_in_utc_only_where_it_is_another() -> None:
     at = datetime(2026, 10, 23, 23, 30, tzinfo=UTC)
     assert show_occurrence(at, BERLIN, None).utc == "2026-10-23 23:30 UTC"
     assert show_occurrence(NOW.replace(second=0), BERLIN, None).utc == "09:41 UTC"
-    assert show_occurrence(NOW, UTC, None).utc == ""
+
+
+@pytest.mark.parametrize("zone", [UTC, ZoneInfo("Etc/GMT"), ZoneInfo("Atlantic/Reykjavik")])
+def test_an_occurrence_is_told_once_where_the_clock_shows_utc(zone: tzinfo) -> None:
+    assert show_occurrence(NOW, zone, None).utc == ""
 
 
 def test_a_task_is_foreseen_with_what_the_clocks_do() -> None:

@@ -8,8 +8,9 @@ import pytest
 from msgspec import Meta, inspect
 from tests.server.service import JOBS, Visit
 
+from rota.jobs.validation.misfits import IN_WORDS
 from rota.server.api import EVERY_ROUTE
-from rota.server.routing.reading.refusals import IN_WORDS, refuse
+from rota.server.routing.reading.refusals import refuse
 
 QUIET = "/api/v1/gates/quiet-hours"
 HOURS = {"start": "22:00", "end": "07:00", "zone": "Europe/London"}

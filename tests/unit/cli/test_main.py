@@ -1,5 +1,6 @@
 import io
 import json
+from itertools import pairwise
 from typing import NoReturn
 
 import pytest
@@ -48,7 +49,7 @@ COMMANDS = [
     ("completion",),
     ("check",),
     ("store",),
-    *[("store", it) for it in ("status", "migrate")],
+    *[("store", it) for it in ("status", "migrate", "copy")],
     ("tasks",),
     *[("tasks", it) for it in ("list", "plan", "why", "run-now")],
     ("up",),
@@ -83,6 +84,8 @@ def test_every_help_fits_80_columns_and_has_an_example(
     lines = outcome.out.splitlines()
     assert max(map(len, lines)) <= 80
     assert any(line.startswith(f"    rota {' '.join(command)}") for line in lines)
+    examples = [pair for pair in pairwise(lines) if pair[0].startswith("    rota ")]
+    assert all(after == "" or after.startswith("    ") for _, after in examples), "broken in two"
 
 
 def test_without_a_command_the_help_is_shown(rota: RunRota) -> None:

@@ -129,6 +129,21 @@ async def test_tasks_run_until_they_are_stopped(stage: Stage) -> None:
     assert scheduler.state.value == "stopped"
 
 
+async def test_it_is_told_once_the_tasks_are_scheduled(stage: Stage) -> None:
+    told: list[str] = []
+    scheduler = Scheduler(stage.store, clock=stage.clock, zone=UTC)
+
+    async def note() -> None:
+        told.append(scheduler.state.value)
+
+    part = TaskPart(scheduler, [], note)
+    running = asyncio.create_task(part.run())
+    await stage.clock.advance(timedelta(seconds=1))
+    part.stop()
+    await running
+    assert told == ["running"]
+
+
 async def test_a_task_that_does_not_end_is_not_waited_for_when_told_twice(stage: Stage) -> None:
     async def task() -> None:
         await stage.clock.sleep(timedelta(days=1))

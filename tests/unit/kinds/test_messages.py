@@ -58,6 +58,11 @@ async def test_a_payload_that_cannot_be_used_is_given_up(field: str, payload: An
     assert field in returned.reason
 
 
+async def test_a_payload_without_a_message_is_told_so_in_plain_words() -> None:
+    assert await say({}) == Discard("message is missing")
+    assert await say({"massage": "a"}) == Discard("massage is not known here; message is")
+
+
 async def test_a_worker_does_the_built_in_kinds() -> None:
     clock, store = VirtualClock(NOW), MemoryStore()
     worker = Worker(store, {**BUILT_IN}, clock=clock)

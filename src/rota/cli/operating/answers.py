@@ -1,6 +1,6 @@
 """What commands print of the service's answers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rota.cli.rendering.tables import Row, print_table
@@ -40,3 +40,12 @@ def print_items(
     ending = "; there are more, see --limit" if listed.next_cursor is not None else ""
     word = noun if count == 1 or noun.endswith("s") else f"{noun}s"
     terminal.print_text(f"{count} {word}{ending}", "bold")
+
+
+def tell_replacements(answer: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence about each job that was to be retried: by which other one it is, or was."""
+    for old, new in answer["replacements"].items():
+        if old in answer["earlier_ids"]:
+            yield f"{old} had been retried already, by {new}"
+        else:
+            yield f"{old} is tried again by {new}"

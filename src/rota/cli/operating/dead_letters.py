@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.operating.answers import done, print_items
+from rota.cli.operating.answers import done, print_items, tell_replacements
 from rota.cli.operating.options import CascadeOption, JobArgument, LimitOption, WhyOption
+from rota.cli.reading.ids import check_argument
 from rota.cli.reading.instants import choose_zone
 from rota.cli.reading.options import GivenTerminal, JsonOption, ZoneOption
 from rota.cli.reading.place import NOWHERE, Place, converse
@@ -25,6 +26,17 @@ from rota.errors import InvalidInputError
 from rota.escaping import escape
 
 app = App(name="dlq")
+
+LetterArguments = Annotated[
+    list[str],
+    Parameter(
+        metavar="ID",
+        negative="",
+        show_default=False,
+        validator=check_argument,
+        help="Ids of dead letters.",
+    ),
+]
 
 
 @Parameter(name="*", group="Which dead letters")
@@ -117,10 +129,7 @@ def show(
 
 @app.command(name="retry")
 def retry(
-    job_ids: Annotated[
-        list[str] | None,
-        Parameter(metavar="ID", negative="", show_default=False, help="Dead letters to try again."),
-    ] = None,
+    job_ids: LetterArguments | None = None,
     /,
     *,
     all_of_them: Annotated[
@@ -166,9 +175,7 @@ def retry(
 
 @app.command(name="discard")
 def discard(
-    job_ids: Annotated[
-        list[str], Parameter(metavar="ID", negative="", show_default=False, help="Dead letters.")
-    ],
+    job_ids: LetterArguments,
     /,
     *,
     why: WhyOption = None,
@@ -198,10 +205,13 @@ async def _retry_each(
     client: Client, job_ids: list[str], why: str | None, *, cascade: bool
 ) -> dict[str, Any]:
     replacements: dict[str, str] = {}
+    earlier_ids: list[str] = []
     for job_id in job_ids:
         path, query = path_of("jobs", job_id, "retry"), {"cascade": cascade}
-        replacements |= (await client.post(path, {"why": why}, query))["replacements"]
-    return {"is_dry_run": False, "replacements": replacements}
+        answer = await client.post(path, {"why": why}, query)
+        replacements |= answer["replacements"]
+        earlier_ids += answer["earlier_ids"]
+    return {"is_dry_run": False, "replacements": replacements, "earlier_ids": earlier_ids}
 
 
 async def _carry_out(client: Client, plan: dict[str, Any], why: str | None) -> Any:
@@ -214,10 +224,15 @@ async def _carry_out(client: Client, plan: dict[str, Any], why: str | None) -> A
 
 def _tell(answer: dict[str, Any]) -> list[str]:
     if not answer["is_dry_run"]:
-        pairs = [f"{old} is tried again by {new}" for old, new in answer["replacements"].items()]
-        return [*pairs, f"{len(pairs)} retried."]
+        return [*tell_replacements(answer), _count(answer)]
     dead, blocked = len(answer["job_ids"]), len(answer["dependent_ids"])
     more = "; there are more" if answer["has_more"] else ""
     freed = f", and {blocked} that {'was' if blocked == 1 else 'were'} blocked" if blocked else ""
     letters = "1 dead letter" if dead == 1 else f"{dead} dead letters"
     return [f"{letters} would be retried{freed}{more}."]
+
+
+def _count(answer: dict[str, Any]) -> str:
+    earlier = len(answer["earlier_ids"])
+    told = f"{len(answer['replacements']) - earlier} retried"
+    return f"{told}, {earlier} had been already." if earlier else f"{told}."

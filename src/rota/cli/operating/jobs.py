@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from rota.cli import help_texts
-from rota.cli.operating.answers import done, print_items
+from rota.cli.operating.answers import done, print_items, tell_replacements
 from rota.cli.operating.new_job import create
 from rota.cli.operating.options import (
     CascadeOption,
@@ -232,8 +232,7 @@ def retry(
         rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --cascade
     """
     answer = converse(terminal, place, _asking("retry", job_id, why, {"cascade": cascade}))
-    made = ", ".join(answer["replacements"].values())
-    done(terminal, answer, f"Tried again by {made}.", as_json=as_json)
+    done(terminal, answer, *(f"{it}." for it in tell_replacements(answer)), as_json=as_json)
 
 
 @app.command(name="run-now")

@@ -9,6 +9,7 @@ from cyclopts.validators import Number
 from rota.cli.operating.answers import done
 from rota.cli.operating.options import PayloadOption
 from rota.cli.reading.durations import read_duration
+from rota.cli.reading.ids import check_ids
 from rota.cli.reading.instants import choose_zone, read_instant
 from rota.cli.reading.options import GivenTerminal, JsonOption, ZoneOption
 from rota.cli.reading.payloads import read_json
@@ -48,6 +49,7 @@ class Wanted:
             metavar="ID",
             negative="",
             show_default=False,
+            validator=check_ids("--after"),
             help="A job to wait for; may be given again.",
         ),
     ] = None

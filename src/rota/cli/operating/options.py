@@ -5,7 +5,11 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-JobArgument = Annotated[str, Parameter(metavar="ID", help="The id of a job.")]
+from rota.cli.reading.ids import check_argument
+
+JobArgument = Annotated[
+    str, Parameter(metavar="ID", validator=check_argument, help="The id of a job.")
+]
 LimitOption = Annotated[
     int,
     Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10_000), help="The most to list."),

@@ -8,6 +8,7 @@ from cyclopts.validators import Number
 from rota.cli.operating.answers import done, print_items
 from rota.cli.operating.options import LimitOption, PayloadOption, WhyOption
 from rota.cli.operating.recurrence import Rule, read_rule
+from rota.cli.reading.ids import check_argument
 from rota.cli.reading.instants import choose_zone
 from rota.cli.reading.options import GivenTerminal, JsonOption, ZoneOption
 from rota.cli.reading.payloads import read_json
@@ -29,7 +30,10 @@ from rota.escaping import escape
 app = App(name="series")
 
 SeriesArgument = Annotated[
-    str, Parameter(metavar="ID", help="The id of a series, or of any job of it.")
+    str,
+    Parameter(
+        metavar="ID", validator=check_argument, help="The id of a series, or of any job of it."
+    ),
 ]
 DEFAULT_RULE = Rule()
 

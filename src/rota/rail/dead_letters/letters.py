@@ -83,9 +83,13 @@ class RetryPlan(msgspec.Struct, frozen=True):
 
 
 class Retried(msgspec.Struct, frozen=True):
-    """Which new job stands in the place of which old one."""
+    """Which new job stands in the place of which old one.
+
+    ``earlier_ids`` are the old ones that had been retried before: nothing was made for them.
+    """
 
     replacements: dict[JobId, JobId]
+    earlier_ids: tuple[JobId, ...] = ()
 
 
 class DeadLetters:
@@ -168,8 +172,9 @@ class DeadLetters:
         now = self._around.clock.now()
         made = replace_jobs(resubmission, now)
         inserted = await self._around.store.insert(made, now) if made else ()
-        pairs = zip(resubmission.jobs, inserted, strict=True)
-        return Retried({old.id: new.job.id for old, new in pairs})
+        pairs = tuple(zip(resubmission.jobs, inserted, strict=True))
+        earlier = tuple(old.id for old, new in pairs if new.is_existing)
+        return Retried({old.id: new.job.id for old, new in pairs}, earlier)
 
     async def discard(
         self, job_ids: Iterable[JobId], *, who: str | None = None, why: str | None = None

@@ -9,11 +9,11 @@ from msgspec import Meta
 from rota.access import Scope
 from rota.errors import InvalidJobError, InvalidRequestError, UnknownDependencyError
 from rota.jobs import Job, JobId, normalize_job_id
+from rota.jobs.validation.misfits import IN_WORDS
 from rota.server.api.jobs import JOBS
 from rota.server.api.shapes.new_job import NewJob, admit_asked
 from rota.server.api.shapes.words import DEPENDENCIES, WORD
 from rota.server.api.views import JobView, view_job
-from rota.server.routing.reading.refusals import IN_WORDS
 from rota.server.routing.route import Answer, Call, Nothing, Route
 
 MOST_JOBS = 1_000

@@ -20,7 +20,7 @@ from rota.server.pages.screens.overview import show_overview
 from rota.server.pages.screens.schedules import ask_for_run, show_schedules
 from rota.server.pages.screens.sign_in import Doors
 from rota.server.pages.screens.workers import show_workers
-from rota.server.pages.serving.assets import send_asset
+from rota.server.pages.serving.assets import send_asset, send_icon
 from rota.server.pages.serving.memory import ShortMemory
 from rota.server.pages.serving.reception import Reception, Screen, go_home, serve_nothing
 from rota.server.pages.serving.visit import HOME
@@ -74,6 +74,7 @@ def page_routes(
     ]
     return [
         Route("/", go_home, methods=["GET"]),
+        Route("/favicon.ico", send_icon, methods=["GET"]),
         Route(f"{HOME}/", go_home, methods=["GET"]),
         Route(f"{HOME}/static/{{name}}", send_asset, methods=["GET"]),
         Route(f"{HOME}/sign-in", doors.show, methods=["GET"]),

@@ -1,7 +1,16 @@
 """``rota gates``: set, shown and cleared."""
 
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
 import pytest
 from tests.unit.cli.conftest import RunRota
+
+from rota.cli.rendering.service.gates import describe_hours
+from rota.cli.rendering.service.moments import Viewer
+
+NOW = datetime(2027, 3, 26, 12, tzinfo=UTC)
 
 HOURS = ("--start", "22:00", "--end", "07:00", "--zone", "Europe/London")
 
@@ -27,11 +36,40 @@ def test_quiet_hours_of_some_days(rota: RunRota) -> None:
     assert rota("gates", "quiet-hours", *HOURS, "--day", "someday").status == 2
 
 
+def test_hours_that_end_when_they_begin_are_none(rota: RunRota) -> None:
+    told = "No quiet hours: those that end when they begin are none.\n"
+    assert rota("gates", "quiet-hours", "--start", "22:00", "--end", "22:00").out == told
+    assert rota("gates", "show").out.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"rest_days": ["sun"]}, "Quiet all day on sun Europe/London."),
+        (
+            {"end": "07:00", "rest_days": ["sun"], "holidays": ["2027-12-25"]},
+            "Quiet from 22:00 to 07:00 Europe/London on mon, all day on sun, 2027-12-25.",
+        ),
+    ],
+)
+def test_whole_days_are_told_with_or_without_hours(given: dict[str, Any], told: str) -> None:
+    hours = {
+        "start": "22:00",
+        "end": "22:00",
+        "zone": "Europe/London",
+        "weekdays": ["mon"],
+        "rest_days": [],
+        "holidays": [],
+        "is_quiet": False,
+    }
+    assert describe_hours(hours | given, Viewer(NOW, ZoneInfo("UTC"))) == told
+
+
 def test_maintenance_lasts_until_it_is_over(rota: RunRota) -> None:
     until = ("--until", "2027-03-28T06:00")
     told = rota("gates", "maintenance", "--reason", "moving house", *until)
     assert told.out == (
-        "Maintenance of this tenant, now, until Sun 2027-03-28 06:00:00: moving house.\n"
+        "Maintenance of this tenant, now, until Sun 2027-03-28 06:00:00 BST: moving house.\n"
     )
     assert "moving house" in rota("gates", "show").out
     assert rota("gates", "maintenance", "--off").out == "Maintenance is over.\n"

@@ -16,12 +16,12 @@ def test_a_job_is_created_and_shown(rota: RunRota) -> None:
     outcome = rota("jobs", "create", "hello", "--payload", '{"n": 1}', "--in", "90s")
     assert outcome.status == 0
     job_id = outcome.out.split()[1].rstrip(":")
-    assert outcome.out == f"Created {job_id}: READY, run at Fri 2027-03-26 12:02:00.\n"
+    assert outcome.out == f"Created {job_id}: READY, run at Fri 2027-03-26 12:02:00 GMT.\n"
     shown = rota("jobs", "show", job_id)
     lines = shown.out.splitlines()
     assert lines[0] == f"Job      {job_id}"
     assert "Name     hello" in lines
-    assert "Run at   Fri 2027-03-26 12:02:00 (in 1m 30s)" in lines
+    assert "Run at   Fri 2027-03-26 12:02:00 GMT (in 1m 30s)" in lines
     assert 'Payload  {"n": 1}' in lines
     assert "Tries    0 of 3 failed" in lines
 
@@ -129,7 +129,29 @@ def test_a_job_that_failed_is_tried_again_by_another(
     assert "out of paper" in shown.out.splitlines()[-1]
     document = rota("jobs", "retry", job_id, "--json").document
     assert document["replacements"][job_id] == document["job"]["id"]
-    assert rota("jobs", "show", document["job"]["id"], "--json").document["replaces"] == job_id
+    new_id = document["job"]["id"]
+    assert rota("jobs", "show", new_id, "--json").document["replaces"] == job_id
+    again = rota("jobs", "retry", job_id)
+    assert again.out == f"{job_id} had been retried already, by {new_id}.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("jobs", "show", "123"), "ID"),
+        (("jobs", "create", "a", "--after", "123"), "--after"),
+        (("series", "show", "123"), "ID"),
+        (("dlq", "retry", "123"), "ID"),
+        (("why", "123"), "ID"),
+    ],
+)
+def test_what_can_be_no_id_is_refused_with_where_ids_are_found(
+    rota: RunRota, words: tuple[str, ...], option: str
+) -> None:
+    outcome = rota(*words)
+    assert outcome.status == 2
+    assert f'{option} "123" is no id of a job, such as' in outcome.err
+    assert "rota jobs list shows them" in outcome.err
 
 
 def test_why_says_what_decides(rota: RunRota, created: Create) -> None:
@@ -171,7 +193,7 @@ def test_a_job_that_is_not_there_is_not_found(rota: RunRota, verb: str) -> None:
         (("--in", "1m", "--run-at", "2027-03-28"), "--run-at and --in are both given"),
         (("--run-at", "2027-03-28T01:30"), "does not exist in Europe/London"),
         (("--queue", "not a queue"), "queue "),
-        (("--after", "nobody"), "dependencies[0]"),
+        (("--after", "nobody"), '--after "nobody" is no id of a job'),
         (("--priority", "11"), 'Invalid value "11" for --priority'),
     ],
 )

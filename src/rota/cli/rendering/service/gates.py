@@ -1,5 +1,6 @@
 """What holds jobs back, in sentences."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from rota.cli.rendering.service.moments import Viewer, show_text
@@ -10,14 +11,25 @@ DAYS_OF_A_WEEK = 7
 def describe_hours(hours: dict[str, Any] | None, viewer: Viewer) -> str:
     if hours is None:
         return "No quiet hours."
-    days = hours["weekdays"]
-    when = "every day" if len(days) == DAYS_OF_A_WEEK else f"on {', '.join(days)}"
-    text = f"Quiet from {hours['start']} to {hours['end']} {hours['zone']} {when}"
-    if hours["rest_days"]:
-        text += f", all day on {', '.join(hours['rest_days'])}"
+    times = list(_list_times(hours))
+    if not times:
+        return "No quiet hours: those that end when they begin are none."
+    text = f"Quiet {', '.join(times)}"
     if hours["is_quiet"]:
         text += f"; quiet now, until {viewer.show(hours['reopens_at'])}"
     return f"{text}."
+
+
+def _list_times(hours: dict[str, Any]) -> Iterator[str]:
+    """When it is quiet; with equal ends there is no window, only whole days there may be."""
+    days, zone = hours["weekdays"], hours["zone"]
+    if hours["start"] != hours["end"]:
+        when = "every day" if len(days) == DAYS_OF_A_WEEK else f"on {', '.join(days)}"
+        yield f"from {hours['start']} to {hours['end']} {zone} {when}"
+        zone = ""
+    whole_days = [*hours["rest_days"], *hours["holidays"]]
+    if whole_days:
+        yield " ".join(filter(None, ("all day on", ", ".join(whole_days), zone)))
 
 
 def describe_maintenance(window: dict[str, Any], viewer: Viewer) -> str:

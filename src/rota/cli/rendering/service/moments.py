@@ -17,13 +17,13 @@ class Viewer(NamedTuple):
     zone: ZoneInfo
 
     def show(self, instant: str | None) -> str:
-        """The instant on the viewer's wall: ``Fri 2027-03-26 12:00:30``."""
+        """The instant on the viewer's wall, and which that is: ``Fri 2027-03-26 12:00:30 GMT``."""
         if instant is None:
             return NOTHING
         at = read_utc(instant)
         if at.year >= 9999:
             return "paused"
-        return f"{at.astimezone(self.zone):%a %Y-%m-%d %H:%M:%S}"
+        return f"{at.astimezone(self.zone):%a %Y-%m-%d %H:%M:%S %Z}"
 
     def tell(self, instant: str | None) -> str:
         """How far away it is: ``in 5m`` or ``2h ago``."""

@@ -33,10 +33,14 @@ class CancelChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class RetriedJob(msgspec.Struct, frozen=True):
-    """The job in the place of the one that failed, and which new job stands for which old one."""
+    """The job in the place of the one that failed, and which new job stands for which old one.
+
+    Of ``earlier_ids``, old ones, the new job was there before: they had been retried already.
+    """
 
     job: JobView
     replacements: dict[str, Uuid]
+    earlier_ids: tuple[Uuid, ...] = ()
 
 
 async def retry_job(call: Call[Order, RetryChoice]) -> Answer:
@@ -54,7 +58,8 @@ async def retry_job(call: Call[Order, RetryChoice]) -> Answer:
     )
     new = await read_job(call, retried.replacements[old.id])
     link = {"location": f"{call.root}{ONE_JOB.format(job_id=new.id)}"}
-    return Answer(201, RetriedJob(view_job(new), retried.replacements), link)
+    made = RetriedJob(view_job(new), retried.replacements, retried.earlier_ids)
+    return Answer(201, made, link)
 
 
 async def cancel_job(call: Call[Order, CancelChoice]) -> JobView:

@@ -67,13 +67,17 @@ class RetryOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class RetryAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be tried again, or which new job now stands for which old one."""
+    """What would be tried again, or which new job now stands for which old one.
+
+    Of ``earlier_ids``, old ones, the new job was there before: they had been retried already.
+    """
 
     is_dry_run: bool
     job_ids: tuple[Uuid, ...] = ()
     dependent_ids: tuple[Uuid, ...] = ()
     has_more: bool = False
     replacements: dict[str, Uuid] = {}
+    earlier_ids: tuple[Uuid, ...] = ()
 
 
 class DiscardAnswer(msgspec.Struct, frozen=True):
@@ -119,7 +123,11 @@ async def retry_dead_letters(call: Call[RetryOrder, Nothing]) -> RetryAnswer:
         await call.around.make_room(call.caller.tenant, len(asked.job_ids))
         plan = RetryPlan(tuple(asked.job_ids), tuple(asked.dependent_ids))
         retried = await letters.retry(plan, who=call.caller.who, why=asked.why)
-        return RetryAnswer(is_dry_run=False, replacements=retried.replacements)
+        return RetryAnswer(
+            is_dry_run=False,
+            replacements=retried.replacements,
+            earlier_ids=retried.earlier_ids,
+        )
     if asked.job_ids or asked.dependent_ids:
         field = "job_ids" if asked.job_ids else "dependent_ids"
         raise InvalidRequestError(field, "cannot be given for a dry run, which goes by filters")

@@ -16,11 +16,11 @@ from rota.gates import (
     parse_quiet_hours,
 )
 from rota.gates.window import WEEKDAYS, format_time_of_day
+from rota.jobs.validation.misfits import IN_WORDS
 from rota.rail import gate_board
 from rota.rail.audit import Act, record_act
 from rota.server.api.operating.word import Why, surroundings_of
 from rota.server.api.shapes.words import Moment
-from rota.server.routing.reading.refusals import IN_WORDS
 from rota.server.routing.route import Answer, Call, Nothing, Route
 
 GATES = "/api/v1/gates"

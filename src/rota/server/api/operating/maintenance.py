@@ -11,6 +11,7 @@ from rota.gates import EVERYTHING, Maintenance, ScopedMaintenance
 from rota.gates import Scope as GateScope
 from rota.gates.maintenance import LONGEST_REASON
 from rota.jobs.validation.fields import read_instant
+from rota.jobs.validation.misfits import IN_WORDS
 from rota.rail import gate_board
 from rota.rail.audit import Act, record_act
 from rota.rail.limits import EVERYBODY
@@ -19,7 +20,6 @@ from rota.server.api.operating.gates import GATES, MaintenanceView, view_mainten
 from rota.server.api.operating.word import surroundings_of
 from rota.server.api.shapes.limited import QueueName
 from rota.server.api.shapes.words import InstantText
-from rota.server.routing.reading.refusals import IN_WORDS
 from rota.server.routing.route import Answer, Call, Nothing, Route
 
 OWN = f"{GATES}/maintenance"

@@ -17,10 +17,10 @@ from rota.control.tasks import (
     request_run,
 )
 from rota.errors import InvalidInputError, InvalidRequestError, InvalidZoneError
+from rota.jobs.validation.misfits import IN_WORDS
 from rota.server.api.operating.word import Why, surroundings_of
 from rota.server.api.shapes.wall_times import WallTime, choose_moment
 from rota.server.api.shapes.words import PRINTABLE, Moment
-from rota.server.routing.reading.refusals import IN_WORDS
 from rota.server.routing.route import Answer, Call, Nothing, Route
 from rota.triggers.zone import load_zone
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from rota.jobs.listing.search import HIGHEST_LIMIT
-from rota.server.routing.reading.refusals import IN_WORDS
+from rota.jobs.validation.misfits import IN_WORDS
 
 QueueName = Annotated[
     str,

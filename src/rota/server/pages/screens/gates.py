@@ -185,13 +185,19 @@ def _sign_of_hours(hours: QuietHours | None, now: datetime) -> Sign:
 def _tell_hours(hours: QuietHours, now: datetime) -> HoursText:
     reopens_at = hours.reopens_at(now)
     return HoursText(
-        windows=[_tell_window(each) for each in hours.windows],
+        windows=_tell_windows(hours),
         rest_days=", ".join(WEEKDAYS[day] for day in sorted(hours.rest_days)),
         holidays=", ".join(day.isoformat() for day in sorted(hours.holidays)),
         zone=_zone_name(hours),
         reopens_at=reopens_at,
         reopens_local="" if reopens_at is None else tell_local(reopens_at, hours.zone),
     )
+
+
+def _tell_windows(hours: QuietHours) -> list[str]:
+    if hours.windows or hours.rest_days or hours.holidays:
+        return [_tell_window(each) for each in hours.windows]
+    return ["never: hours that end when they begin are none"]
 
 
 def _tell_window(window: QuietWindow) -> str:

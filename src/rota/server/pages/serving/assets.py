@@ -11,6 +11,7 @@ from starlette.responses import Response
 FOLDER = Path(__file__).parents[1] / "static"
 FOREVER = "public, max-age=31536000, immutable"
 ASK_AGAIN = "no-cache"
+ICON = "icon.svg"
 
 _TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -39,6 +40,15 @@ async def send_asset(request: Request) -> Response:
     asset = read_assets().get(request.path_params["name"])
     if asset is None:
         return Response("Not found", status_code=404, media_type="text/plain")
+    return _send(asset, request)
+
+
+async def send_icon(request: Request) -> Response:
+    """The icon, for whoever asks for it where browsers look when no page has named it."""
+    return _send(read_assets()[ICON], request)
+
+
+def _send(asset: Asset, request: Request) -> Response:
     is_exact = request.query_params.get("v") == asset.version
     headers = {
         "Content-Type": asset.content_type,

@@ -51,11 +51,11 @@ def _foresee(cron: Cron, zone: tzinfo, now: datetime) -> Outlook:
 
 
 def show_occurrence(at: datetime, zone: tzinfo, note: str | None) -> Occurrence:
-    """Local time in full; of UTC only what differs: nothing where the zone is UTC itself."""
+    """Local time in full; of UTC only what differs: nothing where both clocks show the same."""
     clock = "%H:%M:%S" if at.second else "%H:%M"
     local = at.astimezone(zone)
     utc = at.astimezone(UTC)
-    if local.tzname() == "UTC":
+    if local.utcoffset() == timedelta(0):
         return Occurrence(tell_local(at, zone), "", note or "")
     day = "" if utc.date() == local.date() else f"{utc:%Y-%m-%d} "
     return Occurrence(tell_local(at, zone), f"{day}{utc.strftime(clock)} UTC", note or "")

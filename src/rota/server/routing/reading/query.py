@@ -11,7 +11,8 @@ from msgspec import inspect
 
 from rota.errors import InvalidInputError, InvalidRequestError
 from rota.jobs import parse_instant
-from rota.server.routing.reading.refusals import refuse, shorten
+from rota.jobs.validation.misfits import shorten, suggest_name
+from rota.server.routing.reading.refusals import refuse
 
 LARGEST_INTEGER = (1 << 53) - 1
 """The largest that every language reads as it was written."""
@@ -58,7 +59,8 @@ class QueryReader:
         raw_name, _, raw_value = pair.partition(b"=")
         name = _unescape(raw_name, "query")
         if name not in self._readers:
-            raise InvalidRequestError(shorten(name) or "query", "is no parameter of this request")
+            reason = f"is no parameter of this request{suggest_name(name, self._readers)}"
+            raise InvalidRequestError(shorten(name) or "query", reason)
         if name not in self._keeps_plus:
             raw_value = raw_value.replace(b"+", b" ")
         return name, self._readers[name](_unescape(raw_value, name), name)

@@ -1,0 +1,50 @@
+"""What does not fit a type, in words of Rota's own."""
+
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+from msgspec import Meta
+
+from rota.jobs.validation.misfits import explain_misfit, suggest_name
+
+
+class Parcel(msgspec.Struct, forbid_unknown_fields=True):
+    weight: int
+    sent_at: str | None = None
+
+
+class Cart(msgspec.Struct, forbid_unknown_fields=True):
+    owner: Annotated[str, Meta(max_length=3)]
+    parcels: list[Parcel] = []
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "reason"),
+    [
+        ({}, "owner", "is missing"),
+        ({"owner": 1}, "owner", "must be a text, got an integer"),
+        ({"owner": "ada", "parcels": [{}]}, "parcels[0].weight", "is missing"),
+        ({"owner": "ada", "parcel": []}, "parcel", "is not known here; parcels is"),
+        ({"owner": "ada", "colour": 1}, "colour", "is not known here"),
+        ({"owner": "ada", "": 1}, '""', "is not known here"),
+        (
+            {"owner": "ada", "parcels": [{"weight": 1, "send_at": "now"}]},
+            "parcels[0].send_at",
+            "is not known here; sent_at is",
+        ),
+        ([], "", "must be an object, got a list"),
+    ],
+)
+def test_the_field_is_named_and_why_it_does_not_fit(given: Any, field: str, reason: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.convert(given, Cart)
+    told = explain_misfit(caught.value, Cart)
+    # Places in lists are not numbered by the library: "[...]" stands for any of them.
+    assert (told.field.replace("[...]", "[0]"), told.reason) == (field, reason)
+
+
+def test_only_a_name_that_is_near_is_suggested() -> None:
+    assert suggest_name("prioritty", ["priority", "payload"]) == "; priority is"
+    assert suggest_name("zebra", ["priority", "payload"]) == ""
+    assert suggest_name("p" * 100_000, ["priority"]) == ""
