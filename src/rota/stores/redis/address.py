@@ -59,7 +59,8 @@ def read_address(url: str) -> RedisSettings:
     try:
         return _read(plain)
     except RefusedPartError as refused:
-        raise InvalidStoreUrlError(masked(plain), str(refused)) from refused.__cause__
+        # What led to it would repeat a part of the address, which may be one of its password.
+        raise InvalidStoreUrlError(masked(plain), str(refused)) from None
 
 
 @lru_cache(maxsize=32)
@@ -84,8 +85,7 @@ def _read(url: str) -> RedisSettings:
     server, sentinels = front, None
     if scheme in SCHEMES:
         server, sentinels = read_watched(front, options)
-    else:
-        _check_server(front)
+    _check_server(server)
     _check_own(name, replicas)
     _check_options(scheme, options)
     whole = f"{server}?{urlencode(options)}" if options else server
@@ -95,7 +95,7 @@ def _read(url: str) -> RedisSettings:
 def _read_options(query: str) -> dict[str, str]:
     try:
         return dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
-    except ValueError as error:  # which would repeat a part of the address
+    except ValueError as error:
         raise RefusedPartError("it cannot be read as an address") from error
 
 

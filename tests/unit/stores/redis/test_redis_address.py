@@ -64,6 +64,7 @@ def test_nothing_secret_is_shown() -> None:
         ("redis://:s3cret@host/0", "redis://@host/0"),
         ("redis://host:1/0?password=s3@cret", "redis://host"),
         ("redis://ada:s3cret@host/0?s3cret", "redis://ada@host/0"),
+        ("redis://ada:s3\u2100cret@host/0", "redis://ada@host/0"),
     ],
 )
 def test_a_password_that_was_not_written_as_it_must_be_is_not_shown_either(
@@ -73,7 +74,8 @@ def test_a_password_that_was_not_written_as_it_must_be_is_not_shown_either(
     try:
         told = repr(read_address(url))
     except InvalidStoreUrlError as error:
-        told = error.message + repr(error.details)
+        told = error.message + repr(error.details) + str(error.__cause__)
+        assert error.__suppress_context__
     assert "s3" not in told
 
 

@@ -76,6 +76,9 @@ def test_certificates_are_for_both(tmp_path_factory: pytest.TempPathFactory) -> 
         ("redis+sentinel://one/work?name=", "the name must be"),
         ("redis+sentinel://one/work?ssl_cert_reqs=none", r"connection: rediss\+sentinel://"),
         ("redis+sentinel://one/work#0", "a # must be written as %23"),
+        ("redis+sentinel://ada:wo[rd@one/work", "it cannot be read as an address"),
+        ("redis+sentinel://ada:wo]rd@one/work", "it cannot be read as an address"),
+        ("redis+sentinel://ada:wo\u2100rd@one/work", "it cannot be read as an address"),
         ("redis://one/0?sentinel_password=word", "sentinel_password is not an option"),
         ("redis://one,two/0?name=", "the name must be"),
     ],
@@ -95,6 +98,8 @@ def test_an_address_that_names_no_store_is_refused(url: str, reason: str) -> Non
         "redis+sentinel://ada:s3@cret@one/work",
         "redis+sentinel://one/work?sentinel_password=s3@cret",
         "redis+sentinel://one/work?sentinel_password=s3cret&s3cret",
+        "redis+sentinel://ada:s3\u2100cret@one/work",
+        "redis+sentinel://ada:s3[cret@one/work",
     ],
 )
 def test_a_password_is_shown_nowhere(url: str) -> None:
@@ -102,5 +107,6 @@ def test_a_password_is_shown_nowhere(url: str) -> None:
         settings = read_address(url)
         told = repr(settings) + settings.label
     except InvalidStoreUrlError as error:
-        told = error.message + repr(error.details)
+        told = error.message + repr(error.details) + str(error.__cause__)
+        assert error.__suppress_context__
     assert "s3" not in told
