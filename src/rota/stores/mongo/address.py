@@ -1,7 +1,7 @@
 """What a store's address says: which database, and how to name it to people."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 
@@ -18,7 +18,7 @@ _SRV = "mongodb+srv://"
 class MongoSettings:
     """Which database, and how patient to be with it."""
 
-    url: str
+    url: str = field(repr=False)
     database: str = DEFAULT_DATABASE
     connect_for: timedelta = timedelta(seconds=10)
     answer_for: timedelta = timedelta(seconds=20)
@@ -40,7 +40,7 @@ def read_address(url: str) -> MongoSettings:
     try:
         parse_uri(url)
     except (PyMongoError, ValueError) as error:
-        raise InvalidStoreUrlError(masked(url), _without(url, str(error))) from error
+        raise InvalidStoreUrlError(masked(url), _without(url, str(error))) from None
     return settings
 
 
@@ -64,7 +64,10 @@ def _without(url: str, reason: str) -> str:
 def masked(url: str) -> str:
     """The address without what must not be shown."""
     scheme, _, rest = url.partition("://")
-    server = re.split(r"[?#]", rest, maxsplit=1)[0]
+    server, *options = re.split(r"[?#]", rest, maxsplit=1)
+    if "@" not in server and "@" in "".join(options):
+        # A password may hold a ? or a # that was not written as it must be: then all of this is it.
+        return f"{scheme}://{server.partition(':')[0]}"
     credentials, at, place = server.rpartition("@")
     user = credentials.partition(":")[0]
     return f"{scheme}://{user}{at}{place}"

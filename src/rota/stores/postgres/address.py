@@ -1,7 +1,7 @@
 """What a store's address says: which database, which schema in it, and how to name it to people."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -16,7 +16,7 @@ _SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 class PostgresSettings:
     """Which database, and how patient to be with it."""
 
-    url: str
+    url: str = field(repr=False)
     schema: str = DEFAULT_SCHEMA
     connection_count: int = 8
     connect_for: timedelta = timedelta(seconds=10)
@@ -36,11 +36,7 @@ def read_address(url: str) -> PostgresSettings:
     if "#" in url:
         raise InvalidStoreUrlError(masked(url), "a # must be written as %23")
     front, _, query = url.partition("?")
-    try:
-        urlsplit(url)
-        options = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
-    except ValueError as error:
-        raise InvalidStoreUrlError(masked(url), str(error)) from error
+    options = _read_options(url, query)
     schema = dict(options).get("schema", DEFAULT_SCHEMA)
     if _SCHEMA_NAME.fullmatch(schema) is None:
         raise InvalidStoreUrlError(
@@ -52,11 +48,27 @@ def read_address(url: str) -> PostgresSettings:
     return PostgresSettings(f"{front}?{others}" if others else front, schema)
 
 
+def _read_options(url: str, query: str) -> list[tuple[str, str]]:
+    """Names and values; what led to a refusal is not told, as it repeats a part of the address."""
+    try:
+        urlsplit(url)
+    except ValueError:
+        raise InvalidStoreUrlError(masked(url), "it cannot be read as an address") from None
+    try:
+        return parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError:
+        reason = "its options are written as name=value, with & in between"
+        raise InvalidStoreUrlError(masked(url), reason) from None
+
+
 @lru_cache(maxsize=32)
 def masked(url: str) -> str:
     """The address without what must not be shown: it may hold passwords in two places."""
     scheme, _, rest = url.partition("://")
-    server = re.split(r"[?#]", rest, maxsplit=1)[0]
+    server, *options = re.split(r"[?#]", rest, maxsplit=1)
+    if "@" not in server and "@" in "".join(options):
+        # A password may hold a ? or a # that was not written as it must be: then all of this is it.
+        return f"{scheme}://{server.partition(':')[0]}"
     credentials, at, place = server.rpartition("@")
     user = credentials.partition(":")[0]
     return f"{scheme}://{user}{at}{place}"

@@ -74,8 +74,7 @@ def test_a_password_that_was_not_written_as_it_must_be_is_not_shown_either(
     try:
         told = repr(read_address(url))
     except InvalidStoreUrlError as error:
-        told = error.message + repr(error.details) + str(error.__cause__)
-        assert error.__suppress_context__
+        told = f"{error} {error.details} {error.__cause__}"
     assert "s3" not in told
 
 

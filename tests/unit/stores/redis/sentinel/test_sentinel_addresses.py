@@ -107,6 +107,5 @@ def test_a_password_is_shown_nowhere(url: str) -> None:
         settings = read_address(url)
         told = repr(settings) + settings.label
     except InvalidStoreUrlError as error:
-        told = error.message + repr(error.details) + str(error.__cause__)
-        assert error.__suppress_context__
+        told = f"{error} {error.details} {error.__cause__}"
     assert "s3" not in told
