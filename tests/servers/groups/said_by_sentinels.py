@@ -21,6 +21,8 @@ class ToldSentinel:
     known_as: tuple[str, int] | None = None
     """Whom it still knows as the primary, when it already names his successor."""
     is_silent: bool = False
+    forgets: bool = False
+    """Between one question and the next it is told not to watch over the service any more."""
     question_count: int = 0
     own_port: int = field(default=0, init=False)
     _writers: set[StreamWriter] = field(default_factory=set, init=False)
@@ -54,7 +56,7 @@ class ToldSentinel:
         if service != SERVICE:
             return b"-ERR No such master with that name\r\n"
         if command[1] == "GET-MASTER-ADDR-BY-NAME":
-            return _write_texts([self.host, str(self.port)])
+            return b"*-1\r\n" if self.forgets else _write_texts([self.host, str(self.port)])
         self.question_count += 1
         host, port = self.known_as or (self.host, self.port)
         said = {"ip": host, "port": port, "flags": self.flags, "config-epoch": self.epoch}

@@ -70,10 +70,12 @@ class PatientPrimaryConnection(redis.Connection):
 
     def check_health(self) -> None:
         """Before anything is sent: leave a server that is no longer the primary."""
+        named = present = (self.host, self.port)
         with suppress(NoPrimaryError):
-            if _ask_apart(self._sentinels, GLANCE_FOR) != (self.host, self.port):
-                self.disconnect()  # type: ignore[no-untyped-call] # the driver's
-                self.connect()  # type: ignore[no-untyped-call] # the driver's
+            named = _ask_apart(self._sentinels, GLANCE_FOR)
+        if named != present:
+            self.disconnect()  # type: ignore[no-untyped-call] # the driver's
+            self.connect()  # type: ignore[no-untyped-call] # the driver's
         super().check_health()  # type: ignore[no-untyped-call] # the driver's
 
 

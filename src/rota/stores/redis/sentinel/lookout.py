@@ -22,6 +22,8 @@ SILENT_FOR = 10.0
 GLANCE_FOR = 1.0
 """Seconds that whoever has a connection waits for the Sentinels to confirm it."""
 
+_NO_ANSWER = (KeyError, TypeError, ValueError)
+
 
 class _Answer(NamedTuple):
     """What one Sentinel says; of two that differ, the one of the later epoch is right."""
@@ -125,6 +127,8 @@ async def _ask_one(sentinels: Sentinels, place: Place) -> _Answer | str:
         return await _read_answer(connection, sentinels.service)
     except DRIVER_ERRORS as error:
         return f"{place.host}:{place.port} {_tell(error)}"
+    except _NO_ANSWER:  # it is no Sentinel, or was told to forget the service between two questions
+        return f"{place.host}:{place.port} said nothing that could be understood"
     finally:
         await connection.disconnect(nowait=True)
 

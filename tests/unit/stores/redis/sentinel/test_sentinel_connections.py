@@ -13,8 +13,10 @@ from rota.errors import StoreUnavailableError
 from rota.stores.jobs import HeldLease
 from rota.stores.protocol import DocumentWrite
 from rota.stores.redis.address import read_address
-from rota.stores.redis.sentinel import lookout
+from rota.stores.redis.sentinel import connections, lookout
+from rota.stores.redis.sentinel.settings import Place
 from rota.stores.redis.store import RedisStore
+from rota.stores.redis.translation import NoPrimaryError
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import DAY, NOW, take
 
@@ -73,6 +75,29 @@ async def test_a_server_that_follows_another_is_not_even_read_though_a_sentinel_
             await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW)
         client.replicaof("NO", "ONE")
     assert await store.write_each([new("a")]) == [1]
+    assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
+    keeper.close()
+
+
+async def test_a_keeper_says_so_when_its_primary_is_replaced_and_nobody_is_named_any_more(
+    named: tuple[ToldSentinel, RedisStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, store = named
+    await store.insert([a_job()], NOW)
+    (leased,) = await take(store)
+    keeper, held = store.make_keeper(), [HeldLease(leased.id, 1)]
+    assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
+    asked = [Place("127.0.0.1", 1)]
+
+    def name_another_and_nobody(*_: object) -> Place:
+        if asked:
+            return asked.pop()
+        raise NoPrimaryError("nobody is named")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(connections, "_ask_apart", name_another_and_nobody)
+        with pytest.raises(StoreUnavailableError, match="nobody is named"):
+            await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW)
     assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
     keeper.close()
 

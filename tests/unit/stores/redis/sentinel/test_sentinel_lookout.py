@@ -83,6 +83,13 @@ async def test_what_is_wrong_with_each_is_told() -> None:
     assert not caught.value.is_answered
 
 
+async def test_one_who_forgets_the_service_meanwhile_is_left_out() -> None:
+    forgetful = ToldSentinel("old", 1, forgets=True)
+    assert await find(forgetful, ToldSentinel("new", 2)) == ("new", 2)
+    with pytest.raises(NoPrimaryError, match="said nothing that could be understood"):
+        await find(forgetful, replace(forgetful))
+
+
 async def test_sentinels_are_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     said = ToldSentinel("old", 1)
     async with opened(said) as url:
