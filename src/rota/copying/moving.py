@@ -8,6 +8,7 @@ from rota.copying.comparing import Phase, Tell, compare
 from rota.copying.mark import MarkedTarget
 from rota.copying.portions import read_portions, walk_through
 from rota.copying.tally import Tally, name_of
+from rota.copying.traces import without_traces
 from rota.errors import CopyDiffersError, CopyRefusedError
 from rota.stores.protocol import PortableStore, Portion
 
@@ -88,5 +89,7 @@ async def _move(
 
 
 async def _load(portion: Portion, target: PortableStore, now: datetime) -> None:
-    if portion.records:
-        await target.load(portion.records, now)
+    """What an abandoned copy into the source has left there stays there."""
+    records = without_traces(portion.records)
+    if records:
+        await target.load(records, now)

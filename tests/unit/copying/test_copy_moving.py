@@ -14,6 +14,7 @@ from rota.copying import (
     moving,
     recognise_copy,
 )
+from rota.copying.traces import PROBE
 from rota.errors import CopyDiffersError, CopyRefusedError
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite, KeptDocument, KeptJob, Portion, Record
@@ -81,6 +82,16 @@ async def test_everything_is_there_afterwards_and_the_mark_is_gone() -> None:
     expect_same(await dump_all(target), await dump_all(source))
     assert (report.tally.job_count, report.tally.document_count) == (8, 3)
     assert not report.is_resumed
+
+
+async def test_what_an_abandoned_copy_into_the_source_has_left_there_does_not_come_along() -> None:
+    source, target = await filled(), SmallPortions()
+    before = await dump_all(source)
+    await source.write_each([DocumentWrite(PROBE, "target", None, b"left behind")])
+    report = await copy(source, target)
+    expect_same(await dump_all(target), before)
+    assert report.tally.document_count == 3
+    assert await source.read(PROBE, ["target"]), "the source is only read"
 
 
 async def test_an_empty_store_is_copied_too() -> None:

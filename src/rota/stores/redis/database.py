@@ -68,9 +68,15 @@ class Database:
         Virtual time stands still until it is done.
         """
         answer: Future[Any] = asyncio.get_running_loop().create_future()
+
+        def forget(ended: "Task[None]") -> None:
+            self._calls.discard(ended)
+            call.close()  # it may have been ended before it began
+            answer.cancel()
+
         task = asyncio.create_task(_answer(call, answer))
         self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
+        task.add_done_callback(forget)
         return await answer
 
 
@@ -82,9 +88,6 @@ async def _answer(call: Coroutine[Any, Any, Any], answer: "Future[Any]") -> None
         except Exception as error:  # noqa: BLE001 - it is for whoever waits
             if not answer.done():
                 answer.set_exception(error)
-        except BaseException:
-            answer.cancel()
-            raise
         else:
             if not answer.done():
                 answer.set_result(said)
