@@ -6,16 +6,19 @@ from datetime import timedelta
 
 import pytest
 import redis
+from tests.contract.redis.filing import check_filing
 from tests.servers.redis import RedisServer
 from tests.servers.redis_proxy import RedisProxy
 
 from rota.clock.in_flight import in_flight
 from rota.errors import StoreUnavailableError, UnsupportedConnectionError
+from rota.jobs import Discarded, Failed
+from rota.stores.jobs import Cap, HeldLease
 from rota.stores.protocol import Document, DocumentWrite
 from rota.stores.redis.address import RedisSettings, read_address
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import NOW
+from rota.testing.job_store_contract.fixture import DAY, NOW, SECOND, end, take
 
 BRIEF = timedelta(milliseconds=300)
 
@@ -137,6 +140,38 @@ async def test_a_server_without_memory_refuses_and_loses_nothing(own_redis: Redi
             client.config_set("maxmemory", 0)
         assert caught.value.details["outcome"] == "nothing was written"
         assert await store.count("default") == 0
+
+
+async def expect_nothing_is_handed_out(store: RedisStore, caps: tuple[Cap, ...]) -> None:
+    for now in (NOW, NOW + SECOND):  # when another comes due, too
+        with pytest.raises(StoreUnavailableError, match="no memory left") as caught:
+            await take(store, now, caps=caps)
+        assert caught.value.details["outcome"] == "nothing was written"
+
+
+@pytest.mark.parametrize("has_waiting", [False, True])
+async def test_without_memory_nothing_is_handed_out_and_what_runs_is_kept_and_ended(
+    own_redis: RedisServer, *, has_waiting: bool
+) -> None:
+    async with await RedisStore.open(read_address(own_redis.url)) as store:
+        await store.insert([a_job() for _ in range(5)], NOW)
+        good, bad, again, held = await take(store, limit=4)
+        parent = a_job(due_at=NOW + DAY)
+        children = [a_job(dependencies=[parent.id])] if has_waiting else []
+        await store.insert([a_job(due_at=NOW + SECOND), parent, *children], NOW)
+        with redis.Redis.from_url(own_redis.url) as client:
+            client.config_set("maxmemory", 1)
+            for caps in ((), (Cap(tenant="default", running=9),)):
+                await expect_nothing_is_handed_out(store, caps)
+            check_filing(own_redis.url)
+            leases = [HeldLease(held.id, held.last_token)]
+            assert await store.extend(leases, NOW + DAY, NOW) == [True]
+            assert (await end(store, good)).job is not None
+            assert (await end(store, bad, Discarded("no"))).job is not None
+            assert (await end(store, again, Failed("once more"))).job is not None
+            client.config_set("maxmemory", 0)
+        check_filing(own_redis.url)
+        assert len(await take(store, NOW + SECOND)) >= 2
 
 
 async def test_a_transaction_of_the_callers_own_is_refused(store: RedisStore) -> None:

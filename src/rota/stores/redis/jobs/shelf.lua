@@ -69,6 +69,16 @@ local function drop_head(id)
   gone[#gone + 1] = id
 end
 
+-- Writes what is taken out of sets.
+local function write_drops()
+  for key, run in pairs(runs) do
+    if run.command == 'ZREM' then
+      in_parts('ZREM', key, run)
+      runs[key] = nil
+    end
+  end
+end
+
 -- Writes all that has been gathered.
 local function write_out()
   local pairs_of_heads, pairs_of_bodies, length = {}, {}, 0
@@ -85,6 +95,7 @@ local function write_out()
   end
   in_parts('HDEL', HEADS, gone)
   in_parts('HDEL', BODIES, gone)
+  write_drops()
   in_parts('HSET', HEADS, pairs_of_heads)
   in_parts('HSET', BODIES, pairs_of_bodies)
   for key, run in pairs(runs) do in_parts(run.command, key, run) end

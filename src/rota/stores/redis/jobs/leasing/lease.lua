@@ -108,6 +108,7 @@ for at, job in ipairs(taken) do
   line[at] = job.place
   if not is_prompt(head) then timetable[#timetable + 1] = lane_of(head) .. head[DUE] .. job.id end
 end
+local answer = hand_out(taken, now, till, worker)
 in_parts('ZREM', READY, line)
 in_parts('ZREM', TIMETABLE, timetable)
-return hand_out(taken, now, till, worker)
+return answer

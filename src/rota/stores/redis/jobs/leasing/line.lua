@@ -8,6 +8,9 @@ local move_count = 0
 
 local LETTERS = {'O', 'S', 'o', 's'}
 
+-- A server without memory refuses a script whose first write takes some, and no other. Here that is
+-- the first each time: what nobody could write the end of is not handed out.
+
 -- Lets those join the line whose time has come; false when there are more than one script moves.
 local function let_in(now)
   local due = redis.call('ZRANGEBYLEX', LATER, '-', '(' .. now .. '~', 'LIMIT', 0, MOST_MOVES)
@@ -20,9 +23,9 @@ local function let_in(now)
     future[at], ready[2 * at - 1], ready[2 * at] = place, '0', place
     if is_prompt(head) then timetable[#timetable + 1] = lane_of(head) .. head[DUE] .. id end
   end
+  in_parts('ZADD', READY, ready)
   in_parts('ZREM', LATER, due)
   in_parts('ZREM', FUTURE, future)
-  in_parts('ZADD', READY, ready)
   in_parts('ZREM', TIMETABLE, timetable)
   return #due < MOST_MOVES
 end
@@ -30,10 +33,10 @@ end
 -- One whose time has not come any more, because a clock was set back, leaves the line.
 local function send_away(id, head, place)
   move_count = move_count + 1
-  redis.call('ZREM', READY, place)
   redis.call('ZADD', LATER, '0', head[DUE] .. id)
   redis.call('ZADD', FUTURE, '0', place)
   redis.call('ZADD', TIMETABLE, '0', lane_of(head) .. head[DUE] .. id)
+  redis.call('ZREM', READY, place)
 end
 
 -- The next `most` jobs of a stretch behind `from` that are due, and where they end, unless that is
@@ -80,7 +83,7 @@ local function next_token(token)
   return following
 end
 
--- Hands out jobs that have been taken out of the line, each with its id, head and place.
+-- Hands out jobs, each with its id, head and place; whoever calls it takes them out of the line.
 local function hand_out(taken, now, till, worker)
   local ids, texts, heads, running, leased, tallies = {}, {}, {}, {}, {}, {}
   if #taken == 0 then return {ids, {}, {}} end

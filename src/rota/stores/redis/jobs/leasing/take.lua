@@ -23,8 +23,9 @@ for at, job in ipairs(taken) do
   local due = job.head[DUE] .. job.id
   places[at], later[at], timetable[at] = job.place, due, lane_of(job.head) .. due
 end
+local answer = hand_out(taken, now, ARGV[2], ARGV[3])
 in_parts('ZREM', READY, places)
 in_parts('ZREM', LATER, later)
 in_parts('ZREM', FUTURE, places)
 in_parts('ZREM', TIMETABLE, timetable)
-return hand_out(taken, now, ARGV[2], ARGV[3])
+return answer
