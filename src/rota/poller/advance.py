@@ -6,11 +6,13 @@ from typing import Any
 from rota.errors import CronCalculationError, InvalidCronExpressionError, InvalidInputError
 from rota.triggers.cron.expression import NEVER_HAPPENS
 from rota.triggers.parse import parse_cron
-from rota.triggers.zone import to_utc
+from rota.triggers.zone import LONGEST_SHIFT, to_utc
 
 _NO_TIME = timedelta(0)
 _NO_INTERVAL = (None, "", False, 0)
 """What is kept where a document does not recur; anything else is an interval, good or bad."""
+_EARLIEST = datetime.min.replace(tzinfo=UTC) + LONGEST_SHIFT
+"""Before it there may be no wall time: other programs' empty date is the calendar's first one."""
 
 
 def next_start(  # noqa: PLR0917 - the order of the six is part of what may be relied on
@@ -33,7 +35,7 @@ def next_start(  # noqa: PLR0917 - the order of the six is part of what may be r
     twice occurs twice; a date that no year has never comes. Raises InvalidCronExpressionError, and
     InvalidInputError with the field's name for anything else that cannot be used.
     """
-    if interval in _NO_INTERVAL:
+    if interval in _NO_INTERVAL or interval != interval:  # noqa: PLR0124 - NaN is none either
         return None
     instant = _read_instant(now, "now")
     base = instant if sleep_until is None else _read_instant(sleep_until, "sleep_until")
@@ -50,7 +52,7 @@ def next_start(  # noqa: PLR0917 - the order of the six is part of what may be r
 def _first_after(text: str, base: datetime, delay: timedelta, zone: tzinfo) -> datetime | None:
     try:
         cron = parse_cron(text, dialect="extended")
-        return cron.next_after(base + delay, zone, gap="skip", fold="both")
+        return cron.next_after(max(base, _EARLIEST) + delay, zone, gap="skip", fold="both")
     except InvalidCronExpressionError as error:
         if error.reason == NEVER_HAPPENS:
             return None
@@ -62,7 +64,10 @@ def _first_after(text: str, base: datetime, delay: timedelta, zone: tzinfo) -> d
 def _read_instant(value: Any, field: str) -> datetime:
     if not isinstance(value, datetime):
         raise _refusal(field, f"must be an instant, got {type(value).__name__}")
-    return to_utc(value, field)
+    try:
+        return to_utc(value, field)
+    except OverflowError:
+        raise _refusal(field, "must be an instant of the calendar") from None
 
 
 def _check_delay(value: Any) -> None:

@@ -30,6 +30,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("Collections of MongoDB", "pymongo", "mongo") from error
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
 _SEGMENT = re.compile(r"[A-Za-z0-9_]+")
 _DEFAULTS = {
     "sleep_until_field": "sleepUntil",
@@ -218,11 +219,19 @@ def _as_instant(value: Any) -> Any:
             value = _EPOCH + timedelta(milliseconds=value)
         elif isinstance(value, DatetimeMS):
             value = _clamped(int(value))
-        if isinstance(value, datetime):
-            return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except (ValueError, OverflowError):
-        pass
-    return value
+        return value
+    return _in_utc(value) if isinstance(value, datetime) else value
+
+
+def _in_utc(value: datetime) -> datetime:
+    """The instant, or the nearest that the calendar has in UTC."""
+    if value.tzinfo is None:
+        return value.replace(tzinfo=UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        return END_OF_TIME if value.year > _EPOCH.year else _BEGINNING
 
 
 def _clamped(milliseconds: int) -> datetime:
@@ -230,7 +239,7 @@ def _clamped(milliseconds: int) -> datetime:
     try:
         return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
-        return END_OF_TIME if milliseconds > 0 else datetime.min.replace(tzinfo=UTC)
+        return END_OF_TIME if milliseconds > 0 else _BEGINNING
 
 
 @contextmanager

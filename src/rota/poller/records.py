@@ -240,4 +240,8 @@ def _read_instant(value: object, field: str) -> datetime:
     if not isinstance(value, datetime):
         reason = f"must be an aware datetime, got {type(value).__name__}"
         raise InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})
-    return to_utc(value, field)
+    try:
+        return to_utc(value, field)
+    except OverflowError:
+        reason = "must be an instant of the calendar"
+        raise InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason}) from None

@@ -25,7 +25,7 @@ def ask(interval: Any = "* * * * *", sleep_until: Any = NOW, **fields: Any) -> d
     return next_start(interval, sleep_until, **told)
 
 
-@pytest.mark.parametrize("interval", [None, "", False, 0])
+@pytest.mark.parametrize("interval", [None, "", False, 0, float("nan")])
 def test_what_has_no_interval_has_no_next_time(interval: str | None) -> None:
     assert ask(interval) is None
 
@@ -76,6 +76,14 @@ def test_a_schedule_at_the_end_of_the_calendar_has_no_next_time() -> None:
     last = datetime(9999, 12, 31, 23, 59, 30, tzinfo=UTC)
     assert ask(sleep_until=last) is None
     assert ask(reprocess_delay=timedelta.max) is None
+
+
+@pytest.mark.clause("M-14")
+@pytest.mark.parametrize("interval", ["0 * * * *", "@daily", "@every 1h"])
+@pytest.mark.parametrize("zone", ["America/New_York", "UTC", "Asia/Tokyo"])
+def test_the_first_date_of_the_calendar_is_past_in_every_zone(interval: str, zone: str) -> None:
+    first = datetime.min.replace(tzinfo=UTC)
+    assert ask(interval, sleep_until=first, zone=ZoneInfo(zone)) == NOW
 
 
 @pytest.mark.clause("M-14")
@@ -131,6 +139,7 @@ def test_an_interval_that_cannot_be_read_is_refused(interval: str) -> None:
         ("sleep_until", "2026-05-01"),
         ("repeat_until", datetime(2026, 5, 1)),  # noqa: DTZ001 - naive on purpose
         ("repeat_until", 17),
+        ("repeat_until", datetime.max.replace(tzinfo=ZoneInfo("America/New_York"))),
         ("now", datetime(2026, 5, 1)),  # noqa: DTZ001 - naive on purpose
         ("reprocess_delay", -SECOND),
         ("reprocess_delay", 5),

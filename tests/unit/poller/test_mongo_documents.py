@@ -82,6 +82,19 @@ async def test_a_date_beyond_the_calendar_is_the_end_of_it(
     assert (job.repeat_until, job.sleep_until) == (expected, NOW)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("9999-12-31T23:59:59-05:00", END_OF_TIME),
+        ("0001-01-01T00:00:00+14:00", datetime.min.replace(tzinfo=UTC)),
+    ],
+)
+async def test_a_text_that_utc_has_beyond_the_calendar_is_the_end_of_it(
+    collection: "AsyncCollection[Any]", text: str, expected: datetime
+) -> None:
+    assert read(collection, {"repeatUntil": text}).repeat_until == expected
+
+
 @pytest.mark.parametrize("value", [None, False, 0, 0.0, ""])
 async def test_what_is_nothing_is_no_end_and_does_not_remove(
     collection: "AsyncCollection[Any]", value: Any

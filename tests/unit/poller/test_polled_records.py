@@ -1,7 +1,7 @@
 """Jobs to be polled, as documents of a store."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from rota.stores.protocol import Document, DocumentWrite
 from rota.testing import VirtualClock
 
 NAIVE = datetime(2026, 5, 1)  # noqa: DTZ001 - on purpose
+BEYOND = datetime.max.replace(tzinfo=timezone(-HOUR))
 
 
 @pytest.fixture
@@ -68,6 +69,7 @@ async def test_jobs_added_at_one_moment_keep_their_order(jobs: PolledJobs) -> No
         ("repeat_until", {"interval": "@daily", "repeat_until": 5}),
         ("payload", {"payload": {"a": object()}}),
         ("auto_remove", {"auto_remove": "yes"}),
+        ("repeat_until", {"interval": "@daily", "repeat_until": BEYOND}),
     ],
 )
 async def test_what_cannot_be_kept_is_refused_before_anything_is_written(
