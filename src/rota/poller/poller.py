@@ -53,9 +53,11 @@ class Poller:
             if self._run.is_inside:
                 raise ConflictError("The poller is stopping; its own hooks cannot start it again")
             await self._run.settled()
-        is_new = self._run is None or self._run.is_over
-        run = Run(self._store, self._settings) if self._run is None or is_new else self._run
-        self._run = run
+        run = self._run
+        is_new = run is None or run.is_over
+        if run is None or is_new:
+            self._run = run = Run(self._store, self._settings)
+            run.launch()
         if not run.is_inside:
             await run.started(is_asked_for=is_new)
 

@@ -36,11 +36,15 @@ class Run:
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pause_for = FIRST_PAUSE
         self._waiter_count = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def launch(self) -> None:
+        """Begin. Where tasks are eager ``on_start`` is called here, so others must know the run."""
         self._task = asyncio.create_task(self._live(), name="rota poller")
 
     @property
     def is_over(self) -> bool:
-        return self._task.done()
+        return self._task is not None and self._task.done()
 
     @property
     def is_ending(self) -> bool:
@@ -54,17 +58,24 @@ class Run:
     async def started(self, *, is_asked_for: bool) -> None:
         """Return when ``on_start`` has ended, or raise what it raised.
 
-        When the one who asked for it is cancelled, the start is called off.
+        When the one who asked for it is cancelled, the start is called off; also when it has just
+        come about, for they will not hear of it.
         """
         try:
             await asyncio.shield(self._started)
         except asyncio.CancelledError:
-            if is_asked_for and not self._started.done():
-                self._task.cancel()
-                await self.settled()
-            elif self._started.cancelled():
+            if self._started.cancelled() and not self._is_cancelled:
                 raise ConflictError("The start of the poller was called off") from None
+            if is_asked_for:
+                await self._call_off()
             raise
+
+    async def _call_off(self) -> None:
+        if self._started.done():
+            self.end()
+        elif self._task is not None:
+            self._task.cancel()
+        await self.settled()
 
     def end(self) -> None:
         """Take no more documents. What is being processed is finished."""
@@ -72,7 +83,8 @@ class Run:
 
     async def settled(self) -> None:
         """Return when the run is over, however it ended."""
-        await asyncio.wait([self._task])
+        if self._task is not None:
+            await asyncio.wait([self._task])
 
     async def ended(self) -> None:
         """Return when the last hook has ended; raise what ``on_stop`` raised."""
@@ -81,7 +93,8 @@ class Run:
             await self.settled()
         finally:
             self._waiter_count -= 1
-        if not self._task.cancelled() and (error := self._task.exception()) is not None:
+        task = self._task
+        if task is not None and not task.cancelled() and (error := task.exception()) is not None:
             raise error
 
     async def _live(self) -> None:
@@ -97,7 +110,7 @@ class Run:
 
     @property
     def _is_cancelled(self) -> bool:
-        """Whether it has been, even though a hook did not let the cancellation pass."""
+        """Whether the current task is, even though a hook did not let the cancellation pass."""
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
 

@@ -1,6 +1,7 @@
 """The poller of specification 4 starts once, stops gracefully, and can be cancelled anywhere."""
 
 import asyncio
+import sys
 
 import pytest
 from tests.unit.poller.polling import HOUR, MINUTE, NOW, SECOND, ListedJobs, Stage, a_polled
@@ -159,6 +160,55 @@ async def test_a_start_that_is_cancelled_leaves_nothing_running(stage: Stage) ->
     assert not poller.is_running
     assert stage.clock.sleeper_count == 0
     assert stage.diary == []
+
+
+@pytest.mark.clause("M-16")
+async def test_a_start_that_is_cancelled_as_it_comes_about_leaves_nothing_running(
+    stage: Stage,
+) -> None:
+    starts: list[asyncio.Task[None]] = []
+
+    def cancel() -> None:
+        starts[0].cancel()
+
+    poller = stage.poller(on_start=cancel)
+    starts.append(asyncio.create_task(poller.start()))
+    await asyncio.wait(starts)
+    assert starts[0].cancelled()
+    assert not poller.is_running
+    assert stage.diary == ["stop"]
+
+
+@pytest.mark.clause("M-16")
+async def test_whoever_is_cancelled_together_with_the_poller_is_told_of_nothing_else(
+    stage: Stage,
+) -> None:
+    poller = stage.poller(on_start=lambda: stage.clock.sleep(HOUR))
+    start = asyncio.create_task(poller.start())
+    await stage.clock.advance(SECOND)
+    (task,) = (task for task in asyncio.all_tasks() if task.get_name() == "rota poller")
+    task.cancel()
+    start.cancel()
+    await asyncio.wait([task, start])
+    assert start.cancelled()
+    assert not poller.is_running
+
+
+@pytest.mark.clause("M-9", "M-16")
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="tasks can be eager from Python 3.12 on")
+async def test_where_tasks_are_eager_a_hook_may_stop_the_poller_as_it_starts(stage: Stage) -> None:
+    async def stop() -> None:
+        stage.diary.append("running" if stage.pollers[0].is_running else "nothing")
+        await stage.pollers[0].stop()
+
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009 - newer than 3.11
+    try:
+        poller = await stage.play(SECOND, on_start=stop)
+    finally:
+        loop.set_task_factory(None)
+    assert not poller.is_running
+    assert stage.diary == ["running", "stop"]
 
 
 @pytest.mark.clause("M-16")
