@@ -11,9 +11,9 @@ from rota.stores.mongo import pipelines
 from rota.stores.mongo.documents.desk import Desk
 from rota.stores.mongo.documents.verbs import read, write_each
 from rota.stores.mongo.gateway import AsyncGateway, Raw
-from rota.stores.mongo.steps.names import INTENTS
+from rota.stores.mongo.steps.names import DOCUMENTS, INTENTS
 from rota.stores.mongo.steps.recovery import PATIENCE, Sweeper
-from rota.stores.mongo.steps.step import Step
+from rota.stores.mongo.steps.step import StagedWrite, Step
 from rota.stores.protocol import DocumentWrite
 
 
@@ -124,6 +124,38 @@ async def test_a_sweep_calls_off_what_shows_no_life(gateway: WatchedGateway) -> 
     await sweeper.sweep()
     assert gateway.waited >= PATIENCE
     assert not await step.commit()
+
+
+async def test_a_sweep_waits_once_however_many_processes_have_died(
+    gateway: WatchedGateway,
+) -> None:
+    steps = [(await begin(gateway, key))[0] for key in "wxyz"]
+    sweeper = Sweeper(gateway)
+    await sweeper.sweep()
+
+    async def go_on() -> None:
+        gateway.meanwhile = None
+        await show_life(gateway, steps[2])
+
+    gateway.meanwhile = go_on
+    await sweeper.sweep()
+    assert PATIENCE <= gateway.waited < 1.1 * PATIENCE
+    assert [await step.commit() for step in steps] == [False, False, True, False]
+
+
+async def test_a_step_of_many_documents_shows_life_on_its_way(
+    gateway: WatchedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.stores.mongo.steps.step.STAGED_AT_ONCE", 2)
+    step = Step(gateway)
+    await step.begin()
+    raws = [StagedWrite(DOCUMENTS, key, None, {"version": 1, "body": b""}) for key in "vwxyz"]
+    assert await step.stage(DOCUMENTS, raws)
+    (intent,) = await gateway.find(pipelines.list_intents(10))
+    assert intent["beat"] == 2
+    assert await step.commit()
+    found = await gateway.find(pipelines.by_ids(DOCUMENTS, list("vwxyz")))
+    assert found == [{"_id": key, "version": 1, "body": b""} for key in "vwxyz"]
 
 
 async def test_of_two_that_need_each_others_documents_the_older_goes_on(

@@ -124,12 +124,21 @@ class Sweeper:
         for intent in known:
             if intent["state"] == COMMITTED:
                 await finish(self._gateway, intent["_id"])
-        under_way = {each["_id"]: _beat_of(each) for each in known if each["state"] == PENDING}
-        for step_id, beat in under_way.items():
-            if self._met_before.get(step_id) == beat:
-                await _wait_and_settle(self._gateway, step_id)
+        under_way = _beats_of(known)
+        await self._call_off(dict(under_way.items() & self._met_before.items()))
         self._met_before = under_way
         await self._clear_claims()
+
+    async def _call_off(self, silent: Mapping[str, int]) -> None:
+        """Call steps off that show no life for so long; however many, they are waited for once."""
+        waited = 0.0
+        while silent and waited < PATIENCE:
+            await self._gateway.pause(_LONGEST_PAUSE)
+            waited += _LONGEST_PAUSE
+            found = await self._gateway.find(pipelines.find_intents(silent))
+            silent = dict(silent.items() & _beats_of(found).items())
+        for step_id in sorted(silent):
+            await end_step(self._gateway, step_id)
 
     async def _clear_claims(self) -> None:
         for collection in KEPT_IN:
@@ -160,6 +169,11 @@ async def _lasts_on(gateway: Gateway, step_id: str) -> bool:
         waited += pause
         pause = min(2 * pause, _LONGEST_PAUSE)
     return False
+
+
+def _beats_of(intents: Iterable[Raw]) -> dict[str, int]:
+    """How often each step that is under way has shown life."""
+    return {each["_id"]: _beat_of(each) for each in intents if each["state"] == PENDING}
 
 
 def _beat_of(intent: Raw) -> int:

@@ -22,6 +22,9 @@ from rota.stores.mongo.gateway import Gateway, Raw
 from rota.stores.mongo.steps.names import DOCUMENTS, INTENTS, LOCK
 from rota.stores.mongo.steps.recovery import end_step, finish, take_back
 
+STAGED_AT_ONCE = 500
+"""How many documents are staged by one write: it takes a small part of ``PATIENCE``."""
+
 
 class StagedWrite(NamedTuple):
     """A document that is still at a version, None when it is not there, and what it is to be."""
@@ -76,8 +79,15 @@ class Step:
     async def stage(self, collection: str, writes: Sequence[StagedWrite]) -> bool:
         """Lay claim to documents of a collection; whether all of them were as expected.
 
-        Whoever stages more than once says each time that the step is alive.
+        Where it takes more than one write, each time it is said that the step is alive.
         """
+        for start in range(0, len(writes), STAGED_AT_ONCE):
+            some = writes[start : start + STAGED_AT_ONCE]
+            if await self._stage_some(collection, some) < len(some):
+                return False
+        return True
+
+    async def _stage_some(self, collection: str, writes: Sequence[StagedWrite]) -> int:
         if self.holder is not None:
             await self._gateway.write(INTENTS, [pipelines.show_life(self._id)])
         operations = [
@@ -85,7 +95,7 @@ class Step:
         ]
         written = await self._gateway.write(collection, operations)
         self._claimed[collection] += [write.raw_id for write in writes]
-        return written.done_count == len(writes)
+        return written.done_count
 
     async def find_staged(self, collection: str, raw_ids: Collection[str]) -> set[str]:
         """Those among these to which the step has laid claim."""
