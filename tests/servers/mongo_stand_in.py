@@ -80,10 +80,11 @@ def make_ordered(engine_type: Any) -> Any:
             try:
                 return update(db_name, coll_name, operation, *more, **options)
             finally:
-                del self._updating
+                self._updating = None
 
         def _load_documents(self, db_name: str, coll_name: str) -> Any:
             updating: Any = getattr(self, "_updating", None)
+            self._updating = None  # what is loaded after that is compared with what was written
             field = date_in_front(updating)
             if field is None:
                 return super()._load_documents(db_name, coll_name)

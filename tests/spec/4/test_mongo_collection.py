@@ -189,6 +189,18 @@ async def test_what_the_server_refuses_is_an_error_of_the_store(
 
 
 @pytest.mark.clause("M-16")
+async def test_a_lock_that_an_index_of_the_user_does_not_allow_is_an_error_of_the_store(
+    collection: "AsyncCollection[Any]",
+) -> None:
+    await collection.create_index([("sleepUntil", 1), ("rooms", 1)], unique=True)
+    await collection.insert_many(
+        [{"_id": n, "sleepUntil": NOW + n * MINUTE, "rooms": [n, 7]} for n in range(2)]
+    )
+    with pytest.raises(StoreError, match="refuses"):
+        await MongoCollectionStore(collection).lock_next(NOW + MINUTE, NOW)
+
+
+@pytest.mark.clause("M-16")
 async def test_a_document_that_cannot_be_read_is_an_error_of_the_store(
     collection: "AsyncCollection[Any]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
