@@ -118,12 +118,12 @@ class Run:
         """Whether there was a start; if not, whoever waits for it is told why."""
         try:
             await self._hooks.start()
-        except asyncio.CancelledError:
-            self._started.cancel()
-            raise
         except Exception as error:  # noqa: BLE001 - whatever it is, start() raises it
             self._started.set_exception(error)
             return False
+        except BaseException:
+            self._started.cancel()
+            raise
         self._started.set_result(None)
         return True
 

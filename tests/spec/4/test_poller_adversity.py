@@ -12,7 +12,7 @@ import pytest
 from tests.unit.poller.polling import HOUR, MINUTE, NOW, SECOND, ListedJobs, Stage, a_polled
 
 from rota import Poller, open_store
-from rota.errors import LockLostError, StoreError
+from rota.errors import ConflictError, LockLostError, StoreError
 from rota.poller import JobUpdate, PolledJob, PolledJobs
 from rota.testing import VirtualClock
 
@@ -169,6 +169,14 @@ async def test_a_hook_cannot_keep_a_cancelled_poller_alive(
     assert start.done()
     assert not poller.is_running
     assert stage.diary[-2:] == ["held on", "stop"]
+
+
+@pytest.mark.clause("M-16")
+async def test_whoever_waits_for_a_start_that_ended_with_its_poller_is_told(stage: Stage) -> None:
+    poller = stage.poller(on_start=raising(GeneratorExit, is_async=False))
+    with pytest.raises(ConflictError):
+        await asyncio.wait_for(poller.start(), timeout=5)
+    assert not poller.is_running
 
 
 @pytest.mark.clause("M-16")
