@@ -15,8 +15,9 @@ from rota.stores.mongo.steps.names import BEAT, COMMITTED, INTENTS, KEPT_IN, LOC
 PATIENCE = 2.0
 """For how many seconds a step of somebody else may show no life before it is called off.
 
-Until it is committed a step is one write or two, each of which a majority has to acknowledge. Were
-it called off sooner than these take, two processes could call each other off for ever.
+Until it is committed a step is one write or two, each of which a majority has to acknowledge, or it
+shows life between them. Were it called off sooner than these take, two processes could call each
+other off for ever.
 """
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.002, 0.064
