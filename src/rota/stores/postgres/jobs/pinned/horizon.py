@@ -44,10 +44,10 @@ class Hold(NamedTuple):
 
 
 async def read_hold(statements: Statements) -> Hold | None:
-    """What keeps the horizon behind; None when nothing does, or one may not look."""
+    """What keeps the horizon behind; None when nothing does, or the server will not say."""
     try:
         rows = await statements.fetch(QUERIES.read_horizon)
-    except asyncpg.InsufficientPrivilegeError:
+    except asyncpg.PostgresError:  # then jobs are leased as ever
         return None
     for behind_count, transaction, holder, seconds in rows:
         lasting_for = None if seconds is None else timedelta(seconds=seconds)

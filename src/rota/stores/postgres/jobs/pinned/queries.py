@@ -10,6 +10,7 @@ class Queries:
     """What is asked under a pinned horizon; what each statement does is said in the file."""
 
     read_horizon: str
+    find_places: str
     lease_onward: str
     next_due_onward: str
 

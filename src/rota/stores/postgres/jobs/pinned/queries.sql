@@ -41,14 +41,77 @@ FROM (
 ORDER BY age(needed) DESC
 LIMIT 1;
 
+-- name: find_places
+-- Each queue, tenant and priority that is in line, with the first job there, by stepping through the
+-- index from one to the next. Of what follows a place, the next priority comes before the next tenant.
+-- $1 now, $2 queues, $3 tenants (NULL for all), $4 how many
+WITH RECURSIVE every_queue AS (
+    (SELECT queue FROM rota.jobs WHERE is_due ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT following.queue
+    FROM every_queue AS last
+    CROSS JOIN LATERAL (
+        SELECT queue FROM rota.jobs WHERE is_due AND queue > last.queue ORDER BY queue LIMIT 1
+    ) AS following
+), chosen_queue AS (
+    SELECT queue FROM every_queue WHERE $2::text[] IS NULL
+    UNION ALL
+    SELECT DISTINCT queue COLLATE "C" FROM unnest($2::text[]) AS wanted (queue)
+), place AS (
+    (
+        SELECT chosen_queue.queue, head.tenant, head.priority, head.created_at, head.id, 1 AS step
+        FROM chosen_queue
+        CROSS JOIN LATERAL (
+            SELECT tenant, priority, created_at, id FROM rota.jobs
+            WHERE is_due AND queue = chosen_queue.queue AND due_at <= $1::timestamptz
+            ORDER BY queue, tenant, priority DESC, created_at, id LIMIT 1
+        ) AS head
+        WHERE $3::text[] IS NULL
+        UNION ALL
+        SELECT chosen_queue.queue, wanted.name, head.priority, head.created_at, head.id, 1
+        FROM chosen_queue
+        CROSS JOIN (
+            SELECT DISTINCT name COLLATE "C" AS name FROM unnest($3::text[]) AS given (name)
+        ) AS wanted
+        CROSS JOIN LATERAL (
+            SELECT priority, created_at, id FROM rota.jobs
+            WHERE is_due AND queue = chosen_queue.queue AND tenant = wanted.name AND due_at <= $1
+            ORDER BY queue, tenant, priority DESC, created_at, id LIMIT 1
+        ) AS head
+    )
+    UNION ALL
+    SELECT
+        last.queue, following.tenant, following.priority, following.created_at, following.id,
+        last.step + 1
+    FROM place AS last
+    CROSS JOIN LATERAL (
+        (
+            SELECT tenant, priority, created_at, id FROM rota.jobs
+            WHERE is_due AND queue = last.queue AND tenant = last.tenant
+                AND priority < last.priority AND due_at <= $1
+            ORDER BY queue, tenant, priority DESC, created_at, id LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT tenant, priority, created_at, id FROM rota.jobs
+            WHERE $3 IS NULL AND is_due AND queue = last.queue AND tenant > last.tenant
+                AND due_at <= $1
+            ORDER BY queue, tenant, priority DESC, created_at, id LIMIT 1
+        )
+        LIMIT 1
+    ) AS following
+    WHERE last.step < $4::bigint
+)
+SELECT queue, tenant, priority, created_at, id::text FROM place LIMIT $4;
+
 -- name: lease_onward
--- Leases jobs of the line past places in it that are known. Each tenant gets up to so many, and what
+-- Leases jobs of the line from places in it that are known. Each tenant gets up to so many, and what
 -- comes first of them is that of its first place. One row for each job, in order.
 --
 -- What lies before a place is not looked at: whoever asks goes back to the front now and then.
 --
 -- $1 now, $2 tenants, $3 the first and $4 the last place of each; the places: $5 queues,
--- $6 priorities, $7 when the last job was made that was taken there, $8 its id; $9 how many of each
+-- $6 priorities, $7 when the job was made from which to go on there, $8 its id; $9 how many of each
 -- tenant, $10 how many in all, $11 until when, $12 for whom
 WITH picked AS MATERIALIZED (
     SELECT turn.number, job.place, job.id
@@ -62,7 +125,7 @@ WITH picked AS MATERIALIZED (
             WHERE is_due AND queue = ($5::text[])[place.number] AND tenant = turn.tenant
                 AND priority = ($6::integer[])[place.number]
                 AND (created_at, id)
-                    > (($7::timestamptz[])[place.number], ($8::uuid[])[place.number])
+                    >= (($7::timestamptz[])[place.number], ($8::uuid[])[place.number])
                 AND due_at <= $1::timestamptz
             ORDER BY queue, tenant, priority DESC, created_at, id
             LIMIT $9::bigint

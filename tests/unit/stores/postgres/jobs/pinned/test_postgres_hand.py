@@ -1,71 +1,27 @@
 """A transaction elsewhere keeps the server from clearing away: leases cost what they did."""
 
-import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any
 
 import asyncpg
 import pytest
+from tests.unit.stores.postgres.jobs.pinned.watched import Connection, Watched
 
 from rota.jobs import Job
 from rota.stores.jobs import LeaseRequest
-from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.database import session_settings
 from rota.stores.postgres.jobs import leasing
 from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.jobs.pinned import hand as hand_module
-from rota.stores.postgres.jobs.pinned import horizon as horizon_module
 from rota.stores.postgres.jobs.pinned.hand import FRONT_AGAIN_AFTER, Hands
-from rota.stores.postgres.jobs.pinned.horizon import (
-    FEWEST_BEHIND,
-    LONG_FOR,
-    MANY_BEHIND,
-    Hold,
-    Horizon,
-    describe_hold,
-    read_hold,
-)
-from rota.stores.postgres.queries import placed
-from rota.stores.postgres.schema.inspection import inspect_database
+from rota.stores.postgres.jobs.pinned.horizon import Horizon
+from rota.stores.postgres.jobs.pinned.queries import QUERIES
 from rota.stores.postgres.store import PostgresStore
 from rota.testing.builders import a_job
-
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
-
-
-class Watched:
-    """Carries out statements, and counts the pages that they read; explained, then taken back."""
-
-    is_foreign = False
-
-    def __init__(self, connection: Connection, schema: str) -> None:
-        self._connection = connection
-        self._schema = schema
-        self.page_count = 0
-        self.is_counting = False
-
-    async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
-        text = placed(statement, self._schema)
-        if self.is_counting:
-            await self._explain(text, arguments)
-        return await self._connection.fetch(text, *arguments)
-
-    async def _explain(self, text: str, arguments: Sequence[Any]) -> None:
-        asked = f"EXPLAIN (FORMAT JSON, ANALYZE, BUFFERS) {text}"
-        await self._connection.execute("BEGIN")
-        (plan,) = json.loads(await self._connection.fetchval(asked, *arguments))
-        await self._connection.execute("ROLLBACK")
-        self.page_count += plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]
-
-    def transaction(self) -> AbstractAsyncContextManager[None]:
-        return nullcontext()
 
 
 class StandingStill(Horizon):
@@ -107,32 +63,8 @@ class Line:
 
 
 @pytest.fixture
-async def statements(
-    store: PostgresStore, postgres_settings: PostgresSettings
-) -> AsyncIterator[Watched]:
-    """As those of the store, on a connection with its settings."""
-    assert store is not None
-    connection = await asyncpg.connect(
-        postgres_settings.url, server_settings=session_settings(postgres_settings)
-    )
-    yield Watched(connection, postgres_settings.schema)
-    connection.terminate()
-
-
-@pytest.fixture
 def line(statements: Watched) -> Line:
     return Line(statements, StandingStill())
-
-
-@pytest.fixture
-async def reader(postgres_settings: PostgresSettings) -> AsyncIterator[Connection]:
-    """Somebody who reads for long, and needs everything as it was at the beginning."""
-    connection = await asyncpg.connect(postgres_settings.url)
-    await connection.execute("SET application_name = 'a long report'")
-    await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-    await connection.execute("SELECT count(*) FROM pg_class")
-    yield connection
-    connection.terminate()
 
 
 async def churn(other: Connection, count: int) -> None:
@@ -156,6 +88,15 @@ def waiting(count: int, **fields: Any) -> list[Job]:
     """Jobs of the lane that comes and goes, younger than all of those."""
     common = {"tenant": "default", "queue": "default", "priority": 5, "created_at": NOW}
     return [a_job(**{**common, **fields}) for _ in range(count)]
+
+
+async def lease_in_turn(line: Line, count: int, **fields: Any) -> str:
+    """The tenants of so many jobs that are leased one by one."""
+    tenants = ""
+    for _ in range(count):
+        (job,) = await line.lease(1, after_tenant=tenants[-1:], **fields)
+        tenants += job.tenant
+    return tenants
 
 
 @pytest.mark.usefixtures("reader")
@@ -203,105 +144,6 @@ async def test_a_worker_asks_again_when_the_next_job_is_due_or_the_hand_is_back_
     assert await ask() == NOW + timedelta(seconds=FRONT_AGAIN_AFTER / 8)
     line.time += FRONT_AGAIN_AFTER
     assert await ask() is None
-
-
-async def test_a_horizon_that_stands_still_is_pinned_until_it_moves(
-    statements: Watched, reader: Connection, other: Connection
-) -> None:
-    horizon = Horizon(looked_at_every=0, fewest_behind=3)
-    for _ in range(5):
-        await other.execute("CREATE TEMPORARY TABLE more (); DROP TABLE more")
-    assert [await horizon.is_pinned(statements) for _ in range(4)] == [False, False, True, True]
-    hold = await read_hold(statements)
-    assert hold is not None
-    assert hold.holder == (
-        f"process {reader.get_server_pid()} of rota (a long report), idle in transaction"
-    )
-    assert hold.lasting_for is not None
-    assert hold.lasting_for > timedelta(0)
-    await reader.execute("ROLLBACK")
-    assert not await horizon.is_pinned(statements)
-
-
-async def test_a_horizon_is_not_pinned_by_what_comes_and_goes(
-    statements: Watched, other: Connection
-) -> None:
-    horizon = Horizon(looked_at_every=0, fewest_behind=0)
-    seen = []
-    for _ in range(4):
-        async with other.transaction(isolation="repeatable_read"):
-            await other.execute("CREATE TEMPORARY TABLE more (); DROP TABLE more")
-            seen.append(await horizon.is_pinned(statements))
-    assert seen == [False] * 4
-
-
-async def test_while_little_has_happened_since_a_horizon_is_not_pinned(
-    statements: Watched, reader: Connection
-) -> None:
-    assert reader.is_in_transaction()
-    horizon = Horizon(looked_at_every=0)
-    assert [await horizon.is_pinned(statements) for _ in range(4)] == [False] * 4
-
-
-async def test_the_horizon_is_looked_at_once_in_a_while(statements: Watched) -> None:
-    time = 100.0
-    looks: list[float] = []
-
-    class Counting(Watched):
-        async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
-            looks.append(time)
-            return await super().fetch(statement, *arguments)
-
-    counting = Counting(statements._connection, "rota")
-    horizon = Horizon(looked_at_every=5, time=lambda: time)
-    for _ in range(50):
-        await horizon.is_pinned(counting)
-        time += 0.25
-    assert looks == [105.0, 110.0]
-
-
-async def test_what_may_not_be_looked_at_is_taken_for_movable(statements: Watched) -> None:
-    class Forbidden(Watched):
-        async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
-            raise asyncpg.InsufficientPrivilegeError(statement, *arguments)
-
-    horizon = Horizon(looked_at_every=0, fewest_behind=0)
-    forbidden = Forbidden(statements._connection, "rota")
-    assert [await horizon.is_pinned(forbidden) for _ in range(3)] == [False] * 3
-
-
-@pytest.mark.parametrize(
-    ("behind_count", "lasting_for", "told"),
-    [
-        (FEWEST_BEHIND, LONG_FOR, "x, for 5 minutes and for 100 transactions"),
-        (FEWEST_BEHIND - 1, LONG_FOR, None),
-        (MANY_BEHIND, LONG_FOR - SECOND, None),
-        (MANY_BEHIND, None, "x, for 100000 transactions"),
-        (MANY_BEHIND - 1, None, None),
-    ],
-)
-def test_what_lasts_for_long_is_described(
-    behind_count: int, lasting_for: timedelta | None, told: str | None
-) -> None:
-    assert describe_hold(Hold(behind_count, "1", "x", lasting_for)) == told
-    assert describe_hold(None) is None
-
-
-async def test_an_inspection_names_who_pins_the_horizon(
-    store: PostgresStore,
-    postgres_settings: PostgresSettings,
-    reader: Connection,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert (await inspect_database(postgres_settings)).pinned_by is None
-    monkeypatch.setattr(horizon_module, "LONG_FOR", timedelta(0))
-    monkeypatch.setattr(horizon_module, "FEWEST_BEHIND", 1)
-    await store.insert([a_job()], NOW)
-    pinned_by = (await inspect_database(postgres_settings)).pinned_by
-    assert pinned_by is not None
-    assert pinned_by.startswith(f"process {reader.get_server_pid()} of rota (a long report)")
-    await reader.execute("ROLLBACK")
-    assert (await inspect_database(postgres_settings)).pinned_by is None
 
 
 async def test_where_the_horizon_moves_every_lease_begins_at_the_front(
@@ -411,6 +253,136 @@ async def test_with_very_many_lanes_the_hand_begins_at_the_front(
     assert len(await line.lease(4)) == 4
     assert len(await line.lease(4)) == 4
     assert line.from_front_count == 2
+
+
+async def test_where_there_are_too_many_lanes_none_is_favoured(
+    store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hand_module, "MOST_PLACES", 3)
+    await store.insert([job for tenant in "abcd" for job in waiting(2, tenant=tenant)], NOW)
+    assert await lease_in_turn(line, 8) == "abcdabcd"
+
+
+@pytest.mark.parametrize("chosen", [{}, {"queues": ("default",)}, {"tenants": tuple("abcde")}])
+async def test_a_tenant_whom_the_hand_has_not_met_has_its_turn_like_all_others(
+    store: PostgresStore, line: Line, chosen: dict[str, Any]
+) -> None:
+    """Where places become free one at a time, jobs are leased one at a time."""
+    await store.insert([job for tenant in "abcde" for job in waiting(3, tenant=tenant)], NOW)
+    assert await lease_in_turn(line, 15, **chosen) == "abcde" * 3
+    assert line.from_front_count == 1
+
+
+@pytest.mark.parametrize("queues", [None, ["default"]])
+async def test_places_are_found_on_few_pages_however_many_jobs_are_there(
+    store: PostgresStore, other: Connection, statements: Watched, queues: list[str] | None
+) -> None:
+    assert store is not None
+    await other.execute(
+        "INSERT INTO jobs (id, due_at, created_at, updated_at, last_token, priority,"
+        " attempt_count, loss_count, is_due, is_awaited, status, tenant, queue, body)"
+        " SELECT gen_random_uuid(), at, at, at, 0, n % 2, 0, 0, true, false, 'READY',"
+        " 't' || n % 5, CASE WHEN n % 3 > 0 THEN 'default' ELSE 'rare' END, '{}' FROM (SELECT n,"
+        " '2025-01-01Z'::timestamptz + n * interval '1 ms' AS at FROM generate_series(1, 9000)"
+        " AS n) AS instants"
+    )
+    statements.is_counting = True
+    rows = await statements.fetch(QUERIES.find_places, NOW, queues, None, 1_000)
+    assert len({tuple(row[:3]) for row in rows}) == len(rows) == (10 if queues else 20)
+    first = "SELECT id::text FROM jobs WHERE (queue, tenant, priority) = ($1, $2, $3)"
+    for row in rows:
+        assert row[4] == await other.fetchval(f"{first} ORDER BY created_at, id", *row[:3])
+    assert statements.page_count < 15 * len(rows)
+
+
+async def test_back_at_the_front_the_hand_finds_what_has_joined_in_every_lane(
+    store: PostgresStore, line: Line
+) -> None:
+    jobs = [job for tenant in "abcde" for job in waiting(9, tenant=tenant)]
+    await store.insert(jobs, NOW)
+    await line.lease(10)
+    retried = [job for tenant in "abcde" for job in waiting(1, tenant=tenant, priority=9)]
+    again = [job for it in "abcde" for job in waiting(1, tenant=it, created_at=NOW - MINUTE)]
+    await store.insert([*retried, *again], NOW)
+    line.go_to_front()
+    leased: list[str] = []
+    for tenant in "-abcd" * 2:
+        leased += ids(await line.lease(1, after_tenant=tenant))
+    assert leased == ids([*retried, *again])
+    assert line.from_front_count == 2
+
+
+async def test_a_hand_is_not_away_from_the_front_for_longer_than_a_minute(
+    store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lease may also take long because the event loop was blocked."""
+    await store.insert(waiting(3), NOW)
+    take = leasing.lease
+
+    async def take_very_slowly(*arguments: Any) -> list[Job]:
+        line.time += 600.0
+        return await take(*arguments)
+
+    monkeypatch.setattr(leasing, "lease", take_very_slowly)
+    await line.lease(1)
+    line.time += 60.0
+    await line.lease(1)
+    assert line.from_front_count == 2
+
+
+async def test_a_round_that_fails_keeps_back_nothing_of_those_before(
+    store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise jobs would be leased of which no worker knows."""
+    jobs = {tenant: waiting(8, tenant=tenant) for tenant in "ab"}
+    await store.insert([*jobs["a"], *jobs["b"][:2]], NOW)
+    await line.lease(2)
+    fetch, asked = line.statements.fetch, 0
+
+    async def fail_the_second_time(statement: str, *arguments: Any) -> list[Any]:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            raise asyncpg.DeadlockDetectedError(statement)
+        return await fetch(statement, *arguments)
+
+    monkeypatch.setattr(line.statements, "fetch", fail_the_second_time)
+    assert ids(await line.lease(6)) == ids([*jobs["a"][1:4], jobs["b"][1]])
+    assert asked == 2
+    asked = 1
+    with pytest.raises(asyncpg.DeadlockDetectedError):
+        await line.lease(6)
+
+
+async def test_who_asks_while_another_is_at_the_front_goes_on_by_hand(
+    store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All workers of a service share a hand: they must not all walk past everything at once."""
+    await store.insert(waiting(9), NOW)
+    await line.lease(1)
+    line.go_to_front()
+    take = leasing.lease
+    meanwhile: list[Job] = []
+
+    async def take_while_others_ask(*arguments: Any) -> list[Job]:
+        meanwhile.extend(await line.lease(2))
+        return await take(*arguments)
+
+    monkeypatch.setattr(leasing, "lease", take_while_others_ask)
+    assert len(await line.lease(2)) == 2
+    assert len(meanwhile) == 2
+    assert line.from_front_count == 2
+
+
+async def test_hands_are_forgotten_when_there_are_very_many(
+    store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hand_module, "MOST_SCOPES", 2)
+    await store.insert(waiting(9), NOW)
+    for number in range(9):
+        await line.lease(1, queues=("default", f"q{number}"))
+    assert line.from_front_count == 9
+    assert len(line.hands._hands) <= 2
 
 
 async def test_a_row_ahead_of_the_hand_that_cannot_be_read_is_set_aside(
