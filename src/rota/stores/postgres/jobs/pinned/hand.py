@@ -37,8 +37,8 @@ LONGEST_AWAY = 60.0
 MOST_PLACES = 1_000
 """With more places than that the hand remembers none, and begins at the front."""
 
-MOST_SCOPES = 100
-"""With more hands than that, of those who want different queues or tenants, all are forgotten."""
+MOST_SCOPES = 1_000
+"""So many hands there are, of those who want different queues or tenants; the oldest has to go."""
 
 Scope = tuple[frozenset[str] | None, frozenset[str] | None]
 FromFront = Callable[[], Awaitable[list[Job]]]
@@ -137,7 +137,7 @@ class Hands:
 
     def _find_hand(self, scope: Scope) -> _Hand:
         if scope not in self._hands and len(self._hands) >= MOST_SCOPES:
-            self._hands.clear()
+            del self._hands[next(iter(self._hands))]
         return self._hands.setdefault(scope, _Hand())
 
     async def next_due_at(
