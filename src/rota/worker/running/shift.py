@@ -26,7 +26,9 @@ from rota.worker.running.stalls import watch_loop
 from rota.worker.surroundings import Surroundings
 
 LAST_MOMENT = timedelta(seconds=1)
-"""How long handlers that are cut short at the end may take, before their jobs are handed back."""
+"""How long handlers that are cut short at the end may take, before their jobs are handed back.
+
+And how long it may take to hand back what was leased without an answer."""
 
 LAST_WORDS = timedelta(seconds=5)
 """How long the store may take for the last writes."""
@@ -78,6 +80,8 @@ class Shift:
         self._settler = Settler(surroundings, self._outage)
         self._crew = Crew(surroundings, self._settler, self._note_end)
         self._leaser = Leaser(surroundings, self._outage, self._crew, self._settler)
+        unanswered = self._leaser.unanswered
+        self._rescue = Rescue(surroundings, self._outage, self._held_ids, unanswered)
         self._wish = _Wish.WORK
         self._is_worn_out = False
         self._crew.on_worn_out = self._wear_out
@@ -146,10 +150,9 @@ class Shift:
 
     def _start_taking(self) -> None:
         surroundings, outage = self._surroundings, self._outage
-        rescue = Rescue(surroundings, outage, self._held_ids, self._leaser.unanswered)
         self._start(self._leaser.run(), "leasing")
         self._start(listen(surroundings, outage, self._leaser), "listening")
-        self._start(rescue.run(), "rescue")
+        self._start(self._rescue.run(), "rescue")
         self._start(Presence(surroundings).run(), "presence")
         if surroundings.settings.retention is not None:
             retention = surroundings.settings.retention
@@ -221,6 +224,13 @@ class Shift:
                 await asyncio.wait({settling})
                 if settling.cancelled():  # with all other tasks: the loop is being shut down
                     await self._settler.write_all()
+                await self._reclaim()
+
+    async def _reclaim(self) -> None:
+        """Hand back what was leased without an answer, unless the store is still away."""
+        with suppress(TimeoutError):
+            async with timeout_after(self._surroundings.clock, LAST_MOMENT):
+                await self._rescue.reclaim()
 
     async def _end_tasks(self) -> None:
         tasks = tuple(self._tasks)

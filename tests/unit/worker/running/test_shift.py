@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
-from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, succeed
+from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, once, succeed
 
-from rota.errors import StoreClosedError
+from rota.errors import StoreClosedError, StoreUnavailableError
 from rota.events import HandlerLeaked, JobSettled, WorkerStarted, WorkerStopped, WorkerStopping
-from rota.jobs import Job, JobStatus
+from rota.jobs import Job, JobStatus, RetryPolicy
 from rota.worker import CancelReason, Context, StopManner, WorkerSettings
 
 
@@ -191,6 +191,32 @@ async def test_a_lease_that_fails_after_a_stop_was_asked_for_does_not_hold_up_th
     report = await shop.clock.run(run)
     assert report.manner is StopManner.FINISHED
     assert shop.clock.now() <= stopped_at + 2 * SECOND
+
+
+async def test_what_was_leased_without_an_answer_before_the_end_goes_back_unspent(
+    shop: Workshop,
+) -> None:
+    """Afterwards nobody would know that it has not begun."""
+    job = await shop.add(retry_policy=RetryPolicy(max_attempts=1))
+    shop.make_worker({"work": succeed})
+
+    async def stop_and_be_down() -> None:
+        shop.worker.stop()
+        await be_down()
+
+    shop.hooked.after["lease"] = once(stop_and_be_down)
+    report = await shop.clock.run(shop.start())
+    assert report.manner is StopManner.FINISHED
+    assert await is_unspent(shop, job)
+
+
+async def test_a_batch_that_was_leased_without_an_answer_goes_back_unspent(shop: Workshop) -> None:
+    job = await shop.add(retry_policy=RetryPolicy(max_attempts=1))
+    worker = shop.make_worker({"work": succeed})
+    shop.hooked.after["lease"] = once(be_down)
+    with pytest.raises(StoreUnavailableError):
+        await shop.clock.run(worker.run_once())
+    assert await is_unspent(shop, job)
 
 
 async def test_a_store_closed_under_a_worker_ends_it_with_that_error(shop: Workshop) -> None:
