@@ -60,9 +60,15 @@ def check_address(url: str) -> None:
 
 
 def is_missing(url: str) -> bool:
-    """Whether the store is a file that is not there, so that ``open_store`` would make it."""
+    """Whether the store is a file that is not there, so that ``open_store`` would make it.
+
+    Of one that cannot be looked for, ``open_store`` says why.
+    """
     scheme, _, rest = url.partition("://")
-    return scheme == "sqlite" and not _sqlite_path(url, rest).exists()
+    try:
+        return scheme == "sqlite" and not _sqlite_path(url, rest).exists()
+    except OSError:
+        return False
 
 
 async def inspect_store(url: str) -> StoreInspection:

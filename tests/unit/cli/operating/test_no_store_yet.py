@@ -56,3 +56,13 @@ def test_what_makes_something_makes_the_store_for_it(
 ) -> None:
     assert rota(*argv).status == 0
     assert (here / "rota.db").exists()
+
+
+@pytest.mark.parametrize("argv", [("jobs", "list"), ("check",), ("store", "status")], ids=" ".join)
+def test_a_file_that_cannot_even_be_looked_for_is_a_store_that_is_not_available(
+    rota: RunRota, argv: tuple[str, ...]
+) -> None:
+    """Its name is too long; of a folder that may not be entered the system says as much."""
+    outcome = rota(*argv, "--store", f"sqlite:///{'x' * 300}.db")
+    assert "is not available: the file cannot be " in outcome.out + outcome.err
+    assert outcome.status != 74

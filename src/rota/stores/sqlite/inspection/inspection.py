@@ -35,11 +35,19 @@ async def migrate_file(settings: SqliteSettings) -> MigrationReport:
 
 
 def _inspect_file(settings: SqliteSettings) -> StoreInspection:
-    if not settings.path.exists():
+    if _is_missing(settings.path):
         pending = compare_schema(MIGRATIONS, ()).pending
         return replace(_describe(settings.path), exists=False, pending=pending)
     with translated(settings.path), closing(_open(settings)) as connection:
         return _inspect(connection, settings.path)
+
+
+def _is_missing(path: Path) -> bool:
+    """Of a file that cannot be looked for, the driver says what it can."""
+    try:
+        return not path.exists()
+    except OSError:
+        return False
 
 
 def _migrate_file(settings: SqliteSettings) -> MigrationReport:
