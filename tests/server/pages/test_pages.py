@@ -115,6 +115,15 @@ async def test_a_form_of_somebody_who_may_only_look_is_refused(knock: Knock, pat
     assert "Not allowed" in answer.text
 
 
+async def test_quiet_hours_that_end_when_they_begin_are_told_to_be_none(
+    pages: httpx2.AsyncClient,
+) -> None:
+    for end, told in (("22:00", "never: hours that end when they begin"), ("07:00", "22:00 to 07")):
+        hours = {"action": "on", "start": "22:00", "end": end, "zone": "Europe/London"}
+        assert (await pages.post("/admin/gates/quiet-hours", data=hours)).status_code == 303
+        assert told in (await pages.get("/admin/gates")).text
+
+
 async def test_who_may_not_even_look_is_told_so_and_can_sign_in_anew(knock: Knock) -> None:
     client = knock("write")
     await sign_in(client, "write")
