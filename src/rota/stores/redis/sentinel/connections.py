@@ -100,7 +100,15 @@ def patient_following_options(sentinels: Sentinels, ask_for: float) -> dict[str,
 def _ask_apart(sentinels: Sentinels, seconds: float) -> Place:
     """Ask from a thread of its own: the present one may have an event loop, which must not wait."""
     with ThreadPoolExecutor(1) as apart:
-        return apart.submit(asyncio.run, ask_sentinels(sentinels, seconds)).result()
+        return apart.submit(_ask, sentinels, seconds).result()
+
+
+def _ask(sentinels: Sentinels, seconds: float) -> Place:
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(ask_sentinels(sentinels, seconds))
+    finally:
+        loop.close()  # asyncio.run would wait, however long, for a name that is being looked up
 
 
 def _refuse_replica(said: Any, place: Place) -> None:

@@ -1,6 +1,8 @@
 """Connections lead to the server that Sentinels name, and only while it is a primary."""
 
 import asyncio
+import socket
+import threading
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -99,6 +101,30 @@ async def test_a_keeper_says_so_when_its_primary_is_replaced_and_nobody_is_named
         with pytest.raises(StoreUnavailableError, match="nobody is named"):
             await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW)
     assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
+    keeper.close()
+
+
+async def test_a_keeper_does_not_wait_for_a_name_that_cannot_be_looked_up(
+    named: tuple[ToldSentinel, RedisStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, store = named
+    await store.insert([a_job()], NOW)
+    (leased,) = await take(store)
+    keeper, held = store.make_keeper(), [HeldLease(leased.id, 1)]
+    assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
+    is_back = threading.Event()
+
+    def look_up_in_vain(*_: object, **__: object) -> list[object]:
+        is_back.wait(60)
+        raise OSError
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up_in_vain)
+    extending = asyncio.ensure_future(asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW))
+    await asyncio.wait([extending], timeout=20)
+    is_extended = extending.done()
+    is_back.set()
+    assert await extending == [True]
+    assert is_extended
     keeper.close()
 
 
