@@ -9,6 +9,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from rota.errors import InvalidStoreUrlError
 from rota.stores.postgres.queries import DEFAULT_SCHEMA
 
+_PLACES = re.compile(r"([^:/]*:[0-9]+,?)+/[^:/]*")
+"""Hosts, ports and a database; a user and the beginning of a password look otherwise."""
 _SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
 
@@ -66,7 +68,7 @@ def masked(url: str) -> str:
     """The address without what must not be shown: it may hold passwords in two places."""
     scheme, _, rest = url.partition("://")
     server, *options = re.split(r"[?#]", rest, maxsplit=1)
-    if "@" not in server and "@" in "".join(options):
+    if "@" not in server and "@" in "".join(options) and _PLACES.fullmatch(server) is None:
         # A password may hold a ? or a # that was not written as it must be: then all of this is it.
         return f"{scheme}://{server.partition(':')[0]}"
     credentials, at, place = server.rpartition("@")

@@ -48,6 +48,7 @@ def test_an_address_that_cannot_be_read_is_refused(url: str, reason: str) -> Non
         ("postgresql:///jobs", "postgresql:///jobs"),
         ("postgresql://me:sec?ret@host/jobs", "postgresql://me"),
         ("postgresql://me:sec#ret@host/jobs", "postgresql://me"),
+        ("postgresql://me:123?secret@host/jobs", "postgresql://me"),
     ],
 )
 def test_a_password_is_never_shown(url: str, shown: str) -> None:
@@ -55,7 +56,8 @@ def test_a_password_is_never_shown(url: str, shown: str) -> None:
 
 
 def test_an_address_is_shown_whole_although_an_option_has_an_at() -> None:
-    assert masked("postgresql://host/jobs?user=me@work") == "postgresql://host/jobs"
+    for place in ("host/jobs", "host:5432/jobs", "one:5432,two:5433/jobs"):
+        assert masked(f"postgresql://{place}?user=me@work") == f"postgresql://{place}"
     assert "secret" not in repr(read_address("postgresql://me:secret@host/jobs"))
 
 
