@@ -99,7 +99,10 @@ class IndexedGateway:
         entries = self._entries[query.collection, index.name]
         stretches = [_read_between(entries, low, high) for low, high in _bounds(index, query.where)]
         kept = self._kept[query.collection]
-        for _, raw_id in merge(*stretches):
+        names = [name for name, _ in index.keys]
+        places = [names.index(name) for name, _ in query.order]
+        ordered = merge(*stretches, key=lambda entry: [entry[0][place] for place in places])
+        for _, raw_id in ordered:
             self._count(entries_read=1)
             yield kept[raw_id]
 
