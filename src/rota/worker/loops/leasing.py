@@ -66,6 +66,7 @@ class Leaser:
         self._called = asyncio.Event()
         self._resting = Resting(surroundings, self._patience, self._called)
         self._taken_at = surroundings.clock.now()
+        self._reach = self._asked_count = surroundings.settings.batch
         self._is_short_of_room = False
         self._is_asking = False
         self._is_stopping = False
@@ -210,17 +211,27 @@ class Leaser:
         self._crew.put(held)
         if self._is_stopping:
             self._crew.hand_back_waiting()
-        elif len(held) < limit:
+        elif len(held) < self._asked_count:
             await self._resting.rest(self._held_back, self._taken_at)
 
     async def _ask(self, limit: int) -> Sequence[Held]:
+        """Of a store that did not answer half as many are asked for, then twice as many again.
+
+        An answer that takes longer than it is waited for would be handed back and leased for ever.
+        """
         if self._is_stopping:
             return ()
         self._is_asking = True
+        self._asked_count = min(limit, self._reach)
         try:
-            return await self.lease_once(limit)
+            held = await self.lease_once(self._asked_count)
+        except StoreError:
+            self._reach = max(1, self._asked_count // 2)
+            raise
         finally:
             self._is_asking = False
+        self._reach = min(2 * self._reach, self._surroundings.settings.batch)
+        return held
 
 
 async def listen(surroundings: Surroundings, outage: Outage, wake: Leaser) -> None:

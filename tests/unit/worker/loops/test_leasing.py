@@ -141,6 +141,24 @@ async def test_a_lease_whose_answer_was_lost_goes_back_unspent_long_before_it_ru
     assert await shop.attempts(job) == []
 
 
+async def test_a_store_too_slow_for_a_batch_is_asked_for_less_until_it_answers(
+    shop: Workshop,
+) -> None:
+    shop.make_worker({"work": succeed})
+    jobs = [await shop.add() for _ in range(64)]
+
+    async def answer_in_time_only_a_few() -> None:
+        leased = [each for each in jobs if (await shop.look(each)).status is JobStatus.RUNNING]
+        if len(leased) > 8:
+            await be_down()
+
+    shop.hooked.after["lease"] = answer_in_time_only_a_few
+    shop.start()
+    await shop.pass_time(5 * MINUTE)
+    kept = [await shop.look(each) for each in jobs]
+    assert {(job.status, job.attempt_count) for job in kept} == {(JobStatus.COMPLETED, 0)}
+
+
 async def test_occurrences_that_may_overlap_begin_beside_each_other(shop: Workshop) -> None:
     running: list[str] = []
 
