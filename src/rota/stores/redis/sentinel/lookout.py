@@ -130,7 +130,15 @@ async def _ask_one(sentinels: Sentinels, place: Place) -> _Answer | str:
     except _NO_ANSWER:  # it is no Sentinel, or was told to forget the service between two questions
         return f"{place.host}:{place.port} said nothing that could be understood"
     finally:
-        await connection.disconnect(nowait=True)
+        await _hang_up(connection)
+
+
+async def _hang_up(connection: Connection) -> None:
+    """Close a connection at once: with TLS, either side would wait for the other to say goodbye."""
+    writer = connection._writer  # noqa: SLF001 - the driver knows no other way
+    if writer is not None:
+        writer.transport.abort()
+    await connection.disconnect(nowait=True)
 
 
 async def _read_answer(connection: Any, service: str) -> _Answer:
