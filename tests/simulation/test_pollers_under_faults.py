@@ -109,6 +109,7 @@ class Story:
         """As a kill does, the loop ends wherever it is; another poller takes its place."""
         victim = self.random.choice([poller for poller in self.pollers if poller.is_running])
         assert victim._run is not None
+        assert victim._run._task is not None
         victim._run._task.cancel()
         await victim._run.settled()
         await self._start()
