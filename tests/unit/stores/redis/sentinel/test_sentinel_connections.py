@@ -12,7 +12,7 @@ from tests.servers.redis import RedisServer
 from tests.servers.shared import new_redis_server
 
 from rota.errors import StoreUnavailableError
-from rota.stores.jobs import HeldLease
+from rota.stores.jobs import HeldLease, LeaseKeeper
 from rota.stores.protocol import DocumentWrite
 from rota.stores.redis.address import read_address
 from rota.stores.redis.sentinel import connections, lookout
@@ -42,6 +42,13 @@ def new(key: str) -> DocumentWrite:
     return DocumentWrite("tasks", key, None, b"new")
 
 
+async def hold_one(store: RedisStore) -> tuple[LeaseKeeper, list[HeldLease]]:
+    """A keeper that has not yet been connected, and a lease for it."""
+    await store.insert([a_job()], NOW)
+    (leased,) = await take(store)
+    return store.make_keeper(), [HeldLease(leased.id, 1)]
+
+
 async def test_connections_to_a_former_primary_are_not_used_though_they_are_open(
     named: tuple[ToldSentinel, RedisStore],
     own_redis: RedisServer,
@@ -63,9 +70,7 @@ async def test_a_server_that_follows_another_is_not_even_read_though_a_sentinel_
     named: tuple[ToldSentinel, RedisStore], own_redis: RedisServer
 ) -> None:
     _, store = named
-    await store.insert([a_job()], NOW)
-    (leased,) = await take(store)
-    keeper, held = store.make_keeper(), [HeldLease(leased.id, 1)]
+    keeper, held = await hold_one(store)
     with redis.Redis.from_url(own_redis.url) as client:
         client.replicaof("127.0.0.1", 1)
         with pytest.raises(StoreUnavailableError, match="only lets itself be read") as caught:
@@ -85,9 +90,7 @@ async def test_a_keeper_says_so_when_its_primary_is_replaced_and_nobody_is_named
     named: tuple[ToldSentinel, RedisStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, store = named
-    await store.insert([a_job()], NOW)
-    (leased,) = await take(store)
-    keeper, held = store.make_keeper(), [HeldLease(leased.id, 1)]
+    keeper, held = await hold_one(store)
     assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
     asked = [Place("127.0.0.1", 1)]
 
@@ -108,9 +111,7 @@ async def test_a_keeper_does_not_wait_for_a_name_that_cannot_be_looked_up(
     named: tuple[ToldSentinel, RedisStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, store = named
-    await store.insert([a_job()], NOW)
-    (leased,) = await take(store)
-    keeper, held = store.make_keeper(), [HeldLease(leased.id, 1)]
+    keeper, held = await hold_one(store)
     assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
     is_back = threading.Event()
 
@@ -133,9 +134,7 @@ async def test_a_keeper_goes_where_sentinels_lead_and_stays_when_they_are_away(
 ) -> None:
     sentinel = ToldSentinel("127.0.0.1", own_redis.port)
     async with opened(sentinel) as url, await RedisStore.open(read_address(url)) as store:
-        await store.insert([a_job()], NOW)
-        (leased,) = await take(store)
-        keeper, held = store.make_keeper(), [HeldLease(leased.id, 1)]
+        keeper, held = await hold_one(store)
         assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
         sentinel.port = other.port
         assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [False]
