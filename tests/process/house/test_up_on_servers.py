@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.process.fleet import wait_for
 from tests.process.house.running import Up, run_rota
 from tests.servers.redis import RedisServer
 
@@ -49,7 +50,7 @@ def test_all_of_it_runs_on_a_server_and_ends_when_it_is_interrupted(
         up.wait_for(f"log.message {greeting['id']} succeeded")
         _, overview = up.ask("/api/v1/overview")
         assert overview["counts"]["COMPLETED"] >= 1  # a new house has a first job of its own
-        assert len(up.ask("/api/v1/workers")[1]["items"]) == 1
+        wait_for(lambda: len(up.ask("/api/v1/workers")[1]["items"]) == 1, "a worker that is shown")
         assert up.ask("/admin")[0] == 200
         asked = run_rota(tmp_path, "jobs", "show", greeting["id"], "--json", ROTA_STORE=server_url)
         assert json.loads(asked.stdout)["status"] == "COMPLETED"
