@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import redis
+from msgspec.structs import replace
 from tests.servers.shared import with_option
 
 from rota.errors import RotaError
@@ -85,6 +86,10 @@ class Story:
 
     def _end(self, job: Job) -> Change:
         kind = self._chance.random()
+        if kind < 0.15:  # no rule moves when it was due, but a store may be told so
+            change = decide_complete(job, self._now)
+            moved = replace(change.job, due_at=job.due_at - SECOND)
+            return replace(change, job=moved)
         if kind < 0.75:
             return decide_complete(job, self._now)
         return decide_outcome(job, Succeeded() if kind < 0.9 else Discarded("no"), self._now)
