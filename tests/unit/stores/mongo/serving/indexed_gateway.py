@@ -65,7 +65,9 @@ class IndexedGateway:
     async def aggregate(
         self, collection: str, stages: Sequence[Mapping[str, Any]], index: str | None = None
     ) -> list[Raw]:
-        raise NotImplementedError
+        raise AssertionError(
+            f"no lease or settlement counts by a pipeline: {collection}, {stages}, {index}"
+        )
 
     async def write(self, collection: str, operations: Sequence[Operation]) -> Written:
         """Carry out what names its documents by their ids."""
@@ -86,7 +88,7 @@ class IndexedGateway:
         return Written(matched, inserted)
 
     async def pause(self, seconds: float) -> None:
-        raise NotImplementedError
+        raise AssertionError(f"there is nobody else to wait for, not even {seconds} s")
 
     def _look_up(self, query: Query) -> Iterator[Raw]:
         assert query.by in find_serving(query, self._declared)

@@ -183,17 +183,22 @@ async def test_many_that_join_behind_the_hand_are_leased_one_batch_after_the_oth
     assert line.from_front_count == 2
 
 
+def take_slowly(monkeypatch: pytest.MonkeyPatch, line: Line, seconds: float) -> None:
+    """Every lease takes so long from now on."""
+    take = leasing.lease
+
+    async def take_so_long(*arguments: Any) -> list[Job]:
+        line.time += seconds
+        return await take(*arguments)
+
+    monkeypatch.setattr(leasing, "lease", take_so_long)
+
+
 async def test_a_hand_that_costs_much_at_the_front_is_seldom_there(
     store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.insert(waiting(9), NOW)
-    take = leasing.lease
-
-    async def take_slowly(*arguments: Any) -> list[Job]:
-        line.time += 3.0
-        return await take(*arguments)
-
-    monkeypatch.setattr(leasing, "lease", take_slowly)
+    take_slowly(monkeypatch, line, 3.0)
     begun_at = []
     for _ in range(9):
         was = line.from_front_count
@@ -317,13 +322,7 @@ async def test_a_hand_is_not_away_from_the_front_for_longer_than_a_minute(
 ) -> None:
     """A lease may also take long because the event loop was blocked."""
     await store.insert(waiting(3), NOW)
-    take = leasing.lease
-
-    async def take_very_slowly(*arguments: Any) -> list[Job]:
-        line.time += 600.0
-        return await take(*arguments)
-
-    monkeypatch.setattr(leasing, "lease", take_very_slowly)
+    take_slowly(monkeypatch, line, 600.0)
     await line.lease(1)
     line.time += 60.0
     await line.lease(1)
