@@ -70,7 +70,7 @@ spec: setup ## the specifications, clause by clause
 	$(PYTEST) -q -n auto tests/spec
 
 sim: setup ## seeded stories under virtual time, judged by the axioms: make sim SEEDS=0:200000
-	$(BIN)/python -m rota.testing.simulation --seeds $(SEEDS) --jobs $(JOBS)
+	$(BIN)/python -m tests.verification.simulation --seeds $(SEEDS) --jobs $(JOBS)
 
 process: setup ## real processes: killed, suspended, interrupted
 	$(PYTEST) -q tests/process

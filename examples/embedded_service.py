@@ -27,11 +27,12 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from rota import Context, Rail, Scheduler, Worker, open_store
-from rota.access import Scope, TokenBook
+from rota.auth.caller import Scope
+from rota.auth.tokens import TokenBook
 from rota.clock import Clock, SystemClock
-from rota.observing import Tally
 from rota.server import create_app
 from rota.stores.opened import OpenStore
+from rota.telemetry.stats_recorder import Tally
 from rota.testing import VirtualClock
 from rota.worker import list_workers
 

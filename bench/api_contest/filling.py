@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 from bench.api_contest.bare import FILL, TABLE
 
-from rota.access import Scope, TokenBook
+from rota.auth.caller import Scope
+from rota.auth.tokens import TokenBook
 from rota.clock.system import SystemClock
 from rota.jobs import Job
+from rota.runtime.wiring import open_store
 from rota.testing import a_job
-from rota.wiring import open_store
 
 BATCH = 2_000
 TEXT = {"text": "x" * 85}

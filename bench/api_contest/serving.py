@@ -10,11 +10,11 @@ from typing import Any
 import uvicorn
 from bench.api_contest.bare import make_bare
 
-from rota.access import TokenBook
+from rota.auth.tokens import TokenBook
 from rota.clock.system import SystemClock
+from rota.runtime.wiring import open_store
 from rota.server import ServerSettings, create_app
 from rota.server.guarding import SERVER_OPTIONS, GuardSettings
-from rota.wiring import open_store
 
 POOL_SIZE = 10
 

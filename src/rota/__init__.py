@@ -7,10 +7,10 @@ from rota import errors, events
 from rota.jobs import BackoffStrategy, Job, JobStatus, RetryPolicy
 from rota.poller import Poller
 from rota.rail import Rail
+from rota.runtime.wiring import open_store
 from rota.scheduler import DECLARATIVE, POLLING, Scheduler, SchedulerPolicy, SchedulerSettings
 from rota.triggers.parse import parse_cron
 from rota.triggers.rrule import parse_rrule
-from rota.wiring import open_store
 from rota.worker import Context, Discard, Snooze, Worker, WorkerSettings
 
 __version__ = "0.1.0"

@@ -2,10 +2,11 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from tests.architecture.counting import classes, functions
+from tests.architecture.source_tree import Module
 
 EMPTY_MODULE_NAMES = frozenset(
     {
@@ -128,3 +129,32 @@ def _bound_names(tree: ast.Module) -> Iterator[str]:
 def identifiers(tree: ast.Module) -> set[str]:
     """Every name a file gives to something: classes, functions, parameters and variables."""
     return {*_bound_names(tree), *(node.name for node in classes(tree))}
+
+
+def folder_imports(modules: Iterable[Module]) -> set[tuple[str, str]]:
+    """Pairs of packages: the first has a module that imports from the second."""
+    by_name = {_dotted_name(module.path): module for module in modules}
+    packages = {name for name, module in by_name.items() if module.path.endswith("/__init__.py")}
+    return {
+        (_package_of(name, packages), _package_of(target, packages))
+        for name, module in by_name.items()
+        for target in _imported_names(module.tree, by_name.keys())
+        if _package_of(name, packages) != _package_of(target, packages)
+    }
+
+
+def _dotted_name(path: str) -> str:
+    parts = PurePosixPath(path).with_suffix("").parts
+    return ".".join(part for part in parts[1:] if part != "__init__")
+
+
+def _package_of(name: str, packages: Iterable[str]) -> str:
+    return name if name in packages else name.rpartition(".")[0]
+
+
+def _imported_names(tree: ast.Module, known: Iterable[str]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in known:
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield full if full in known else node.module

@@ -3,10 +3,9 @@
 import ast
 import textwrap
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from tests.architecture import counting, portability, reading, source_tree, test_sizes
+from tests.architecture import counting, portability, reading, test_sizes
 from tests.architecture.source_tree import Module
 
 
@@ -61,24 +60,10 @@ def test_a_constructor_is_counted_by_every_kind_of_parameter() -> None:
     assert [count.number for count in counting.constructor_parameter_counts(tree)] == [5]
 
 
-def test_a_long_module_is_reported_by_the_limit_of_its_kind() -> None:
-    long = "x = 1\n" * 351
-    found = test_sizes.too_long_modules([Module("src/a.py", long), Module("tests/a.py", long)])
-    assert found == ["src/a.py: 351 lines"]
-
-
 def test_long_functions_lower_the_share_of_short_ones() -> None:
     long = "def f():\n" + "    x = 1\n" * 20
     short = "def g(): ...\n"
     assert test_sizes.share_of_short_functions([Module("src/a.py", long + short)]) == 0.5
-
-
-def test_a_full_folder_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_tree, "ROOT", tmp_path)
-    for number in range(13):
-        (tmp_path / f"{number}.py").touch()
-    (tmp_path / "__pycache__").mkdir()
-    assert test_sizes.too_full_folders([tmp_path]) == [".: 13 entries"]
 
 
 @pytest.mark.parametrize("path", ["src/rota/utils.py", "src/rota/types/a.py", "src/_common.py"])
@@ -147,3 +132,13 @@ def test_requirements_without_version_or_hash_are_found() -> None:
     text = "a==1 \\\n    --hash=sha256:00\nb==2\nc>=3 --hash=sha256:00\n# d\n--index-url x\n"
     assert portability.unpinned_lines(text) == ["b==2", "c>=3", "--index-url"]
     assert portability.index_options(text) == ["--index-url"]
+
+
+def test_folders_that_import_each_other_are_found() -> None:
+    pair = [
+        Module("src/rota/a/__init__.py", ""),
+        Module("src/rota/a/one.py", "from rota.b.two import x\n"),
+        Module("src/rota/b/__init__.py", "from rota.a import one\n"),
+        Module("src/rota/b/two.py", "x = 1\n"),
+    ]
+    assert reading.folder_imports(pair) == {("rota.a", "rota.b"), ("rota.b", "rota.a")}

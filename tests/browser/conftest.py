@@ -16,7 +16,7 @@ from tests.browser.stage.house import OpenHouse, open_house
 from tests.browser.stage.story import tell_story
 from tests.browser.stage.visitor import Visitor
 
-from rota.access import EVERY_SCOPE, Scope
+from rota.auth.caller import EVERY_SCOPE, Scope
 
 CALLERS = {"anna": tuple(EVERY_SCOPE), "ben": (Scope.READ,)}
 """Anna may do everything, Ben may only look."""

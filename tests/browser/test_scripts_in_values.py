@@ -12,17 +12,17 @@ from tests.browser.stage.house import OpenHouse, open_house
 from tests.browser.stage.story import HOUR, MINUTE, NOW, Story
 from tests.browser.stage.visitor import Visitor
 
-from rota.access import Caller
-from rota.gates import Maintenance, Scope
+from rota.auth.caller import Caller
 from rota.jobs import Job, Recurrence, RetryPolicy
-from rota.observing.tally import MinuteTally
-from rota.observing.tally.pages import TALLIES, encode, key_of
+from rota.policy.gate_settings import Scope
+from rota.policy.maintenance import Maintenance
 from rota.rail import RailSettings
 from rota.rail.audit import Act, record_act
-from rota.rail.gate_board import set_maintenance
-from rota.rail.surroundings import Surroundings
+from rota.rail.context import Surroundings
+from rota.rail.gates import set_maintenance
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentWrite
+from rota.telemetry.stats import TALLIES, MinuteTally, encode, key_of
 from rota.testing.builders import a_job, seed_tasks
 
 EVIL = (

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from rota.errors import RotaError
+from rota.runtime.wiring import open_store
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentStore, DocumentWrite
 from rota.testing.store_contract.fixture import scan_all
-from rota.wiring import open_store
 
 COLLECTIONS = ("tasks", "tâches")
 names = st.sampled_from(["a", "b", "ä", "😀", "a\n", "", "x" * 256, "\ud800"])

@@ -11,11 +11,11 @@ from tests.contract.strange_stores import strange_records
 from tests.servers.shared import with_option
 
 from rota import open_store
-from rota.copying import Phase
+from rota.ops.store_comparison import Phase
+from rota.runtime.wiring import copy_store
 from rota.stores.protocol import Record
 from rota.testing import VirtualClock
 from rota.testing.store_contract.portability import NOW, dump_all, expect_same
-from rota.wiring import copy_store
 
 EXAMPLES = 10
 

@@ -8,12 +8,13 @@ import pytest
 from tests.server.service import START, Visit, serve
 
 from rota import Scheduler, open_store
-from rota.access import SessionBook, TokenBook
-from rota.copying import Phase
-from rota.effects import Ledger
+from rota.auth.sessions import SessionBook
+from rota.auth.tokens import TokenBook
+from rota.ops.store_comparison import Phase
+from rota.policy.once import Ledger
 from rota.poller import PolledJobs
+from rota.runtime.wiring import copy_store, inspect_store
 from rota.testing import VirtualClock
-from rota.wiring import copy_store, inspect_store
 
 API = "/api/v1"
 LISTS = (

@@ -15,11 +15,7 @@ import msgspec
 from tests.process.programs.history import read_history
 from tests.process.programs.replica import Orders, TaskOrder
 from tests.process.programs.scaled_clock import ScaledClock
-
-from rota import open_store
-from rota.clock.system import monotonic
-from rota.scheduler.keeping.ledger import StoredTask, TaskLedger
-from rota.testing.trace import (
+from tests.verification.trace import (
     Crashed,
     Entry,
     InitializeReturned,
@@ -28,6 +24,10 @@ from rota.testing.trace import (
     RunStarted,
     RunSucceeded,
 )
+
+from rota import open_store
+from rota.clock.system import monotonic
+from rota.scheduler.keeping.ledger import StoredTask, TaskLedger
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0

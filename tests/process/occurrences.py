@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from rota import parse_cron
-from rota.testing.trace import (
+from tests.verification.trace import (
     Crashed,
     Entry,
     InitializeReturned,
@@ -20,6 +19,8 @@ from rota.testing.trace import (
     RunSucceeded,
     StopCalled,
 )
+
+from rota import parse_cron
 
 MINUTE = timedelta(minutes=1)
 END = datetime.max.replace(tzinfo=UTC)

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 
 from rota.errors import StoreUnavailableError
+from rota.runtime.wiring import open_store
 from rota.stores.protocol import DocumentStore, DocumentWrite
-from rota.wiring import open_store
 
 
 def say(text: object) -> None:

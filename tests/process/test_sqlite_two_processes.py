@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rota.runtime.wiring import open_store
 from rota.stores.protocol import DocumentWrite
-from rota.wiring import open_store
 
 pytestmark = pytest.mark.process
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import httpx2
 from starlette.applications import Starlette
 
-from rota.access import Auth
+from rota.auth.caller import Auth
 from rota.server import ServerSettings, create_app
 from rota.stores.memory import MemoryStore
 from rota.stores.opened import OpenStore

@@ -9,7 +9,7 @@ from uuid import UUID
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from rota.access import Caller
+from rota.auth.caller import Caller
 from rota.errors import ConflictError, InvalidJobError
 from rota.jobs import (
     Change,

@@ -25,9 +25,9 @@ from schemathesis.config import (
 from tests.server.stage import TOKEN, Stage, pick_id
 
 from rota.jobs import normalize_job_id
+from rota.runtime.wiring import open_store
 from rota.server.table import DESCRIPTION, TABLE
 from rota.stores.opened import OpenStore
-from rota.wiring import open_store
 
 Case: TypeAlias = schemathesis.Case[Any]
 

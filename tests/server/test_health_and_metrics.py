@@ -9,11 +9,11 @@ from tests.server.service import Visit, serve
 from rota.errors import StoreUnavailableError
 from rota.events import JobsLeased
 from rota.jobs import Job
+from rota.runtime.wiring import inspect_store, open_store
 from rota.server import ServerSettings
 from rota.server.metrics import LOOKED_AT_EVERY
 from rota.stores.jobs import QueueDepth
 from rota.stores.memory import MemoryStore
-from rota.wiring import inspect_store, open_store
 
 
 class AwayStore(MemoryStore):

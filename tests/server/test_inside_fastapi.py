@@ -12,7 +12,8 @@ from fastapi import Depends, FastAPI, Header, HTTPException, Request, Response
 from starlette.middleware.base import RequestResponseEndpoint
 
 from rota import Context, Rail, Worker, open_store
-from rota.access import EVERY_SCOPE, TokenBook
+from rota.auth.caller import EVERY_SCOPE
+from rota.auth.tokens import TokenBook
 from rota.clock import SystemClock
 from rota.server import create_app
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any, TypeVar
 
-from rota.clock.in_flight import in_flight
+from rota.clock.idle import in_flight
+from rota.runtime.wiring import open_store
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
-from rota.wiring import open_store
 
 Answer = TypeVar("Answer")
 PATIENCE_SECONDS = 120

@@ -1,8 +1,7 @@
 """Lives that once failed, through the scheduler or its judge; kept, so that none does again."""
 
 import pytest
-
-from rota.testing.simulation.campaign import run_batch
+from tests.verification.simulation.campaign import run_batch
 
 KEPT = {
     1480: "a run that ended while its claim was being written was not recorded",

@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.test_workers_under_faults import JOB_COUNT, START, Trial
 
 from rota.jobs import JobStatus
-from rota.limits import Limit, Rate
+from rota.policy.limits import Limit, Rate
 from rota.rail.limits import set_limit
 from rota.worker import Context
 

@@ -1,8 +1,7 @@
 """Thousands of random lives of the scheduler, each judged by every axiom."""
 
 import pytest
-
-from rota.testing.simulation.campaign import BATCH, run_batch
+from tests.verification.simulation.campaign import BATCH, run_batch
 
 SEED_COUNT = 2_000
 
@@ -15,6 +14,6 @@ def test_every_story_keeps_the_axioms(first: int) -> None:
     assert progress.record_count > BATCH
     assert not progress.failures, "\n\n".join(
         f"seed {failure.seed} {failure.axioms}\n{failure.report}\n"
-        f"replay: python -m rota.testing.simulation --seed {failure.seed} --show"
+        f"replay: python -m tests.verification.simulation --seed {failure.seed} --show"
         for failure in progress.failures
     )

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from tests.simulation.distance import DistantStore, Elsewhere, StoreInStep, opened_elsewhere
+from tests.verification.simulation import draw_story, try_story
+from tests.verification.trace import Crashed, RunFailed, RunStarted, StopReturned, StorageFault
 
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite, Reach
-from rota.testing.simulation import draw_story, try_story
-from rota.testing.trace import Crashed, RunFailed, RunStarted, StopReturned, StorageFault
 
 FEW = range(5)
 """For a stand-in, which takes a second or more for a story."""

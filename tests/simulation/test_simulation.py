@@ -10,25 +10,17 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 from rich.console import Console
-
-from rota.clock.protocol import Clock
-from rota.clock.virtual import VirtualClock
-from rota.scheduler import Scheduler
-from rota.scheduler.running import loop as scheduler_loop
-from rota.scheduler.tasks.evaluate import Start, StartReason, decide_start
-from rota.scheduler.tasks.state import TaskState, record_failure
-from rota.stores.protocol import DocumentStore
-from rota.testing.simulation import (
+from tests.verification.simulation import (
     MakeScheduler,
     Story,
     draw_story,
     make_scheduler,
     try_seed,
 )
-from rota.testing.simulation.__main__ import read_seeds, run
-from rota.testing.simulation.campaign import run_seeds
-from rota.testing.simulation.schedules import transitions_of
-from rota.testing.trace import (
+from tests.verification.simulation.__main__ import read_seeds, run
+from tests.verification.simulation.campaign import run_seeds
+from tests.verification.simulation.schedules import transitions_of
+from tests.verification.trace import (
     Axiom,
     Crashed,
     InitializeFailed,
@@ -38,6 +30,14 @@ from rota.testing.trace import (
     StopReturned,
     StorageFault,
 )
+
+from rota.clock.protocol import Clock
+from rota.clock.virtual import VirtualClock
+from rota.scheduler import Scheduler
+from rota.scheduler.running import loop as scheduler_loop
+from rota.scheduler.tasks.evaluate import Start, StartReason, decide_start
+from rota.scheduler.tasks.state import TaskState, record_failure
+from rota.stores.protocol import DocumentStore
 
 SEEDS_TO_CATCH_WITHIN = 300
 
@@ -206,7 +206,7 @@ def test_a_story_that_cannot_be_played_is_reported(monkeypatch: pytest.MonkeyPat
     def fail(_: int) -> None:
         raise RuntimeError("no stage")
 
-    monkeypatch.setattr("rota.testing.simulation.campaign.try_seed", fail)
+    monkeypatch.setattr("tests.verification.simulation.campaign.try_seed", fail)
     (progress,) = run_seeds(range(7, 8))
     (failure,) = progress.failures
     assert (failure.seed, failure.axioms) == (7, ())
@@ -239,7 +239,7 @@ def test_a_failing_seed_is_named_with_the_command_that_replays_it(
     status, text = command("--seeds", "0:50")
     assert status == 1
     assert "L1" in text
-    assert "python -m rota.testing.simulation --seed" in text
+    assert "python -m tests.verification.simulation --seed" in text
 
 
 @pytest.mark.parametrize("text", ["x", "5:1", "1:2:3", ""])

@@ -6,10 +6,8 @@ What seeds find by chance is tried here one by one: at each possible moment, onc
 from datetime import UTC, datetime, timedelta
 
 import pytest
-
-from rota.testing.faults import Failure, Fault
-from rota.testing.simulation import Story, try_story
-from rota.testing.simulation.story import (
+from tests.verification.simulation import Story, try_story
+from tests.verification.simulation.story import (
     CallInitialize,
     CallStop,
     Crash,
@@ -22,7 +20,9 @@ from rota.testing.simulation.story import (
     StoreNature,
     TaskNature,
 )
-from rota.testing.trace import RunStarted, TaskFacts
+from tests.verification.trace import RunStarted, TaskFacts
+
+from rota.testing.faults import Failure, Fault
 
 NOON = datetime(2024, 3, 4, 12, 0, 30, tzinfo=UTC)
 NO_TIME = timedelta()

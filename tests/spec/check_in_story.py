@@ -15,10 +15,11 @@ from typing import Any
 from tests.spec.check_ins import FORTNIGHT, START, WEEK, Closure, Tenant
 
 from rota.events import Event, JobDeferred, JobFailed, JobStalled
-from rota.gates import EVERYTHING, Maintenance
 from rota.jobs import JobId
+from rota.policy.gate_settings import EVERYTHING
+from rota.policy.maintenance import Maintenance
 from rota.rail import DeadLetters, Rail
-from rota.rail.gate_board import plan_maintenance
+from rota.rail.gates import plan_maintenance
 from rota.stores.opened import OpenStore
 from rota.testing import VirtualClock
 from rota.testing.faults import Failure, Fault, FaultyStore, StoreCall, seeded_faults

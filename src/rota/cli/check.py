@@ -9,11 +9,18 @@ from cyclopts.validators import Number
 
 from rota.cli.reading.options import DEFAULT_STORE, GivenTerminal, JsonOption, StoreOption
 from rota.clock.protocol import Clock
-from rota.escaping import escape
-from rota.observing.health import Finding, Thresholds, judge_set_aside, list_findings
-from rota.observing.standing import Standing, complete_standing, count_set_aside
+from rota.escape import escape
+from rota.runtime.wiring import inspect_store, open_store
 from rota.stores.inspection import StoreInspection
-from rota.wiring import inspect_store, open_store
+from rota.telemetry.health import (
+    Finding,
+    Standing,
+    Thresholds,
+    complete_standing,
+    count_set_aside,
+    judge_set_aside,
+    list_findings,
+)
 
 LateOption = Annotated[
     float,

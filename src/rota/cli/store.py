@@ -26,10 +26,10 @@ from rota.cli.rendering.store import (
 )
 from rota.cli.rendering.tables import print_table
 from rota.cli.rendering.terminal import Terminal
-from rota.copying import CopyPlan, CopyReport
 from rota.errors import StoreUnavailableError
-from rota.escaping import escape
-from rota.wiring import copy_store, inspect_store, migrate_store, plan_store_copy
+from rota.escape import escape
+from rota.ops.store_copy import CopyPlan, CopyReport
+from rota.runtime.wiring import copy_store, inspect_store, migrate_store, plan_store_copy
 
 app = App(name="store")
 

@@ -13,7 +13,7 @@ from rota.cli.reading.registrations import read_registrations
 from rota.cli.rendering.service.moments import Viewer
 from rota.cli.rendering.service.tasks import PLAN_COLUMNS, TASK_COLUMNS, plan_rows, task_row
 from rota.cli.rendering.tables import print_table
-from rota.escaping import escape
+from rota.escape import escape
 from rota.scheduler.policy import DECLARATIVE, SchedulerSettings
 from rota.scheduler.tasks.registration import accept_registrations
 

@@ -7,8 +7,8 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 from rich.text import Text
 
-from rota.access import Scope
-from rota.access.token_text import PREFIX
+from rota.auth.caller import Scope
+from rota.auth.tokens import PREFIX
 from rota.cli.operating.answers import done, print_items
 from rota.cli.operating.options import LimitOption
 from rota.cli.reading.instants import choose_zone
@@ -19,7 +19,7 @@ from rota.cli.rendering.tables import Row
 from rota.cli.rendering.terminal import print_verbatim
 from rota.client.client import path_of
 from rota.errors import InvalidInputError
-from rota.escaping import escape
+from rota.escape import escape
 
 app = App(name="tokens")
 

@@ -3,8 +3,7 @@
 One way of asking for both, so that whoever asks cannot tell them apart.
 """
 
-from rota.client.address import ServerAddress, StoreAddress
 from rota.client.client import Client
-from rota.client.opening import open_client
+from rota.client.connection import ServerAddress, StoreAddress, open_client
 
 __all__ = ["Client", "ServerAddress", "StoreAddress", "open_client"]

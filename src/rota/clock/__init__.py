@@ -1,7 +1,7 @@
 """Time: read, waited for and, in tests, made. Nothing else in Rota asks the machine for it."""
 
 from rota.clock.corrected import CorrectedClock
-from rota.clock.in_flight import in_flight
+from rota.clock.idle import in_flight
 from rota.clock.loop_watch import LoopWatch, Stall
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock

@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Self
 
 from rota.clock import system
-from rota.clock.instants import as_utc
-from rota.clock.protocol import Clock, keeps_real_time
+from rota.clock.protocol import Clock, as_utc, keeps_real_time
 from rota.errors import ClockUseError, StoreError
 
 ALARMING_OFFSET = timedelta(seconds=5)

@@ -1,7 +1,9 @@
-"""What a clock is. Every wait and every reading of time in Rota goes through one."""
+"""The Clock protocol, and checks of the instants and durations given to a clock."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
+
+from rota.errors import InvalidInputError
 
 
 class Clock(Protocol):
@@ -38,3 +40,38 @@ def keeps_real_time(clock: Clock) -> bool:
     attribute ``is_real``; one that does not is taken to be made up.
     """
     return bool(getattr(clock, "is_real", False))
+
+
+END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+
+
+def as_utc(instant: datetime, field: str = "instant") -> datetime:
+    """The same instant in UTC, or ``InvalidInputError`` that names ``field``."""
+    if not isinstance(instant, datetime):
+        raise InvalidInputError(
+            f"{field} must be a datetime, not {type(instant).__name__}", {"field": field}
+        )
+    if instant.tzinfo is UTC:
+        return instant
+    if instant.utcoffset() is None:
+        raise InvalidInputError(
+            f"{field} must be aware: {instant.isoformat()} has no time zone", {"field": field}
+        )
+    return instant.astimezone(UTC)
+
+
+def as_duration(duration: timedelta, field: str = "duration") -> timedelta:
+    """The duration itself, or ``InvalidInputError`` that names ``field``."""
+    if isinstance(duration, timedelta):
+        return duration
+    raise InvalidInputError(
+        f"{field} must be a timedelta, not {type(duration).__name__}", {"field": field}
+    )
+
+
+def later(instant: datetime, duration: timedelta) -> datetime:
+    """The instant moved by the duration; what lies beyond the calendar is its end."""
+    try:
+        return instant + duration
+    except OverflowError:
+        return END_OF_TIME if duration > timedelta(0) else instant

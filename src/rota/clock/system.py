@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from rota.clock.instants import as_duration, as_utc
+from rota.clock.protocol import as_duration, as_utc
 
 LONGEST_WAIT_SECONDS = 2.0
 """How long a wait may go on before the clock is read again."""

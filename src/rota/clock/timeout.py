@@ -7,8 +7,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from rota.clock.instants import as_duration, as_utc, later
-from rota.clock.protocol import Clock
+from rota.clock.protocol import Clock, as_duration, as_utc, later
 from rota.errors import ClockUseError
 
 

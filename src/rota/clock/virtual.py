@@ -1,24 +1,75 @@
-"""Time that moves when told to, or by itself as soon as every task is waiting.
-
-Between two instants nothing is skipped: time stands still until whatever the last one woke has run
-as far as it can, work outside the loop included. So a program that takes all its time from one
-clock does the same thing, in the same order, every time it is run.
-"""
+"""Virtual time: it moves on request, or by itself when every task waits."""
 
 import asyncio
-from asyncio import AbstractEventLoop
+from asyncio import AbstractEventLoop, Future
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
+from heapq import heapify, heappop, heappush
+from itertools import count
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
-from rota.clock.idle import IdleProbe, turn
-from rota.clock.in_flight import flights_of
-from rota.clock.instants import as_duration, as_utc, later
-from rota.clock.stuck import describe_tasks
-from rota.clock.timers import Timers
+from rota.clock.idle import IdleProbe, flights_of, turn
+from rota.clock.loop_watch import describe_tasks
+from rota.clock.protocol import as_duration, as_utc, later
 from rota.errors import BusyLoopError, ClockUseError, DeadlockError, InvalidInputError
+
+_SLACK = 64
+
+# Ordered by the first two; the last says whether it is elapsed time that is waited for.
+_Timer = tuple[datetime, int, "Future[None]", bool]
+
+
+class Timers:
+    """A heap of futures. One that was cancelled is never seen again, and soon not kept either."""
+
+    def __init__(self) -> None:
+        self._heap: list[_Timer] = []
+        self._numbers = count()
+        self._waiting_count = 0
+
+    def __len__(self) -> int:
+        return self._waiting_count
+
+    def add(self, loop: AbstractEventLoop, deadline: datetime, *, elapsed: bool) -> "Future[None]":
+        """A future that ``wake`` resolves. Whoever sees it cancelled calls ``forget``, once."""
+        future: Future[None] = loop.create_future()
+        heappush(self._heap, (deadline, next(self._numbers), future, elapsed))
+        self._waiting_count += 1
+        return future
+
+    def forget(self) -> None:
+        """A future was cancelled. Its place is freed when such places outnumber the others."""
+        self._waiting_count -= 1
+        if len(self._heap) > 2 * self._waiting_count + _SLACK:
+            self._heap = [timer for timer in self._heap if not timer[2].done()]
+            heapify(self._heap)
+
+    def next_at(self) -> datetime | None:
+        """The earliest deadline anyone still waits for."""
+        heap = self._heap
+        while heap and heap[0][2].done():
+            heappop(heap)
+        return heap[0][0] if heap else None
+
+    def wake(self, now: datetime) -> None:
+        """Resolve all that is due, in order."""
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            future = heappop(heap)[2]
+            if not future.done():
+                self._waiting_count -= 1
+                future.set_result(None)
+
+    def set_back(self, by: timedelta) -> None:
+        """The time shown was set back: who waits for elapsed time has as much left as before."""
+        self._heap = [
+            (deadline - by if elapsed else deadline, number, future, elapsed)
+            for deadline, number, future, elapsed in self._heap
+        ]
+        heapify(self._heap)
+
 
 T = TypeVar("T")
 

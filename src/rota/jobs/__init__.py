@@ -1,5 +1,16 @@
 """What a job is and what may become of it: pure functions over frozen records."""
 
+from rota.jobs.changes import (
+    Cancelled,
+    Change,
+    Discarded,
+    Failed,
+    Interrupted,
+    Lost,
+    Outcome,
+    Snoozed,
+    Succeeded,
+)
 from rota.jobs.codec import (
     decode_attempt,
     decode_job,
@@ -11,6 +22,9 @@ from rota.jobs.codec import (
 from rota.jobs.graph import (
     CycleDetectionResult,
     DependencyStatus,
+    decide_block,
+    decide_dependents,
+    decide_release,
     dependency_status,
     detect_cycle,
     find_dependents,
@@ -24,8 +38,6 @@ from rota.jobs.identity import (
     make_job_ids,
     normalize_job_id,
 )
-from rota.jobs.listing.cursor import decode_cursor, encode_cursor
-from rota.jobs.listing.search import JobFilter, Page, check_limit, cut_page, list_jobs
 from rota.jobs.ordering import (
     age_priority,
     aged_key,
@@ -59,22 +71,19 @@ from rota.jobs.recurrence import (
     occurrence_key,
 )
 from rota.jobs.retry import retry_after, retry_delay, should_retry
-from rota.jobs.settling.change import Change
-from rota.jobs.settling.dependents import decide_block, decide_dependents, decide_release
-from rota.jobs.settling.outcome import (
-    Cancelled,
-    Discarded,
-    Failed,
-    Interrupted,
-    Lost,
-    Outcome,
-    Snoozed,
-    Succeeded,
+from rota.jobs.search import (
+    JobFilter,
+    Page,
+    check_limit,
+    cut_page,
+    decode_cursor,
+    encode_cursor,
+    list_jobs,
 )
-from rota.jobs.settling.punctuality import Punctuality, assess_punctuality
-from rota.jobs.settling.series import begin_beside
-from rota.jobs.settling.suspicion import Suspicion, judge_suspicion
-from rota.jobs.settling.transitions import (
+from rota.jobs.series import Punctuality, assess_punctuality, begin_beside
+from rota.jobs.states import Ending, JobStatus, can_transition, rail_word
+from rota.jobs.transitions import (
+    Suspicion,
     decide_cancel,
     decide_complete,
     decide_defer,
@@ -85,10 +94,9 @@ from rota.jobs.settling.transitions import (
     decide_lost,
     decide_outcome,
     decide_snooze,
+    judge_suspicion,
 )
-from rota.jobs.states import Ending, JobStatus, can_transition, rail_word
-from rota.jobs.validation.admission import admit_job, place_job
-from rota.jobs.validation.amendment import amend_job, check_deletion
+from rota.jobs.validation import admit_job, amend_job, check_deletion, place_job
 
 __all__ = [
     "PAUSED_UNTIL",

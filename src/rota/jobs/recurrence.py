@@ -10,7 +10,7 @@ from rota.errors import RotaError
 from rota.jobs.codec import format_instant
 from rota.jobs.record import Recurrence
 from rota.triggers.cron import CronTrigger
-from rota.triggers.cron.every import EVERY, Every
+from rota.triggers.cron.extended import EVERY, Every
 from rota.triggers.interval import Interval
 from rota.triggers.parse import parse_cron
 from rota.triggers.protocol import Trigger

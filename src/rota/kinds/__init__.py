@@ -9,19 +9,18 @@ from collections.abc import Mapping
 from functools import cache
 
 from rota.errors import MissingExtraError
-from rota.kinds.keyring import Keyring
-from rota.kinds.messages import log_message
-from rota.kinds.signing import Signed, sign, verify
+from rota.kinds.log_message import log_message
+from rota.kinds.signing import Keyring, Signed, sign, verify
 from rota.worker import Context, Discard, Snooze
 from rota.worker.registry import Work
 
 try:
-    from rota.kinds.http.handler import HttpRequests
+    from rota.kinds.http_request import HttpRequests
 except ModuleNotFoundError as error:
     if error.name is None or not error.name.startswith("httpx2"):
         raise
     raise MissingExtraError("Built-in kinds", "httpx2", "server") from error
-from rota.kinds.http.rules import HttpRules, read_http_rules
+from rota.kinds.network import HttpRules, read_http_rules
 
 __all__ = [
     "BUILT_IN",

@@ -13,8 +13,8 @@ from typing import Any, TypedDict, Unpack
 
 from msgspec import UNSET
 
-from rota.clock.in_flight import in_flight
-from rota.clock.instants import END_OF_TIME
+from rota.clock.idle import in_flight
+from rota.clock.protocol import END_OF_TIME
 from rota.errors import InvalidInputError, MissingExtraError, StoreError, StoreUnavailableError
 from rota.poller.protocol import JobUpdate, PolledJob
 from rota.triggers.zone import to_utc

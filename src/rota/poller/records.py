@@ -30,7 +30,7 @@ from rota.jobs import (
     make_job_id,
     normalize_job_id,
 )
-from rota.jobs.validation.fields import read_queue
+from rota.jobs.fields import read_queue
 from rota.poller.protocol import JobUpdate, PolledJob
 from rota.poller.record import as_polled, is_locked_by, lock_job, update_job, wakes_at
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite

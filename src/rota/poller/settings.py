@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TypeAlias, TypedDict
 
-from rota.clock.instants import later
-from rota.clock.protocol import Clock
+from rota.clock.protocol import Clock, later
 from rota.clock.system import SystemClock
 from rota.errors import InvalidInputError
 from rota.poller.protocol import PolledJob

@@ -1,6 +1,7 @@
 """The rail: scheduling, recurrence and dead letters for many tenants, after specification 3."""
 
 from rota.rail.audit import AuditEntry, read_audit
+from rota.rail.context import RailSettings, RailStore
 from rota.rail.dead_letters import (
     DeadLetter,
     DeadLetterFilter,
@@ -8,11 +9,9 @@ from rota.rail.dead_letters import (
     Retried,
     RetryPlan,
 )
-from rota.rail.listing import RailPage
+from rota.rail.jobs import RailJob, RailPage, SeriesView
 from rota.rail.preview import Preview, Upcoming
 from rota.rail.rail import Rail
-from rota.rail.surroundings import RailSettings, RailStore
-from rota.rail.view import RailJob, SeriesView
 
 __all__ = [
     "AuditEntry",

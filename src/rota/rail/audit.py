@@ -12,8 +12,8 @@ import msgspec
 
 from rota.errors import InvalidInputError, StoreError
 from rota.jobs import JobId
-from rota.jobs.validation.fields import read_name
-from rota.rail.surroundings import Surroundings
+from rota.jobs.fields import read_name
+from rota.rail.context import Surroundings
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
 AUDIT = "audit"

@@ -13,19 +13,19 @@ import msgspec
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import StaleVersionError
-from rota.limits import Limit
-from rota.limits.document import (
+from rota.policy.limits import (
     CHANGES,
     LATEST_CHANGE,
     LIMITS,
     Damage,
+    Limit,
+    check_scope,
     decode_limit,
     encode_limit,
     key_of,
 )
-from rota.limits.record import check_scope
 from rota.rail.audit import Act, record_act
-from rota.rail.surroundings import RailSettings, RailStore, Surroundings
+from rota.rail.context import RailSettings, RailStore, Surroundings
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
 EVERYBODY = "*"

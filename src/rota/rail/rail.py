@@ -9,23 +9,17 @@ from zoneinfo import ZoneInfo
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import InvalidJobError, JobNotFoundError
-from rota.gates import Maintenance, Scope, parse_quiet_hours
 from rota.jobs import JobId, JobRequest, Overlap, RetryPolicy, admit_job
 from rota.jobs.states import RailWord
-from rota.jobs.validation.series import read_recurrence
-from rota.rail import gate_board
+from rota.jobs.validation import read_recurrence
+from rota.policy.gate_settings import Scope, parse_quiet_hours
+from rota.policy.maintenance import Maintenance
+from rota.rail import gates
 from rota.rail.audit import Act, record_act
-from rota.rail.control import (
-    cancel_jobs,
-    find_job,
-    find_live,
-    move_job,
-    pause_series,
-    resume_series,
-)
-from rota.rail.listing import RailPage, Search, list_rail_jobs, read_state
+from rota.rail.context import RailSettings, RailStore, Surroundings
+from rota.rail.jobs import RailJob, RailPage, Search, list_rail_jobs, read_state, view_job
 from rota.rail.preview import Preview, preview_series
-from rota.rail.reading import (
+from rota.rail.requests import (
     Asked,
     Moment,
     Rule,
@@ -36,8 +30,7 @@ from rota.rail.reading import (
     read_series,
     read_tenant,
 )
-from rota.rail.surroundings import RailSettings, RailStore, Surroundings
-from rota.rail.view import RailJob, view_job
+from rota.rail.series import cancel_jobs, find_job, find_live, move_job, pause_series, resume_series
 from rota.triggers.zone import Fold, Gap
 
 Payload = Mapping[str, Any]
@@ -240,13 +233,13 @@ class Rail:
         store, tenant = self._around.store, self._around.tenant
         if start is None and end is None:
             await self._record("set_quiet_hours", None, who, why, cleared=True)
-            return await gate_board.clear_quiet_hours(store, tenant)
+            return await gates.clear_quiet_hours(store, tenant)
         for field, value in (("start", start), ("end", end), ("tz", tz)):
             if value is None:
                 raise InvalidJobError(field, "is missing")
         hours = parse_quiet_hours(start or "", end or "", tz or "", **more)
         await self._record("set_quiet_hours", None, who, why, start=str(start), end=str(end))
-        return await gate_board.set_quiet_hours(store, tenant, hours)
+        return await gates.set_quiet_hours(store, tenant, hours)
 
     async def set_maintenance(
         self,
@@ -260,10 +253,10 @@ class Rail:
         store, scope = self._around.store, Scope(tenant=self._around.tenant)
         if not is_on:
             await self._record("set_maintenance", None, who or None, reason, isOn=False)
-            return await gate_board.clear_maintenance(store, scope)
+            return await gates.clear_maintenance(store, scope)
         window = Maintenance(until=until, reason=reason, who=who)
         await self._record("set_maintenance", None, who or None, reason, isOn=True)
-        return await gate_board.set_maintenance(store, scope, window)
+        return await gates.set_maintenance(store, scope, window)
 
     async def _insert(self, request: JobRequest, within: Any) -> JobId:
         around = self._around

@@ -3,6 +3,7 @@
 from typing import Any
 
 from rota.events import (
+    Journal,
     TaskAdded,
     TaskOrphaned,
     TaskOverridden,
@@ -11,7 +12,6 @@ from rota.events import (
     TaskScheduled,
     TasksOverridden,
 )
-from rota.journal import Journal
 from rota.scheduler.keeping.intake import Decided, Intake
 from rota.scheduler.surroundings import Surroundings
 from rota.scheduler.tasks.reconcile import Standing

@@ -16,6 +16,7 @@ from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import InvalidInputError, SchedulerAlreadyActiveError, StopSchedulerError
 from rota.events import (
+    Journal,
     PollingStarted,
     PollingStopped,
     PollingStopRequested,
@@ -26,7 +27,6 @@ from rota.events import (
     SchedulerStopped,
     SchedulerStopRequested,
 )
-from rota.journal import Journal
 from rota.scheduler.asking.plan import Plan, make_plan
 from rota.scheduler.asking.why import Explanation, explain_task
 from rota.scheduler.policy import DECLARATIVE, SchedulerPolicy, SchedulerSettings

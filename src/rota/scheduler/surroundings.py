@@ -4,7 +4,7 @@ from datetime import tzinfo
 from typing import NamedTuple
 
 from rota.clock.protocol import Clock
-from rota.journal import Journal
+from rota.events import Journal
 from rota.scheduler.policy import SchedulerPolicy, SchedulerSettings
 from rota.stores.protocol import DocumentStore
 

@@ -5,10 +5,10 @@ from secrets import randbits
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from rota.access import Auth
+from rota.auth.caller import Auth
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
-from rota.control.leases import LeaseDesk
+from rota.ops.leases import LeaseDesk
 from rota.server.guarding import GuardLayer, PageGuard, RatedGuard, Turnstiles, WaitingQuota
 from rota.server.metrics import MetricsBoard
 from rota.server.pages import page_routes

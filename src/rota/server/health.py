@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from rota.access import Scope
+from rota.auth.caller import Scope
 from rota.errors import StoreUnavailableError
 from rota.jobs.record import DEFAULT_TENANT
 from rota.server.routing.route import Answer, Call, Nothing, Route

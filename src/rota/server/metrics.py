@@ -7,10 +7,10 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import generate_latest
 
 from rota.errors import StoreError
-from rota.observing.metrics import Metrics
-from rota.observing.standing import Inspect, Standing, complete_standing, take_standing
 from rota.stores.inspection import StoreInspection
 from rota.stores.jobs import JobStore
+from rota.telemetry.health import Inspect, Standing, complete_standing, take_standing
+from rota.telemetry.metrics import Metrics
 
 LOOKED_AT_EVERY = timedelta(seconds=10)
 """However often it is scraped, the store is not asked more often."""

@@ -4,8 +4,8 @@ from datetime import tzinfo
 
 import msgspec
 
-from rota.observing.standing import Inspect
 from rota.server.guarding.settings import GuardSettings
+from rota.telemetry.health import Inspect
 
 MEBIBYTE = 1 << 20
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import NamedTuple
 
-from rota.access import SECRET_WORDS
+from rota.auth.masking import SECRET_WORDS
 from rota.clock.protocol import Clock
-from rota.control.leases import LeaseDesk
 from rota.jobs import JobId
 from rota.jobs.identity import make_job_id
+from rota.ops.leases import LeaseDesk
 from rota.server.guarding.waiting import WaitingQuota
 from rota.server.metrics import MetricsBoard
 from rota.stores.opened import OpenStore

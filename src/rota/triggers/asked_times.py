@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from rota.triggers.cron.schedule import Cron, FieldCron
+from rota.triggers.cron.expression import Cron, FieldCron
 from rota.triggers.dst_notes import AskedFor
 from rota.triggers.rrule.rule import Exclusions, RecurrenceRule
 from rota.triggers.zone import wall_time

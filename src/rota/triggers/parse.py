@@ -4,11 +4,9 @@ from datetime import timedelta
 from typing import Literal, get_args
 
 from rota.errors import InvalidCronExpressionError, InvalidInputError
-from rota.triggers.cron.every import EVERY, parse_every
-from rota.triggers.cron.expression import check_text
-from rota.triggers.cron.extended import MACROS, parse_extended, split_extended
+from rota.triggers.cron.expression import Cron, FieldCron, check_text
+from rota.triggers.cron.extended import EVERY, MACROS, parse_every, parse_extended, split_extended
 from rota.triggers.cron.posix import BLANKS, BLANKS_AND_LINE_ENDS, parse_posix
-from rota.triggers.cron.schedule import Cron, FieldCron
 
 Dialect = Literal["posix", "posix-multiline", "extended"]
 """The strict five fields separated by space and tab; the same, also over several lines; and the

@@ -6,10 +6,9 @@ from typing import Any
 
 import msgspec
 
-from rota.effects import Ledger, OnCrash, effect_key
-from rota.effects.record import Action
 from rota.errors import InvalidInputError
 from rota.jobs import Job, Punctuality, assess_punctuality
+from rota.policy.once import Action, Ledger, OnCrash, effect_key
 
 
 class CancelReason(StrEnum):

@@ -10,8 +10,7 @@ from typing import TypeVar
 from rota.clock.protocol import Clock
 from rota.clock.timeout import timeout_after
 from rota.errors import StoreClosedError, StoreError
-from rota.events import StoreFailed, StoreRecovered
-from rota.journal import Journal
+from rota.events import Journal, StoreFailed, StoreRecovered
 
 FIRST_PAUSE = timedelta(milliseconds=200)
 LONGEST_PAUSE = timedelta(seconds=10)

@@ -6,8 +6,8 @@ from datetime import timedelta
 import msgspec
 
 from rota.errors import InvalidInputError
-from rota.gates import Gate
-from rota.limits import LimitWatch
+from rota.policy.gates import Gate
+from rota.policy.limit_watch import LimitWatch
 
 _NO_TIME = timedelta(0)
 

@@ -7,7 +7,7 @@ from random import Random
 from typing import NamedTuple, Protocol
 
 from rota.clock.protocol import Clock
-from rota.journal import Journal
+from rota.events import Journal
 from rota.stores.jobs import JobStore
 from rota.stores.protocol import TransactionalStore
 from rota.worker.registry import Registry

@@ -14,11 +14,11 @@ from rota.events import (
     JobSettled,
     JobStalled,
     JobStarted,
+    Journal,
     LeaseLost,
 )
-from rota.gates import Closed
 from rota.jobs import Change, Interrupted, Job, Snoozed, Succeeded, rail_word
-from rota.journal import Journal
+from rota.policy.gates import Closed
 from rota.worker.context import CancelReason
 from rota.worker.running.held import Held
 

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import WorkerBusyError, WorkerForkedError
-from rota.gates import GateWatch
-from rota.journal import Journal
-from rota.limits import LimitWatch
+from rota.events import Journal
+from rota.policy.gate_watch import GateWatch
+from rota.policy.limit_watch import LimitWatch
 from rota.worker.loops.settling import Settled
 from rota.worker.registry import Registry, Work
 from rota.worker.running.shift import Shift, StopReport

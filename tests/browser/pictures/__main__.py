@@ -16,7 +16,7 @@ from tests.browser.stage.chromium import open_browser, open_context
 from tests.browser.stage.house import OpenHouse, open_house
 from tests.browser.stage.story import tell_story
 
-from rota.access import EVERY_SCOPE
+from rota.auth.caller import EVERY_SCOPE
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images" / "pages"
 HIGHEST = 1_250

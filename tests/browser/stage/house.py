@@ -12,11 +12,12 @@ from typing import NamedTuple
 import uvicorn
 from tests.browser.stage.story import NOW
 
-from rota.access import Auth, Scope, TokenBook
+from rota.auth.caller import Auth, Scope
+from rota.auth.tokens import TokenBook
 from rota.clock.system import SystemClock
+from rota.runtime.wiring import open_store
 from rota.server import create_app
 from rota.stores.opened import OpenStore
-from rota.wiring import open_store
 
 Tell = Callable[[OpenStore], Awaitable[object]]
 Names = Mapping[str, tuple[Scope, ...]]

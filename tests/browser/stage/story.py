@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from rota.gates import parse_quiet_hours
 from rota.jobs import (
     Change,
     Job,
@@ -20,13 +19,12 @@ from rota.jobs import (
     decide_lease,
     make_job_id,
 )
-from rota.observing.tally import DepthSample, MinuteTally
-from rota.observing.tally.durations import DurationCount
-from rota.observing.tally.pages import TALLIES, encode, key_of
+from rota.policy.gate_settings import parse_quiet_hours
 from rota.rail import Rail
-from rota.rail.gate_board import set_quiet_hours
+from rota.rail.gates import set_quiet_hours
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentWrite
+from rota.telemetry.stats import TALLIES, DepthSample, DurationCount, MinuteTally, encode, key_of
 from rota.testing import VirtualClock
 from rota.testing.builders import seed_tasks
 from rota.worker.presence import WORKERS, WorkerPresence

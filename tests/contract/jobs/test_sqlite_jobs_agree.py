@@ -5,8 +5,8 @@ from typing import cast
 
 from tests.contract.jobs.agreement import JobStoresAgree, thoroughness
 
+from rota.runtime.wiring import open_store
 from rota.stores.jobs import JobStore
-from rota.wiring import open_store
 
 
 class SqliteJobsAgree(JobStoresAgree):

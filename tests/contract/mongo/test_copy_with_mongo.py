@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from rota import open_store
-from rota.copying import Phase
+from rota.ops.store_comparison import Phase
+from rota.runtime.wiring import copy_store
 from rota.testing import VirtualClock
 from rota.testing.store_contract.portability import (
     NOW,
@@ -11,7 +12,6 @@ from rota.testing.store_contract.portability import (
     expect_same,
     records_of_every_sort,
 )
-from rota.wiring import copy_store
 
 
 def ignore(_phase: Phase, _count: int) -> None:

@@ -2,13 +2,13 @@
 
 import pytest
 
+from rota.runtime.wiring import open_store
 from rota.testing.store_contract import (
     LastingStoreContract,
     PortableStoreContract,
     StoreContract,
     StoreFactory,
 )
-from rota.wiring import open_store
 
 
 class TestPostgresStore(StoreContract, LastingStoreContract, PortableStoreContract):

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from rota.runtime.wiring import open_store
 from rota.testing.store_contract import (
     LastingStoreContract,
     PortableStoreContract,
     StoreContract,
     StoreFactory,
 )
-from rota.wiring import open_store
 
 
 class TestSqliteStore(StoreContract, LastingStoreContract, PortableStoreContract):

@@ -11,8 +11,8 @@ import sys
 from typing import NoReturn
 
 from rota.clock import SystemClock
-from rota.copying import MarkedTarget, Phase
-from rota.wiring import copy_store
+from rota.ops.store_comparison import MarkedTarget, Phase
+from rota.runtime.wiring import copy_store
 
 _finish = MarkedTarget.finish
 

@@ -15,11 +15,11 @@ from typing import Literal
 import msgspec
 from tests.process.programs.history import History
 from tests.process.programs.lives import play_all
+from tests.verification.trace import TraceRecorder
 
 from rota import Scheduler, SchedulerSettings, open_store
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
 from rota.testing import VirtualClock
-from rota.testing.trace import TraceRecorder
 
 SETTINGS = SchedulerSettings(peers_checked_every=timedelta(hours=1))
 """Nobody else is there, and heartbeats would only be more of the same write."""

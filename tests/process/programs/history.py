@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from rota.testing.trace import Entry, from_json_line, to_json_line
+from tests.verification.trace import Entry, from_json_line, to_json_line
 
 
 class History:

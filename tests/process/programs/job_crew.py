@@ -18,12 +18,12 @@ from typing import Any, Literal
 
 import msgspec
 from tests.process.programs.lives import load_backends
+from tests.verification.jobs_trace import JobHistory, RecordingStore, Scribe, recorded
 
 from rota import open_store
 from rota.clock.system import SystemClock
 from rota.errors import StoreUnavailableError
 from rota.jobs import BackoffStrategy, Job, JobId, JobRequest, RetryPolicy, admit_job, make_job_id
-from rota.testing.jobs_trace import JobHistory, RecordingStore, Scribe, recorded
 from rota.worker import Context, Snooze, Worker, WorkerSettings
 from rota.worker.signals import run_until_signalled
 

@@ -19,6 +19,15 @@ import msgspec
 from pymongo import UpdateOne
 from redis.asyncio.connection import AbstractConnection
 from tests.process.programs.lives import play_all
+from tests.verification.jobs_trace import JobEntry, JobHistory, RecordingStore, Scribe, recorded
+from tests.verification.jobs_trace.records import (
+    ApplyAnswered,
+    ApplyCalled,
+    ExtendAnswered,
+    InsertAnswered,
+    LeaseAnswered,
+    PruneAnswered,
+)
 
 from rota import open_store
 from rota.jobs import (
@@ -36,15 +45,6 @@ from rota.stores.mongo.steps.names import INTENTS, JOBS
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.session import Session
 from rota.testing import VirtualClock
-from rota.testing.jobs_trace import JobEntry, JobHistory, RecordingStore, Scribe, recorded
-from rota.testing.jobs_trace.records import (
-    ApplyAnswered,
-    ApplyCalled,
-    ExtendAnswered,
-    InsertAnswered,
-    LeaseAnswered,
-    PruneAnswered,
-)
 from rota.worker import Context, Snooze, Worker, WorkerSettings
 
 BEGINS_AT = datetime(2026, 3, 2, 9, tzinfo=UTC)

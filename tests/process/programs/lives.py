@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rota.wiring import check_address
+from rota.runtime.wiring import check_address
 
 Life = TypeVar("Life")
 Play = Callable[[Life], Coroutine[Any, Any, None]]

@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 from tests.process.programs.history import History
 from tests.process.programs.scaled_clock import ScaledClock
+from tests.verification.trace import TraceRecorder
 
 from rota import Scheduler, SchedulerSettings, open_store
-from rota.testing.trace import TraceRecorder
 
 SETTINGS = SchedulerSettings(claim_batch=6)
 """Small claims, so that the replicas get in each other's way as often as they can."""

@@ -15,11 +15,7 @@ from tests.process.programs.crash_stage import TASKS, FailPoint, Life, Reached
 from tests.process.programs.history import read_history
 from tests.servers.patience import is_patient
 from tests.servers.shared import in_database, shared_mongo_url, with_option
-
-from rota import open_store
-from rota.scheduler.keeping.ledger import BrokenRecord, TaskLedger
-from rota.scheduler.tasks.state import TaskPhase, TaskState
-from rota.testing.trace import (
+from tests.verification.trace import (
     Crashed,
     Entry,
     LeftRunning,
@@ -30,6 +26,10 @@ from rota.testing.trace import (
     Verdict,
     check_trace,
 )
+
+from rota import open_store
+from rota.scheduler.keeping.ledger import BrokenRecord, TaskLedger
+from rota.scheduler.tasks.state import TaskPhase, TaskState
 
 pytestmark = pytest.mark.process
 

@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.process.occurrences import find_miscounts
-
-from rota.testing.trace import Crashed, Entry, InitializeReturned, RunStarted, RunSucceeded
+from tests.verification.trace import Crashed, Entry, InitializeReturned, RunStarted, RunSucceeded
 
 TEN = datetime(2024, 3, 4, 10, tzinfo=UTC)
 WINDOW = (TEN - timedelta(minutes=1), TEN + timedelta(minutes=15))

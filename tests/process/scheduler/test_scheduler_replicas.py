@@ -21,9 +21,9 @@ from tests.process.occurrences import (
 )
 from tests.process.programs.replica import TaskOrder
 from tests.servers.patience import PATIENTLY, is_patient
+from tests.verification.trace import Entry, RunStarted, Tolerance, check_replicas
 
 from rota import parse_cron
-from rota.testing.trace import Entry, RunStarted, Tolerance, check_replicas
 from rota.triggers.cron import Cron
 
 pytestmark = pytest.mark.process

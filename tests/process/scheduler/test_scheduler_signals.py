@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from tests.process.fleet import PATIENCE, Fleet, Replica, gathered_fleet, wait_for
 from tests.process.programs.replica import TaskOrder
-
-from rota.testing.trace import RunStarted, RunSucceeded, StopReturned, check_replicas
+from tests.verification.trace import RunStarted, RunSucceeded, StopReturned, check_replicas
 
 pytestmark = pytest.mark.process
 

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 from tests.process.fleet import Fleet, Replica, gathered_fleet, wait_for
 from tests.process.programs.replica import TaskOrder
-
-from rota.clock.system import monotonic
-from rota.testing.trace import (
+from tests.verification.trace import (
     ClockJumped,
     Entry,
     RunStarted,
@@ -20,6 +18,8 @@ from rota.testing.trace import (
     Tolerance,
     check_replicas,
 )
+
+from rota.clock.system import monotonic
 
 pytestmark = pytest.mark.process
 

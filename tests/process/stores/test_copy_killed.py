@@ -12,9 +12,10 @@ import pytest
 
 from rota import open_store
 from rota.clock import SystemClock
-from rota.copying import UNFINISHED
 from rota.errors import CopyUnfinishedError
 from rota.jobs import JobFilter, JobStatus, admit_job, make_job_ids
+from rota.ops.store_comparison import UNFINISHED
+from rota.runtime.wiring import copy_store, inspect_store
 from rota.stores.protocol import DocumentWrite
 from rota.testing.store_contract.portability import (
     NOW,
@@ -22,7 +23,6 @@ from rota.testing.store_contract.portability import (
     expect_same,
     records_of_every_sort,
 )
-from rota.wiring import copy_store, inspect_store
 from rota.worker import Context, Worker, WorkerSettings
 
 pytestmark = pytest.mark.process

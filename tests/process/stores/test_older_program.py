@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from tests.process.stores.newer_version import upgrade, write_migration
 
+from rota.runtime.wiring import open_store
 from rota.stores.postgres import database, schema
 from rota.stores.protocol import DocumentStore
 from rota.stores.sqlite import connection
 from rota.testing.store_contract import LastingStoreContract, StoreContract, StoreFactory
-from rota.wiring import open_store
 
 NEWER = """
 ALTER TABLE T.documents ADD COLUMN note text;

@@ -22,9 +22,9 @@ from tests.process.stores.newer_version import (
 
 from rota import open_store
 from rota.errors import SchemaOutdatedError, StoreUnavailableError
+from rota.runtime.wiring import inspect_store
 from rota.stores.postgres.address import read_address
 from rota.stores.protocol import DocumentStore, DocumentWrite
-from rota.wiring import inspect_store
 
 pytestmark = pytest.mark.process
 

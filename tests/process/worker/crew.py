@@ -16,14 +16,20 @@ import msgspec
 from tests.process.fleet import PATIENCE, ROOT, wait_for
 from tests.process.programs.job_crew import TENANTS, CrewOrder
 from tests.servers.postgres import is_running
+from tests.verification.jobs_trace import (
+    JobEntry,
+    Snapshot,
+    merge_histories,
+    read_history,
+    take_snapshot,
+)
+from tests.verification.jobs_trace.records import Crashed, InsertAnswered
 
 from rota import open_store
 from rota.clock.system import SystemClock, monotonic
 from rota.errors import StoreUnavailableError
 from rota.jobs import JobFilter, JobStatus
 from rota.stores.jobs import JobStore
-from rota.testing.jobs_trace import JobEntry, Snapshot, merge_histories, read_history, take_snapshot
-from rota.testing.jobs_trace.records import Crashed, InsertAnswered
 
 OPEN = (JobStatus.PENDING, JobStatus.READY, JobStatus.RUNNING)
 

@@ -30,11 +30,7 @@ from tests.process.programs.job_stage import (
 )
 from tests.servers.patience import is_patient
 from tests.servers.shared import new_mongo_database, shared_mongo_url, with_option
-
-from rota import open_store
-from rota.jobs import Ending, JobId, JobStatus
-from rota.stores.jobs import JobStore
-from rota.testing.jobs_trace import (
+from tests.verification.jobs_trace import (
     JobEntry,
     Snapshot,
     check_jobs,
@@ -42,7 +38,11 @@ from rota.testing.jobs_trace import (
     read_history,
     take_snapshot,
 )
-from rota.testing.jobs_trace.records import ApplyCalled, Crashed, InsertAnswered
+from tests.verification.jobs_trace.records import ApplyCalled, Crashed, InsertAnswered
+
+from rota import open_store
+from rota.jobs import Ending, JobId, JobStatus
+from rota.stores.jobs import JobStore
 
 pytestmark = pytest.mark.process
 

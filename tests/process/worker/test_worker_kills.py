@@ -29,15 +29,15 @@ from tests.servers.mongo import MongoServer
 from tests.servers.patience import is_patient
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
-
-from rota.jobs import Ending, JobStatus
-from rota.testing.jobs_trace import JobEntry, Snapshot, check_jobs
-from rota.testing.jobs_trace.records import (
+from tests.verification.jobs_trace import JobEntry, Snapshot, check_jobs
+from tests.verification.jobs_trace.records import (
     ApplyCalled,
     AttemptStarted,
     InsertAnswered,
     LeaseAnswered,
 )
+
+from rota.jobs import Ending, JobStatus
 
 pytestmark = pytest.mark.process
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from tests.server.service import JOBS, START, Visit, field_of, serve
 
-from rota.access import TokenBook
+from rota.auth.tokens import TokenBook
 from rota.jobs import Job
 from rota.server.api.shapes.job_update import CHANGEABLE, JobUpdate
 from rota.server.api.views import JobView, view_job

@@ -7,8 +7,8 @@ from tests.server.operating.neighbours import Neighbours, two_tenants
 from tests.server.service import JOBS, Visit
 
 from rota.jobs import Job, decide_fail
+from rota.runtime.wiring import open_store
 from rota.stores.jobs import LeaseRequest
-from rota.wiring import open_store
 
 Kill = Callable[..., Awaitable[dict[str, Any]]]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import httpx2
 from tests.server.service import Visit, serve
 
-from rota.access import EVERY_SCOPE, Caller, Scope
+from rota.auth.caller import EVERY_SCOPE, Caller, Scope
 from rota.stores.opened import OpenStore
 
 

@@ -7,7 +7,7 @@ from tests.server.operating.conftest import make, make_dead
 from tests.server.operating.neighbours import Neighbours
 from tests.server.service import JOBS, NO_ID, START
 
-from rota.access import Scope
+from rota.auth.caller import Scope
 
 
 async def audit_of(neighbours: Neighbours) -> list[tuple[str, str, str]]:

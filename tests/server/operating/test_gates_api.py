@@ -6,7 +6,7 @@ import pytest
 from tests.server.operating.neighbours import Neighbours
 from tests.server.service import field_of
 
-from rota.access import Scope
+from rota.auth.caller import Scope
 
 GATES = "/api/v1/gates"
 QUIET = f"{GATES}/quiet-hours"

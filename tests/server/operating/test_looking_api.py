@@ -5,7 +5,7 @@ from tests.server.operating.conftest import make, make_dead
 from tests.server.operating.neighbours import Neighbours
 from tests.server.service import JOBS, NO_ID, field_of
 
-from rota.access import Scope
+from rota.auth.caller import Scope
 
 LEASES = "/api/v1/leases"
 

@@ -7,7 +7,7 @@ from tests.server.operating.conftest import make
 from tests.server.operating.neighbours import Neighbours
 from tests.server.service import NO_ID, field_of
 
-from rota.access import Scope
+from rota.auth.caller import Scope
 
 SERIES = "/api/v1/series"
 DAILY = {"cron": "0 9 * * *", "zone": "Europe/London"}

@@ -8,7 +8,7 @@ from tests.server.operating.neighbours import Neighbours
 from tests.server.service import field_of
 
 from rota import Worker
-from rota.observing.tally import Tally
+from rota.telemetry.stats_recorder import Tally
 from rota.worker import Context
 
 THROUGHPUT = "/api/v1/throughput"

@@ -8,11 +8,11 @@ import httpx2
 import pytest
 from tests.browser.stage.story import Story
 
-from rota.access import Caller, Scope
+from rota.auth.caller import Caller, Scope
+from rota.runtime.wiring import open_store
 from rota.server import create_app
 from rota.stores.opened import OpenStore
 from rota.testing import VirtualClock
-from rota.wiring import open_store
 
 START = datetime(2026, 10, 23, 9, 41, 20, tzinfo=UTC)
 

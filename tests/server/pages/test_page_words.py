@@ -6,9 +6,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from tests.browser.stage.story import HOUR, MINUTE, Story
 
-from rota.control.overview import Alarm
 from rota.jobs import PAUSED_UNTIL, Ending, JobStatus, RetryPolicy
 from rota.jobs.record import BackoffStrategy, Deferral
+from rota.ops.overview import Alarm
 from rota.server.pages.wording.alarms import warn_of
 from rota.server.pages.wording.facts import list_facts, tell_policy
 from rota.server.pages.wording.occurrences import foresee_cron, show_occurrence

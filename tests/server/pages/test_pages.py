@@ -14,7 +14,7 @@ from rota.errors import StoreUnavailableError
 from rota.jobs import admit_job, make_job_id
 from rota.rail import RailSettings
 from rota.rail.audit import Act, record_act
-from rota.rail.surroundings import Surroundings
+from rota.rail.context import Surroundings
 from rota.server import ServerSettings, create_app
 from rota.stores.opened import OpenStore
 from rota.testing import VirtualClock

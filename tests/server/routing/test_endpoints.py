@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from tests.server.service import JOBS, NO_ID, Visit, field_of, serve
 
-from rota.access import Caller, Scope
+from rota.auth.caller import Caller, Scope
 from rota.server.table import TABLE
 
 PUBLIC = {"/health/live", "/health/ready", "/openapi.json", "/docs", "/docs/style.css"}

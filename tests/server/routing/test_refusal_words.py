@@ -8,7 +8,7 @@ import pytest
 from msgspec import Meta, inspect
 from tests.server.service import JOBS, Visit
 
-from rota.jobs.validation.misfits import IN_WORDS
+from rota.jobs.misfits import IN_WORDS
 from rota.server.api import EVERY_ROUTE
 from rota.server.routing.reading.refusals import refuse
 

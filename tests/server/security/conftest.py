@@ -9,7 +9,8 @@ import httpx2
 import pytest
 from starlette.types import ASGIApp
 
-from rota.access import EVERY_SCOPE, Scope, TokenBook
+from rota.auth.caller import EVERY_SCOPE, Scope
+from rota.auth.tokens import TokenBook
 from rota.server import ServerSettings, create_app
 from rota.stores.memory import MemoryStore
 from rota.testing import VirtualClock

@@ -11,7 +11,7 @@ import pytest
 
 from rota import Rail, open_store
 from rota.events import Event
-from rota.observing import JsonFormatter
+from rota.telemetry.logs import JsonFormatter
 from rota.testing import VirtualClock
 from rota.worker import Context, Worker, WorkerSettings
 

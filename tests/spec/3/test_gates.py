@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rota import open_store
-from rota.gates import Closed, GateWatch, Maintenance, QuietHours, Scope
 from rota.jobs import (
     Job,
     JobStatus,
@@ -18,7 +17,12 @@ from rota.jobs import (
     make_job_id,
     rail_word,
 )
-from rota.rail.gate_board import clear_maintenance, set_maintenance, set_quiet_hours
+from rota.policy.gate_settings import Scope
+from rota.policy.gate_watch import GateWatch
+from rota.policy.gates import Closed
+from rota.policy.maintenance import Maintenance
+from rota.policy.quiet_hours import QuietHours
+from rota.rail.gates import clear_maintenance, set_maintenance, set_quiet_hours
 from rota.stores.jobs import LeaseRequest
 from rota.stores.memory import MemoryStore
 from rota.stores.opened import OpenStore

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, time, timedelta
 import pytest
 
 from rota import open_store
-from rota.gates import Closed, Gate, GateWatch, Open, Verdict
 from rota.jobs import Job
+from rota.policy.gate_watch import GateWatch
+from rota.policy.gates import Closed, Gate, Open, Verdict
 from rota.rail import Rail
 from rota.stores.memory import MemoryStore
 from rota.stores.opened import OpenStore

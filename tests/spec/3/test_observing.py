@@ -11,14 +11,16 @@ from prometheus_client import CollectorRegistry
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, succeed
 
 from rota import open_store
-from rota.configuration import read_configuration
-from rota.gates import OPEN, Closed, Verdict
 from rota.jobs import RAIL_RETRIES, Job, RetryPolicy
-from rota.observing import Counters, JsonFormatter, list_findings, take_standing
-from rota.observing.metrics import Metrics
+from rota.policy.gates import OPEN, Closed, Verdict
 from rota.rail import Rail, RailSettings
+from rota.runtime.configuration import read_configuration
 from rota.stores.inspection import StoreInspection
 from rota.stores.jobs import LeaseRequest
+from rota.telemetry.counters import Counters
+from rota.telemetry.health import list_findings, take_standing
+from rota.telemetry.logs import JsonFormatter
+from rota.telemetry.metrics import Metrics
 from rota.worker import Context, WorkerSettings
 
 ONCE = RetryPolicy(max_attempts=1)

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rota import open_store
-from rota.effects import effect_key
 from rota.jobs import JobFilter, JobStatus
+from rota.policy.once import effect_key
 from rota.rail import DeadLetters, Rail
 from rota.stores.opened import OpenStore
 from rota.testing import VirtualClock

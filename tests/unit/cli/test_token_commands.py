@@ -8,7 +8,7 @@ import pytest
 from tests.unit.cli.conftest import RunRota
 
 from rota import open_store
-from rota.access import TOKEN_PATTERN, is_well_formed
+from rota.auth.tokens import TOKEN_PATTERN, is_well_formed
 from rota.rail import read_audit
 from rota.rail.audit import AuditEntry
 

@@ -2,7 +2,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from rota.clock.instants import END_OF_TIME, as_duration, as_utc, later
+from rota.clock.protocol import END_OF_TIME, as_duration, as_utc, later
 from rota.errors import InvalidInputError
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

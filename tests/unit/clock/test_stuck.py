@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Generator
 from types import coroutine
 
 from rota.clock.idle import turn
-from rota.clock.stuck import describe_stack, describe_tasks
+from rota.clock.loop_watch import describe_stack, describe_tasks
 
 
 async def lines_of(*coroutines: "asyncio.Future[None]") -> tuple[str, ...]:

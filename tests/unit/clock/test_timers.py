@@ -2,7 +2,7 @@ import asyncio
 from asyncio import Future
 from datetime import UTC, datetime, timedelta
 
-from rota.clock.timers import Timers
+from rota.clock.virtual import Timers
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -9,9 +9,9 @@ import pytest
 
 from rota.errors import InvalidConfigurationError
 from rota.kinds import BUILT_IN, make_built_in
-from rota.kinds.messages import LONGEST_MESSAGE
-from rota.observing import JsonFormatter
+from rota.kinds.log_message import LONGEST_MESSAGE
 from rota.stores.memory import MemoryStore
+from rota.telemetry.logs import JsonFormatter
 from rota.testing import VirtualClock, a_job
 from rota.worker import Context, Discard, Worker
 

@@ -12,7 +12,7 @@ from pymongo import AsyncMongoClient
 from pymongo.asynchronous.collection import AsyncCollection
 from tests.unit.poller.polling import HOUR, MINUTE, NOW
 
-from rota.clock.instants import END_OF_TIME
+from rota.clock.protocol import END_OF_TIME
 from rota.poller import PolledJob
 from rota.poller.mongo import MongoCollectionStore
 

@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.rail.driving import end, run_due, take
 
-from rota.effects import effect_key
 from rota.errors import (
     HasDependentsError,
     InvalidInputError,
@@ -16,9 +15,9 @@ from rota.errors import (
     JobNotFoundError,
 )
 from rota.jobs import Discarded, Failed, JobId, JobStatus, RetryPolicy
+from rota.policy.once import effect_key
 from rota.rail import DeadLetterFilter, DeadLetters, Rail, Retried, RetryPlan, read_audit
-from rota.rail.dead_letters import HIGHEST_RETRY
-from rota.rail.dead_letters.replacement import find_blocked
+from rota.rail.dead_letters import HIGHEST_RETRY, find_blocked
 from rota.stores.memory import MemoryStore
 from rota.testing import VirtualClock, a_job
 

@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rota.errors import InvalidInputError
-from rota.gates import Scope, ScopedMaintenance, TenantQuietHours
+from rota.policy.gate_settings import Scope, ScopedMaintenance, TenantQuietHours
 from rota.rail import Rail, read_audit
-from rota.rail.gate_board import list_gates
+from rota.rail.gates import list_gates
 from rota.stores.memory import MemoryStore
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.errors import InvalidJobError
-from rota.rail.reading import (
+from rota.rail.context import RailSettings
+from rota.rail.requests import (
     MILLISECONDS_FROM,
     Asked,
     Rule,
@@ -22,7 +23,6 @@ from rota.rail.reading import (
     read_series,
     show_rail_priority,
 )
-from rota.rail.surroundings import RailSettings
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SECONDS = NOW.timestamp()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rota.jobs import Deferral, Ending, JobStatus, Recurrence
-from rota.rail.view import view_job
+from rota.rail.jobs import view_job
 from rota.testing import a_job
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -8,8 +8,7 @@ import pytest
 from tests.unit.worker.workshop import NOW
 
 from rota.errors import StoreClosedError, StoreUnavailableError
-from rota.events import Event, StoreFailed, StoreRecovered
-from rota.journal import Journal
+from rota.events import Event, Journal, StoreFailed, StoreRecovered
 from rota.testing import VirtualClock
 from rota.worker.outage import FIRST_PAUSE, LONGEST_PAUSE, Outage, Patience, choose_pause
 

@@ -6,7 +6,7 @@ from typing import Any
 from rota.cli.rendering.tables import Row, print_table
 from rota.cli.rendering.terminal import Terminal
 from rota.client.client import Listed
-from rota.escaping import escape
+from rota.escape import escape
 
 
 def done(terminal: Terminal, document: Mapping[str, Any], *lines: str, as_json: bool) -> None:

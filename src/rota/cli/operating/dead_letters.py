@@ -23,7 +23,7 @@ from rota.cli.rendering.tables import print_table
 from rota.client import Client
 from rota.client.client import path_of
 from rota.errors import InvalidInputError
-from rota.escaping import escape
+from rota.escape import escape
 
 app = App(name="dlq")
 

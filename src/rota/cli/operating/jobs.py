@@ -33,7 +33,7 @@ from rota.cli.rendering.service.moments import Viewer
 from rota.cli.rendering.tables import print_table
 from rota.client import Client
 from rota.client.client import path_of
-from rota.escaping import escape
+from rota.escape import escape
 from rota.jobs import JobStatus
 
 app = App(name="jobs")

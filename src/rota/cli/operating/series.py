@@ -25,7 +25,7 @@ from rota.cli.rendering.service.series import (
 from rota.cli.rendering.tables import print_table
 from rota.cli.rendering.terminal import Terminal
 from rota.client.client import path_of
-from rota.escaping import escape
+from rota.escape import escape
 
 app = App(name="series")
 

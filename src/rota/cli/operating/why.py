@@ -9,7 +9,7 @@ from rota.cli.reading.instants import ask_about
 from rota.cli.reading.options import GivenTerminal, JsonOption
 from rota.cli.reading.place import NOWHERE, Place, converse
 from rota.client.client import path_of
-from rota.escaping import escape
+from rota.escape import escape
 
 AtOption = Annotated[
     str | None,

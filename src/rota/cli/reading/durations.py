@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from rota.errors import InvalidCronExpressionError, InvalidInputError
-from rota.triggers.cron.every import Every
+from rota.triggers.cron.extended import Every
 from rota.triggers.parse import parse_cron
 
 

@@ -10,13 +10,13 @@ from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
 
-from rota.access import Secret
+from rota.auth.tokens import Secret
 from rota.cli.rendering.terminal import Terminal
 from rota.client import Client, ServerAddress, StoreAddress, open_client
-from rota.configuration import DEFAULT_STORE
 from rota.errors import InvalidInputError, StoreUnavailableError
 from rota.jobs.record import DEFAULT_TENANT
-from rota.wiring import is_missing
+from rota.runtime.configuration import DEFAULT_STORE
+from rota.runtime.wiring import is_missing
 
 URL_VARIABLE = "ROTA_URL"
 TOKEN_VARIABLE = "ROTA_TOKEN"  # noqa: S105 - the name of a variable

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rota.house.loading.references import load_reference, refuse
+from rota.runtime.user_modules import load_reference, refuse
 
 OPTION = "--tasks"
 

@@ -3,7 +3,7 @@
 from rich.cells import cell_len
 from rich.text import Text
 
-from rota.escaping import escape
+from rota.escape import escape
 
 LONGEST_SHOWN = 100
 """How much of a line is shown around the bad part; the rest is an ellipsis."""

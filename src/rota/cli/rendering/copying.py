@@ -16,8 +16,9 @@ from rich.progress import (
 
 from rota.cli.rendering.store import describe_documents, describe_jobs
 from rota.cli.rendering.tables import Row
-from rota.copying import CopyPlan, CopyReport, Phase
-from rota.escaping import escape
+from rota.escape import escape
+from rota.ops.store_comparison import Phase
+from rota.ops.store_copy import CopyPlan, CopyReport
 
 _LABELS = {
     Phase.COPYING: "Copying",

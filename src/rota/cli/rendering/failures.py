@@ -13,7 +13,7 @@ from rota.errors import (
     InvalidTriggerError,
     RotaError,
 )
-from rota.escaping import escape
+from rota.escape import escape
 
 
 def print_failure(console: Console, error: RotaError, *, as_json: bool) -> None:

@@ -30,7 +30,7 @@ class Terminal:
     def print_text(self, text: Text | str = "", style: str = "") -> None:
         """Print a piece of the result; nothing in it is markup.
 
-        Text from outside must have gone through ``rota.escaping.escape``.
+        Text from outside must have gone through ``rota.escape.escape``.
         """
         print_prose(self.out, Text(text, style) if isinstance(text, str) else text)
 

@@ -5,16 +5,15 @@ from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
-from rota.access.binding import check_binding
+from rota.auth.binding import check_binding
 from rota.cli.rendering.terminal import Terminal
 from rota.cli.running.voices import speaking
-from rota.configuration import read_configuration
-from rota.house.engines import WorkPlan
-from rota.house.house import HouseEnd
-from rota.house.opening import run_house
-from rota.house.plan import HousePlan
-from rota.house.web import Binding
 from rota.kinds import make_built_in
+from rota.runtime.configuration import read_configuration
+from rota.runtime.engines import WorkPlan
+from rota.runtime.process import HouseEnd
+from rota.runtime.startup import HousePlan, run_house
+from rota.runtime.web import Binding
 from rota.worker import WorkerSettings
 
 

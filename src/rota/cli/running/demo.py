@@ -8,7 +8,7 @@ from rota.cli.reading.place import name_user
 from rota.cli.rendering.terminal import Terminal
 from rota.cli.running.example import Scene, make_scenes
 from rota.client import Client, StoreAddress, open_client
-from rota.house.opening import show_address
+from rota.runtime.startup import show_address
 
 
 def demo(

@@ -3,8 +3,8 @@
 from rota.cli.reading.options import DEFAULT_STORE, GivenTerminal, StoreOption
 from rota.cli.running.command import plan_binding, read_settings, run_plan
 from rota.cli.running.options import HostOption, LinesOption, PortOption
-from rota.house.plan import HousePlan
-from rota.house.web import DEFAULT_HOST, DEFAULT_PORT
+from rota.runtime.startup import HousePlan
+from rota.runtime.web import DEFAULT_HOST, DEFAULT_PORT
 
 
 def serve(

@@ -17,7 +17,7 @@ from rota.cli.rendering.service.moments import Viewer, read_utc
 from rota.cli.rendering.terminal import Terminal
 from rota.client import Client, open_client
 from rota.errors import RotaError
-from rota.house.opening import show_address
+from rota.runtime.startup import show_address
 
 EveryOption = Annotated[
     float,

@@ -27,9 +27,8 @@ from rota.cli.running.options import (
 )
 from rota.cli.running.voices import make_plain_voice
 from rota.clock.protocol import Clock
-from rota.house.opening import Voice, run_house
-from rota.house.plan import HousePlan, ListTasks, TaskPlan
-from rota.house.web import DEFAULT_HOST, DEFAULT_PORT
+from rota.runtime.startup import HousePlan, ListTasks, TaskPlan, Voice, run_house
+from rota.runtime.web import DEFAULT_HOST, DEFAULT_PORT
 from rota.stores.opened import OpenStore
 
 REDRAWN_EVERY = timedelta(seconds=1)

@@ -8,10 +8,10 @@ from rich.text import Text
 
 from rota.cli.rendering.live.events import describe_event
 from rota.cli.rendering.terminal import Terminal, print_verbatim
-from rota.escaping import escape
+from rota.escape import escape
 from rota.events import INFO, WARNING, Event
-from rota.house.opening import Voice
-from rota.observing import JsonFormatter
+from rota.runtime.startup import Voice
+from rota.telemetry.logs import JsonFormatter
 
 LOGGER = "rota"
 _PLAIN = logging.Formatter()

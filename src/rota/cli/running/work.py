@@ -10,7 +10,7 @@ from rota.cli.running.options import (
     QueueOption,
     ReloadOption,
 )
-from rota.house.plan import HousePlan
+from rota.runtime.startup import HousePlan
 
 
 def work(

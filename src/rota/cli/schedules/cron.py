@@ -27,7 +27,7 @@ from rota.cli.rendering.occurrences import (
 from rota.cli.schedules.crontab import check
 from rota.errors import InvalidCronExpressionError
 from rota.triggers.asked_times import asked_by_cron
-from rota.triggers.cron.schedule import Cron, FieldCron
+from rota.triggers.cron.expression import Cron, FieldCron
 from rota.triggers.dst_notes import annotate
 from rota.triggers.parse import Dialect, parse_cron
 

@@ -18,7 +18,7 @@ from rota.cli.reading.options import DialectOption, GivenTerminal, JsonOption
 from rota.cli.rendering.carets import underline
 from rota.cli.rendering.terminal import Terminal, print_verbatim
 from rota.errors import InvalidInputError
-from rota.escaping import escape
+from rota.escape import escape
 
 WORTH_A_PROGRESS_BAR = 1_000_000
 """Bytes: a smaller file is checked before a bar could be read."""

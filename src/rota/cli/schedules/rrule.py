@@ -27,7 +27,7 @@ from rota.cli.rendering.occurrences import (
 from rota.cli.rendering.tables import print_table
 from rota.cli.rendering.terminal import Terminal
 from rota.errors import NoOccurrenceError
-from rota.escaping import escape
+from rota.escape import escape
 from rota.triggers.asked_times import asked_by_rule
 from rota.triggers.dst_notes import annotate
 from rota.triggers.rrule.grammar import read_properties

@@ -7,8 +7,7 @@ it took effect, or when an instance dies. Then the store is read again, and it d
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from rota.events import TaskRunDiscarded, TaskSkipped
-from rota.journal import Journal
+from rota.events import Journal, TaskRunDiscarded, TaskSkipped
 from rota.scheduler.keeping.ledger import BrokenRecord, StoredTask, TaskLedger
 from rota.scheduler.keeping.presence import Presence
 from rota.scheduler.running.agenda import Agenda, Task

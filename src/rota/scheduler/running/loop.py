@@ -13,6 +13,7 @@ from typing import NamedTuple
 from rota.errors import StopSchedulerError, StoreError
 from rota.events import (
     ClockMovedBack,
+    Journal,
     PollCompleted,
     PollDelayed,
     PollStarted,
@@ -21,7 +22,6 @@ from rota.events import (
     TaskRunCompleted,
     TaskRunFailed,
 )
-from rota.journal import Journal
 from rota.scheduler.keeping.ledger import TaskLedger
 from rota.scheduler.running.agenda import Agenda, Task
 from rota.scheduler.running.alarm import Alarm

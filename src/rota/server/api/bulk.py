@@ -6,10 +6,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from rota.access import Scope
+from rota.auth.caller import Scope
 from rota.errors import InvalidJobError, InvalidRequestError, UnknownDependencyError
 from rota.jobs import Job, JobId, normalize_job_id
-from rota.jobs.validation.misfits import IN_WORDS
+from rota.jobs.misfits import IN_WORDS
 from rota.server.api.jobs import JOBS
 from rota.server.api.shapes.new_job import NewJob, admit_asked
 from rota.server.api.shapes.words import DEPENDENCIES, WORD

@@ -6,10 +6,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from rota.access import Scope
+from rota.auth.caller import Scope
 from rota.errors import InvalidJobError, JobEndedError, JobNotFoundError
 from rota.jobs import Job, JobFilter, JobStatus
-from rota.jobs.listing.search import DEFAULT_LIMIT, HIGHEST_LIMIT
+from rota.jobs.search import DEFAULT_LIMIT, HIGHEST_LIMIT
 from rota.server.api.shapes.job_update import JobUpdate, check_fixed, list_changes, list_fixed
 from rota.server.api.shapes.new_job import KEY_HEADER, NewJob, admit_asked, with_outer_name
 from rota.server.api.shapes.words import Moment

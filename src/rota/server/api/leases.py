@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from rota.access import Scope
-from rota.control.leases import LeaseDesk, LeaseWish, Settlement
+from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
 from rota.jobs import Discarded, Failed, Interrupted, Outcome, Snoozed, Succeeded
-from rota.jobs.validation.fields import read_id, read_name
+from rota.jobs.fields import read_id, read_name
+from rota.ops.leases import LeaseDesk, LeaseWish, Settlement
 from rota.server.api.shapes.limited import NO_NUL
 from rota.server.api.shapes.words import Kind, Moment, Name, Queue, Uuid
 from rota.server.api.views import JobView, view_job, view_jobs

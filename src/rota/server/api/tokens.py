@@ -5,13 +5,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from rota.access import Scope, Token
-from rota.control.tokens import TokenDesk, TokenWish
+from rota.auth.caller import Scope
+from rota.auth.tokens import Token
 from rota.errors import ForbiddenError, InvalidCursorError
-from rota.jobs.listing.search import DEFAULT_LIMIT, HIGHEST_LIMIT, check_limit
-from rota.jobs.validation.fields import read_instant
-from rota.rail.surroundings import RailSettings
-from rota.rail.surroundings import Surroundings as RailSurroundings
+from rota.jobs.fields import read_instant
+from rota.jobs.search import DEFAULT_LIMIT, HIGHEST_LIMIT, check_limit
+from rota.ops.tokens import TokenDesk, TokenWish
+from rota.rail.context import RailSettings
+from rota.rail.context import Surroundings as RailSurroundings
 from rota.server.api.shapes.words import NAME, InstantText, Moment
 from rota.server.api.views import Cursor
 from rota.server.routing.route import Answer, Call, Nothing, Route

@@ -6,11 +6,10 @@ from ipaddress import IPv6Network
 
 from starlette.types import Scope as AsgiScope
 
-from rota.access import Caller
+from rota.auth.caller import Caller
 from rota.clock.protocol import Clock
 from rota.errors import QuotaExceededError, UnauthorizedError
-from rota.limits import Rate, next_token_at, take_tokens
-from rota.limits.bucket import Bucket
+from rota.policy.limits import Bucket, Rate, next_token_at, take_tokens
 from rota.server.guarding.origin import find_header
 from rota.server.guarding.settings import GuardSettings
 from rota.server.routing.admission import Guard

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import msgspec
 
-from rota.access import SECRET_WORDS
-from rota.access.sessions import SESSION_FOR
-from rota.limits import Rate
+from rota.auth.masking import SECRET_WORDS
+from rota.auth.sessions import SESSION_FOR
+from rota.policy.limits import Rate
 
 _SECOND = timedelta(seconds=1)
 

@@ -4,7 +4,9 @@ from http.cookies import CookieError, SimpleCookie
 
 from starlette.types import Scope as AsgiScope
 
-from rota.access import Auth, Caller, SessionBook, is_loopback
+from rota.auth.binding import is_loopback
+from rota.auth.caller import Auth, Caller
+from rota.auth.sessions import SessionBook
 from rota.clock.protocol import Clock
 from rota.errors import UnauthorizedError
 from rota.server.guarding.origin import find_header

@@ -8,7 +8,7 @@ from datetime import tzinfo
 from starlette.routing import BaseRoute, Route
 from tzlocal import get_localzone
 
-from rota.access import Scope
+from rota.auth.caller import Scope
 from rota.server.guarding import PageGuard
 from rota.server.pages.screens.audit import show_audit
 from rota.server.pages.screens.confirm import carry_out, confirm

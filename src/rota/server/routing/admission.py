@@ -4,7 +4,7 @@ from typing import Protocol
 
 from starlette.types import Scope as AsgiScope
 
-from rota.access import Auth, Caller
+from rota.auth.caller import Auth, Caller
 from rota.clock.protocol import Clock
 from rota.errors import UnauthorizedError
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from rota.access import Caller
+from rota.auth.caller import Caller
 from rota.errors import (
     ForbiddenError,
     InvalidRequestError,

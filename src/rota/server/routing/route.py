@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from rota.access import Caller, Scope
+from rota.auth.caller import Caller, Scope
 from rota.server.surroundings import Surroundings
 
 Body = TypeVar("Body")

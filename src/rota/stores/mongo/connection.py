@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 from pymongo import AsyncMongoClient, MongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 
-from rota.clock.in_flight import in_flight
+from rota.clock.idle import in_flight
 from rota.errors import StoreError
 from rota.stores.mongo.address import MongoSettings
 from rota.stores.mongo.gateway import AsyncGateway, Raw, ThreadGateway

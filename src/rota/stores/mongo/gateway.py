@@ -17,7 +17,7 @@ from pymongo.database import Database
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 from pymongo.results import BulkWriteResult
 
-from rota.clock.in_flight import in_flight
+from rota.clock.idle import in_flight
 from rota.errors import StoreUnavailableError
 from rota.stores.mongo.translation import NOTHING_WRITTEN, UNKNOWN, translated
 

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 import asyncpg
 from asyncpg import Connection, Record
 
-from rota.clock.in_flight import in_flight
+from rota.clock.idle import in_flight
 from rota.errors import StoreError
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.schema import migrate

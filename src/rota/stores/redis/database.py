@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, Self
 
-from rota.clock.in_flight import in_flight
+from rota.clock.idle import in_flight
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.connections import Connections
 from rota.stores.redis.keys import Keys, name_keys

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TypeVar
 
-from rota.clock.in_flight import in_flight
+from rota.clock.idle import in_flight
 
 Result = TypeVar("Result")
 

@@ -17,9 +17,17 @@ from datetime import date
 from functools import cached_property
 from math import gcd
 
-from rota.triggers.rrule.budget import JUMP_STEPS, Budget
-from rota.triggers.rrule.frame import CALENDAR_END, DAY, LONGEST_SHIFT, Frame, as_wall
-from rota.triggers.rrule.parts import Frequency, Parts
+from rota.triggers.rrule.parts import (
+    CALENDAR_END,
+    DAY,
+    JUMP_STEPS,
+    LONGEST_SHIFT,
+    Budget,
+    Frame,
+    Frequency,
+    Parts,
+    as_wall,
+)
 from rota.triggers.rrule.wall_series import choose
 from rota.triggers.rrule.year_days import MatchingDays
 

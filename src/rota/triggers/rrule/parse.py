@@ -5,14 +5,6 @@ from datetime import UTC, date, datetime, time, tzinfo
 from typing import Any, get_args
 
 from rota.errors import InvalidInputError, InvalidRecurrenceRuleError
-from rota.triggers.rrule.frame import (
-    FIRST_YEAR,
-    LAST_YEAR,
-    Frame,
-    as_wall,
-    instant_seconds,
-    wall_seconds,
-)
 from rota.triggers.rrule.grammar import (
     Fragment,
     Property,
@@ -24,7 +16,17 @@ from rota.triggers.rrule.grammar import (
     read_weekday,
     read_weekdays,
 )
-from rota.triggers.rrule.parts import Frequency, Parts, find_conflict
+from rota.triggers.rrule.parts import (
+    FIRST_YEAR,
+    LAST_YEAR,
+    Frame,
+    Frequency,
+    Parts,
+    as_wall,
+    find_conflict,
+    instant_seconds,
+    wall_seconds,
+)
 from rota.triggers.rrule.rule import Exclusions, RecurrenceRule
 from rota.triggers.zone import Fold, Gap, instants_of, wall_time
 

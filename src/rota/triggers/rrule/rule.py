@@ -8,20 +8,21 @@ from functools import cached_property
 from typing import Protocol
 
 from rota.errors import InvalidInputError
-from rota.triggers.rrule.budget import Budget
 from rota.triggers.rrule.elapsed import ElapsedSearch
-from rota.triggers.rrule.frame import (
+from rota.triggers.rrule.parts import (
     CALENDAR_END,
     DAY,
+    Budget,
     Frame,
+    Frequency,
+    Parts,
     as_instant,
     as_wall,
+    complete_parts,
     instant_seconds,
     wall_seconds,
 )
-from rota.triggers.rrule.parts import Frequency, Parts, complete_parts
-from rota.triggers.rrule.wall_search import WallSearch
-from rota.triggers.rrule.wall_series import make_series
+from rota.triggers.rrule.wall_series import WallSearch, make_series
 from rota.triggers.rrule.words import describe_rule
 from rota.triggers.zone import to_utc
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from rota.errors import RotaError, StoreError
 from rota.events import JobsLeased
-from rota.gates import Refreshed
 from rota.jobs import Job, begin_beside
-from rota.limits import Allotment
+from rota.policy.gates import Refreshed
+from rota.policy.limit_watch import Allotment
 from rota.stores.jobs import LeaseRequest
 from rota.worker.loops.resting import Resting
 from rota.worker.loops.settling import Settler

@@ -4,12 +4,11 @@ import asyncio
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from rota.clock.instants import later
-from rota.clock.protocol import keeps_real_time
+from rota.clock.protocol import keeps_real_time, later
 from rota.clock.timeout import Timeout, timeout_after
 from rota.errors import RotaError
-from rota.gates import GateWatch
-from rota.limits import Allotment, LimitWatch
+from rota.policy.gate_watch import GateWatch
+from rota.policy.limit_watch import Allotment, LimitWatch
 from rota.stores.jobs import Watchable
 from rota.worker.outage import Patience
 from rota.worker.surroundings import Surroundings

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from rota.errors import RotaError, StoreClosedError, StoreUnavailableError
-from rota.gates import Closed
 from rota.jobs import Change, Interrupted, Job, Outcome, decide_defer, decide_outcome
+from rota.policy.gates import Closed
 from rota.stores.jobs import Applied
 from rota.worker.outage import Outage, Patience
 from rota.worker.running.held import Held

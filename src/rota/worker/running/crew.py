@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from itertools import count
 
 from rota.clock.idle import turn
-from rota.clock.instants import later
-from rota.gates import Closed
+from rota.clock.protocol import later
 from rota.jobs import Interrupted, Outcome, judge_suspicion
+from rota.policy.gates import Closed
 from rota.worker.context import CancelReason
 from rota.worker.loops.settling import Settler
 from rota.worker.running.dispatch import Dispatch, judge_interruption

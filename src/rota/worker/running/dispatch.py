@@ -7,11 +7,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from rota.clock.in_flight import in_flight
-from rota.effects import Ledger
+from rota.clock.idle import in_flight
 from rota.events import JobStarted
-from rota.gates import Closed
 from rota.jobs import Discarded, Failed, Interrupted, Outcome, Snoozed, Succeeded
+from rota.policy.gates import Closed
+from rota.policy.once import Ledger
 from rota.worker.context import CancelReason, Context, Discard, Snooze
 from rota.worker.registry import Handler
 from rota.worker.running.held import Held, Stage

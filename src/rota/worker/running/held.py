@@ -4,8 +4,8 @@ from asyncio import Task
 from datetime import datetime
 from enum import Enum
 
-from rota.gates import Closed
 from rota.jobs import Change, Job, Outcome
+from rota.policy.gates import Closed
 from rota.stores.jobs import HeldLease
 from rota.worker.context import CancelReason, Context
 

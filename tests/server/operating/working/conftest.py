@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.server.operating.neighbours import Neighbours, two_tenants
 
-from rota.wiring import open_store
+from rota.runtime.wiring import open_store
 
 
 @pytest.fixture

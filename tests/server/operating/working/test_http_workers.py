@@ -14,9 +14,9 @@ import pytest
 from tests.server.operating.neighbours import Names
 from tests.server.service import JOBS
 
-from rota.house.web import Binding, WebPart, listen_on
+from rota.runtime.web import Binding, WebPart, listen_on
+from rota.runtime.wiring import open_store
 from rota.server import create_app
-from rota.wiring import open_store
 
 EXAMPLES = Path(__file__).parents[4] / "examples" / "http_worker"
 PATIENCE = 60

@@ -9,11 +9,11 @@ import pytest
 from tests.server.operating.neighbours import Neighbours
 from tests.server.service import JOBS, NO_ID, field_of
 
-from rota.access import Scope
-from rota.gates import Maintenance
-from rota.gates import Scope as GateScope
-from rota.limits import Limit
-from rota.rail.gate_board import set_maintenance
+from rota.auth.caller import Scope
+from rota.policy.gate_settings import Scope as GateScope
+from rota.policy.limits import Limit
+from rota.policy.maintenance import Maintenance
+from rota.rail.gates import set_maintenance
 from rota.rail.limits import set_limit
 
 LEASES = "/api/v1/leases"

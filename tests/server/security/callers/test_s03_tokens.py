@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 from tests.server.security.conftest import NOW, MakeStage, Stage
 
-from rota.access import TOKEN_PATTERN, Scope, is_well_formed
-from rota.access.token_text import RANDOM_BITS
-from rota.observing import JsonFormatter
+from rota.auth.caller import Scope
+from rota.auth.tokens import RANDOM_BITS, TOKEN_PATTERN, is_well_formed
 from rota.server import ServerSettings
 from rota.server.guarding import GuardSettings
 from rota.server.table import TABLE
+from rota.telemetry.logs import JsonFormatter
 
 TOKENS = "/api/v1/tokens"
 WISH = {"name": "billing", "scopes": ["read", "write"]}

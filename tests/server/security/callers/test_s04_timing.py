@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.server.security.conftest import NOW, Stage
 
-from rota.access import SessionBook
-from rota.access.token_text import make_token
+from rota.auth.sessions import SessionBook
+from rota.auth.tokens import make_token
 from rota.stores.protocol import Document
 
 
@@ -56,7 +56,7 @@ async def test_each_is_looked_up_once_and_compared_in_constant_time(
 
     tokens = await bad_tokens(stage)
     tokens["good"] = await stage.issue()
-    monkeypatch.setattr("rota.access.token_book.compare_digest", noted_compare)
+    monkeypatch.setattr("rota.auth.tokens.compare_digest", noted_compare)
     monkeypatch.setattr(stage.store, "read", noted_read)
     for token in tokens.values():
         steps.clear()
@@ -73,7 +73,7 @@ async def test_sessions_are_compared_in_constant_time_too(
         compared.append((one, other))
         return compare_digest(one, other)
 
-    monkeypatch.setattr("rota.access.sessions.compare_digest", noted)
+    monkeypatch.setattr("rota.auth.sessions.compare_digest", noted)
     book = SessionBook(stage.store, stage.clock, stage.book)
     opened = await book.open(await stage.issue())
     assert opened is not None

@@ -4,7 +4,7 @@ import pytest
 from starlette.types import Message
 from tests.server.security.conftest import MakeStage, Stage
 
-from rota.access import LOOPBACK_NAMES, check_binding
+from rota.auth.binding import LOOPBACK_NAMES, check_binding
 from rota.errors import UnguardedAddressError
 from rota.server import ServerSettings
 from rota.server.guarding import GuardSettings

@@ -10,13 +10,13 @@ from tests.architecture import source_tree
 from tests.server.security.conftest import NOW, Stage
 from tests.unit.cli.conftest import RunRota
 
-from rota.control.tokens import TokenDesk, TokenWish
 from rota.errors import StoreError, StoreUnavailableError
+from rota.ops.tokens import TokenDesk, TokenWish
 from rota.rail import Rail, read_audit
 from rota.rail.audit import AuditEntry
-from rota.rail.surroundings import RailSettings, Surroundings
+from rota.rail.context import RailSettings, Surroundings
+from rota.runtime.wiring import open_store
 from rota.stores.protocol import DocumentWrite
-from rota.wiring import open_store
 
 
 async def entries_of(store: Any, tenant: str = "ours") -> list[AuditEntry]:

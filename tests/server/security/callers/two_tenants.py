@@ -8,7 +8,6 @@ from zoneinfo import ZoneInfo
 import msgspec
 from tests.server.security.conftest import NOW, Stage
 
-from rota.gates import Maintenance, QuietHours, Scope
 from rota.jobs import (
     Failed,
     Job,
@@ -20,9 +19,12 @@ from rota.jobs import (
     decide_outcome,
     make_job_id,
 )
-from rota.limits import Limit
+from rota.policy.gate_settings import Scope
+from rota.policy.limits import Limit
+from rota.policy.maintenance import Maintenance
+from rota.policy.quiet_hours import QuietHours
 from rota.rail import Rail
-from rota.rail.gate_board import set_maintenance, set_quiet_hours
+from rota.rail.gates import set_maintenance, set_quiet_hours
 from rota.rail.limits import set_limit
 from rota.stores.protocol import DocumentWrite
 from rota.testing import a_job

@@ -11,10 +11,10 @@ import uvicorn
 from starlette.types import Message
 from tests.server.security.conftest import NOW, MakeStage, Stage
 
-from rota.access import Caller, Scope
+from rota.auth.caller import Caller, Scope
 from rota.clock.system import SystemClock
 from rota.errors import QuotaExceededError
-from rota.limits import Rate
+from rota.policy.limits import Rate
 from rota.server import ServerSettings, create_app
 from rota.server.guarding import SERVER_OPTIONS, GuardSettings, Turnstiles, WaitingQuota
 from rota.server.guarding.listening import REQUEST_WITHIN, PunctualProtocol

@@ -11,8 +11,8 @@ import pytest
 from tests.architecture.source_tree import ROOT, source_modules
 
 from rota.errors import StoreUnavailableError
+from rota.runtime.wiring import open_store
 from rota.testing import a_job
-from rota.wiring import open_store
 
 WRITING = {"open", "mkdir", "makedirs", "mktemp", "write_text", "write_bytes", "chmod", "umask"}
 

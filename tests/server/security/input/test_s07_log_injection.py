@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.server.security.conftest import Stage
 from tests.unit.cli.conftest import RunRota
 
-from rota.escaping import _UNSAFE, escape
-from rota.observing import JsonFormatter
+from rota.escape import _UNSAFE, escape
+from rota.telemetry.logs import JsonFormatter
 
 HOSTILE = [
     "\n",

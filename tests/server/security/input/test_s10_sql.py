@@ -12,12 +12,13 @@ from tests.architecture import source_tree
 from tests.architecture.test_sql import statements_in_strings
 from tests.server.security.conftest import NOW
 
-from rota.access import EVERY_SCOPE, TokenBook
+from rota.auth.caller import EVERY_SCOPE
+from rota.auth.tokens import TokenBook
+from rota.runtime.wiring import open_store
 from rota.server import create_app
 from rota.server.routing.route import Route
 from rota.server.table import TABLE
 from rota.testing import VirtualClock
-from rota.wiring import open_store
 
 RUNNING = {"execute", "executemany", "fetch", "fetchrow", "fetchval", "prepare", "executescript"}
 HOSTILE = [

@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 from tests.server.security.conftest import Stage
 
-from rota.access import TokenBook
+from rota.auth.tokens import TokenBook
 from rota.clock.system import SystemClock
 from rota.server import create_app
 from rota.server.guarding import SERVER_OPTIONS

@@ -8,7 +8,7 @@ import pytest
 from tests.server.security.conftest import ORIGIN, MakeStage, Stage
 from tests.unit.cli.conftest import RunRota
 
-from rota.access import SECRET_WORDS
+from rota.auth.masking import SECRET_WORDS
 from rota.server import ServerSettings
 from rota.server.guarding import GuardSettings
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.cli.conftest import NOW, RunRota
 
 from rota import Worker, open_store
-from rota.observing.tally import Tally
+from rota.telemetry.stats_recorder import Tally
 from rota.testing import VirtualClock
 from rota.worker import Context
 

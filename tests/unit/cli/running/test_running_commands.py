@@ -18,9 +18,8 @@ from rota.events import (
     WorkerStopped,
     WorkerStopping,
 )
-from rota.house.house import HouseEnd
-from rota.house.opening import Voice
-from rota.house.plan import HousePlan
+from rota.runtime.process import HouseEnd
+from rota.runtime.startup import HousePlan, Voice
 
 JOB: dict[str, Any] = {
     "tenant": "default",

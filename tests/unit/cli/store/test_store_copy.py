@@ -11,7 +11,7 @@ from tests.unit.cli.conftest import RunRota
 
 from rota import open_store
 from rota.cli.rendering.copying import CopyBar
-from rota.copying import UNFINISHED, Phase
+from rota.ops.store_comparison import UNFINISHED, Phase
 from rota.stores.jobs import HeldLease
 from rota.stores.protocol import DocumentWrite, Record
 from rota.stores.sqlite.connection import SqliteSettings

@@ -38,7 +38,7 @@ from rota.jobs import (
     encode_job,
     retry_after,
 )
-from rota.jobs.settling.transitions import LONGEST_ERROR
+from rota.jobs.transitions import LONGEST_ERROR
 from rota.testing import a_job
 
 P, Y, U, C, F, B = JobStatus

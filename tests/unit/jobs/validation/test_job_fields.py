@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from rota.errors import InvalidJobError
-from rota.jobs.validation.fields import (
+from rota.jobs.fields import (
     read_dependencies,
     read_flag,
     read_id,

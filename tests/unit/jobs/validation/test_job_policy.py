@@ -9,7 +9,7 @@ from tests.unit.jobs.arbitrary import always, policies
 
 from rota.errors import InvalidJobError
 from rota.jobs import BackoffStrategy, RetryPolicy
-from rota.jobs.validation.policy import read_retry_policy
+from rota.jobs.validation import read_retry_policy
 
 
 def refused(value: Any) -> str:

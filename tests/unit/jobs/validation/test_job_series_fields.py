@@ -9,7 +9,7 @@ from tests.unit.jobs.arbitrary import always, recurrences
 
 from rota.errors import InvalidJobError
 from rota.jobs import Recurrence, first_occurrence
-from rota.jobs.validation.series import read_recurrence
+from rota.jobs.validation import read_recurrence
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 TICK = timedelta(microseconds=1)

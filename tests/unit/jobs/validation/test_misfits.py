@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from rota.jobs.validation.misfits import explain_misfit, suggest_name
+from rota.jobs.misfits import explain_misfit, suggest_name
 
 
 class Parcel(msgspec.Struct, forbid_unknown_fields=True):

@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.errors import ForbiddenAddressError
-from rota.kinds.http.addresses import (
+from rota.kinds.network import (
     NOT_PUBLIC_4,
     NOT_PUBLIC_6,
     PUBLIC_6,
+    HttpRules,
     is_public,
     is_within,
     read_address,
 )
-from rota.kinds.http.rules import HttpRules
 
 STEADY = settings(deadline=None, derandomize=True)
 any_4 = st.ip_addresses(v=4).map(lambda it: IPv4Address(str(it)))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.unit.kinds.http.asker import Asker
 
 from rota.errors import InvalidPayloadError
-from rota.kinds.http.asking import LARGEST_BODY, read_request
-from rota.kinds.http.rules import HttpRules
+from rota.kinds.http_request import LARGEST_BODY, read_request
+from rota.kinds.network import HttpRules
 from rota.worker import Discard
 
 STEADY = settings(deadline=None, derandomize=True)

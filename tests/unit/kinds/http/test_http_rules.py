@@ -6,7 +6,7 @@ import pytest
 
 from rota.errors import ForbiddenAddressError, InvalidConfigurationError, InvalidPayloadError
 from rota.kinds import HttpRules, read_http_rules
-from rota.kinds.http.addresses import read_address
+from rota.kinds.network import read_address
 
 
 def test_without_a_word_of_the_operator_only_https_on_its_port_is_allowed() -> None:

@@ -8,19 +8,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rota.errors import InvalidInputError, StaleVersionError
-from rota.gates import (
-    EVERYTHING,
-    GateWatch,
-    Maintenance,
-    Open,
-    QuietHours,
-    Scope,
-    ScopedMaintenance,
-    TenantQuietHours,
-)
-from rota.gates.document import GATES
-from rota.gates.watch import CHANGES, LATEST_CHANGE
-from rota.rail.gate_board import (
+from rota.policy.gate_settings import EVERYTHING, GATES, Scope, ScopedMaintenance, TenantQuietHours
+from rota.policy.gate_watch import CHANGES, LATEST_CHANGE, GateWatch
+from rota.policy.gates import Open
+from rota.policy.maintenance import Maintenance
+from rota.policy.quiet_hours import QuietHours
+from rota.rail.gates import (
     PLANNED_LIMIT,
     clear_maintenance,
     clear_quiet_hours,

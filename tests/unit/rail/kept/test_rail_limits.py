@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rota.errors import InvalidInputError, StaleVersionError
-from rota.limits import Limit, Rate
-from rota.limits.document import CHANGES, LIMITS
+from rota.policy.limits import CHANGES, LIMITS, Limit, Rate
 from rota.rail import read_audit
 from rota.rail.limits import EVERYBODY, clear_limit, list_limits, set_limit
 from rota.stores.memory import MemoryStore

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rota import Scheduler, open_store, parse_cron
-from rota.journal import Journal
+from rota.events import Journal
 from rota.scheduler.keeping.ledger import TASKS, TaskLedger
 from rota.scheduler.keeping.presence import Presence
 from rota.scheduler.running.agenda import Agenda, Task

@@ -7,8 +7,7 @@ from tests.spec.stage import MONDAY, Stage, at, minutes, seconds
 
 from rota import SchedulerSettings
 from rota.errors import StoreUnavailableError
-from rota.events import Event, TaskRunStarted
-from rota.journal import Journal
+from rota.events import Event, Journal, TaskRunStarted
 from rota.scheduler.keeping.ledger import REQUESTS
 from rota.scheduler.running.loop import LONGEST_PAUSE, Outage, describe_error
 from rota.stores.memory import MemoryStore

@@ -1,8 +1,8 @@
 """What the memory store does beyond the contract of all stores."""
 
+from rota.runtime.wiring import open_store
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite, Reach
-from rota.wiring import open_store
 
 
 def test_it_reaches_no_further_than_the_process() -> None:

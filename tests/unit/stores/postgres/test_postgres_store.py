@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 import asyncpg
 import pytest
 
-from rota.clock.in_flight import in_flight
+from rota.clock.idle import in_flight
 from rota.errors import StoreClosedError, StoreUnavailableError
+from rota.runtime.wiring import open_store
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.session import Session
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import DocumentWrite, Reach
-from rota.wiring import open_store
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 New = Callable[..., DocumentWrite]

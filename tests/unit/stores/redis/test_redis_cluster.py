@@ -7,11 +7,11 @@ from tests.servers.groups.redis_cluster import new_cluster
 from tests.servers.redis import RedisServer
 from tests.servers.shared import with_option
 
+from rota.runtime.wiring import open_store
 from rota.stores.jobs import Cap, HeldLease
 from rota.stores.protocol import DocumentWrite
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import DAY, NOW, SECOND, end, take
-from rota.wiring import open_store
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from rota.clock.in_flight import in_flight
+from rota.clock.idle import in_flight
 from rota.stores.sql.lane import Lane, open_lane
 
 

@@ -11,7 +11,7 @@ from rota.errors import (
     InvalidCronExpressionError,
     InvalidInputError,
 )
-from rota.triggers.cron.every import Every
+from rota.triggers.cron.extended import Every
 from rota.triggers.parse import parse_cron
 
 LONDON = ZoneInfo("Europe/London")

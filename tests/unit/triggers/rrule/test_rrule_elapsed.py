@@ -235,7 +235,7 @@ def test_a_count_too_dear_to_find_is_given_up() -> None:
         start=datetime.fromisoformat("2024-01-01"),
     )
     with (
-        mock.patch("rota.triggers.rrule.budget.COUNT_STEPS", 5_000),
+        mock.patch("rota.triggers.rrule.parts.COUNT_STEPS", 5_000),
         pytest.raises(NoOccurrenceError, match=r"INTERVAL=86399.* after 5000 steps"),
     ):
         rule.next_after(datetime(2024, 1, 1, tzinfo=UTC))

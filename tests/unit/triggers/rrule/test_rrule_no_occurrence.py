@@ -9,7 +9,7 @@ import pytest
 
 from rota.errors import NoOccurrenceError
 from rota.triggers.rrule import parse_rrule
-from rota.triggers.rrule.budget import SEARCH_STEPS, Budget
+from rota.triggers.rrule.parts import SEARCH_STEPS, Budget
 from rota.triggers.rrule.year_days import MatchingDays
 
 LONDON = ZoneInfo("Europe/London")

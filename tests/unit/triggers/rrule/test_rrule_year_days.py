@@ -5,8 +5,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from rota.triggers.rrule.frame import LAST_YEAR
-from rota.triggers.rrule.parts import Frequency, NthWeekday, Parts
+from rota.triggers.rrule.parts import LAST_YEAR, Frequency, NthWeekday, Parts
 from rota.triggers.rrule.year_days import MatchingDays, bits_of
 
 YEARS = (*range(1995, 2030), 2100, 2101, 2400)

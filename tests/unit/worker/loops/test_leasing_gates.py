@@ -6,8 +6,8 @@ import pytest
 from tests.unit.worker.workshop import MINUTE, NOW, Workshop, succeed
 
 from rota.errors import InvalidInputError
-from rota.gates import OPEN, Verdict
 from rota.jobs import JobStatus
+from rota.policy.gates import OPEN, Verdict
 from rota.rail import Rail
 from rota.stores.memory import MemoryStore
 from rota.testing.faults import Failure, Fault, FaultyStore, StoreCall

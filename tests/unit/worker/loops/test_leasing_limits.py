@@ -8,7 +8,8 @@ import pytest
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, once
 
 from rota.jobs import JobStatus
-from rota.limits import Allotment, Limit, LimitWatch, Rate
+from rota.policy.limit_watch import Allotment, LimitWatch
+from rota.policy.limits import Limit, Rate
 from rota.rail.limits import clear_limit, set_limit
 from rota.worker import Context, Worker, WorkerSettings
 from rota.worker.loops.resting import choose_due_for

@@ -6,11 +6,11 @@ from random import Random
 import pytest
 
 from rota.clock.system import SystemClock
+from rota.events import Journal
 from rota.jobs import JobStatus
-from rota.journal import Journal
+from rota.runtime.wiring import open_store
 from rota.stores.jobs import LeaseRequest
 from rota.testing import a_job
-from rota.wiring import open_store
 from rota.worker import WorkerSettings
 from rota.worker.loops.rescue import Rescue
 from rota.worker.outage import Outage

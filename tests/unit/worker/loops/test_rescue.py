@@ -8,9 +8,8 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, once, succeed
 
-from rota.events import JobStalled
+from rota.events import JobStalled, Journal
 from rota.jobs import Ending, Interrupted, Job, JobStatus, Lost, RetryPolicy
-from rota.journal import Journal
 from rota.stores.jobs import LeaseRequest
 from rota.testing import a_job
 from rota.worker import WorkerSettings

@@ -10,7 +10,7 @@ from tests.unit.worker.workshop import MINUTE, SECOND, HookedStore, Workshop, st
 from rota.clock.protocol import Clock
 from rota.errors import StoreClosedError
 from rota.jobs import Job, JobStatus
-from rota.limits import Limit
+from rota.policy.limits import Limit
 from rota.rail.limits import set_limit
 from rota.stores.jobs import Inserted
 from rota.stores.jobs.wakeups import Wakeups

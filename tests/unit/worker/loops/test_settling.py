@@ -10,7 +10,6 @@ from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, o
 
 from rota.errors import IllegalMoveError, StoreClosedError
 from rota.events import JobNotSettled, JobSettled, LeaseLost, StoreFailed, StoreRecovered
-from rota.gates import Closed
 from rota.jobs import (
     Change,
     Failed,
@@ -23,6 +22,7 @@ from rota.jobs import (
     decide_fail,
     decide_lost,
 )
+from rota.policy.gates import Closed
 from rota.testing import a_job
 from rota.worker import Context, Worker, WorkerSettings
 from rota.worker.loops.settling import decide, is_written

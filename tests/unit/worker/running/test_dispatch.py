@@ -10,9 +10,11 @@ import pytest
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, succeed
 
 from rota.events import HandlerLeaked, JobDeferred, JobFailed, JobSettled, JobStarted
-from rota.gates import EVERYTHING, Closed, Maintenance, Open, Verdict
 from rota.jobs import Ending, Job, JobStatus, RetryPolicy
-from rota.rail.gate_board import set_maintenance
+from rota.policy.gate_settings import EVERYTHING
+from rota.policy.gates import Closed, Open, Verdict
+from rota.policy.maintenance import Maintenance
+from rota.rail.gates import set_maintenance
 from rota.worker import CancelReason, Context, Discard, Snooze, WorkerSettings
 from rota.worker.registry import Work
 

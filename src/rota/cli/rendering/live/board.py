@@ -12,7 +12,7 @@ from rota.cli.rendering.durations import format_duration
 from rota.cli.rendering.live.events import describe_event, format_milliseconds
 from rota.cli.rendering.live.schedules import describe_schedule, next_occurrence
 from rota.clock.protocol import Clock
-from rota.escaping import escape
+from rota.escape import escape
 from rota.events import (
     INFO,
     WARNING,

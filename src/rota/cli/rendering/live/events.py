@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from rota.cli.rendering.durations import format_duration
-from rota.escaping import escape
+from rota.escape import escape
 from rota.events import (
     Event,
     JobDeferred,

@@ -4,7 +4,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from rota.errors import CronCalculationError, InvalidCronExpressionError
-from rota.escaping import escape
+from rota.escape import escape
 from rota.triggers.cron import Cron
 from rota.triggers.parse import parse_cron
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from rota.cli.rendering.durations import format_milliseconds
 from rota.cli.rendering.service.moments import Viewer, format_seconds, read_utc, show_text
-from rota.escaping import escape
+from rota.escape import escape
 
 MOST_ALARMS = 6
 MOST_QUEUES = 15

@@ -6,10 +6,10 @@ from typing import Any
 
 from rich.console import Console
 
-from rota.access import mask_secrets
+from rota.auth.masking import mask_secrets
 from rota.cli.rendering.service.moments import NOTHING, Viewer, show_text
 from rota.cli.rendering.tables import Row
-from rota.escaping import escape
+from rota.escape import escape
 
 JOB_COLUMNS = ("Id", "Status", "Queue", "Kind", "Run at", "Failed", "Name")
 NARROW_COLUMNS = ("Id", "Status", "Run", "Name")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from rota.cli.rendering.durations import format_duration
-from rota.escaping import escape
+from rota.escape import escape
 
 NOTHING = "-"
 

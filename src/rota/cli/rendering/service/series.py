@@ -7,7 +7,7 @@ from typing import Any
 from rota.cli.rendering.service.moments import NOTHING, Viewer, show_text
 from rota.cli.rendering.tables import Row, print_table
 from rota.cli.rendering.terminal import Terminal
-from rota.escaping import escape
+from rota.escape import escape
 
 SERIES_COLUMNS = ("Id", "Next", "Last", "Name", "When")
 RUN_COLUMNS = ("Occurrence", "Status", "Job", "Error")

@@ -4,7 +4,7 @@ from typing import Any
 
 from rota.cli.rendering.service.moments import NOTHING, Viewer, read_utc, show_text
 from rota.cli.rendering.tables import Row
-from rota.escaping import escape
+from rota.escape import escape
 
 TASK_COLUMNS = ("Task", "State", "Started", "Next", "Schedule")
 PLAN_COLUMNS = ("Task", "", "Next before", "Next after", "Change")

@@ -5,10 +5,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from rota.access import Scope
-from rota.control.acts import list_acts
-from rota.jobs.listing.search import DEFAULT_LIMIT
-from rota.jobs.validation.fields import read_id
+from rota.auth.caller import Scope
+from rota.jobs.fields import read_id
+from rota.jobs.search import DEFAULT_LIMIT
+from rota.ops.audit import list_acts
 from rota.rail.audit import AuditEntry
 from rota.server.api.shapes.limited import PageCursor, PageLimit
 from rota.server.api.shapes.words import Uuid

@@ -5,10 +5,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from rota.access import Scope
-from rota.control.graph import MOST_NODES, JobGraph, draw_graph
-from rota.control.why import Explanation, explain_job, explain_job_at
+from rota.auth.caller import Scope
 from rota.jobs import Attempt
+from rota.ops.explain.explanation import Explanation
+from rota.ops.explain.job import explain_job
+from rota.ops.explain.occurrence import explain_job_at
+from rota.ops.graph import MOST_NODES, JobGraph, draw_graph
 from rota.server.api.jobs import ONE_JOB
 from rota.server.api.operating.word import read_job
 from rota.server.api.shapes.wall_times import WallTime, choose_moment

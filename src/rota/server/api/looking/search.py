@@ -4,8 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from rota.access import Scope
-from rota.control.search import JobQuery, search_jobs
+from rota.auth.caller import Scope
+from rota.ops.search import JobQuery, search_jobs
 from rota.server.api.jobs import JOBS, JobSearch, read_filter
 from rota.server.api.shapes.limited import SearchText
 from rota.server.api.views import JobPage, view_jobs

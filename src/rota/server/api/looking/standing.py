@@ -2,8 +2,8 @@
 
 import msgspec
 
-from rota.access import Scope
-from rota.control.overview import Overview, QueueStanding, list_queues, take_overview
+from rota.auth.caller import Scope
+from rota.ops.overview import Overview, QueueStanding, list_queues, take_overview
 from rota.server.api.shapes.words import Moment
 from rota.server.routing.route import Call, Nothing, Route
 from rota.worker.presence import WorkerPresence, list_workers

@@ -9,11 +9,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from rota.access import Scope
+from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
-from rota.observing.tally import RETENTION, MinuteTally, read_tallies
 from rota.server.api.shapes.words import Moment
 from rota.server.routing.route import Call, Nothing, Route
+from rota.telemetry.stats import RETENTION, MinuteTally, read_tallies
 
 SHOWN_FOR = timedelta(hours=1)
 """As far back as is shown when nobody says since when."""

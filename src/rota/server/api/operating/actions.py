@@ -5,10 +5,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from rota.access import Scope
+from rota.auth.caller import Scope
 from rota.errors import IllegalMoveError
 from rota.jobs import JobStatus
-from rota.rail.dead_letters.replacement import is_dead
+from rota.rail.dead_letters import is_dead
 from rota.server.api.jobs import ONE_JOB
 from rota.server.api.operating.word import Order, letters_of, rail_of, read_job
 from rota.server.api.shapes.words import Uuid

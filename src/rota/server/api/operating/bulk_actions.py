@@ -5,12 +5,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from rota.access import Scope
-from rota.control.bulk import BulkAction, BulkPlan, Skipped, carry_out, plan_bulk
-from rota.control.search import JobQuery
+from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
 from rota.jobs import JobFilter, JobStatus
-from rota.jobs.validation.fields import read_instant
+from rota.jobs.fields import read_instant
+from rota.ops.bulk import BulkAction, BulkPlan, Skipped, carry_out, plan_bulk
+from rota.ops.search import JobQuery
 from rota.server.api.jobs import JOBS
 from rota.server.api.operating.word import Why, surroundings_of
 from rota.server.api.shapes.limited import PriorityBound, QueueName, SearchText

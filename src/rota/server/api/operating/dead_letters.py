@@ -5,10 +5,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from rota.access import Scope
+from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
 from rota.jobs import Attempt
-from rota.jobs.listing.search import DEFAULT_LIMIT
+from rota.jobs.search import DEFAULT_LIMIT
 from rota.rail import DeadLetterFilter, RetryPlan
 from rota.rail.dead_letters import HIGHEST_RETRY
 from rota.server.api.operating.word import Order, Why, letters_of, read_job

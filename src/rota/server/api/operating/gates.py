@@ -7,17 +7,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from rota.access import Scope
+from rota.auth.caller import Scope
 from rota.errors import InvalidInputError, InvalidRequestError
-from rota.gates import (
-    QuietHours,
-    ScopedMaintenance,
-    TenantQuietHours,
-    parse_quiet_hours,
-)
-from rota.gates.window import WEEKDAYS, format_time_of_day
-from rota.jobs.validation.misfits import IN_WORDS
-from rota.rail import gate_board
+from rota.jobs.misfits import IN_WORDS
+from rota.policy.gate_settings import ScopedMaintenance, TenantQuietHours, parse_quiet_hours
+from rota.policy.quiet_hours import QuietHours
+from rota.policy.windows import WEEKDAYS, format_time_of_day
+from rota.rail import gates
 from rota.rail.audit import Act, record_act
 from rota.server.api.operating.word import Why, surroundings_of
 from rota.server.api.shapes.words import Moment
@@ -95,7 +91,7 @@ async def get_gates(call: Call[Nothing, Nothing]) -> GatesView:
     now, tenant = call.around.clock.now(), call.caller.tenant
     hours: QuietHoursView | None = None
     closures: list[MaintenanceView] = []
-    for entry in (await gate_board.list_gates(call.around.store)).entries:
+    for entry in (await gates.list_gates(call.around.store)).entries:
         if isinstance(entry, TenantQuietHours):
             if entry.tenant == tenant:
                 hours = _view_hours(entry.hours, now)
@@ -111,7 +107,7 @@ async def set_quiet_hours(call: Call[QuietHoursBody, Nothing]) -> QuietHoursView
     details = {"start": asked.start, "end": asked.end, "zone": asked.zone}
     act = Act(action="set_quiet_hours", who=call.caller.who, why=asked.why, details=details)
     await record_act(surroundings_of(call), act)
-    await gate_board.set_quiet_hours(call.around.store, tenant, hours)
+    await gates.set_quiet_hours(call.around.store, tenant, hours)
     return _view_hours(hours, call.around.clock.now())
 
 
@@ -119,7 +115,7 @@ async def clear_quiet_hours(call: Call[Nothing, Nothing]) -> Answer:
     """Clear the quiet hours of your tenant; it is no error if there are none."""
     act = Act(action="set_quiet_hours", who=call.caller.who, details={"cleared": True})
     await record_act(surroundings_of(call), act)
-    await gate_board.clear_quiet_hours(call.around.store, call.caller.tenant)
+    await gates.clear_quiet_hours(call.around.store, call.caller.tenant)
     return Answer(204)
 
 

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from rota.access import Scope
+from rota.auth.caller import Scope
 from rota.errors import InvalidInputError, InvalidRequestError
-from rota.limits import Limit, Rate
+from rota.policy.limits import Limit, Rate
 from rota.rail.limits import clear_limit, list_limits, set_limit
 from rota.server.api.operating.word import Why
 from rota.server.api.shapes.limited import QueueName

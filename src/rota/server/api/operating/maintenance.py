@@ -5,17 +5,17 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from rota.access import Scope
+from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
-from rota.gates import EVERYTHING, Maintenance, ScopedMaintenance
-from rota.gates import Scope as GateScope
-from rota.gates.maintenance import LONGEST_REASON
-from rota.jobs.validation.fields import read_instant
-from rota.jobs.validation.misfits import IN_WORDS
-from rota.rail import gate_board
+from rota.jobs.fields import read_instant
+from rota.jobs.misfits import IN_WORDS
+from rota.policy.gate_settings import EVERYTHING, ScopedMaintenance
+from rota.policy.gate_settings import Scope as GateScope
+from rota.policy.maintenance import LONGEST_REASON, Maintenance
+from rota.rail import gates
 from rota.rail.audit import Act, record_act
+from rota.rail.context import Surroundings
 from rota.rail.limits import EVERYBODY
-from rota.rail.surroundings import Surroundings
 from rota.server.api.operating.gates import GATES, MaintenanceView, view_maintenance
 from rota.server.api.operating.word import surroundings_of
 from rota.server.api.shapes.limited import QueueName
@@ -71,7 +71,7 @@ async def clear_maintenance(call: Call[Nothing, Nothing]) -> Answer:
     """Let the jobs of your tenant run again; it is no error if there is no maintenance."""
     act = Act(action="set_maintenance", who=call.caller.who, details={"isOn": False})
     await record_act(surroundings_of(call), act)
-    await gate_board.clear_maintenance(call.around.store, GateScope(tenant=call.caller.tenant))
+    await gates.clear_maintenance(call.around.store, GateScope(tenant=call.caller.tenant))
     return Answer(204)
 
 
@@ -90,7 +90,7 @@ async def clear_wide_maintenance(call: Call[Nothing, QueueChoice]) -> Answer:
     details = {"isOn": False, "queue": queue}
     act = Act(action="set_maintenance", who=call.caller.who, details=details)
     await record_act(surroundings_of(call)._replace(tenant=EVERYBODY), act)
-    await gate_board.clear_maintenance(call.around.store, scope)
+    await gates.clear_maintenance(call.around.store, scope)
     return Answer(204)
 
 
@@ -108,10 +108,10 @@ async def _set(
     act = Act(action="set_maintenance", who=call.caller.who, why=why, details=details)
     await record_act(around, act)
     if call.body.is_added:
-        await gate_board.plan_maintenance(store, scope, window, now)
+        await gates.plan_maintenance(store, scope, window, now)
     else:
-        await gate_board.set_maintenance(store, scope, window)
-    for entry in (await gate_board.list_gates(store)).entries:
+        await gates.set_maintenance(store, scope, window)
+    for entry in (await gates.list_gates(store)).entries:
         if isinstance(entry, ScopedMaintenance) and entry.scope == scope:
             return view_maintenance(entry, now)
     return []

@@ -5,10 +5,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from rota.access import Scope
-from rota.control.series import SeriesDetail, SeriesSummary, find_series, list_series
-from rota.jobs.listing.search import DEFAULT_LIMIT
-from rota.jobs.validation.series import read_recurrence
+from rota.auth.caller import Scope
+from rota.jobs.search import DEFAULT_LIMIT
+from rota.jobs.validation import read_recurrence
+from rota.ops.series import SeriesDetail, SeriesSummary, find_series, list_series
 from rota.rail.preview import Preview, preview_series
 from rota.server.api.operating.word import Order, rail_of
 from rota.server.api.shapes.limited import PageCursor, PageLimit

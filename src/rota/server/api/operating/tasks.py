@@ -7,8 +7,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Meta
 
-from rota.access import Scope
-from rota.control.tasks import (
+from rota.auth.caller import Scope
+from rota.errors import InvalidInputError, InvalidRequestError, InvalidZoneError
+from rota.jobs.misfits import IN_WORDS
+from rota.ops.tasks import (
     TaskPlan,
     TaskSummary,
     explain_one_task,
@@ -16,8 +18,6 @@ from rota.control.tasks import (
     plan_tasks,
     request_run,
 )
-from rota.errors import InvalidInputError, InvalidRequestError, InvalidZoneError
-from rota.jobs.validation.misfits import IN_WORDS
 from rota.server.api.operating.word import Why, surroundings_of
 from rota.server.api.shapes.wall_times import WallTime, choose_moment
 from rota.server.api.shapes.words import PRINTABLE, Moment

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from rota.errors import InvalidJobError, JobChangedError
-from rota.jobs.validation.fields import read_instant
+from rota.jobs.fields import read_instant
 from rota.server.api.shapes.words import DEPENDENCIES, INSTANT, NAME, PRIORITY, QUEUE, UUID, WORD
 
 # The values are checked against the job that they are for, not before: whether there is such a job,

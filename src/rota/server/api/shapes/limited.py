@@ -7,8 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from rota.jobs.listing.search import HIGHEST_LIMIT
-from rota.jobs.validation.misfits import IN_WORDS
+from rota.jobs.misfits import IN_WORDS
+from rota.jobs.search import HIGHEST_LIMIT
 
 QueueName = Annotated[
     str,

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from rota.control.acts import list_acts
 from rota.jobs import JobId
+from rota.ops.audit import list_acts
 from rota.rail.audit import AuditEntry
 from rota.server.pages.serving.answers import render_page
 from rota.server.pages.serving.visit import Visit

@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
-from rota.control.search import JobQuery, search_jobs
 from rota.errors import InvalidRequestError
 from rota.jobs import Job, JobId, JobStatus
 from rota.jobs.identity import normalize_job_id
-from rota.jobs.listing.search import HIGHEST_LIMIT
+from rota.jobs.search import HIGHEST_LIMIT
+from rota.ops.search import JobQuery, search_jobs
 from rota.rail import DeadLetters
-from rota.rail.dead_letters import HIGHEST_RETRY
-from rota.rail.dead_letters.replacement import is_dead
-from rota.rail.surroundings import RailSettings
-from rota.rail.surroundings import Surroundings as RailSurroundings
+from rota.rail.context import RailSettings
+from rota.rail.context import Surroundings as RailSurroundings
+from rota.rail.dead_letters import HIGHEST_RETRY, is_dead
 from rota.server.pages.screens.dead_letters import ChosenLetters
 from rota.server.pages.screens.jobs import read_choice
 from rota.server.pages.serving.forms import Form

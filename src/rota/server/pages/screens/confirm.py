@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 from starlette.responses import Response
 
-from rota.control.bulk import carry_out as carry_out_plan
-from rota.control.bulk import plan_bulk
 from rota.errors import ConflictError, InvalidRequestError, JobNotFoundError
 from rota.jobs import Job
+from rota.ops.bulk import carry_out as carry_out_plan
+from rota.ops.bulk import plan_bulk
 from rota.rail import DeadLetters, Rail, RetryPlan
-from rota.rail.dead_letters.replacement import is_dead
+from rota.rail.dead_letters import is_dead
 from rota.server.pages.screens.choice import (
     Origin,
     find_all_dead,

@@ -8,17 +8,13 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from rota.errors import InvalidInputError, InvalidRequestError
-from rota.gates import (
-    Maintenance,
-    QuietHours,
-    ScopedMaintenance,
-    TenantQuietHours,
-    parse_quiet_hours,
-)
-from rota.gates.window import WEEKDAYS, QuietWindow, format_time_of_day
+from rota.policy.gate_settings import ScopedMaintenance, TenantQuietHours, parse_quiet_hours
+from rota.policy.maintenance import Maintenance
+from rota.policy.quiet_hours import QuietHours
+from rota.policy.windows import WEEKDAYS, QuietWindow, format_time_of_day
 from rota.rail import Rail
 from rota.rail.audit import Act, record_act
-from rota.rail.gate_board import GateList, clear_quiet_hours, list_gates, set_quiet_hours
+from rota.rail.gates import GateList, clear_quiet_hours, list_gates, set_quiet_hours
 from rota.server.pages.screens.choice import rail_around
 from rota.server.pages.serving.answers import go_to, render_page
 from rota.server.pages.serving.forms import Form, read_form

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from rota.control.acts import find_acts
-from rota.control.graph import JobGraph, draw_graph
-from rota.control.why import explain_job
 from rota.errors import JobNotFoundError
 from rota.jobs import Job, JobStatus
 from rota.jobs.identity import normalize_job_id
+from rota.ops.audit import find_acts
+from rota.ops.explain.job import explain_job
+from rota.ops.graph import JobGraph, draw_graph
 from rota.rail import Rail
-from rota.rail.dead_letters.replacement import is_dead
+from rota.rail.dead_letters import is_dead
 from rota.server.pages.drawing.graph import NODE_HEIGHT, NODE_WIDTH, Curve, lay_out
 from rota.server.pages.serving.answers import go_to, render_page
 from rota.server.pages.serving.forms import read_form

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from rota.control.search import JobQuery, search_jobs
 from rota.errors import InvalidRequestError
 from rota.jobs import JobFilter, JobStatus
+from rota.ops.search import JobQuery, search_jobs
 from rota.server.pages.serving.answers import render_page
 from rota.server.pages.serving.visit import Visit, write_query
 from rota.server.pages.wording.rows import make_rows

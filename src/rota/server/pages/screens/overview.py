@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from rota.control.overview import NextRun, Overview, QueueStanding, take_overview
-from rota.control.why.wording import name_error
 from rota.jobs import JobStatus
-from rota.observing.tally import MinuteTally, read_tallies
+from rota.ops.explain.explanation import name_error
+from rota.ops.overview import NextRun, Overview, QueueStanding, take_overview
 from rota.server.pages.drawing.chart import (
     Chart,
     Frame,
@@ -26,6 +25,7 @@ from rota.server.pages.wording import statuses
 from rota.server.pages.wording.alarms import warn_of
 from rota.server.pages.wording.statuses import STATUS_SIGNS, Sign
 from rota.server.pages.wording.times import tell_distance, tell_length, tell_local
+from rota.telemetry.stats import MinuteTally, read_tallies
 
 MINUTES_SHOWN = 60
 QUEUES_SHOWN = 8

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from rota.control.series import SeriesSummary, list_series
-from rota.control.tasks import request_run
-from rota.control.why.wording import name_error
 from rota.jobs import Ending, Job, JobFilter, JobStatus
+from rota.ops.explain.explanation import name_error
+from rota.ops.series import SeriesSummary, list_series
+from rota.ops.tasks import request_run
 from rota.rail import DeadLetters
 from rota.scheduler.asking.desk import Overview as TaskBoard
 from rota.scheduler.asking.desk import TaskDesk

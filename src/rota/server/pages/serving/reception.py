@@ -9,7 +9,7 @@ from uuid import uuid4
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rota.access import Caller, Scope
+from rota.auth.caller import Caller, Scope
 from rota.errors import ForbiddenError, NotFoundError, RotaError, UnauthorizedError
 from rota.server.guarding import PageGuard
 from rota.server.pages.serving.answers import go_to, render_alone

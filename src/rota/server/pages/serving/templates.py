@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
-from rota.escaping import escape
+from rota.escape import escape
 from rota.server.pages.serving.assets import read_assets
 from rota.server.pages.wording.payloads import Lines
 from rota.server.pages.wording.times import (

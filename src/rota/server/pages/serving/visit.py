@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
-from rota.access import Caller, Scope
+from rota.auth.caller import Caller, Scope
 from rota.server.pages.serving.memory import ShortMemory
 from rota.server.surroundings import Surroundings
 

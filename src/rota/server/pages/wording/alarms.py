@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from rota.control.overview import Alarm
+from rota.ops.overview import Alarm
 from rota.server.pages.wording.facts import Link
 
 QUEUES_NAMED = 4

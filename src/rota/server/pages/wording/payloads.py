@@ -4,9 +4,8 @@ from collections.abc import Collection
 
 import msgspec
 
-from rota.access import mask_secrets
-from rota.access.masking import mask_text
-from rota.escaping import escape, escape_json
+from rota.auth.masking import mask_secrets, mask_text
+from rota.escape import escape, escape_json
 
 LONGEST_SHOWN = 20_000
 

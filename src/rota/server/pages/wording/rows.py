@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from rota.control.why.wording import name_error
 from rota.jobs import Job
+from rota.ops.explain.explanation import name_error
 from rota.server.pages.wording.statuses import Sign, sign_of
 
 

@@ -11,7 +11,7 @@ from msgspec import inspect
 
 from rota.errors import InvalidInputError, InvalidRequestError
 from rota.jobs import parse_instant
-from rota.jobs.validation.misfits import shorten, suggest_name
+from rota.jobs.misfits import shorten, suggest_name
 from rota.server.routing.reading.refusals import refuse
 
 LARGEST_INTEGER = (1 << 53) - 1

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from rota.errors import InvalidRequestError
-from rota.jobs.validation.misfits import explain_misfit
+from rota.jobs.misfits import explain_misfit
 
 
 def refuse(error: msgspec.ValidationError, whole: str, kind: type[Any]) -> InvalidRequestError:

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any
 
 from rota.errors import InvalidRequestError
-from rota.jobs.validation.misfits import shorten
+from rota.jobs.misfits import shorten
 
 DEEPEST = 64
 

@@ -4,7 +4,7 @@ from pymongo import UpdateOne, timeout
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import OperationFailure
 
-from rota.clock.in_flight import in_flight
+from rota.clock.idle import in_flight
 from rota.errors import SchemaOutdatedError
 from rota.stores.mongo.connection import Connection
 from rota.stores.mongo.gateway import Gateway, Query, Raw

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from rota.clock.in_flight import in_flight
+from rota.clock.idle import in_flight
 from rota.stores.jobs.protocol import Listener
 from rota.stores.jobs.wakeups import Place, Wakeups
 from rota.stores.redis.database import Database

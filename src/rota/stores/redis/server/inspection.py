@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 
-from rota.clock.in_flight import in_flight
+from rota.clock.idle import in_flight
 from rota.stores.inspection import MigrationReport, StoreInspection
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.connections import Connections, Examine

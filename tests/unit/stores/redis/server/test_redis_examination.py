@@ -9,12 +9,12 @@ from tests.servers.redis import RedisServer
 from tests.servers.shared import new_redis_server
 
 from rota.errors import SchemaOutdatedError, StoreUnavailableError
+from rota.runtime.wiring import migrate_store, open_store
 from rota.stores.protocol import DocumentWrite
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.keys import name_keys
 from rota.stores.redis.server.examination import ServerFacts
 from rota.stores.redis.store import RedisStore
-from rota.wiring import migrate_store, open_store
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import redis
 
+from rota.runtime.wiring import inspect_store, migrate_store
 from rota.stores.protocol import DocumentWrite
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.keys import name_keys
@@ -9,7 +10,6 @@ from rota.stores.redis.server.examination import SCHEMA_VERSION
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import NOW, end, take
-from rota.wiring import inspect_store, migrate_store
 
 
 async def test_a_store_that_is_not_there_is_not_made(redis_url: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
-from rota.clock.in_flight import in_flight
+from rota.clock.idle import in_flight
 from rota.errors import RotaError, UnsupportedConnectionError
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.queries import placed

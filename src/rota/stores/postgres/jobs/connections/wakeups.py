@@ -19,7 +19,7 @@ import asyncpg
 import msgspec
 from asyncpg import Connection, Record
 
-from rota.clock.in_flight import in_flight
+from rota.clock.idle import in_flight
 from rota.errors import StoreError
 from rota.jobs import Job
 from rota.stores.jobs.protocol import Listener

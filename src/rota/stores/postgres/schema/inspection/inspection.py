@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import asyncpg
 
-from rota.clock.in_flight import in_flight
+from rota.clock.idle import in_flight
 from rota.stores.inspection import (
     MigrationReport,
     StoreInspection,

@@ -1,0 +1,124 @@
+"""Sessions of people on the pages: opened with a token, and never outliving it."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from hmac import compare_digest
+from secrets import randbits
+
+import msgspec
+
+from rota.auth.caller import Auth, Caller
+from rota.auth.tokens import Secret, make_token, take_fingerprint
+from rota.clock.protocol import Clock
+from rota.jobs.record import Instant
+from rota.stores.protocol import DocumentStore, DocumentWrite
+
+SESSIONS = "sessions"
+"""The collection; a key is made from the session's secret by a hash."""
+
+SESSION_FOR = timedelta(hours=12)
+
+_LONGEST_SECRET = 100
+_NO_DIGEST = "0" * 64
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of a document: which token it was opened with, and until when it lasts."""
+
+    digest: str
+    token_id: str
+    opened_at: Instant
+    expires_at: Instant
+
+
+class OpenedSession(msgspec.Struct, frozen=True, kw_only=True):
+    """Who signed in, what their browser has to send from now on, and until when."""
+
+    caller: Caller
+    secret: Secret
+    expires_at: datetime
+
+
+class SessionBook:
+    """Sessions as documents of a store; of a session's secret only hashes are kept."""
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        clock: Clock,
+        auth: Auth,
+        *,
+        session_for: timedelta = SESSION_FOR,
+        draw_bits: Callable[[int], int] = randbits,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._auth = auth
+        self._session_for = session_for
+        self._draw_bits = draw_bits
+
+    async def open(self, token: str) -> OpenedSession | None:
+        """A session for whoever holds the token; None when it is not good.
+
+        What others left behind of sessions that are over is removed at the same time.
+        """
+        now = self._clock.now()
+        caller = await self._auth.identify(token, now)
+        if caller is None or caller.token_id is None:
+            return None
+        await self._remove_expired(now)
+        secret = make_token(self._draw_bits)
+        fingerprint = take_fingerprint(secret.reveal())
+        session = Session(
+            digest=fingerprint.digest,
+            token_id=caller.token_id,
+            opened_at=now,
+            expires_at=now + self._session_for,
+        )
+        write = DocumentWrite(SESSIONS, fingerprint.id, None, msgspec.json.encode(session))
+        await self._store.write_all([write])
+        return OpenedSession(caller=caller, secret=secret, expires_at=session.expires_at)
+
+    async def identify(self, secret: str, now: datetime) -> Caller | None:
+        """Whose session it is; None when it is unknown or over, or its token good no longer."""
+        if len(secret) > _LONGEST_SECRET:
+            return None
+        fingerprint = take_fingerprint(secret)
+        document = (await self._store.read(SESSIONS, [fingerprint.id])).get(fingerprint.id)
+        session = None if document is None else _decode(document.body)
+        digest = _NO_DIGEST if session is None else session.digest
+        is_known = compare_digest(digest, fingerprint.digest)
+        if session is None or not is_known or now >= session.expires_at:
+            return None
+        return await self._auth.recall(session.token_id, now)
+
+    async def close(self, secret: str) -> None:
+        """The session is over; it is no error if it was already."""
+        key = take_fingerprint(secret).id
+        document = (await self._store.read(SESSIONS, [key])).get(key)
+        if document is not None:
+            # A session is never changed, so a stale write means that somebody else has removed it.
+            await self._store.write_each([DocumentWrite(SESSIONS, key, document.version, None)])
+
+    async def _remove_expired(self, now: datetime) -> None:
+        async for page in self._store.scan(SESSIONS):
+            removals = [
+                DocumentWrite(SESSIONS, document.key, document.version, None)
+                for document in page
+                if _is_over(document.body, now)
+            ]
+            if removals:
+                await self._store.write_each(removals)
+
+
+def _is_over(body: bytes, now: datetime) -> bool:
+    session = _decode(body)
+    return session is None or session.expires_at <= now
+
+
+def _decode(body: bytes) -> Session | None:
+    """A session that cannot be read is none: whoever had it signs in again."""
+    try:
+        return msgspec.json.decode(body, type=Session)
+    except msgspec.DecodeError:
+        return None

@@ -1,1 +1,0 @@
-"""Operators' verbs and views over a store, for one tenant."""

@@ -1,0 +1,1023 @@
+"""Every error of Rota, grouped by who must act.
+
+RotaError
+  InvalidInputError   the caller must change the request
+    InvalidTriggerError
+      InvalidCronExpressionError
+      InvalidRecurrenceRuleError
+    ClockUseError
+    FieldParseError
+    InvalidConfigurationError
+    InvalidCursorError
+    InvalidJobError
+      UnknownDependencyError
+    InvalidPayloadError
+    InvalidRequestError
+    InvalidSignatureError
+    InvalidStoreUrlError
+    InvalidZoneError
+    MethodNotAllowedError
+    RequestTooLargeError
+    RegistrationsNotArrayError
+    RegistrationShapeError
+    InvalidRegistrationError
+    ScheduleDuplicateTaskError
+    CronExpressionInvalidError
+    NegativeRetryDelayError
+    UnguardedAddressError
+    UnsupportedConnectionError
+    UnsupportedMediaError
+    WorkerForkedError
+  NotFoundError       nothing has that name
+    JobNotFoundError
+    SecretNotFoundError
+    TaskNotRegisteredError
+    TokenNotFoundError
+    UnknownPathError
+  ConflictError       the world moved on; read again
+    AddressUnusableError
+    DependenciesFixedError
+    DependencyCycleError
+    DuplicateJobError
+    EffectInProgressError
+    HasDependentsError
+    IllegalMoveError
+    JobChangedError
+    JobEndedError
+    LockLostError
+    SchedulerAlreadyActiveError
+    StaleVersionError
+    TaskListMismatchError
+    WorkerBusyError
+  RefusedError        a limit or a gate said no
+    CopyRefusedError
+    CrossSiteRequestError
+    EffectUnknownError
+    ForbiddenAddressError
+    ForbiddenError
+    QuotaExceededError
+    RequestTooSlowError
+    UnauthorizedError
+    UnknownHostError
+  StoreError          the store is at fault
+    CopyDiffersError
+    CopyUnfinishedError
+    DamagedJobError
+    SchemaOutdatedError
+    ServerUnavailableError
+    StoreClosedError
+    StoreDamagedError
+    StoreUnavailableError
+  BusyLoopError
+  CronCalculationError
+  DeadlockError
+  DeliveryError
+  MissingExtraError
+  NoOccurrenceError
+  ScheduleTaskError
+  SchedulerInitializationError
+  StopSchedulerError
+  TaskTryDeserializeError
+    TaskInvalidStructureError
+    TaskInvalidTypeError
+    TaskInvalidValueError
+    TaskMissingFieldError
+  WorkerWornOutError
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+__all__ = [
+    "AddressUnusableError",
+    "BusyLoopError",
+    "ClockUseError",
+    "ConflictError",
+    "CopyDiffersError",
+    "CopyRefusedError",
+    "CopyUnfinishedError",
+    "CronCalculationError",
+    "CronExpressionInvalidError",
+    "CrossSiteRequestError",
+    "DamagedJobError",
+    "DeadlockError",
+    "DeliveryError",
+    "DependenciesFixedError",
+    "DependencyCycleError",
+    "DuplicateJobError",
+    "EffectInProgressError",
+    "EffectUnknownError",
+    "FieldParseError",
+    "ForbiddenAddressError",
+    "ForbiddenError",
+    "HasDependentsError",
+    "IllegalMoveError",
+    "InvalidConfigurationError",
+    "InvalidCronExpressionError",
+    "InvalidCursorError",
+    "InvalidInputError",
+    "InvalidJobError",
+    "InvalidPayloadError",
+    "InvalidRecurrenceRuleError",
+    "InvalidRegistrationError",
+    "InvalidRequestError",
+    "InvalidSignatureError",
+    "InvalidStoreUrlError",
+    "InvalidTriggerError",
+    "InvalidZoneError",
+    "JobChangedError",
+    "JobEndedError",
+    "JobNotFoundError",
+    "LockLostError",
+    "MethodNotAllowedError",
+    "MissingExtraError",
+    "NegativeRetryDelayError",
+    "NoOccurrenceError",
+    "NotFoundError",
+    "QuotaExceededError",
+    "RefusedError",
+    "RegistrationShapeError",
+    "RegistrationsNotArrayError",
+    "RequestTooLargeError",
+    "RequestTooSlowError",
+    "RotaError",
+    "ScheduleDuplicateTaskError",
+    "ScheduleTaskError",
+    "SchedulerAlreadyActiveError",
+    "SchedulerInitializationError",
+    "SchemaOutdatedError",
+    "SecretNotFoundError",
+    "ServerUnavailableError",
+    "StaleVersionError",
+    "StopSchedulerError",
+    "StoreClosedError",
+    "StoreDamagedError",
+    "StoreError",
+    "StoreUnavailableError",
+    "TaskInvalidStructureError",
+    "TaskInvalidTypeError",
+    "TaskInvalidValueError",
+    "TaskListMismatchError",
+    "TaskMissingFieldError",
+    "TaskNotRegisteredError",
+    "TaskTryDeserializeError",
+    "TokenNotFoundError",
+    "UnauthorizedError",
+    "UnguardedAddressError",
+    "UnknownDependencyError",
+    "UnknownHostError",
+    "UnknownPathError",
+    "UnsupportedConnectionError",
+    "UnsupportedMediaError",
+    "WorkerBusyError",
+    "WorkerForkedError",
+    "WorkerWornOutError",
+]
+
+
+class RotaError(Exception):
+    """Anything Rota refuses or fails to do.
+
+    ``message`` is for people. ``details`` is for programs: its keys are part of the contract and
+    spelled as the specification that names the error spells them.
+    """
+
+    group: ClassVar[str] = "error"
+
+    def __init__(self, message: str, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details: dict[str, Any] = dict(details or {})
+
+
+class InvalidInputError(RotaError):
+    """The caller must change the request; nothing has happened."""
+
+    group = "invalid_input"
+
+
+class NotFoundError(RotaError):
+    """Nothing has that name."""
+
+    group = "not_found"
+
+
+class ConflictError(RotaError):
+    """The world moved on; read again."""
+
+    group = "conflict"
+
+
+class RefusedError(RotaError):
+    """A limit or a gate said no."""
+
+    group = "refused"
+
+
+class StoreError(RotaError):
+    """The store is at fault."""
+
+    group = "store"
+
+
+class InvalidTriggerError(InvalidInputError):
+    """The text says no schedule; ``position`` is the half-open span of the offending part."""
+
+    def __init__(
+        self, message: str, *, text: str, position: tuple[int, int], details: dict[str, object]
+    ) -> None:
+        super().__init__(message, details)
+        self.text = text
+        self.position = position
+
+
+class FieldParseError(InvalidInputError):
+    """One field of a cron expression could not be read; always the cause of another error."""
+
+    def __init__(self, reason: str, *, field_value: str, field_name: str) -> None:
+        super().__init__(reason, {"fieldValue": field_value, "fieldName": field_name})
+        self.reason = reason
+        self.field_value = field_value
+        self.field_name = field_name
+
+
+class InvalidCronExpressionError(InvalidTriggerError):
+    """The parser refused a cron expression; ``field`` is the leftmost bad one, or "expression"."""
+
+    def __init__(
+        self, expression: str, field: str, reason: str, *, position: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(
+            f'Invalid cron expression "{expression}": {field} field {reason}',
+            text=expression,
+            position=position if position is not None else (0, len(expression)),
+            details={"expression": expression, "field": field, "reason": reason},
+        )
+        self.expression = expression
+        self.field = field
+        self.reason = reason
+
+
+class InvalidRecurrenceRuleError(InvalidTriggerError):
+    """The parser refused an RFC 5545 rule; ``part`` names the offending one, such as BYDAY."""
+
+    def __init__(
+        self, text: str, part: str, reason: str, *, position: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(
+            f'Invalid recurrence rule "{text}": {part} {reason}',
+            text=text,
+            position=position if position is not None else (0, len(text)),
+            details={"rule": text, "part": part, "reason": reason},
+        )
+        self.part = part
+        self.reason = reason
+
+
+class InvalidZoneError(InvalidInputError):
+    """No time zone has that name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f'Unknown time zone "{name}"', {"zone": name})
+        self.name = name
+
+
+class CronCalculationError(RotaError):
+    """A valid expression has no occurrence on that side of the instant within the calendar."""
+
+    def __init__(self, expression: str, current_time: datetime, cause: Exception) -> None:
+        super().__init__(
+            f"Failed to calculate next occurrence: {cause}",
+            {"expression": expression, "currentTime": current_time.isoformat(), "cause": cause},
+        )
+        self.expression = expression
+        self.current_time = current_time
+        self.cause = cause
+
+
+class NoOccurrenceError(RotaError):
+    """The search reached the end of the calendar or of its budget without finding one."""
+
+
+class ClockUseError(InvalidInputError):
+    """A clock was used in a way that has no meaning, such as a virtual one by two drivers."""
+
+
+class DeadlockError(RotaError):
+    """Every task waits, and nothing is left that could wake one: no timer, no work in flight.
+
+    ``tasks`` says for each which line it waits at.
+    """
+
+    def __init__(self, now: datetime, tasks: Sequence[str]) -> None:
+        super().__init__(
+            f"Deadlock at {now.isoformat()}: every task waits, no timer is set and nothing is in "
+            "flight. (A wait for a thread or a socket must be inside `with in_flight():`, and a "
+            f"wait for time must go through the clock.){_listed(tasks)}",
+            {"now": now.isoformat(), "tasks": list(tasks)},
+        )
+        self.now = now
+        self.tasks = tuple(tasks)
+
+
+class BusyLoopError(RotaError):
+    """The event loop never came to rest, so virtual time could not move.
+
+    Some task yields again and again instead of waiting; ``tasks`` says where each stands.
+    """
+
+    def __init__(self, now: datetime, turn_count: int, tasks: Sequence[str]) -> None:
+        super().__init__(
+            f"The event loop did not come to rest at {now.isoformat()} within {turn_count} turns: "
+            f"a task yields in a loop instead of waiting.{_listed(tasks)}",
+            {"now": now.isoformat(), "turnCount": turn_count, "tasks": list(tasks)},
+        )
+        self.now = now
+        self.turn_count = turn_count
+        self.tasks = tuple(tasks)
+
+
+def _listed(tasks: Sequence[str]) -> str:
+    return "".join(f"\n  {task}" for task in tasks)
+
+
+class InvalidConfigurationError(InvalidInputError):
+    """Environment variables have values that cannot be used; all of them are named at once."""
+
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        listed = "; ".join(f"{name} {reason}" for name, reason in problems.items())
+        super().__init__(
+            f"Invalid configuration: {listed}",
+            {"field": next(iter(problems)), "problems": dict(problems)},
+        )
+        self.problems = dict(problems)
+
+
+class MissingExtraError(RotaError):
+    """Something was imported that needs a package which is not installed."""
+
+    def __init__(self, purpose: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{purpose} need {package}, which is not installed: pip install 'rota[{extra}]'",
+            {"missing": package, "extra": f"rota[{extra}]"},
+        )
+        self.package = package
+        self.extra = extra
+
+
+class InvalidJobError(InvalidInputError):
+    """A job cannot be accepted as it was asked for; ``field`` says where, ``reason`` why."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field} {reason}", {"field": field, "reason": reason})
+        self.field = field
+        self.reason = reason
+
+
+class UnknownDependencyError(InvalidJobError):
+    """A job names dependencies that do not exist."""
+
+    def __init__(self, missing: Sequence[str]) -> None:
+        super().__init__("dependencies", f"name jobs that do not exist: {', '.join(missing)}")
+        self.missing = list(missing)
+        self.details["missing"] = self.missing
+
+
+class InvalidCursorError(InvalidInputError):
+    """The text is no cursor of a list of jobs."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"cursor {reason}", {"field": "cursor", "reason": reason})
+        self.reason = reason
+
+
+class DependencyCycleError(ConflictError):
+    """The dependencies would lead back to where they began; ``cycle_path`` is the way round."""
+
+    def __init__(self, cycle_path: Sequence[str]) -> None:
+        way = " -> ".join([*cycle_path, cycle_path[0]])
+        super().__init__(f"Circular dependency: {way}", {"cyclePath": list(cycle_path)})
+        self.cycle_path = list(cycle_path)
+
+
+class IllegalMoveError(ConflictError):
+    """A job cannot go from its current status to that one."""
+
+    def __init__(self, current: str, target: str, reason: str | None = None) -> None:
+        why = f": {reason}" if reason else ""
+        super().__init__(
+            f"A job cannot move from {current} to {target}{why}",
+            {"current": str(current), "target": str(target)},
+        )
+        self.current = current
+        self.target = target
+        self.reason = reason
+
+
+class JobEndedError(ConflictError):
+    """The job has reached a final status; nothing about it changes any more."""
+
+    def __init__(self, job_id: str, status: str) -> None:
+        super().__init__(
+            f"Job {job_id} is {status}, which is final", {"jobId": job_id, "status": str(status)}
+        )
+        self.job_id = job_id
+        self.status = status
+
+
+class JobChangedError(ConflictError):
+    """Somebody else has changed the job since it was read: it is changed as of ``updated_at``."""
+
+    def __init__(self, job_id: str, updated_at: str) -> None:
+        super().__init__(
+            f"Job {job_id} was changed at {updated_at}, after it was read",
+            {"field": "updated_at", "value": updated_at},
+        )
+        self.job_id = job_id
+        self.updated_at = updated_at
+
+
+class DependenciesFixedError(ConflictError):
+    """The dependencies of a job change only while it waits for them."""
+
+    def __init__(self, job_id: str, status: str) -> None:
+        super().__init__(
+            f"The dependencies of job {job_id} cannot change: it is {status}, no longer PENDING",
+            {"jobId": job_id, "status": str(status)},
+        )
+        self.job_id = job_id
+        self.status = status
+
+
+class HasDependentsError(ConflictError):
+    """The job cannot be deleted: others depend on it."""
+
+    def __init__(self, job_id: str, dependents: Sequence[str]) -> None:
+        super().__init__(
+            f"Job {job_id} cannot be deleted: {len(dependents)} depend on it, such as "
+            f"{dependents[0]}",
+            {"jobId": job_id, "dependents": list(dependents)},
+        )
+        self.job_id = job_id
+        self.dependents = list(dependents)
+
+
+class DuplicateJobError(ConflictError):
+    """What is asked for clashes with a job that exists; ``job_id`` is that job."""
+
+    def __init__(self, job_id: str, reason: str) -> None:
+        super().__init__(f"Job {job_id} exists already: {reason}", {"jobId": job_id})
+        self.job_id = job_id
+        self.reason = reason
+
+
+class JobNotFoundError(NotFoundError):
+    """The tenant has no job with that id."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"There is no job {job_id}", {"jobId": job_id})
+        self.job_id = job_id
+
+
+class DamagedJobError(StoreError):
+    """A stored job cannot be read. It is not touched; others are not affected."""
+
+    def __init__(self, job_id: str | None, reason: str) -> None:
+        super().__init__(
+            f"Stored job {job_id or 'without an id'} cannot be read: {reason}",
+            {"jobId": job_id, "reason": reason},
+        )
+        self.job_id = job_id
+        self.reason = reason
+
+
+class EffectInProgressError(ConflictError):
+    """Somebody else is bringing the effect about; ``until`` is when their lease runs out."""
+
+    def __init__(self, tenant: str, key: str, until: datetime) -> None:
+        super().__init__(
+            f'Effect "{key}" is being brought about elsewhere, until {until.isoformat()} at least',
+            {"tenant": tenant, "key": key, "until": until.isoformat()},
+        )
+        self.tenant = tenant
+        self.key = key
+        self.until = until
+
+
+class EffectUnknownError(RefusedError):
+    """Nobody knows whether the effect happened, and it must not happen twice.
+
+    Whoever can find out says so with ``Ledger.forget``, or with ``Ledger.confirm``.
+    """
+
+    def __init__(self, tenant: str, key: str, started_at: datetime) -> None:
+        super().__init__(
+            f'Effect "{key}" began at {started_at.isoformat()}, and nobody knows whether it '
+            "happened",
+            {"tenant": tenant, "key": key, "startedAt": started_at.isoformat()},
+        )
+        self.tenant = tenant
+        self.key = key
+        self.started_at = started_at
+
+
+class RegistrationsNotArrayError(InvalidInputError):
+    def __init__(self) -> None:
+        super().__init__("Registrations must be an array")
+
+
+class RegistrationShapeError(InvalidInputError):
+    """A registration has the wrong length, or a part of it the wrong type."""
+
+    def __init__(self, registration_index: int, received: object) -> None:
+        super().__init__(
+            "Invalid registration shape: expected [string, string, function, Duration]",
+            {"registrationIndex": registration_index, "received": received},
+        )
+        self.registration_index = registration_index
+        self.received = received
+
+
+class InvalidRegistrationError(InvalidInputError):
+    """A registration has the right shape, but a value that cannot be accepted."""
+
+    def __init__(self, field: str, value: object, reason: str) -> None:
+        super().__init__(
+            f"Invalid registration: {field} {reason}",
+            {"field": field, "value": value, "reason": reason},
+        )
+        self.field = field
+        self.value = value
+        self.reason = reason
+
+
+class ScheduleDuplicateTaskError(InvalidInputError):
+    def __init__(self, task_name: str) -> None:
+        super().__init__(
+            f'Task with name "{task_name}" is already scheduled', {"taskName": task_name}
+        )
+        self.task_name = task_name
+
+
+class CronExpressionInvalidError(InvalidInputError):
+    """A registration's expression was refused; the parser's own error is the cause."""
+
+    def __init__(self, expression: str, field: str, reason: str) -> None:
+        super().__init__(
+            f'Invalid cron expression "{expression}": {field} field {reason}',
+            {"expression": expression, "field": field, "reason": reason},
+        )
+        self.expression = expression
+        self.field = field
+        self.reason = reason
+
+
+class NegativeRetryDelayError(InvalidInputError):
+    def __init__(self, retry_delay_ms: float) -> None:
+        super().__init__("Retry delay must be non-negative", {"retryDelayMs": retry_delay_ms})
+        self.retry_delay_ms = retry_delay_ms
+
+
+class SchedulerAlreadyActiveError(ConflictError):
+    """``initialize()`` was called while the scheduler was already at it; nothing has changed."""
+
+    def __init__(self, current_state: str) -> None:
+        super().__init__(
+            f"Cannot initialize scheduler: scheduler is already {current_state}",
+            {"currentState": current_state},
+        )
+        self.current_state = current_state
+
+
+class SchedulerInitializationError(RotaError):
+    """The store failed while the tasks were being read; what it holds is untouched."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(f"Failed to initialize scheduler: {cause}", {"cause": cause})
+        self.cause = cause
+
+
+class ScheduleTaskError(RotaError):
+    """The tasks could not be written together; what was stored before still stands."""
+
+    def __init__(self, name: str, cron_expression: str, cause: BaseException) -> None:
+        super().__init__(
+            f"Failed to schedule task '{name}': {cause}",
+            {"name": name, "cronExpression": cron_expression, "cause": cause},
+        )
+        self.name = name
+        self.cron_expression = cron_expression
+        self.cause = cause
+
+
+class StopSchedulerError(RotaError):
+    """The scheduler has stopped, but not everything could be brought to its end."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(f"Failed to stop scheduler: {cause}", {"cause": cause})
+        self.cause = cause
+
+
+class TaskListMismatchError(ConflictError):
+    """Others kept changing the stored tasks while they were being brought in line."""
+
+    def __init__(self, expected: Sequence[Any], actual: Sequence[Any]) -> None:
+        super().__init__(
+            "Persisted tasks changed while they were being brought in line with the registrations",
+            {"expected": list(expected), "actual": list(actual)},
+        )
+        self.expected = list(expected)
+        self.actual = list(actual)
+
+
+class TaskNotRegisteredError(NotFoundError):
+    """A question about a task that neither the registrations nor the store know."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f'No task is named "{name}"', {"taskName": name})
+        self.name = name
+
+
+class TaskTryDeserializeError(RotaError):
+    """A stored task record cannot be read. It is set aside; the others are not affected."""
+
+    def __init__(self, message: str, details: dict[str, Any]) -> None:
+        super().__init__(message, details)
+        self.field: str | None = details.get("field")
+        self.value: Any = details.get("value")
+        self.expected_type: str | None = details.get("expectedType")
+
+
+class TaskMissingFieldError(TaskTryDeserializeError):
+    def __init__(self, field: str) -> None:
+        super().__init__(f"Missing required field: {field}", {"field": field})
+
+
+class TaskInvalidTypeError(TaskTryDeserializeError):
+    def __init__(self, field: str, value: object, expected_type: str, actual_type: str) -> None:
+        super().__init__(
+            f"Invalid type for field '{field}': expected {expected_type}, got {actual_type}",
+            {
+                "field": field,
+                "value": value,
+                "expectedType": expected_type,
+                "actualType": actual_type,
+            },
+        )
+        self.actual_type = actual_type
+
+
+class TaskInvalidValueError(TaskTryDeserializeError):
+    def __init__(self, field: str, value: object, reason: str) -> None:
+        super().__init__(
+            f"Invalid value for field '{field}': {reason}",
+            {"field": field, "value": value, "reason": reason},
+        )
+        self.reason = reason
+
+
+class TaskInvalidStructureError(TaskTryDeserializeError):
+    def __init__(self, message: str, value: object) -> None:
+        super().__init__(message, {"value": value})
+
+
+class WorkerBusyError(ConflictError):
+    """The worker is running already; one run at a time."""
+
+    def __init__(self) -> None:
+        super().__init__("This worker is running already")
+
+
+class WorkerWornOutError(RotaError):
+    """Handlers that will not end have taken up every place of a worker: start the process anew."""
+
+    def __init__(self, leaked_count: int) -> None:
+        super().__init__(
+            f"The worker is worn out: {leaked_count} handlers were cut short and go on all the "
+            "same. Its jobs were handed back; start the process anew",
+            {"leakedCount": leaked_count},
+        )
+        self.leaked_count = leaked_count
+
+
+class WorkerForkedError(InvalidInputError):
+    """A worker was used in another process than the one that made it."""
+
+    def __init__(self, made_in: int, used_in: int) -> None:
+        super().__init__(
+            f"This worker was made in process {made_in} and cannot be used in process {used_in}: "
+            "threads and connections do not survive a fork; open the store and make the worker "
+            "afterwards",
+            {"madeIn": made_in, "usedIn": used_in},
+        )
+        self.made_in = made_in
+        self.used_in = used_in
+
+
+class InvalidPayloadError(InvalidInputError):
+    """The payload of a job of a built-in kind cannot be used; no attempt would change that."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field} {reason}", {"field": field, "reason": reason})
+        self.field = field
+        self.reason = reason
+
+
+class InvalidSignatureError(InvalidInputError):
+    """A message was not signed with a known secret, or too long ago: do nothing that it says."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The signature cannot be trusted: {reason}", {"reason": reason})
+        self.reason = reason
+
+
+class SecretNotFoundError(NotFoundError):
+    """A job names a secret that the worker was not given."""
+
+    def __init__(self, tenant: str, name: str) -> None:
+        super().__init__(
+            f"There is no secret {name!r} for tenant {tenant!r}", {"tenant": tenant, "secret": name}
+        )
+        self.tenant = tenant
+        self.secret = name
+
+
+class ForbiddenAddressError(RefusedError):
+    """A request would have gone to where none may go, such as a private network.
+
+    The message does not say where that is: whoever asked need not learn what names stand for here.
+    """
+
+    def __init__(self, host: str, reason: str) -> None:
+        super().__init__(f"No request may go to {host}: {reason}", {"host": host, "reason": reason})
+        self.host = host
+        self.reason = reason
+
+
+class DeliveryError(RotaError):
+    """Another program could not be asked, or did not do what it was asked; it may later."""
+
+    def __init__(self, reason: str, status: int | None = None) -> None:
+        super().__init__(
+            reason, {"reason": reason} | ({} if status is None else {"status": status})
+        )
+        self.reason = reason
+        self.status = status
+
+
+class LockLostError(ConflictError):
+    """A document was processed for longer than it was locked, and is in other hands now.
+
+    It has been, or will be, processed again; nothing more was written about this time. A longer
+    ``lock_duration`` avoids it.
+    """
+
+    def __init__(self, job_id: object, lock_until: datetime) -> None:
+        super().__init__(
+            f"The lock on {job_id} ran out at {lock_until.isoformat()}, before it was processed",
+            {"jobId": str(job_id), "lockUntil": lock_until.isoformat()},
+        )
+        self.job_id = job_id
+        self.lock_until = lock_until
+
+
+_PASSWORD = re.compile(r"(://[^/@:]*:)[^/]*@")
+
+
+class StaleVersionError(ConflictError):
+    """A document moved on between reading and writing; nothing was written."""
+
+    def __init__(self, collection: str, key: str, expected: int | None) -> None:
+        super().__init__(
+            f'Document "{key}" in "{collection}" is no longer at version {expected}',
+            {"collection": collection, "key": key, "expected": expected},
+        )
+        self.collection = collection
+        self.key = key
+        self.expected = expected
+
+
+class StoreUnavailableError(StoreError):
+    """The store cannot be reached, or refuses to work, for now."""
+
+
+class StoreClosedError(StoreError):
+    """The store was closed; open it again."""
+
+    def __init__(self) -> None:
+        super().__init__("The store is closed")
+
+
+class UnsupportedConnectionError(InvalidInputError):
+    """The caller's own connection is none that this store can write through."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"The store cannot take part in this transaction: {reason}",
+            {"field": "connection", "reason": reason},
+        )
+
+
+class SchemaOutdatedError(StoreError):
+    """The store's schema and this program do not fit together."""
+
+
+class StoreDamagedError(StoreError):
+    """The store's file is damaged; nothing was changed in it."""
+
+
+class CopyRefusedError(RefusedError):
+    """Nothing was copied: the one store is in use, or the other is not empty."""
+
+
+class CopyUnfinishedError(StoreError):
+    """The store is half of a copy: until that is completed, nobody may work with it."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(
+            f"A copy from {source} into this store was begun and is not finished: repeat the "
+            "copy, which goes on where it was, or empty the store",
+            {"source": source},
+        )
+        self.source = source
+
+
+class CopyDiffersError(StoreError):
+    """What was copied is not what the source holds; ``differences`` names the first of them."""
+
+    def __init__(self, differences: Sequence[str]) -> None:
+        super().__init__(
+            f"The copy is not equal to the source: {'; '.join(differences)}. If other programs "
+            "wrote to one of them meanwhile, stop them, empty the target and copy again",
+            {"differences": list(differences)},
+        )
+        self.differences = tuple(differences)
+
+
+class InvalidStoreUrlError(InvalidInputError):
+    """The address names no store that Rota can open."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        shown = hide_password(url)
+        super().__init__(
+            f'Invalid store address "{shown}": {reason}', {"url": shown, "reason": reason}
+        )
+        self.url = shown
+        self.reason = reason
+
+
+def hide_password(url: str) -> str:
+    """The address without its secret, fit for a message or a log."""
+    return _PASSWORD.sub(r"\1***@", url)
+
+
+class TokenNotFoundError(NotFoundError):
+    """No token has that id, as far as who asks may know.
+
+    The id is not repeated: whoever mistakes the token itself for its id must not find it in a log.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("There is no token with that id")
+
+
+class UnauthorizedError(RefusedError):
+    """Nobody is known by what was sent, or nothing was sent.
+
+    The same for a token that is unknown, revoked, expired or mistyped: why it is not good is
+    nobody's business but its owner's.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("A valid token is needed, as in Authorization: Bearer rota_...")
+
+
+class ForbiddenError(RefusedError):
+    """The caller is known, and may not do this; ``scope`` is what would be needed."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f'This needs a token with the scope "{scope}"', {"scope": scope})
+        self.scope = scope
+
+
+class CrossSiteRequestError(RefusedError):
+    """A browser sent a change that no page of this service asked for."""
+
+    def __init__(self) -> None:
+        super().__init__("A change must come from a page of this service")
+
+
+class UnknownHostError(RefusedError):
+    """A request names a host that this service does not answer for."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f'This service does not answer for the host "{host}"', {"host": host})
+        self.host = host
+
+
+class QuotaExceededError(RefusedError):
+    """Too much was asked for in too short a time, or too much is waiting already.
+
+    ``retry_after`` is in how many seconds it makes sense to ask again.
+    """
+
+    def __init__(self, message: str, quota: str, retry_after: int) -> None:
+        super().__init__(message, {"quota": quota, "retry_after": retry_after})
+        self.quota = quota
+        self.retry_after = retry_after
+
+
+class RequestTooSlowError(RefusedError):
+    """The body of a request had not arrived in time, and is not waited for any longer."""
+
+    def __init__(self, within: timedelta) -> None:
+        seconds = within.total_seconds()
+        super().__init__(
+            f"The body must arrive within {seconds:g} s", {"field": "body", "within": seconds}
+        )
+        self.within = within
+
+
+class UnguardedAddressError(InvalidInputError):
+    """A service that lets everybody in would be reachable from other hosts."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f'Other hosts reach "{host}", and nobody would be asked for a token: '
+            "listen on 127.0.0.1, or leave authentication on",
+            {"field": "host", "value": host},
+        )
+        self.host = host
+
+
+class InvalidRequestError(InvalidInputError):
+    """A request cannot be read; ``field`` says where in it, ``reason`` why."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field} {reason}", {"field": field, "reason": reason})
+        self.field = field
+        self.reason = reason
+
+
+class RequestTooLargeError(InvalidInputError):
+    """The body of a request is longer than ``limit`` bytes; the rest of it was not read."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"body must not be longer than {limit} bytes", {"field": "body", "limit": limit}
+        )
+        self.limit = limit
+
+
+class UnsupportedMediaError(InvalidInputError):
+    """The body of a request is in a form that is not read here; ``field`` is the header."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field} {reason}", {"field": field, "reason": reason})
+        self.field = field
+        self.reason = reason
+
+
+class MethodNotAllowedError(InvalidInputError):
+    """There is something under that path, and it does not know that method."""
+
+    def __init__(self, method: str, allowed: Iterable[str]) -> None:
+        self.method = method
+        self.allowed = sorted(allowed)
+        super().__init__(
+            f"{method} is not possible here, only {', '.join(self.allowed)}",
+            {"field": "method", "allowed": self.allowed},
+        )
+
+
+class UnknownPathError(NotFoundError):
+    """Nothing is served under that path."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"There is nothing under {path[:200]}")
+        self.path = path
+
+
+class AddressUnusableError(ConflictError):
+    """The service cannot listen where it was told to: usually another program does already."""
+
+    def __init__(self, host: str, port: int, reason: str) -> None:
+        super().__init__(
+            f"Cannot listen on {host} port {port}: {reason}",
+            {"host": host, "port": port, "reason": reason},
+        )
+        self.host = host
+        self.port = port
+        self.reason = reason
+
+
+class ServerUnavailableError(StoreError):
+    """A server did not answer, or not as a Rota does."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"The server at {url} {reason}", {"url": url, "reason": reason})
+        self.url = url
+        self.reason = reason

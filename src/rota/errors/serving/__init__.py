@@ -1,1 +1,0 @@
-"""What can be wrong between a service and whoever asks it."""

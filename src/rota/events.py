@@ -1,0 +1,476 @@
+"""What happened, as records: one vocabulary for logs, metrics and traces.
+
+The names and the fields of the records are a contract (specification 2, "Stable log events"): other
+programs rely on them. Attributes are spelled as Python spells them, ``fields()`` as the contract
+does. Times are instants in UTC; durations are milliseconds.
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+
+from rota.escape import escape
+
+__all__ = [
+    "DEBUG",
+    "INFO",
+    "WARNING",
+    "ClockMovedBack",
+    "Event",
+    "HandlerLeaked",
+    "JobDeferred",
+    "JobEvent",
+    "JobFailed",
+    "JobNotSettled",
+    "JobSetApart",
+    "JobSettled",
+    "JobStalled",
+    "JobStarted",
+    "JobsLeased",
+    "JobsPruned",
+    "LeaseLost",
+    "LoopBlocked",
+    "PollCompleted",
+    "PollDelayed",
+    "PollStarted",
+    "PollingStarted",
+    "PollingStopRequested",
+    "PollingStopped",
+    "SchedulerInitializationCompleted",
+    "SchedulerInitializationFailed",
+    "SchedulerInitializationStarted",
+    "SchedulerReinitializationStarted",
+    "SchedulerStopRequested",
+    "SchedulerStopped",
+    "StoreFailed",
+    "StoreRecovered",
+    "TaskAdded",
+    "TaskBlockedLoop",
+    "TaskOrphaned",
+    "TaskOverridden",
+    "TaskPreserved",
+    "TaskRecordSetAside",
+    "TaskRetryPreempted",
+    "TaskRetryStarted",
+    "TaskRunCompleted",
+    "TaskRunDiscarded",
+    "TaskRunFailed",
+    "TaskRunStarted",
+    "TaskScheduled",
+    "TaskSkipped",
+    "TasksOverridden",
+    "WorkerStarted",
+    "WorkerStopped",
+    "WorkerStopping",
+]
+
+DEBUG, INFO, WARNING = 10, 20, 30
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One thing that happened."""
+
+    level: ClassVar[int] = DEBUG
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def fields(self) -> dict[str, Any]:
+        """The contract's fields as plain values; instants are ISO 8601 text."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+    def describe(self) -> str:
+        """One line for people, with nothing in it that a terminal could act upon."""
+        parts = [f"{key}={_on_one_line(value)}" for key, value in self.fields().items()]
+        return " ".join((self.name, *parts))
+
+
+def _on_one_line(value: object) -> str:
+    return escape(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
+
+
+class SchedulerInitializationStarted(Event, frozen=True):
+    total_registrations: int
+
+
+class SchedulerInitializationCompleted(Event, frozen=True):
+    total_registrations: int
+    scheduled_count: int
+    skipped_count: int
+
+
+class SchedulerInitializationFailed(Event, frozen=True):
+    level = WARNING
+    error: str
+
+
+class SchedulerReinitializationStarted(Event, frozen=True):
+    total_registrations: int
+
+
+class SchedulerStopRequested(Event, frozen=True):
+    level = INFO
+
+
+class SchedulerStopped(Event, frozen=True):
+    level = INFO
+
+
+class TaskRunStarted(Event, frozen=True):
+    """``scheduled_time`` is the occurrence, or the retry's instant, that this run answers."""
+
+    level = INFO
+    task_name: str
+    scheduled_time: datetime
+    actual_time: datetime
+    is_retry: bool = False
+
+
+class TaskRunCompleted(Event, frozen=True, omit_defaults=False):
+    level = INFO
+    task_name: str
+    duration: float
+    success: bool = True
+
+
+class TaskRunFailed(Event, frozen=True, omit_defaults=False):
+    level = WARNING
+    task_name: str
+    duration: float
+    error: str
+    next_retry_at: datetime
+    success: bool = False
+
+
+class TaskRetryStarted(Event, frozen=True):
+    level = INFO
+    task_name: str
+    retry_count: int
+
+
+class TaskRetryPreempted(Event, frozen=True):
+    level = INFO
+    task_name: str
+    reason: str
+
+
+class PollStarted(Event, frozen=True):
+    poll_time: datetime
+    scheduled_task_count: int
+
+
+class PollCompleted(Event, frozen=True):
+    poll_time: datetime
+    tasks_evaluated: int
+    tasks_executed: int
+    duration: float
+
+
+class PollingStarted(Event, frozen=True):
+    pass
+
+
+class PollingStopped(Event, frozen=True):
+    pass
+
+
+class PollingStopRequested(Event, frozen=True):
+    pass
+
+
+class TaskAdded(Event, frozen=True):
+    level = INFO
+    task_name: str
+    cron_expression: str
+    retry_delay_ms: int
+
+
+class TaskPreserved(Event, frozen=True):
+    task_name: str
+
+
+class TaskOverridden(Event, frozen=True):
+    """``change_type`` lists the changed fields, comma-separated."""
+
+    level = INFO
+    task_name: str
+    change_type: str
+    old_state: dict[str, Any]
+    new_state: dict[str, Any]
+
+
+class TasksOverridden(Event, frozen=True):
+    """The whole override at a glance, when anything was added, removed or changed."""
+
+    level = INFO
+    removed_tasks: list[str]
+    added_tasks: list[str]
+    modified_tasks: list[dict[str, Any]]
+    total_changes: int
+
+
+class TaskOrphaned(Event, frozen=True, omit_defaults=False):
+    level = WARNING
+    task_name: str
+    last_execution_time: datetime | None
+    scheduler_identifier: str | None
+
+
+class TaskScheduled(Event, frozen=True):
+    task_name: str
+    cron_expression: str
+    retry_delay_ms: int
+
+
+class TaskSkipped(Event, frozen=True):
+    task_name: str
+    reason: str
+
+
+class TaskRecordSetAside(Event, frozen=True):
+    """A stored record could not be read; its bytes are kept under ``kept_as``."""
+
+    level = WARNING
+    task_name: str
+    error: str
+    kept_as: str
+
+
+class TaskRunDiscarded(Event, frozen=True):
+    """A run ended, but the task had passed to another instance in the meantime."""
+
+    level = WARNING
+    task_name: str
+    reason: str
+
+
+class TaskBlockedLoop(Event, frozen=True):
+    """A callback kept the event loop from turning, and everything else on it from running."""
+
+    level = WARNING
+    task_name: str
+    duration: float
+    location: str
+
+
+class ClockMovedBack(Event, frozen=True):
+    """The host's clock was set back, by so many milliseconds; nothing is run twice for it."""
+
+    level = WARNING
+    by: float
+    now: datetime
+
+
+class PollDelayed(Event, frozen=True):
+    """A poll came late: the host was asleep, its clock was set, or the event loop was blocked."""
+
+    level = WARNING
+    by: float
+    now: datetime
+
+
+class StoreFailed(Event, frozen=True):
+    """The store stopped answering; said once per outage, it is tried again until it recovers."""
+
+    level = WARNING
+    error: str
+
+
+class StoreRecovered(Event, frozen=True):
+    level = INFO
+
+
+class WorkerStarted(Event, frozen=True):
+    level = INFO
+    worker: str
+    kinds: list[str]
+    concurrency: int
+
+
+class WorkerStopping(Event, frozen=True, omit_defaults=False):
+    """No job is leased any more; those that run may go on for ``grace_ms``."""
+
+    level = INFO
+    worker: str
+    running_count: int
+    grace_ms: float
+
+
+class WorkerStopped(Event, frozen=True, omit_defaults=False):
+    """``unwritten_count`` jobs could not be settled, and will be rescued by others."""
+
+    level = INFO
+    worker: str
+    manner: str
+    handed_back_count: int
+    unwritten_count: int
+
+
+class JobsLeased(Event, frozen=True):
+    """Jobs were taken from the store, in one go."""
+
+    worker: str
+    count: int
+
+
+class JobEvent(Event, frozen=True):
+    """Something about one job. ``attempt`` is the number of the attempt, counted from 1."""
+
+    tenant: str
+    job_id: str
+    kind: str
+    queue: str
+    attempt: int
+
+
+class JobStarted(JobEvent, frozen=True, omit_defaults=False):
+    """A handler is about to be called; ``wait_ms`` is from when the job was due to its lease."""
+
+    wait_ms: float
+
+
+class JobSettled(JobEvent, frozen=True, omit_defaults=False):
+    """An attempt has ended, and it is written. ``state`` is the job's, in the rail's words.
+
+    ``outcome`` is succeeded, snoozed or handed back; of a ``JobFailed``, failed or discarded.
+    """
+
+    level = INFO
+    outcome: str
+    state: str
+    wait_ms: float
+    duration_ms: float
+
+
+class JobFailed(JobSettled, frozen=True, omit_defaults=False):
+    """An attempt that did not succeed. With the state ``queued`` there is another, at ``due_at``.
+
+    ``err_code`` is the name of the exception, or NoHandler, TimedOut or Discarded.
+    """
+
+    level = WARNING
+    err_code: str
+    error: str
+    due_at: datetime
+
+
+class JobDeferred(JobEvent, frozen=True):
+    """A gate held the job back, or it could not be alone; it has not begun, nothing is spent."""
+
+    level = INFO
+    until: datetime
+    reason: str
+
+
+class JobStalled(JobEvent, frozen=True):
+    """The lease of a job ran out; it was taken from the worker that held it."""
+
+    level = WARNING
+    worker: str
+    lease_until: datetime
+    state: str
+    loss_count: int
+
+
+class JobSetApart(JobEvent, frozen=True):
+    """The workers that last ran the job were lost, so many in a row: this one runs it alone."""
+
+    level = INFO
+    loss_count: int
+
+
+class LeaseLost(JobEvent, frozen=True):
+    """This worker no longer has the job, and what its handler did or does is not written."""
+
+    level = WARNING
+    token: int
+    reason: str
+
+
+class HandlerLeaked(JobEvent, frozen=True):
+    """A handler went on although it was cut short; another may run in its place."""
+
+    level = WARNING
+    reason: str
+    leaked_count: int
+
+
+class JobNotSettled(JobEvent, frozen=True):
+    """The store refuses what became of the job; its lease will run out."""
+
+    level = WARNING
+    error: str
+
+
+class LoopBlocked(Event, frozen=True):
+    """Something kept the worker's event loop from turning; ``job_id`` when it was a handler.
+
+    Leases are kept meanwhile. ``duration`` is in milliseconds, so far.
+    """
+
+    level = WARNING
+    duration: float
+    location: str
+    job_id: str | None = None
+    kind: str | None = None
+    is_over: bool = False
+
+
+class JobsPruned(Event, frozen=True):
+    count: int
+    ended_before: datetime
+
+
+Listener: TypeAlias = Callable[[Event], object]
+
+
+class Journal:
+    """The events of one engine, in the order in which they happened.
+
+    A log record carries the name of the event as ``record.event`` and its fields as
+    ``record.fields``; its message is one line in which everything that users supplied is escaped.
+    Nothing is made of an event that nobody would notice.
+    """
+
+    def __init__(self, logger_name: str) -> None:
+        self._logger = logging.getLogger(logger_name)
+        self._listeners: list[Listener] = []
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Have ``listener(event)`` called for every event; the returned function ends that.
+
+        It is called in the event loop's thread, except that one which tells of a blocked loop
+        comes from another.
+        """
+        self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def wants(self, kind: type[Event]) -> bool:
+        """Whether anyone would notice; lets a million tasks pass without a million records."""
+        return bool(self._listeners) or self._logger.isEnabledFor(kind.level)
+
+    def tell(self, event: Event) -> None:
+        """Log the event, and call every listener; one that fails is logged and keeps none away."""
+        if self._logger.isEnabledFor(event.level):
+            self._logger.log(
+                event.level,
+                "%s",
+                event.describe(),
+                extra={"event": event.name, "fields": event.fields()},
+            )
+        for listener in tuple(self._listeners):
+            try:
+                listener(event)
+            except Exception:
+                self._logger.exception("A subscriber failed on %s", event.name)

@@ -1,0 +1,48 @@
+"""Gates: may this job run now, and if not, when? Values that compose; no clock, no chance."""
+
+from rota.policy.gate_settings import (
+    EVERYTHING,
+    Board,
+    Chain,
+    Damage,
+    Entry,
+    Scope,
+    ScopedMaintenance,
+    TenantQuietHours,
+    first_open,
+    make_board,
+    parse_quiet_hours,
+)
+from rota.policy.gate_watch import GateWatch
+from rota.policy.gates import OPEN, Closed, Gate, Only, Open, Refreshed, Spread, Verdict, spread_out
+from rota.policy.maintenance import Maintenance
+from rota.policy.quiet_hours import QuietHours
+from rota.policy.windows import QuietWindow, parse_time_of_day
+
+__all__ = [
+    "EVERYTHING",
+    "OPEN",
+    "Board",
+    "Chain",
+    "Closed",
+    "Damage",
+    "Entry",
+    "Gate",
+    "GateWatch",
+    "Maintenance",
+    "Only",
+    "Open",
+    "QuietHours",
+    "QuietWindow",
+    "Refreshed",
+    "Scope",
+    "ScopedMaintenance",
+    "Spread",
+    "TenantQuietHours",
+    "Verdict",
+    "first_open",
+    "make_board",
+    "parse_quiet_hours",
+    "parse_time_of_day",
+    "spread_out",
+]

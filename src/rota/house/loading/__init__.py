@@ -1,1 +1,0 @@
-"""Python modules that a user names, and what is found in them."""

@@ -1,0 +1,247 @@
+"""Decides the next state of a job: (job, outcome, now) -> Change. Writes nothing."""
+
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from typing import Any
+
+from msgspec.structs import replace
+
+from rota.errors import IllegalMoveError, InvalidInputError
+from rota.jobs.changes import (
+    Cancelled,
+    Change,
+    Discarded,
+    Failed,
+    Lost,
+    Outcome,
+    Snoozed,
+    Succeeded,
+)
+from rota.jobs.codec import format_instant
+from rota.jobs.ordering import is_due
+from rota.jobs.record import Attempt, Deferral, Job, Lease
+from rota.jobs.retry import retry_after, should_retry
+from rota.jobs.series import continue_series
+from rota.jobs.states import Ending, JobStatus
+
+LOSS_LIMIT = 3
+"""So many losses in a row, and the job is held to be what kills its workers."""
+
+LONGEST_ERROR = 10_000
+"""Characters of an error that are kept."""
+
+_COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+
+
+def decide_lease(job: Job, worker: str, lease_for: timedelta, now: datetime) -> Change:
+    """The worker takes a due job, under a token greater than any the job had before."""
+    if job.status is JobStatus.READY and not is_due(job, now):
+        reason = f"it is due at {format_instant(job.due_at)}"
+        raise IllegalMoveError(job.status, JobStatus.RUNNING, reason)
+    _check_status(job, JobStatus.READY, JobStatus.RUNNING)
+    token = job.last_token + 1
+    lease = Lease(token=token, worker=worker, taken_at=now, until=now + lease_for)
+    leased = replace(job, status=JobStatus.RUNNING, lease=lease, last_token=token, updated_at=now)
+    return _change(job, leased)
+
+
+def decide_outcome(job: Job, outcome: Outcome, now: datetime, chance: float = 0.0) -> Change:
+    """What an attempt's outcome means for its job; ``chance`` is for the jitter of a retry."""
+    match outcome:
+        case Succeeded():
+            change = decide_complete(job, now)
+        case Failed(error):
+            change = decide_fail(job, error, now, chance)
+        case Snoozed(for_):
+            change = decide_snooze(job, for_, now)
+        case Discarded(reason):
+            change = decide_discard(job, reason, now)
+        case Cancelled(reason):
+            change = decide_cancel(job, reason, now)
+        case Lost():
+            change = decide_lost(job, now, chance)
+        case _:  # Interrupted, the only one left
+            change = decide_hand_back(job, now)
+    return change
+
+
+def decide_complete(job: Job, now: datetime) -> Change:
+    """The handler returned: COMPLETED, and the next occurrence if the job recurs."""
+    _held(job, JobStatus.COMPLETED)
+    # Most jobs end here, and most of those have no series: each call that is not made counts.
+    change = Change(
+        job=replace(job, status=JobStatus.COMPLETED, lease=None, updated_at=now, loss_count=0),
+        path=_COMPLETION,
+        expected_token=job.last_token,
+        is_removed=job.auto_remove,
+    )
+    return change if job.recurrence is None else replace(change, **continue_series(job, now))
+
+
+def decide_fail(job: Job, error: str, now: datetime, chance: float = 0.0) -> Change:
+    """The attempt failed and is spent: READY for a retry, or FAILED when it was the last."""
+    return _decide_spent(job, _spend(job, error, loss_count=0), "failed", now, chance)
+
+
+def decide_lost(job: Job, now: datetime, chance: float = 0.0) -> Change:
+    """The worker is gone: the attempt is spent, and the third such in a row is the last."""
+    lease = _held(job, JobStatus.READY)
+    error = f"Lost: worker {lease.worker} let its lease run out at {format_instant(lease.until)}"
+    loss_count = job.loss_count + 1
+    if loss_count < LOSS_LIMIT:
+        return _decide_spent(job, _spend(job, error, loss_count), "lost", now, chance)
+    error += f"; set aside after {loss_count} losses in a row"
+    return _decide_dead(job, _spend(job, error, loss_count), Ending.LOST, "lost", now)
+
+
+def decide_discard(job: Job, reason: str, now: datetime) -> Change:
+    """The handler gave up for good: FAILED, whatever attempts were left."""
+    spent = _spend(job, reason, loss_count=0)
+    return _decide_dead(job, spent, Ending.DISCARDED, "discarded", now)
+
+
+def decide_snooze(job: Job, snoozed_for: timedelta, now: datetime) -> Change:
+    """The handler wants to be called again later: READY then, no attempt spent."""
+    _held(job, JobStatus.READY)
+    if snoozed_for < timedelta(0):
+        raise InvalidInputError(
+            f"a job cannot be snoozed for {snoozed_for}: that is less than no time",
+            {"field": "snoozed_for"},
+        )
+    ready = _let_go(job, JobStatus.READY, now, due_at=_later(now, snoozed_for), loss_count=0)
+    return _change(job, ready)
+
+
+def decide_defer(job: Job, until: datetime, reason: str, now: datetime) -> Change:
+    """A gate was closed before the handler began: READY when it opens, no attempt spent."""
+    _held(job, JobStatus.READY)
+    count = 1 if job.deferral is None else job.deferral.count + 1
+    deferral = Deferral(until=until, reason=reason, count=count)
+    return _change(job, _let_go(job, JobStatus.READY, now, due_at=until, deferral=deferral))
+
+
+def decide_hand_back(job: Job, now: datetime) -> Change:
+    """The worker shuts down: READY at once for another, no attempt spent."""
+    _held(job, JobStatus.READY)
+    return _change(job, _let_go(job, JobStatus.READY, now))
+
+
+def decide_cancel(job: Job, reason: str, now: datetime, *, ends_series: bool = True) -> Change:
+    """Somebody called the job off, at whatever stage: it ends, and with it its series.
+
+    A READY job is taken, as a worker would take it, and ended in the same move. A PENDING one is
+    BLOCKED. An ended one stays as it is: IllegalMoveError.
+    """
+    called_off = replace(job, last_error=_storable(reason), ending=Ending.CANCELLED)
+    follow_up = _follow_up(job, now, ends_series=ends_series)
+    if job.status is JobStatus.RUNNING:
+        lease = _held(job, JobStatus.FAILED)
+        attempt = _attempt(called_off, lease, "cancelled", now)
+        ended = _let_go(called_off, JobStatus.FAILED, now)
+        return _change(job, ended, attempt=attempt, **follow_up)
+    if job.status is JobStatus.PENDING:
+        return _change(job, _let_go(called_off, JobStatus.BLOCKED, now), **follow_up)
+    _check_status(job, JobStatus.READY, JobStatus.FAILED)
+    ended = _let_go(called_off, JobStatus.FAILED, now, last_token=job.last_token + 1)
+    path = (JobStatus.READY, JobStatus.RUNNING, JobStatus.FAILED)
+    return Change(job=ended, path=path, expected_token=job.last_token, **follow_up)
+
+
+def _decide_spent(job: Job, spent: Job, outcome: str, now: datetime, chance: float) -> Change:
+    if not should_retry(spent):
+        return _decide_dead(job, spent, Ending.EXHAUSTED, outcome, now)
+    lease = _held(job, JobStatus.READY)
+    due_at = now + retry_after(job.retry_policy, spent.attempt_count, chance)
+    ready = _let_go(spent, JobStatus.READY, now, due_at=due_at)
+    return _change(job, ready, attempt=_attempt(ready, lease, outcome, now))
+
+
+def _decide_dead(job: Job, spent: Job, ending: Ending, outcome: str, now: datetime) -> Change:
+    lease = _held(job, JobStatus.FAILED)
+    dead = _let_go(spent, JobStatus.FAILED, now, ending=ending)
+    attempt = _attempt(dead, lease, outcome, now)
+    return _change(job, dead, attempt=attempt, **continue_series(job, now))
+
+
+def _spend(job: Job, error: str, loss_count: int) -> Job:
+    return replace(
+        job,
+        attempt_count=job.attempt_count + 1,
+        loss_count=loss_count,
+        last_error=_storable(error),
+    )
+
+
+def _follow_up(job: Job, now: datetime, *, ends_series: bool) -> dict[str, Any]:
+    if not ends_series:
+        return continue_series(job, now)
+    return {} if job.recurrence is None else {"series_end": "it was cancelled"}
+
+
+def _held(job: Job, target: JobStatus) -> Lease:
+    """The lease under which the job runs; without one nobody may say what became of it."""
+    if job.status is not JobStatus.RUNNING:
+        raise IllegalMoveError(job.status, target)
+    if job.lease is None:
+        raise IllegalMoveError(job.status, target, "it has no lease")
+    return job.lease
+
+
+def _check_status(job: Job, needed: JobStatus, target: JobStatus) -> None:
+    if job.status is not needed:
+        raise IllegalMoveError(job.status, target)
+
+
+def _let_go(job: Job, status: JobStatus, now: datetime, **fields: Any) -> Job:
+    return replace(job, status=status, lease=None, updated_at=now, **fields)
+
+
+def _change(job: Job, after: Job, **fields: Any) -> Change:
+    path = (job.status, after.status)
+    return Change(job=after, path=path, expected_token=job.last_token, **fields)
+
+
+def _attempt(job: Job, lease: Lease, outcome: str, now: datetime) -> Attempt:
+    return Attempt(
+        job_id=job.id,
+        number=job.attempt_count,
+        token=lease.token,
+        worker=lease.worker,
+        started_at=lease.taken_at,
+        ended_at=now,
+        outcome=outcome,
+        error=job.last_error or "",
+    )
+
+
+def _later(now: datetime, duration: timedelta) -> datetime:
+    try:
+        return now + duration
+    except OverflowError:
+        return _END_OF_TIME
+
+
+def _storable(error: str) -> str:
+    """Whatever a handler raised, in characters that every store can keep, and not too many."""
+    text = error.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
+    return text if len(text) <= LONGEST_ERROR else text[: LONGEST_ERROR - 1] + "…"
+
+
+class Suspicion(IntEnum):
+    """How likely it is that a job takes down whatever runs beside it."""
+
+    NONE = 0
+    SLIGHT = 1
+    """Its last worker was lost. That may have been for any reason."""
+    GRAVE = 2
+    """And one more loss would be its end: whether it deserves that must be certain."""
+
+
+def judge_suspicion(job: Job) -> Suspicion:
+    """What the job's losses say. One that was not lost the last time is under no suspicion."""
+    if not job.loss_count:
+        return Suspicion.NONE
+    is_set_aside_next = job.loss_count + 1 >= LOSS_LIMIT
+    is_last_attempt = job.attempt_count + 1 >= job.retry_policy.max_attempts
+    return Suspicion.GRAVE if is_set_aside_next or is_last_attempt else Suspicion.SLIGHT

@@ -1,0 +1,391 @@
+"""Validates job requests and amendments: a ``Job``, or an error that names the field."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from rota.errors import (
+    DependenciesFixedError,
+    DependencyCycleError,
+    HasDependentsError,
+    InvalidInputError,
+    InvalidJobError,
+    InvalidZoneError,
+    JobChangedError,
+    JobEndedError,
+    NoOccurrenceError,
+    UnknownDependencyError,
+)
+from rota.jobs.codec import encode_job
+from rota.jobs.fields import (
+    read_dependencies,
+    read_flag,
+    read_id,
+    read_instant,
+    read_name,
+    read_number,
+    read_priority,
+    read_queue,
+    read_word,
+    require,
+    type_name,
+)
+from rota.jobs.graph import DependencyStatus, dependency_status, detect_cycle
+from rota.jobs.payload import read_payload
+from rota.jobs.record import (
+    DEFAULT_TENANT,
+    BackoffStrategy,
+    Job,
+    JobId,
+    JobRequest,
+    Overlap,
+    Recurrence,
+    RetryPolicy,
+)
+from rota.jobs.recurrence import first_occurrence, occurrence_key
+from rota.jobs.states import JobStatus
+from rota.triggers.rrule import parse_rrule
+from rota.triggers.zone import Fold, Gap, load_zone, to_utc
+
+MAX_ATTEMPTS = 10
+LONGEST_BASE_DELAY = 300
+LONGEST_DELAY = 3_600
+LONGEST_RUNG = 7 * 24 * 3_600
+
+_DEFAULTS = JobRequest(name="", queue="").retry_policy
+"""The very one that a request has which says nothing of it: comparing them takes no time."""
+
+
+def read_retry_policy(value: object) -> RetryPolicy:
+    """What is left out takes its default before anything is compared; None is all defaults."""
+    if value is None or value is _DEFAULTS or value == _DEFAULTS:
+        return _DEFAULTS
+    fields = _policy_fields(value)
+    base = read_number(
+        fields["base_delay_seconds"], "retry_policy.base_delay_seconds", 1, LONGEST_BASE_DELAY
+    )
+    return RetryPolicy(
+        max_attempts=read_number(
+            fields["max_attempts"], "retry_policy.max_attempts", 1, MAX_ATTEMPTS
+        ),
+        backoff_strategy=_read_strategy(fields["backoff_strategy"]),
+        base_delay_seconds=base,
+        max_delay_seconds=read_number(
+            fields["max_delay_seconds"], "retry_policy.max_delay_seconds", base, LONGEST_DELAY
+        ),
+        ladder_seconds=_read_ladder(fields["ladder_seconds"]),
+    )
+
+
+def _policy_fields(value: object) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(_DEFAULTS)
+    if isinstance(value, RetryPolicy):
+        return msgspec.structs.asdict(value)
+    if not isinstance(value, Mapping):
+        raise InvalidJobError("retry_policy", f"must be an object, got {type_name(value)}")
+    for name in value:
+        if name not in fields:
+            raise InvalidJobError(f"retry_policy.{str(name)[:40]}", "is not a field")
+    return fields | dict(value)
+
+
+def _read_strategy(value: object) -> BackoffStrategy:
+    if isinstance(value, str) and value in BackoffStrategy.__members__:
+        return BackoffStrategy[value]
+    names = ", ".join(BackoffStrategy.__members__)
+    raise InvalidJobError("retry_policy.backoff_strategy", f"must be one of {names}")
+
+
+def _read_ladder(value: object) -> tuple[int, ...]:
+    field = "retry_policy.ladder_seconds"
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise InvalidJobError(field, f"must be a list, got {type_name(value)}")
+    if not 1 <= len(value) <= MAX_ATTEMPTS:
+        raise InvalidJobError(field, f"must have 1 to {MAX_ATTEMPTS} delays, got {len(value)}")
+    return tuple(
+        read_number(each, f"{field}[{index}]", 1, LONGEST_RUNG) for index, each in enumerate(value)
+    )
+
+
+MAX_COUNT = 100_000
+LONGEST_TEXT = 8_192
+
+_TEXTS = ("cron", "rrule", "interval")
+_SECOND = timedelta(seconds=1)
+
+
+def read_recurrence(value: object, now: datetime) -> tuple[Recurrence, datetime]:
+    """The recurrence as it is kept, and its first occurrence.
+
+    Left out, ``start`` is the DTSTART of the rule's text, or else now. It is moved up to a whole
+    second, so that no occurrence is before it.
+    """
+    fields = _recurrence_fields(value)
+    trigger = _only_text(fields)
+    zone = _read_zone(fields["zone"])
+    start = _read_start(fields, trigger, zone, now)
+    recurrence = Recurrence(
+        cron=fields["cron"],
+        rrule=fields["rrule"],
+        interval=fields["interval"],
+        zone=zone,
+        start=-(-start.microsecond // 1_000_000) * _SECOND + start.replace(microsecond=0),
+        until=_read_optional_instant(fields["until"], "recurrence.until"),
+        count=_read_count(fields["count"]),
+        gap=_read_choice(fields["gap"], "recurrence.gap", get_args(Gap)),
+        fold=_read_choice(fields["fold"], "recurrence.fold", get_args(Fold)),
+        overlap=_read_overlap(fields["overlap"]),
+    )
+    return recurrence, _read_first(recurrence, trigger)
+
+
+def _recurrence_fields(value: object) -> dict[str, Any]:
+    defaults = dict.fromkeys(Recurrence.__struct_fields__) | {"zone": "UTC", "overlap": "skip"}
+    if isinstance(value, Recurrence):
+        return msgspec.structs.asdict(value)
+    if not isinstance(value, Mapping):
+        raise InvalidJobError("recurrence", f"must be an object, got {type_name(value)}")
+    for name in value:
+        if name not in defaults:
+            raise InvalidJobError(f"recurrence.{str(name)[:40]}", "is not a field")
+    return defaults | dict(value)
+
+
+def _only_text(fields: Mapping[str, Any]) -> str:
+    given = [name for name in _TEXTS if fields[name] is not None]
+    if len(given) != 1:
+        raise InvalidJobError("recurrence", f"must have exactly one of {', '.join(_TEXTS)}")
+    field = f"recurrence.{given[0]}"
+    text = require(str, fields[given[0]], field, "a text")
+    if not 1 <= len(text) <= LONGEST_TEXT:
+        raise InvalidJobError(field, f"must have 1 to {LONGEST_TEXT} characters, got {len(text)}")
+    return given[0]
+
+
+def _read_start(fields: Mapping[str, Any], trigger: str, zone: str, now: datetime) -> datetime:
+    if fields["start"] is not None:
+        return read_instant(fields["start"], "recurrence.start")
+    if trigger == "rrule" and "DTSTART" in fields["rrule"].upper():
+        try:
+            return parse_rrule(fields["rrule"], zone=load_zone(zone)).start
+        except InvalidInputError as error:
+            raise InvalidJobError("recurrence.rrule", f"is refused: {error.message}") from error
+    return now
+
+
+def _read_first(recurrence: Recurrence, trigger: str) -> datetime:
+    try:
+        first = first_occurrence(recurrence)
+    except (InvalidInputError, NoOccurrenceError) as error:
+        raise InvalidJobError(f"recurrence.{trigger}", f"is refused: {error.message}") from error
+    if first is None:
+        raise InvalidJobError("recurrence", "has no occurrence between its start and its end")
+    return first
+
+
+def _read_zone(value: object) -> str:
+    zone = require(str, value, "recurrence.zone", "the name of a time zone")
+    try:
+        load_zone(zone)
+    except InvalidZoneError as error:
+        raise InvalidJobError("recurrence.zone", f"is refused: {error.message}") from error
+    return zone
+
+
+def _read_overlap(value: object) -> Overlap:
+    choice: Overlap | None = _read_choice(value, "recurrence.overlap", get_args(Overlap))
+    return choice or "skip"
+
+
+def _read_optional_instant(value: object, field: str) -> datetime | None:
+    return None if value is None else read_instant(value, field)
+
+
+def _read_count(value: object) -> int | None:
+    return None if value is None else read_number(value, "recurrence.count", 1, MAX_COUNT)
+
+
+def _read_choice(value: object, field: str, choices: tuple[str, ...]) -> Any:
+    if value is None or value in choices:
+        return value
+    raise InvalidJobError(field, f"must be one of {', '.join(choices)}")
+
+
+REQUEST_FIELDS = frozenset(JobRequest.__struct_fields__) - {"occurrence", "replaces"}
+"""What a mapping may say; the others are for programs that make a JobRequest."""
+
+_STATUS_AT_FIRST = {
+    DependencyStatus.SATISFIED: JobStatus.READY,
+    DependencyStatus.WAITING: JobStatus.PENDING,
+    DependencyStatus.BLOCKED: JobStatus.BLOCKED,
+}
+
+
+def admit_job(
+    request: JobRequest | Mapping[str, Any],
+    *,
+    job_id: JobId,
+    now: datetime,
+    tenant: str = DEFAULT_TENANT,
+    dependency_statuses: Mapping[JobId, JobStatus] | None = None,
+) -> Job:
+    """The job that was asked for, with every field checked; InvalidJobError names the first wrong.
+
+    ``kind`` left out is the name, whatever its characters. With ``dependency_statuses`` the
+    dependencies must exist and decide the first status; without, a job that has any is PENDING
+    until ``place_job`` has seen them.
+    """
+    asked = request if isinstance(request, JobRequest) else _read_mapping(request)
+    now = to_utc(now, "now")
+    name, key = read_name(asked.name), asked.idempotency_key
+    # Three more fields follow below: with more than 15 keywords a call takes four times as long.
+    job = Job(
+        id=read_id(job_id, "id"),
+        tenant=read_word(tenant, "tenant"),
+        queue=read_queue(asked.queue),
+        name=name,
+        kind=name if asked.kind is None else read_word(asked.kind, "kind"),
+        payload=read_payload(asked.payload),
+        priority=read_priority(asked.priority),
+        due_at=now if asked.due_at is None else read_instant(asked.due_at, "due_at"),
+        status=JobStatus.READY,
+        dependencies=read_dependencies(asked.dependencies),
+        retry_policy=read_retry_policy(asked.retry_policy),
+        idempotency_key=None if key is None else read_name(key, "idempotency_key"),
+        created_at=now,
+        updated_at=now,
+    )
+    if asked.occurrence is not None:
+        job = replace(job, occurrence=read_name(asked.occurrence, "occurrence"))
+    if asked.auto_remove is not False:
+        job = replace(job, auto_remove=read_flag(asked.auto_remove, "auto_remove"))
+    if asked.replaces is not None:
+        job = replace(job, replaces=read_id(asked.replaces, "replaces"))
+    if asked.recurrence is not None:
+        job = _with_series(job, asked, now)
+    return place_job(job, dependency_statuses) if job.dependencies else job
+
+
+def place_job(
+    job: Job,
+    dependency_statuses: Mapping[JobId, JobStatus] | None,
+    existing_jobs: Mapping[JobId, Iterable[JobId]] | None = None,
+) -> Job:
+    """The job with the status that its dependencies give it.
+
+    Raises DependencyCycleError when they lead back to it, ``existing_jobs`` being the dependencies
+    of others, and UnknownDependencyError when ``dependency_statuses`` lacks one of them.
+    """
+    found = detect_cycle(job.id, job.dependencies, existing_jobs or {})
+    if found.has_cycle:
+        raise DependencyCycleError(found.cycle_path)
+    if dependency_statuses is not None:
+        missing = [each for each in job.dependencies if each not in dependency_statuses]
+        if missing:
+            raise UnknownDependencyError(missing)
+    readiness = dependency_status(job, dependency_statuses or {})
+    return replace(job, status=_STATUS_AT_FIRST[readiness])
+
+
+def _read_mapping(fields: Mapping[str, Any]) -> JobRequest:
+    if not isinstance(fields, Mapping):
+        raise InvalidJobError("job", f"must be an object, got {type_name(fields)}")
+    for name in fields:
+        if name not in REQUEST_FIELDS:
+            raise InvalidJobError(str(name)[:40], "is not a field of a job")
+    for name in ("name", "queue"):
+        if name not in fields:
+            raise InvalidJobError(name, "is missing")
+    return JobRequest(**fields)
+
+
+def _with_series(job: Job, asked: JobRequest, now: datetime) -> Job:
+    """In a series the first occurrence decides when; left to itself, the series is its own key."""
+    if asked.due_at is not None:
+        raise InvalidJobError("due_at", "cannot be given beside a recurrence, which says when")
+    recurrence, first_at = read_recurrence(asked.recurrence, now)
+    return replace(
+        job,
+        due_at=first_at,
+        recurrence=recurrence,
+        occurrence_at=first_at,
+        origin=job.id,
+        idempotency_key=job.idempotency_key or job.id,
+        occurrence=job.occurrence or occurrence_key(job.kind, recurrence, first_at),
+    )
+
+
+_READERS: dict[str, Callable[[object], Any]] = {
+    "name": read_name,
+    "queue": read_queue,
+    "kind": lambda value: read_word(value, "kind"),
+    "payload": read_payload,
+    "priority": read_priority,
+    "due_at": lambda value: read_instant(value, "due_at"),
+    "dependencies": read_dependencies,
+    "retry_policy": read_retry_policy,
+    "is_paused": lambda value: read_flag(value, "is_paused"),
+    "auto_remove": lambda value: read_flag(value, "auto_remove"),
+}
+
+
+def amend_job(
+    job: Job,
+    fields: Mapping[str, Any],
+    now: datetime,
+    *,
+    dependency_statuses: Mapping[JobId, JobStatus] | None = None,
+    existing_jobs: Mapping[JobId, Iterable[JobId]] | None = None,
+) -> Job:
+    """The job with these fields changed, under the rules that hold for a new one.
+
+    A field that never changes may be named with the value it has. With ``updated_at`` it is changed
+    only if nobody has changed it since: JobChangedError otherwise. Dependencies change only while
+    the job is PENDING; then its status follows from them, as it does for a new job.
+    """
+    if job.status.is_terminal:
+        raise JobEndedError(job.id, job.status)
+    known = encode_job(job)
+    if "updated_at" in fields:
+        _check_unchanged(job, fields["updated_at"], known["updated_at"])
+    changes: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name == "kind" and value == job.kind:
+            continue  # taken from the name it need not be a word
+        if name in _READERS:
+            changes[name] = _READERS[name](value)
+        else:
+            _check_same(name, value, known)
+    amended = replace(job, **changes, updated_at=now)
+    if amended.dependencies == job.dependencies:
+        return amended
+    if job.status is not JobStatus.PENDING:
+        raise DependenciesFixedError(job.id, job.status)
+    return place_job(amended, dependency_statuses, existing_jobs)
+
+
+def check_deletion(job_id: JobId, dependents: Iterable[JobId]) -> None:
+    """A job goes only when nobody depends on it, not even one that has ended."""
+    found = sorted(dependents)
+    if found:
+        raise HasDependentsError(job_id, found)
+
+
+def _check_unchanged(job: Job, read_at: object, updated_at: str) -> None:
+    if read_instant(read_at, "updated_at") != job.updated_at:
+        raise JobChangedError(job.id, updated_at)
+
+
+def _check_same(name: object, value: object, known: Mapping[str, Any]) -> None:
+    if not isinstance(name, str) or name not in known:
+        raise InvalidJobError(str(name)[:40], "is not a field of a job")
+    kept = known[name]
+    if kept is not None and name.endswith("_at"):
+        is_same = read_instant(value, name) == read_instant(kept, name)
+    else:
+        is_same = isinstance(value, bool) is isinstance(kept, bool) and value == kept
+    if not is_same:
+        raise InvalidJobError(name, "never changes")

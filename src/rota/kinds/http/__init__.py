@@ -1,1 +1,0 @@
-"""``http.request``: asks a program elsewhere, and cannot be turned inwards."""

@@ -1,0 +1,1 @@
+"""What an operator can do and ask, written once for REST, pages and the command line."""

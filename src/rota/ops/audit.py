@@ -1,0 +1,79 @@
+"""What was done to a tenant's jobs, and by whom, the newest first."""
+
+from collections.abc import Collection
+from contextlib import aclosing
+from datetime import datetime
+
+import msgspec
+
+from rota.errors import InvalidInputError
+from rota.jobs import JobId
+from rota.jobs.identity import normalize_job_id
+from rota.jobs.search import check_limit
+from rota.rail.audit import AuditEntry, read_audit_backwards
+from rota.stores.protocol import DocumentStore
+
+MOST_KEPT = 20
+"""So many acts on one job are told of."""
+
+MOST_READ = 10_000
+"""So many of the newest acts of a tenant are looked at for those on one job."""
+
+
+class AuditPage(msgspec.Struct, frozen=True):
+    """One page of a tenant's audit log; without a ``next_cursor`` it is the last."""
+
+    items: tuple[AuditEntry, ...]
+    next_cursor: str | None
+
+    @property
+    def has_more(self) -> bool:
+        return self.next_cursor is not None
+
+
+async def list_acts(
+    store: DocumentStore,
+    tenant: str,
+    *,
+    action: str | None = None,
+    job_id: JobId | None = None,
+    cursor: str | None = None,
+    limit: int = 20,
+) -> AuditPage:
+    """A page of what was done, the newest first; a cursor is the id of the last entry before it."""
+    check_limit(limit)
+    last_id = None if cursor is None else _read_cursor(cursor)
+    found: list[AuditEntry] = []
+    async with aclosing(read_audit_backwards(store, tenant)) as entries:
+        async for entry in entries:
+            if last_id is not None and entry.id >= last_id:
+                continue  # on a page before this one
+            if action in (None, entry.action) and (not job_id or job_id in entry.job_ids):
+                found.append(entry)
+            if len(found) > limit:
+                return AuditPage(tuple(found[:limit]), found[limit - 1].id)
+    return AuditPage(tuple(found), None)
+
+
+async def find_acts(
+    store: DocumentStore, tenant: str, job_ids: Collection[JobId], since: datetime
+) -> tuple[AuditEntry, ...]:
+    """What was done to one of these jobs, the newest first; nothing that is older is looked at."""
+    wanted = frozenset(job_ids)
+    found: list[AuditEntry] = []
+    read_count = 0
+    async with aclosing(read_audit_backwards(store, tenant)) as entries:
+        async for entry in entries:
+            read_count += 1
+            if entry.at < since or read_count > MOST_READ or len(found) == MOST_KEPT:
+                break
+            if not wanted.isdisjoint(entry.job_ids):
+                found.append(entry)
+    return tuple(found)
+
+
+def _read_cursor(cursor: str) -> str:
+    read = normalize_job_id(cursor)
+    if read is None:
+        raise InvalidInputError("cursor is no place in the audit log", {"field": "cursor"})
+    return read

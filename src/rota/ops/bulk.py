@@ -1,0 +1,308 @@
+"""Bulk actions: a plan of what would happen, then exactly that plan."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from rota.errors import (
+    ConflictError,
+    InvalidInputError,
+    JobNotFoundError,
+    NotFoundError,
+    StaleVersionError,
+)
+from rota.jobs import Change, Job, JobId, JobStatus, decide_cancel
+from rota.jobs.search import HIGHEST_LIMIT
+from rota.ops.search import JobQuery, SearchPage, search_jobs
+from rota.rail.audit import Act, record_act
+from rota.rail.context import RailStore, Surroundings
+from rota.rail.dead_letters import Resubmission, is_dead, replace_jobs
+from rota.stores.protocol import DocumentStore, DocumentWrite
+
+BulkAction = Literal["cancel", "retry", "run_now", "delete"]
+
+PLANS = "bulk_plans"
+"""The collection; a key is the tenant, a slash and the id of the plan."""
+
+MOST_PLANNED = 10_000
+"""So many jobs are in one plan; where there are more, another plan follows."""
+
+KEPT_FOR = timedelta(minutes=15)
+SAMPLE_SIZE = 10
+_MOST_SWEPT = 100
+
+
+class BulkPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What would happen; nothing has.
+
+    ``count`` jobs would be acted on, of which ``sample`` shows a few. ``passed_over_count`` were
+    found and cannot be: they have ended, run, or have not failed. With ``has_more`` there are more
+    jobs than fit in a plan.
+    """
+
+    id: str
+    action: BulkAction
+    made_at: datetime
+    expires_at: datetime
+    job_ids: tuple[JobId, ...]
+    passed_over_count: int = 0
+    has_more: bool = False
+    sample: tuple[Job, ...] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.job_ids)
+
+
+def fits(action: BulkAction, job: Job, now: datetime) -> bool:
+    """Whether there is any sense in doing that to the job as it is."""
+    return _FITS[action](job, now)
+
+
+_FITS: dict[BulkAction, Callable[[Job, datetime], bool]] = {
+    "cancel": lambda job, _: not job.status.is_terminal,
+    "retry": lambda job, _: is_dead(job),
+    "run_now": lambda job, now: (
+        job.status in (JobStatus.READY, JobStatus.PENDING) and job.due_at > now
+    ),
+    "delete": lambda *_: True,
+}
+
+
+async def plan_bulk(around: Surroundings, action: BulkAction, query: JobQuery) -> BulkPlan:
+    """Find out what would be done, and remember it for a while; nothing else is written."""
+    store, tenant, now = around.store, around.tenant, around.clock.now()
+    plan_id = around.make_id(now)
+    chosen: list[Job] = []
+    passed_over_count, has_more = 0, False
+    async for job in _walk(store, tenant, query):
+        if not fits(action, job, now):
+            passed_over_count += 1
+        elif len(chosen) == MOST_PLANNED:
+            has_more = True
+            break
+        else:
+            chosen.append(job)
+    plan = BulkPlan(
+        id=plan_id,
+        action=action,
+        made_at=now,
+        expires_at=now + KEPT_FOR,
+        job_ids=tuple(job.id for job in chosen),
+        passed_over_count=passed_over_count,
+        has_more=has_more,
+    )
+    await _sweep(store, tenant, now)
+    body = msgspec.json.encode(plan)
+    await store.write_all([DocumentWrite(PLANS, _key(tenant, plan_id), None, body)])
+    return msgspec.structs.replace(plan, sample=tuple(chosen[:SAMPLE_SIZE]))
+
+
+async def take_plan(store: DocumentStore, tenant: str, plan_id: str, now: datetime) -> BulkPlan:
+    """The plan, which is gone from here on: nobody carries it out twice.
+
+    NotFoundError when there is none, for example because it is too old.
+    """
+    key = _key(tenant, plan_id)
+    document = (await store.read(PLANS, [key])).get(key) if len(key) <= 255 else None
+    plan = None if document is None else _decode(document.body)
+    if document is None or plan is None or plan.expires_at <= now:
+        raise NotFoundError(
+            "There is no such plan: it is too old, or was carried out", {"field": "plan_id"}
+        )
+    try:
+        await store.write_all([DocumentWrite(PLANS, key, document.version, None)])
+    except StaleVersionError as error:
+        raise NotFoundError(
+            "The plan is being carried out by somebody else", {"field": "plan_id"}
+        ) from error
+    return plan
+
+
+async def _walk(store: RailStore, tenant: str, query: JobQuery) -> AsyncIterator[Job]:
+    cursor: str | None = None
+    while True:
+        page: SearchPage = await search_jobs(
+            store, tenant, query, cursor=cursor, limit=HIGHEST_LIMIT
+        )
+        for job in page.items:
+            yield job
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+async def _sweep(store: DocumentStore, tenant: str, now: datetime) -> None:
+    """Forget the tenant's plans that are too old; whoever was faster has done it."""
+    prefix, old = f"{tenant}/", list[DocumentWrite]()
+    async for page in store.scan(PLANS):
+        for document in page:
+            plan = _decode(document.body) if document.key.startswith(prefix) else None
+            if plan is not None and plan.expires_at <= now and len(old) < _MOST_SWEPT:
+                old.append(DocumentWrite(PLANS, document.key, document.version, None))
+    if old:
+        await store.write_each(old)
+
+
+def check_plan_id(plan_id: object) -> str:
+    """The id of a plan, if it can be one."""
+    if not isinstance(plan_id, str) or not 1 <= len(plan_id) <= 50:
+        raise InvalidInputError("plan_id must be the id of a plan", {"field": "plan_id"})
+    return plan_id
+
+
+def _key(tenant: str, plan_id: str) -> str:
+    return f"{tenant}/{plan_id}"
+
+
+def _decode(body: bytes) -> BulkPlan | None:
+    try:
+        return msgspec.json.decode(body, type=BulkPlan)
+    except msgspec.DecodeError:
+        return None
+
+
+BATCH_SIZE = 500
+"""So many jobs are read, noted in the audit log and acted on at a time."""
+
+SKIPPED_SHOWN = 100
+GONE = "it is not kept any more"
+MOVED_ON = "it has moved on, and there is no sense in it any more"
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """A job of the plan that was left as it is, and why."""
+
+    job_id: JobId
+    reason: str
+
+
+class BulkReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done; of those that were left as they are, ``skipped`` shows the first."""
+
+    action: BulkAction
+    done_count: int
+    skipped_count: int
+    skipped: tuple[Skipped, ...] = ()
+
+
+class _Order(msgspec.Struct, frozen=True):
+    """On whose word and for what reason."""
+
+    who: str
+    why: str
+
+
+async def carry_out(around: Surroundings, plan_id: str, *, who: str, why: str = "") -> BulkReport:
+    """Do what was planned to the jobs that were planned, and say what became of it.
+
+    Each batch is in the audit log before anything is done to it. A plan can be carried out once.
+    """
+    plan = await take_plan(around.store, around.tenant, plan_id, around.clock.now())
+    order = _Order(who, why)
+    done_count, skipped = 0, list[Skipped]()
+    for start in range(0, plan.count, BATCH_SIZE):
+        batch = plan.job_ids[start : start + BATCH_SIZE]
+        found = await around.store.get(around.tenant, batch)
+        now = around.clock.now()
+        fitting = [it for it in found.values() if fits(plan.action, it, now)]
+        skipped += [
+            Skipped(job_id, MOVED_ON if job_id in found else GONE)
+            for job_id in batch
+            if job_id not in {job.id for job in fitting}
+        ]
+        if fitting:
+            await _record(around, plan, fitting, order)
+            left = await _ACTS[plan.action](around, fitting, order)
+            skipped += left
+            done_count += len(fitting) - len(left)
+    return BulkReport(
+        action=plan.action,
+        done_count=done_count,
+        skipped_count=len(skipped),
+        skipped=tuple(skipped[:SKIPPED_SHOWN]),
+    )
+
+
+async def _record(around: Surroundings, plan: BulkPlan, jobs: Sequence[Job], order: _Order) -> None:
+    act = Act(
+        action=f"bulk_{plan.action}",
+        who=order.who,
+        why=order.why,
+        job_ids=[job.id for job in jobs],
+        details={"plan": plan.id, "planned": plan.count},
+    )
+    await record_act(around, act)
+
+
+async def _cancel(around: Surroundings, jobs: Sequence[Job], order: _Order) -> list[Skipped]:
+    """With each job its series ends. Who was taken by a worker meanwhile is tried once more."""
+    reason = f"cancelled by {order.who}" + (f": {order.why}" if order.why else "")
+    stale = await _apply(around, [decide_cancel(job, reason, around.clock.now()) for job in jobs])
+    if not stale:
+        return []
+    again = (await around.store.get(around.tenant, stale)).values()
+    live = [job for job in again if not job.status.is_terminal]
+    lost = await _apply(around, [decide_cancel(job, reason, around.clock.now()) for job in live])
+    ended = set(stale) - {job.id for job in live}
+    return [Skipped(job_id, MOVED_ON) for job_id in (*ended, *lost)]
+
+
+async def _apply(around: Surroundings, changes: Sequence[Change]) -> list[JobId]:
+    """Write the changes; the ids of those that were stale."""
+    if not changes:
+        return []
+    applied = await around.store.apply(changes, around.clock.now())
+    return [change.job_id for change, it in zip(changes, applied, strict=True) if it.is_stale]
+
+
+async def _retry(around: Surroundings, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
+    """A new job for each, in one step; one that has been retried already keeps its replacement."""
+    now = around.clock.now()
+    await around.store.insert(replace_jobs(Resubmission(tuple(jobs)), now), now)
+    return []
+
+
+async def _run_now(around: Surroundings, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
+    async def move(job: Job) -> None:
+        moved = await around.store.amend(
+            around.tenant, job.id, {"due_at": around.clock.now()}, around.clock.now()
+        )
+        if moved.status is JobStatus.RUNNING:
+            raise ConflictError("it runs already")
+
+    return await _one_by_one(jobs, move)
+
+
+async def _delete(around: Surroundings, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
+    """Those go first that others of the batch depend on the least: dependents before them."""
+
+    async def remove(job: Job) -> object:
+        return await around.store.delete(around.tenant, job.id)
+
+    left = list(jobs)
+    while True:
+        skipped = await _one_by_one(left, remove)
+        if len(skipped) in (0, len(left)):
+            return skipped
+        stuck = {each.job_id for each in skipped}
+        left = [job for job in left if job.id in stuck]
+
+
+async def _one_by_one(
+    jobs: Sequence[Job], act: Callable[[Job], Awaitable[object]]
+) -> list[Skipped]:
+    skipped: list[Skipped] = []
+    for job in jobs:
+        try:
+            await act(job)
+        except (ConflictError, JobNotFoundError) as error:
+            skipped.append(Skipped(job.id, error.message))
+    return skipped
+
+
+_ACTS: dict[
+    BulkAction, Callable[[Surroundings, Sequence[Job], _Order], Awaitable[list[Skipped]]]
+] = {"cancel": _cancel, "retry": _retry, "run_now": _run_now, "delete": _delete}

@@ -1,0 +1,139 @@
+"""Why a job that has ended ended as it did."""
+
+from collections.abc import Iterator
+
+from rota.jobs import Attempt, Ending, Job
+from rota.ops.explain.explanation import (
+    Finding,
+    Reason,
+    ReasonCode,
+    end_sentence,
+    in_words,
+    named,
+    tell_error,
+)
+from rota.ops.explain.facts import Circumstances
+from rota.ops.explain.series import describe_future, describe_occurrence
+
+_CODES: dict[Ending | None, ReasonCode] = {
+    Ending.EXHAUSTED: "exhausted",
+    Ending.DISCARDED: "discarded",
+    Ending.LOST: "lost",
+    Ending.CANCELLED: "cancelled",
+    None: "exhausted",
+}
+_OUTCOMES = {"lost": "was lost", "discarded": "gave up", "cancelled": "was called off"}
+
+
+def explain_completed(around: Circumstances) -> Finding:
+    """It ran."""
+    job = around.job
+    meant_for, done_at = job.occurrence_at or job.due_at, job.updated_at
+    text = f"It was due at {around.show(meant_for)}"
+    text += "" if done_at < meant_for else f", and done {in_words(done_at - meant_for)} later"
+    done = Reason(code="succeeded", text=f"{text}.", at=done_at)
+    tries = f", after {_attempts(job.attempt_count)}" if job.attempt_count else ""
+    sentence = f"It ran, and was done at {around.show(done_at)}{tries}."
+    return Finding("ran", sentence, [done, *_history(around), *_links(around)])
+
+
+def explain_failed(around: Circumstances) -> Finding:
+    """It ran as often as it may, was given up, or was called off."""
+    job, at = around.job, around.job.updated_at
+    if job.ending is Ending.CANCELLED:
+        return _explain_cancelled(around)
+    told = "Its handler said" if job.ending is Ending.DISCARDED else "The last error was"
+    text = f"{told}: {tell_error(job.last_error)}"
+    given_up = Reason(code=_CODES[job.ending], text=text, at=at)
+    sentence = f"It failed for good at {around.show(at)}: {_tell_end(job)}."
+    return Finding("failed", sentence, [given_up, *_history(around), *_links(around)])
+
+
+def _tell_end(job: Job) -> str:
+    if job.ending is Ending.DISCARDED:
+        return "its handler gave it up, as no attempt would ever succeed"
+    if job.ending is Ending.LOST:
+        return f"{job.loss_count} workers in a row were lost while they ran it"
+    count = job.retry_policy.max_attempts
+    if count == 1:
+        return "its only attempt has failed"
+    return f"{'both' if count == 2 else f'all {count}'} attempts have failed"
+
+
+def explain_blocked(around: Circumstances) -> Finding:
+    """Something that it waited for failed, or somebody called it off while it waited."""
+    job = around.job
+    if job.ending is Ending.CANCELLED:
+        return _explain_cancelled(around)
+    reasons = [
+        Reason(
+            code="blocked",
+            text=f"J{named(each)[1:]} "
+            + ("was called off" if each.ending is Ending.CANCELLED else "failed")
+            + f" at {around.show(each.updated_at)}: {tell_error(each.last_error)}",
+            at=each.updated_at,
+            job_id=each.id,
+        )
+        for each in around.culprits
+    ]
+    if not reasons:
+        text = "A job that it depended on failed, and is not kept any more."
+        reasons = [Reason(code="blocked", text=text, at=job.updated_at)]
+    sentence = "It will never run: a job that it depends on, directly or through others, failed."
+    return Finding("will not run", sentence, [*reasons, *_links(around)])
+
+
+def _explain_cancelled(around: Circumstances) -> Finding:
+    job = around.job
+    act = next((it for it in around.acts if it.action in ("cancel", "bulk_cancel")), None)
+    given = act.why if act is not None else job.last_error
+    called_off = Reason(
+        code="cancelled",
+        text=f"The reason given was: {end_sentence(given)}" if given else "No reason was given.",
+        at=job.updated_at,
+        who=None if act is None else act.who,
+    )
+    by = "" if act is None else f" by {act.who}"
+    sentence = f"It was called off{by} at {around.show(job.updated_at)}."
+    return Finding("called off", sentence, [called_off, *_history(around), *_links(around)])
+
+
+def _history(around: Circumstances) -> Iterator[Reason]:
+    """The attempts that did not succeed, the last one first."""
+    for attempt in reversed(around.attempts):
+        yield describe_attempt(around, attempt)
+
+
+def describe_attempt(around: Circumstances, attempt: Attempt) -> Reason:
+    """Which one it was, who made it, and how it ended."""
+    return Reason(
+        code="attempt",
+        text=f"Attempt {attempt.number} of {around.job.retry_policy.max_attempts}, on "
+        f"{attempt.worker}, {_outcome(attempt)} at {around.show(attempt.ended_at)}: "
+        f"{tell_error(attempt.error)}",
+        at=attempt.started_at,
+        until=attempt.ended_at,
+        who=attempt.worker,
+    )
+
+
+def _links(around: Circumstances) -> Iterator[Reason]:
+    """What came before and after it."""
+    job, stand_in = around.job, around.replacement
+    if stand_in is not None:
+        yield Reason(
+            code="replaced_by",
+            text=f"It was tried again as job {stand_in.id}, now {stand_in.status.lower()}.",
+            at=stand_in.created_at,
+            job_id=stand_in.id,
+        )
+    yield from describe_occurrence(job)
+    yield from describe_future(around)
+
+
+def _outcome(attempt: Attempt) -> str:
+    return _OUTCOMES.get(attempt.outcome, attempt.outcome)
+
+
+def _attempts(count: int) -> str:
+    return "one failed attempt" if count == 1 else f"{count} failed attempts"

@@ -1,0 +1,52 @@
+"""Explains a job, from what is stored and by the functions that decide; no log is searched."""
+
+from collections.abc import Callable
+
+from rota.clock.protocol import Clock
+from rota.jobs import JobId, JobStatus
+from rota.ops.explain.ended import explain_blocked, explain_completed, explain_failed
+from rota.ops.explain.explanation import Explanation, Finding, Reason
+from rota.ops.explain.facts import Circumstances, gather
+from rota.ops.explain.waiting import explain_pending, explain_ready, explain_running
+from rota.rail.context import RailStore
+
+_BY_STATUS: dict[JobStatus, Callable[[Circumstances], Finding]] = {
+    JobStatus.PENDING: explain_pending,
+    JobStatus.READY: explain_ready,
+    JobStatus.RUNNING: explain_running,
+    JobStatus.COMPLETED: explain_completed,
+    JobStatus.FAILED: explain_failed,
+    JobStatus.BLOCKED: explain_blocked,
+}
+
+
+async def explain_job(store: RailStore, clock: Clock, tenant: str, job_id: JobId) -> Explanation:
+    """Why the job ran, did not run, waits or will run then.
+
+    JobNotFoundError when the tenant has none of that id. Nothing is written.
+    """
+    return explain(await gather(store, clock.now(), tenant, job_id))
+
+
+def explain(around: Circumstances) -> Explanation:
+    """The same, of what has been gathered; looks at nothing else."""
+    job = around.job
+    found = _BY_STATUS[job.status](around)
+    return Explanation(
+        job_id=job.id,
+        status=job.status,
+        answer=found.answer,
+        sentence=found.sentence,
+        reasons=(*found.reasons, *_origin(around)),
+        next_at=found.next_at,
+        asked_at=around.now,
+    )
+
+
+def _origin(around: Circumstances) -> list[Reason]:
+    """Whose place it has taken."""
+    replaced = around.job.replaces
+    if replaced is None:
+        return []
+    text = f"It stands in the place of job {replaced}, which died."
+    return [Reason(code="replaces", text=text, at=around.job.created_at, job_id=replaced)]

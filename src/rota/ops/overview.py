@@ -1,0 +1,264 @@
+"""How a tenant's jobs stand, on one page: counts, queues, what is red, what comes next."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta, tzinfo
+from typing import Literal
+
+import msgspec
+
+from rota.clock.protocol import Clock
+from rota.jobs import Job, JobFilter, JobStatus
+from rota.ops.explain.explanation import in_words, show
+from rota.ops.series import SeriesSummary, list_series
+from rota.ops.tasks import TaskSummary, list_tasks
+from rota.rail.context import RailStore
+from rota.stores.jobs import QueueDepth
+from rota.telemetry.health import LATE_AFTER, describe_dead, describe_stalled
+from rota.worker.presence import WorkerPresence, list_workers
+
+FAILURES_SHOWN = 10
+NEXT_SHOWN = 10
+_SERIES_READ = 100
+
+Concern = Literal["dead_letters", "stalled", "late", "no_worker", "series", "tasks"]
+
+
+class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue of the tenant, its jobs that are not done with.
+
+    ``due_count`` may be run now, the oldest of them since ``oldest_due_at``, which is
+    ``late_seconds`` ago. ``worker_count`` workers take from the queue, as far as is known.
+    """
+
+    queue: str
+    due_count: int
+    later_count: int
+    running_count: int
+    stalled_count: int
+    dead_count: int
+    oldest_due_at: datetime | None
+    late_seconds: float
+    worker_count: int
+
+
+class Alarm(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that wants looking at."""
+
+    concern: Concern
+    text: str
+    count: int = 1
+    queue: str | None = None
+
+
+class NextRun(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that will run: a series or a declarative task."""
+
+    source: Literal["series", "task"]
+    name: str
+    at: datetime
+    local: datetime
+    zone: str
+    series_id: str | None = None
+    note: str | None = None
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that failed for good."""
+
+    job_id: str
+    name: str
+    kind: str
+    queue: str
+    ended_at: datetime
+    ending: str | None
+    error: str | None
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole of it, as of ``taken_at``; ``is_red`` when there are alarms."""
+
+    taken_at: datetime
+    counts: dict[str, int]
+    queues: tuple[QueueStanding, ...]
+    alarms: tuple[Alarm, ...]
+    next_runs: tuple[NextRun, ...]
+    failures: tuple[Failure, ...]
+    worker_count: int
+
+    @property
+    def is_red(self) -> bool:
+        return bool(self.alarms)
+
+
+async def take_overview(
+    store: RailStore, clock: Clock, tenant: str, *, zone: tzinfo | None = None
+) -> Overview:
+    """Look at everything that is the tenant's; nothing is written.
+
+    ``zone`` is the one in which the declarative tasks of the store are scheduled; without it they
+    are left out, because nobody can tell when they are due.
+    """
+    now = clock.now()
+    depths = await store.survey(now, tenant)
+    workers = [it for it in await list_workers(store, now) if _works_for(it, tenant)]
+    queues = tuple(_stand(depth, workers, now) for depth in depths)
+    series = (await list_series(store, tenant, limit=_SERIES_READ)).items
+    tasks = await list_tasks(store, clock, zone) if zone is not None else ()
+    return Overview(
+        taken_at=now,
+        counts=await count_jobs(store, tenant, depths),
+        queues=queues,
+        alarms=(*_judge_queues(queues), *_judge_series(series), *_judge_tasks(tasks)),
+        next_runs=_merge(series, tasks, zone),
+        failures=await _find_failures(store, tenant),
+        worker_count=len(workers),
+    )
+
+
+async def list_queues(store: RailStore, clock: Clock, tenant: str) -> tuple[QueueStanding, ...]:
+    """The queues of the tenant that have jobs which are not done with, by name."""
+    now = clock.now()
+    workers = [it for it in await list_workers(store, now) if _works_for(it, tenant)]
+    return tuple(_stand(depth, workers, now) for depth in await store.survey(now, tenant))
+
+
+async def count_jobs(store: RailStore, tenant: str, depths: Sequence[QueueDepth]) -> dict[str, int]:
+    """How many jobs there are in each status.
+
+    What the survey has counted is not counted again, and what is COMPLETED, which is most, follows
+    from the others.
+    """
+    counts = {
+        JobStatus.READY: sum(it.due_count + it.later_count for it in depths),
+        JobStatus.RUNNING: sum(it.running_count for it in depths),
+    }
+    for status in (JobStatus.PENDING, JobStatus.FAILED, JobStatus.BLOCKED):
+        counts[status] = await store.count(tenant, JobFilter(status=status))
+    all_count = await store.count(tenant)
+    counts[JobStatus.COMPLETED] = max(all_count - sum(counts.values()), 0)
+    return {str(status): counts[status] for status in JobStatus}
+
+
+def _works_for(worker: WorkerPresence, tenant: str) -> bool:
+    return worker.tenants is None or tenant in worker.tenants
+
+
+def _stand(depth: QueueDepth, workers: Sequence[WorkerPresence], now: datetime) -> QueueStanding:
+    return QueueStanding(
+        queue=depth.queue,
+        due_count=depth.due_count,
+        later_count=depth.later_count,
+        running_count=depth.running_count,
+        stalled_count=depth.stalled_count,
+        dead_count=depth.dead_count,
+        oldest_due_at=depth.oldest_due_at,
+        late_seconds=_late_for(depth, now).total_seconds(),
+        worker_count=sum(it.queues is None or depth.queue in it.queues for it in workers),
+    )
+
+
+def _late_for(depth: QueueDepth, now: datetime) -> timedelta:
+    return timedelta(0) if depth.oldest_due_at is None else now - depth.oldest_due_at
+
+
+def _judge_queues(queues: Sequence[QueueStanding]) -> list[Alarm]:
+    return [
+        Alarm(concern=concern, text=text, count=count, queue=it.queue)
+        for it in queues
+        for concern, count, text in _judge_queue(it)
+    ]
+
+
+def _judge_queue(it: QueueStanding) -> Iterator[tuple[Concern, int, str]]:
+    if it.stalled_count:
+        yield "stalled", it.stalled_count, describe_stalled(it.stalled_count)
+    late_for = timedelta(seconds=it.late_seconds)
+    if late_for > LATE_AFTER:
+        yield "late", it.due_count, _describe_late(it.due_count, late_for)
+    if it.due_count and not it.worker_count:
+        jobs = "1 job is" if it.due_count == 1 else f"{it.due_count} jobs are"
+        yield "no_worker", it.due_count, f"{jobs} due, and no worker takes from the queue"
+    if it.dead_count:
+        yield "dead_letters", it.dead_count, describe_dead(it.dead_count)
+
+
+def _describe_late(due_count: int, late_for: timedelta) -> str:
+    if due_count == 1:
+        return f"1 job is late: it has been due for {in_words(late_for)}"
+    return f"jobs are late: the oldest has been due for {in_words(late_for)}"
+
+
+def _judge_series(series: Sequence[SeriesSummary]) -> list[Alarm]:
+    return [
+        Alarm(
+            concern="series",
+            text=f"series {it.name} cannot go on: {it.problem}",
+            queue=it.queue,
+        )
+        for it in series
+        if it.problem is not None
+    ]
+
+
+def _judge_tasks(tasks: Sequence[TaskSummary]) -> list[Alarm]:
+    return [
+        Alarm(
+            concern="tasks",
+            text=f"task {it.name} has failed {_times(it.retry_count)}; it is tried again at "
+            f"{show(it.retry_at)}",
+        )
+        for it in tasks
+        if it.retry_at is not None
+    ]
+
+
+def _merge(
+    series: Sequence[SeriesSummary], tasks: Sequence[TaskSummary], zone: tzinfo | None
+) -> tuple[NextRun, ...]:
+    runs = [
+        NextRun(
+            source="series",
+            name=it.name,
+            at=it.next_at,
+            local=it.occurrences[0].local if it.occurrences else it.next_at,
+            zone=it.recurrence.zone,
+            series_id=it.id,
+            note=it.occurrences[0].note if it.occurrences else None,
+        )
+        for it in series
+        if it.next_at is not None
+    ]
+    runs += [
+        NextRun(
+            source="task",
+            name=it.name,
+            at=it.occurrences[0],
+            local=it.occurrences[0].astimezone(zone),
+            zone=str(zone),
+        )
+        for it in tasks
+        if it.occurrences
+    ]
+    runs.sort(key=lambda run: (run.at, run.name))
+    return tuple(runs[:NEXT_SHOWN])
+
+
+async def _find_failures(store: RailStore, tenant: str) -> tuple[Failure, ...]:
+    page = await store.find(tenant, JobFilter(status=JobStatus.FAILED), limit=FAILURES_SHOWN)
+    return tuple(_view_failure(job) for job in page.items)
+
+
+def _view_failure(job: Job) -> Failure:
+    return Failure(
+        job_id=job.id,
+        name=job.name,
+        kind=job.kind,
+        queue=job.queue,
+        ended_at=job.updated_at,
+        ending=job.ending,
+        error=job.last_error,
+    )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

@@ -1,0 +1,257 @@
+"""A tenant's series: the rule, the next occurrences and the last runs."""
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection, Iterable
+from datetime import datetime
+
+import msgspec
+
+from rota.errors import InvalidCursorError, JobNotFoundError, RotaError
+from rota.jobs import (
+    PAUSED_UNTIL,
+    Job,
+    JobFilter,
+    JobId,
+    JobStatus,
+    Overlap,
+    Recurrence,
+    check_limit,
+)
+from rota.jobs.fields import read_id
+from rota.jobs.identity import normalize_job_id
+from rota.jobs.search import HIGHEST_LIMIT
+from rota.jobs.states import Ending
+from rota.rail.context import RailStore
+from rota.rail.preview import Preview, Upcoming, preview_series
+
+SHOWN_IN_LIST = 3
+SHOWN_IN_DETAIL = 10
+RUNS_SHOWN = 10
+
+
+class SeriesRun(msgspec.Struct, frozen=True, kw_only=True):
+    """An occurrence that has been: the job that stood for it, and how it ended."""
+
+    job_id: JobId
+    occurrence_at: datetime
+    status: JobStatus
+    ending: Ending | None = None
+    ended_at: datetime
+    error: str | None = None
+
+
+class SeriesSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A live series. ``id`` names it; ``job_id`` is the job that stands for its next occurrence.
+
+    ``description`` is the rule in words. ``next_at`` is when that job is due, None while the series
+    is paused. ``occurrences`` are the next few, each as an instant and on the clock of the zone,
+    with a note where the clocks change; ``skipped`` tells of times that do not exist.
+    ``missed_count`` occurrences passed without a run that nobody has been told of yet.
+    """
+
+    id: JobId
+    job_id: JobId
+    name: str
+    kind: str
+    queue: str
+    status: JobStatus
+    is_paused: bool
+    description: str
+    recurrence: Recurrence
+    next_at: datetime | None
+    occurrences: tuple[Upcoming, ...] = ()
+    skipped: tuple[str, ...] = ()
+    is_last: bool = False
+    missed_count: int = 0
+    problem: str | None = None
+    last_run: SeriesRun | None = None
+
+    @property
+    def zone(self) -> str:
+        return self.recurrence.zone
+
+    @property
+    def overlap(self) -> Overlap:
+        return self.recurrence.overlap
+
+
+class SeriesDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A series with more of its past: the last runs that are kept, the newest first."""
+
+    series: SeriesSummary
+    runs: tuple[SeriesRun, ...]
+
+
+def summarize(job: Job, recurrence: Recurrence, runs: Iterable[Job], shown: int) -> SeriesSummary:
+    """The series that a live job belongs to; ``runs`` are ended jobs of it, the newest first."""
+    at = job.occurrence_at or job.due_at
+    preview, problem = _preview(recurrence, at, shown)
+    last = next(iter(runs), None)
+    return SeriesSummary(
+        id=job.origin or job.id,
+        job_id=job.id,
+        name=job.name,
+        kind=job.kind,
+        queue=job.queue,
+        status=job.status,
+        is_paused=job.is_paused,
+        description=preview.description or recurrence.text,
+        recurrence=recurrence,
+        next_at=None if job.due_at == PAUSED_UNTIL else job.due_at,
+        occurrences=preview.occurrences,
+        skipped=preview.skipped,
+        is_last=preview.is_complete and len(preview.occurrences) <= 1,
+        missed_count=job.missed_count,
+        problem=problem,
+        last_run=None if last is None else view_run(last),
+    )
+
+
+def view_run(job: Job) -> SeriesRun:
+    """An ended job of a series."""
+    return SeriesRun(
+        job_id=job.id,
+        occurrence_at=job.occurrence_at or job.due_at,
+        status=job.status,
+        ending=job.ending,
+        ended_at=job.updated_at,
+        error=job.last_error,
+    )
+
+
+def _preview(recurrence: Recurrence, at: datetime, count: int) -> tuple[Preview, str | None]:
+    """The next occurrences; a rule that cannot be computed here says why instead."""
+    try:
+        return preview_series(recurrence, at, count), None
+    except RotaError as error:
+        return Preview("", (), (), is_complete=False), error.message
+
+
+MOST_LIVE = 20_000
+"""So many jobs of series are looked at in each status."""
+
+MOST_PAST = 1_000
+"""So many of the newest ended jobs of series are looked at, in each status, for the last runs."""
+
+_LIVE = (JobStatus.READY, JobStatus.RUNNING, JobStatus.PENDING)
+_ENDED = (JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.BLOCKED)
+
+
+class SeriesPage(msgspec.Struct, frozen=True):
+    """A page of series by id. ``is_cut``: more jobs recur than are looked at."""
+
+    items: tuple[SeriesSummary, ...]
+    next_cursor: str | None = None
+    is_cut: bool = False
+
+    @property
+    def has_more(self) -> bool:
+        return self.next_cursor is not None
+
+
+async def list_series(
+    store: RailStore, tenant: str, *, cursor: str | None = None, limit: int = 20
+) -> SeriesPage:
+    """The live series of the tenant, each with its next occurrences and its last run."""
+    check_limit(limit)
+    after = "" if cursor is None else _read_cursor(cursor)
+    live, is_cut = await _find_live(store, tenant)
+    ids = sorted(origin for origin in live if origin > after)
+    chosen = ids[:limit]
+    runs = await _find_runs(store, tenant, chosen, 1)
+    items = tuple(
+        summarize(job, job.recurrence, runs[origin], SHOWN_IN_LIST)
+        for origin in chosen
+        if (job := live[origin]).recurrence is not None
+    )
+    return SeriesPage(items, chosen[-1] if len(ids) > limit else None, is_cut)
+
+
+async def find_series(store: RailStore, tenant: str, series_id: JobId) -> SeriesDetail:
+    """One series, by its id or that of any job of it; JobNotFoundError when none is live."""
+    named = read_id(series_id, "series_id")
+    job = (await store.get(tenant, [named])).get(named)
+    origin = named if job is None else job.origin or job.id
+    live, _ = await _find_live(store, tenant)
+    present = live.get(origin)
+    if present is None or present.recurrence is None:
+        raise JobNotFoundError(named)
+    runs = (await _find_runs(store, tenant, [origin], RUNS_SHOWN))[origin]
+    summary = summarize(present, present.recurrence, runs, SHOWN_IN_DETAIL)
+    return SeriesDetail(series=summary, runs=tuple(map(view_run, runs[:RUNS_SHOWN])))
+
+
+async def find_jobs_of(store: RailStore, tenant: str, origin: JobId) -> list[Job]:
+    """The jobs of a series that are kept: all that have not ended, and the last that have."""
+    found: list[Job] = []
+    for status in (*_LIVE, *_ENDED):
+        wanted = JobFilter(status=status, is_recurring=True)
+        jobs = _walk(store, tenant, wanted, MOST_PAST)
+        found += [job async for job in jobs if origin in (job.origin, job.id)]
+    return found
+
+
+async def _find_live(store: RailStore, tenant: str) -> tuple[dict[JobId, Job], bool]:
+    """By series the job of it that comes next: of several, where they may overlap, the last."""
+    found: dict[JobId, Job] = {}
+    is_cut = False
+    for status in _LIVE:
+        looked_at_count = 0
+        async for job in _walk(
+            store, tenant, JobFilter(status=status, is_recurring=True), MOST_LIVE
+        ):
+            looked_at_count += 1
+            origin = job.origin or job.id
+            found[origin] = max(found.get(origin, job), job, key=_standing_for)
+        is_cut = is_cut or looked_at_count == MOST_LIVE
+    return found, is_cut
+
+
+async def _find_runs(
+    store: RailStore, tenant: str, origins: Collection[JobId], count: int
+) -> defaultdict[JobId, list[Job]]:
+    """The last ended jobs of these series, the newest first; at least ``count``, if so many are."""
+    runs: defaultdict[JobId, list[Job]] = defaultdict(list)
+    for status in _ENDED if origins else ():
+        for job in await _find_last(store, tenant, status, dict.fromkeys(origins, count)):
+            runs[job.origin or job.id].append(job)
+    for found in runs.values():
+        found.sort(key=_standing_for, reverse=True)
+    return runs
+
+
+async def _find_last(
+    store: RailStore, tenant: str, status: JobStatus, missing_counts: dict[JobId, int]
+) -> list[Job]:
+    """So many jobs of each of these series in this status, the last ones."""
+    found: list[Job] = []
+    async for job in _walk(store, tenant, JobFilter(status=status, is_recurring=True), MOST_PAST):
+        origin = job.origin or job.id
+        if missing_counts.get(origin, 0):
+            found.append(job)
+            missing_counts[origin] -= 1
+        if not any(missing_counts.values()):
+            break
+    return found
+
+
+async def _walk(store: RailStore, tenant: str, wanted: JobFilter, most: int) -> AsyncIterator[Job]:
+    cursor: str | None = None
+    for _ in range(most // HIGHEST_LIMIT):
+        page = await store.find(tenant, wanted, cursor, HIGHEST_LIMIT)
+        for job in page.items:
+            yield job
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def _standing_for(job: Job) -> tuple[float, JobId]:
+    return (job.occurrence_at or job.due_at).timestamp(), job.id
+
+
+def _read_cursor(cursor: str) -> JobId:
+    read = normalize_job_id(cursor)
+    if read is None:
+        raise InvalidCursorError("is no place in a list of series")
+    return read

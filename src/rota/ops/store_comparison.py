@@ -1,0 +1,352 @@
+"""Compares the content of two stores, portion by portion."""
+
+import asyncio
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import aclosing, asynccontextmanager
+from enum import Enum
+from hashlib import sha256
+from secrets import token_bytes
+from typing import Any, Self, TypeAlias, TypeVar
+from zlib import crc32
+
+import msgspec
+from msgspec.structs import replace
+
+from rota.errors import (
+    CopyRefusedError,
+    CopyUnfinishedError,
+    InvalidInputError,
+    StoreUnavailableError,
+)
+from rota.stores.protocol import (
+    DocumentStore,
+    DocumentWrite,
+    KeptDocument,
+    KeptJob,
+    PortableStore,
+    Portion,
+    Record,
+)
+
+UNFINISHED = "unfinished-copy"
+"""The collection; there is one document in it, and none in a store that is whole."""
+
+_KEY = "target"
+
+
+class _Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the copy has come. ``is_copied``: all is there, and is to be compared."""
+
+    source: str
+    cursor: str | None = None
+    copied_count: int = 0
+    is_copied: bool = False
+
+
+async def refuse_unfinished(store: DocumentStore) -> None:
+    """CopyUnfinishedError when a copy into this store was begun and not finished."""
+    found = (await store.read(UNFINISHED, [_KEY])).get(_KEY)
+    if found is not None:
+        raise CopyUnfinishedError(_decode(found.body).source)
+
+
+class MarkedTarget:
+    """A store that is being copied into, by one copy at a time."""
+
+    def __init__(self, store: DocumentStore, mark: _Mark, version: int) -> None:
+        """Hold what ``begin`` has found; the version is 0 when there was nothing."""
+        self._store = store
+        self._mark = mark
+        self._version = version
+        self.is_resumed = version > 0
+
+    @classmethod
+    async def begin(cls, store: DocumentStore, source: str) -> Self:
+        """Mark the store, or take over the mark of a copy from the same source that was cut off."""
+        found = (await store.read(UNFINISHED, [_KEY])).get(_KEY)
+        mark = _Mark(source=source) if found is None else _decode(found.body)
+        if mark.source != source:
+            raise CopyRefusedError(
+                f"A copy from {mark.source} into the target was begun and is not finished: repeat "
+                "that one, or empty the target",
+                {"source": mark.source},
+            )
+        target = cls(store, mark, 0 if found is None else found.version)
+        await target._write(mark)
+        return target
+
+    @property
+    def cursor(self) -> str | None:
+        """Where the source is to be gone on with."""
+        return self._mark.cursor
+
+    @property
+    def copied_count(self) -> int:
+        return self._mark.copied_count
+
+    @property
+    def is_copied(self) -> bool:
+        return self._mark.is_copied
+
+    async def advance(self, cursor: str | None, count: int) -> None:
+        """Note that so many more are there; without a cursor they are all."""
+        copied_count = self._mark.copied_count + count
+        await self._write(
+            replace(self._mark, cursor=cursor, copied_count=copied_count, is_copied=cursor is None)
+        )
+
+    async def finish(self) -> None:
+        """Remove the mark: from now on the store is one like any other.
+
+        Where the connection is lost on the way, it is looked whether the mark is still there.
+        """
+        try:
+            await self._put(None)
+        except StoreUnavailableError:
+            if (await self._store.read(UNFINISHED, [_KEY])).get(_KEY) is not None:
+                await self._put(None)
+
+    async def _write(self, mark: _Mark) -> None:
+        await self._put(msgspec.json.encode(mark))
+        self._mark = mark
+
+    async def _put(self, body: bytes | None) -> None:
+        write = DocumentWrite(UNFINISHED, _KEY, self._version or None, body)
+        (version,) = await self._store.write_each([write])
+        if version is None:
+            raise CopyRefusedError("Another copy into the target is under way; this one ends here")
+        self._version = version
+
+
+def _decode(body: bytes) -> _Mark:
+    try:
+        return msgspec.json.decode(body, type=_Mark)
+    except msgspec.DecodeError:  # of a version that is to come: nobody else writes it
+        return _Mark(source="another store")
+
+
+PROBE = "copy-probe"
+"""The collection of a document that comes and goes; left behind, it is in nobody's way."""
+
+_PROBE_KEY = "target"
+_OWN = (UNFINISHED, PROBE)
+
+
+def without_traces(records: Sequence[Record]) -> list[Record]:
+    """The records but for those that are a copy's own."""
+    return [
+        each for each in records if not (isinstance(each, KeptDocument) and each.collection in _OWN)
+    ]
+
+
+def content_counts(document_counts: Mapping[str, int]) -> dict[str, int]:
+    """How many documents of each collection there are, but for those that are a copy's own."""
+    return {name: count for name, count in document_counts.items() if count and name not in _OWN}
+
+
+async def refuse_same_store(source: DocumentStore, target: DocumentStore) -> None:
+    """InvalidInputError when what is written to the one is read from the other.
+
+    Addresses do not tell: a file has several names, and so has a server.
+    """
+    said = token_bytes(16)
+    left = (await target.read(PROBE, [_PROBE_KEY])).get(_PROBE_KEY)
+    (version,) = await target.write_each(
+        [DocumentWrite(PROBE, _PROBE_KEY, None if left is None else left.version, said)]
+    )
+    try:
+        heard = (await source.read(PROBE, [_PROBE_KEY])).get(_PROBE_KEY)
+    finally:
+        await target.write_each([DocumentWrite(PROBE, _PROBE_KEY, version, None)])
+    if heard is not None and heard.body == said:
+        raise InvalidInputError(
+            "The source and the target are the same store by two addresses; nothing was changed"
+        )
+
+
+BUCKET_COUNT = 1024
+_MODULUS = 1 << 128
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def name_of(record: Record) -> str:
+    """What a record is called in messages; no two of a store have the same name."""
+    if isinstance(record, KeptDocument):
+        return f'document "{record.key}" of "{record.collection}"'
+    return f"job {record.job.id if isinstance(record, KeptJob) else record.job_id}"
+
+
+def digest_of(record: Record) -> bytes:
+    """The record in 32 bytes: the same for what is the same, whichever store it comes from."""
+    return sha256(_encode([type(record).__name__, *record])).digest()
+
+
+def bucket_of(name: str) -> int:
+    """The sum to which a record is added."""
+    return crc32(name.encode()) % BUCKET_COUNT
+
+
+class Tally:
+    """How many records of each sort there are, and the sums of their digests."""
+
+    def __init__(self) -> None:
+        self.document_count = 0
+        self.job_count = 0
+        self.attempt_count = 0
+        self.unreadable_count = 0
+        self.sums = [0] * BUCKET_COUNT
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Count these records, and add up their digests."""
+        sums = self.sums
+        for record in records:
+            self._count(record)
+            sums[bucket_of(name_of(record))] += int.from_bytes(digest_of(record)[:16])
+
+    @property
+    def digest(self) -> str:
+        """All that was counted, in 64 hexadecimal digits."""
+        parts = ((each % _MODULUS).to_bytes(16) for each in self.sums)
+        return sha256(b"".join(parts)).hexdigest()
+
+    def find_differing(self, other: "Tally") -> list[int]:
+        """The buckets in which the two differ."""
+        pairs = enumerate(zip(self.sums, other.sums, strict=True))
+        return [bucket for bucket, (mine, its) in pairs if mine != its]
+
+    def _count(self, record: Record) -> None:
+        if isinstance(record, KeptDocument):
+            self.document_count += 1
+            return
+        self.job_count += 1
+        if isinstance(record, KeptJob):
+            self.attempt_count += len(record.attempts)
+        else:
+            self.unreadable_count += 1
+
+
+Portions: TypeAlias = AsyncIterator[Portion]
+
+
+@asynccontextmanager
+async def read_portions(
+    store: PortableStore, cursor: str | None = None
+) -> AsyncGenerator[Portions, None]:
+    """The portions from a cursor on; none is being read any more when the context is left."""
+    async with aclosing(_read_ahead(store, cursor)) as portions:
+        yield portions
+
+
+async def walk_through(store: PortableStore) -> AsyncGenerator[list[Record], None]:
+    """All records, without those that are a copy's own."""
+    async with read_portions(store) as portions:
+        async for portion in portions:
+            yield without_traces(portion.records)
+
+
+async def _read_ahead(store: PortableStore, cursor: str | None) -> AsyncGenerator[Portion, None]:
+    coming = asyncio.ensure_future(store.dump(cursor))
+    try:
+        while True:
+            portion = await coming
+            if portion.cursor is None:
+                yield portion
+                return
+            coming = asyncio.ensure_future(store.dump(portion.cursor))
+            yield portion
+    finally:
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+
+
+MOST_BUCKETS = 4
+"""Of so many buckets the records are looked at again when the two stores are not equal."""
+
+MOST_NAMED = 10
+"""So many differences are told."""
+
+Answer = TypeVar("Answer")
+
+
+class Phase(Enum):
+    """What a copy is at."""
+
+    COPYING = "copying"
+    VERIFYING_SOURCE = "verifying source"
+    VERIFYING_TARGET = "verifying target"
+
+
+Tell: TypeAlias = Callable[[Phase, int], None]
+"""Hears how many more records have been dealt with."""
+
+
+async def compare(
+    source: PortableStore, target: PortableStore, tell: Tell
+) -> tuple[Tally, list[str]]:
+    """What the source holds, and the first differences; none when the target holds the same."""
+    held, came = await _both(
+        _sum_up(source, Phase.VERIFYING_SOURCE, tell),
+        _sum_up(target, Phase.VERIFYING_TARGET, tell),
+    )
+    differing = held.find_differing(came)
+    buckets = frozenset(differing[:MOST_BUCKETS])
+    return held, await _name_differences(source, target, buckets) if buckets else []
+
+
+async def _sum_up(store: PortableStore, phase: Phase, tell: Tell) -> Tally:
+    tally = Tally()
+    tell(phase, 0)
+    async with aclosing(walk_through(store)) as walk:
+        async for records in walk:
+            tally.add(records)
+            tell(phase, len(records))
+    return tally
+
+
+async def _name_differences(
+    source: PortableStore, target: PortableStore, buckets: Collection[int]
+) -> list[str]:
+    held, came = await _both(_digest(source, buckets), _digest(target, buckets))
+    told = {
+        **dict.fromkeys(held.keys() - came.keys(), "is missing in the target"),
+        **dict.fromkeys(came.keys() - held.keys(), "is only in the target"),
+        **{name: "differs" for name in held.keys() & came.keys() if held[name] != came[name]},
+    }
+    return [f"{name} {what}" for name, what in sorted(told.items())][:MOST_NAMED] or [
+        "they were equal when looked at again: somebody is writing to them"
+    ]
+
+
+async def _digest(store: PortableStore, buckets: Collection[int]) -> dict[str, bytes]:
+    """The digests of the records in some buckets, by name."""
+    async with aclosing(walk_through(store)) as walk:
+        return {
+            name: digest_of(record)
+            async for records in walk
+            for record in records
+            if bucket_of(name := name_of(record)) in buckets
+        }
+
+
+async def _both(
+    first: Coroutine[Any, Any, Answer], second: Coroutine[Any, Any, Answer]
+) -> tuple[Answer, Answer]:
+    """Both at once; when one fails, the other is given up before anybody hears of it."""
+    tasks = [asyncio.create_task(first), asyncio.create_task(second)]
+    try:
+        one, other = await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return one, other

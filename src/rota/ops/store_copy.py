@@ -1,0 +1,233 @@
+"""Copies everything from one store to another."""
+
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import datetime
+
+from rota.errors import (
+    CopyDiffersError,
+    CopyRefusedError,
+    InvalidInputError,
+    SchemaOutdatedError,
+    StoreUnavailableError,
+)
+from rota.ops.store_comparison import (
+    UNFINISHED,
+    MarkedTarget,
+    Phase,
+    Tally,
+    Tell,
+    compare,
+    content_counts,
+    name_of,
+    read_portions,
+    walk_through,
+    without_traces,
+)
+from rota.stores.inspection import StoreInspection
+from rota.stores.opened import OpenStore
+from rota.stores.protocol import PortableStore, Portion
+from rota.worker.presence import list_workers
+
+_MEMORY = "memory"
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPlan:
+    """Two stores as they were found, between which a copy is possible."""
+
+    source: StoreInspection
+    target: StoreInspection
+
+    @property
+    def is_resumption(self) -> bool:
+        """Whether a copy into the target was begun before."""
+        return UNFINISHED in self.target.document_counts
+
+    @property
+    def is_repetition(self) -> bool:
+        """Whether a copy into the target may have been finished: there is as much in both."""
+        return not self.is_resumption and _holds_anything(self.target)
+
+    @property
+    def record_count(self) -> int:
+        """How many documents and jobs there are to copy."""
+        documents = content_counts(self.source.document_counts)
+        return sum(documents.values()) + _count_jobs(self.source)
+
+
+def plan_copy(source: StoreInspection, target: StoreInspection) -> CopyPlan:
+    """Refuse what cannot be copied, or copied into; the reason says what to do about it."""
+    for inspection in (source, target):
+        if inspection.kind == _MEMORY:
+            raise InvalidInputError(
+                "A store in memory cannot be copied: it is gone when its process ends",
+                {"address": inspection.address},
+            )
+    if source.address == target.address:
+        raise InvalidInputError(
+            f"The source and the target are the same store, {source.address}",
+            {"address": source.address},
+        )
+    if not source.exists:
+        raise StoreUnavailableError(
+            f"There is no store at {source.address}", {"address": source.address}
+        )
+    _check_schema(source)
+    plan = CopyPlan(source, target)
+    if target.exists:
+        _check_schema(target)
+        _check_content(plan)
+    return plan
+
+
+def _check_schema(inspection: StoreInspection) -> None:
+    if inspection.problem is not None:
+        raise SchemaOutdatedError(inspection.problem, {"address": inspection.address})
+    if inspection.pending:
+        raise SchemaOutdatedError(
+            f"The schema of {inspection.address} is older than this program: bring it up to date "
+            "first, with rota store migrate",
+            {"address": inspection.address},
+        )
+
+
+def _check_content(plan: CopyPlan) -> None:
+    """A target that bears a mark holds what that copy has brought; any other must be empty.
+
+    Unless it holds as much as the source: then it may be what a finished copy has left.
+    """
+    target = plan.target
+    if not plan.is_repetition or _hold_as_much(plan.source, target):
+        return
+    documents = content_counts(target.document_counts)
+    held = [f"{count} of {name}" for name, count in documents.items()]
+    job_count = _count_jobs(target) or target.set_aside_job_count
+    parts = [f"{job_count} jobs"] if job_count else []
+    parts += [f"documents ({', '.join(held)})"] if held else []
+    raise CopyRefusedError(
+        f"The target {target.address} is not empty: it holds {' and '.join(parts)}. "
+        "Name a store that is empty, or empty this one",
+        {"address": target.address, "jobs": job_count, "documents": held},
+    )
+
+
+def _holds_anything(inspection: StoreInspection) -> bool:
+    jobs = _count_jobs(inspection) or inspection.set_aside_job_count
+    return bool(jobs or content_counts(inspection.document_counts))
+
+
+def _hold_as_much(one: StoreInspection, other: StoreInspection) -> bool:
+    """Stores differ in how they count jobs that cannot be read."""
+    if content_counts(one.document_counts) != content_counts(other.document_counts):
+        return False
+    has_unreadable = bool(one.set_aside_job_count or other.set_aside_job_count)
+    return has_unreadable or _count_jobs(one) == _count_jobs(other)
+
+
+def _count_jobs(inspection: StoreInspection) -> int:
+    return sum((inspection.job_counts or {}).values())
+
+
+async def check_idle(source: OpenStore, now: datetime) -> None:
+    """CopyRefusedError when workers run on the store, or jobs are leased."""
+    workers = [worker.id for worker in await list_workers(source, now)]
+    leased_count = sum(
+        depth.running_count - depth.stalled_count for depth in await source.survey(now)
+    )
+    reasons: list[str] = []
+    if workers:
+        names = ", ".join(workers[:_MOST_NAMED]) + (", …" if workers[_MOST_NAMED:] else "")
+        reasons.append(f"{len(workers)} workers are running ({names})")
+    if leased_count:
+        reasons.append(f"{leased_count} jobs are leased")
+    if reasons:
+        raise CopyRefusedError(
+            f"The source is in use: {' and '.join(reasons)}. Stop what works with it and wait a "
+            "minute, or copy all the same with --force",
+            {"workers": workers, "leased": leased_count},
+        )
+
+
+NOTED_AFTER = 2_000
+"""After so many records it is noted how far the copy has come; so many may be loaded again."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyReport:
+    """What is in both stores now, and how it came there.
+
+    ``is_resumed``: a copy that was cut off has been gone on with. ``was_finished``: all was there
+    already, and nothing has been written.
+    """
+
+    tally: Tally
+    is_resumed: bool = False
+    was_finished: bool = False
+
+
+async def copy_everything(
+    source: PortableStore, target: PortableStore, marked: MarkedTarget, now: datetime, tell: Tell
+) -> CopyReport:
+    """Take all that ``source`` keeps to ``target``, compare the two, and remove the mark.
+
+    ``source`` is only read. CopyDiffersError when the two are not equal in the end; the mark then
+    stays, and nobody can work with the target.
+    """
+    if not marked.is_resumed:
+        await _refuse_content(target, marked)
+    if not marked.is_copied:
+        await _move(source, target, marked, now, tell)
+    tally, differences = await compare(source, target, tell)
+    if differences:
+        raise CopyDiffersError(differences)
+    await marked.finish()
+    return CopyReport(tally, is_resumed=marked.is_resumed)
+
+
+async def recognise_copy(source: PortableStore, target: PortableStore, tell: Tell) -> CopyReport:
+    """Find that ``target`` is a copy of ``source`` already; nothing is written.
+
+    Whoever was cut off when the mark was removed cannot know, and repeats the copy.
+    CopyRefusedError when the two are not equal.
+    """
+    tally, differences = await compare(source, target, tell)
+    if differences:
+        raise CopyRefusedError(
+            "The target is not empty, and is no copy of the source as it is now: "
+            f"{'; '.join(differences)}. Name a store that is empty, or empty this one",
+            {"differences": differences},
+        )
+    return CopyReport(tally, was_finished=True)
+
+
+async def _refuse_content(target: PortableStore, marked: MarkedTarget) -> None:
+    """Nothing may have come into the target between looking and marking it."""
+    async with aclosing(walk_through(target)) as walk:
+        async for records in walk:
+            if records:
+                await marked.finish()
+                raise CopyRefusedError(f"The target is not empty: it holds {name_of(records[0])}")
+
+
+async def _move(
+    source: PortableStore, target: PortableStore, marked: MarkedTarget, now: datetime, tell: Tell
+) -> None:
+    tell(Phase.COPYING, marked.copied_count)
+    count = 0
+    async with read_portions(source, marked.cursor) as portions:
+        async for portion in portions:
+            await _load(portion, target, now)
+            count += len(portion.records)
+            if count >= NOTED_AFTER or portion.cursor is None:
+                await marked.advance(portion.cursor, count)
+                count = 0
+            tell(Phase.COPYING, len(portion.records))
+
+
+async def _load(portion: Portion, target: PortableStore, now: datetime) -> None:
+    """What an abandoned copy into the source has left there stays there."""
+    records = without_traces(portion.records)
+    if records:
+        await target.load(records, now)

@@ -1,0 +1,200 @@
+"""The declarative tasks of a store, as an operator sees them."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
+
+import msgspec
+
+from rota.clock.protocol import Clock
+from rota.errors import InvalidCronExpressionError
+from rota.events import Journal
+from rota.rail.audit import Act, record_act
+from rota.rail.context import Surroundings as RailSurroundings
+from rota.scheduler.asking.desk import TaskDesk
+from rota.scheduler.asking.plan import PlannedTask, list_occurrences, make_plan
+from rota.scheduler.asking.why import Explanation, explain_task
+from rota.scheduler.policy import DECLARATIVE, SchedulerSettings
+from rota.scheduler.surroundings import Surroundings
+from rota.scheduler.tasks.registration import accept_registrations
+from rota.scheduler.tasks.state import TaskState
+from rota.stores.protocol import DocumentStore
+from rota.triggers.parse import parse_cron
+
+
+class TaskSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A task: its schedule, also in words, its last runs and its next ones.
+
+    ``is_alive``: some scheduler that runs now holds it, or could. ``is_interrupted``: it was
+    running when its scheduler died. ``retry_at`` is there while a failed run waits to be tried
+    again.
+    """
+
+    name: str
+    cron: str
+    description: str
+    phase: str
+    is_alive: bool
+    is_interrupted: bool
+    registered_at: datetime | None
+    last_attempt_at: datetime | None
+    last_success_at: datetime | None
+    last_failure_at: datetime | None
+    last_reason: str | None
+    retry_at: datetime | None
+    retry_count: int
+    retry_delay_ms: int
+    scheduler: str | None
+    occurrences: tuple[datetime, ...] = ()
+
+
+class TaskStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """The tasks of a store by name, how many schedulers are alive on it, and what is broken.
+
+    ``unreadable`` are the names of records that cannot be read.
+    """
+
+    tasks: tuple[TaskSummary, ...]
+    scheduler_count: int
+    unreadable: tuple[str, ...]
+
+
+async def look_at_tasks(store: DocumentStore, clock: Clock, zone: tzinfo) -> TaskStanding:
+    """Everything about the tasks that a store holds; their schedules are in ``zone``."""
+    around = _surroundings(store, clock, zone)
+    found = await TaskDesk(store, clock).look()
+    return TaskStanding(
+        tasks=tuple(_summarize(task, around, found.living) for task in found.tasks),
+        scheduler_count=len(found.living),
+        unreadable=found.unreadable,
+    )
+
+
+async def list_tasks(store: DocumentStore, clock: Clock, zone: tzinfo) -> tuple[TaskSummary, ...]:
+    """Every task that the store holds and that can be read, by name; schedules are in ``zone``."""
+    return (await look_at_tasks(store, clock, zone)).tasks
+
+
+async def request_run(
+    around: RailSurroundings, name: str, *, who: str, why: str | None = None
+) -> int:
+    """Ask for a task to run once, now; how many schedulers are there to hear it.
+
+    It is written down in the audit log before. Raises TaskNotRegisteredError when there is no such
+    task.
+    """
+    desk = TaskDesk(around.store, around.clock)
+    await desk.check_registered(name)
+    await record_act(around, Act(action="run_task", who=who, why=why, details={"task": name}))
+    await desk.request_run(name)
+    return len(await desk.find_living())
+
+
+class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One field of a task, before and after."""
+
+    field: str
+    before: str | int
+    after: str | int
+
+
+class TaskProspect(msgspec.Struct, frozen=True, kw_only=True):
+    """What would become of one task, with its next occurrences before and after.
+
+    ``standing`` is new, kept, changed or removed. ``is_interrupted``: it was running when its
+    scheduler died, and would be started at once.
+    """
+
+    name: str
+    standing: str
+    is_interrupted: bool
+    changes: tuple[TaskChange, ...]
+    occurrences_before: tuple[datetime, ...]
+    occurrences_after: tuple[datetime, ...]
+
+
+class TaskPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What registering some tasks, and no others, would do; nothing has happened.
+
+    ``unreadable`` are the names of records that cannot be read, and would be set aside.
+    """
+
+    made_at: datetime
+    has_changes: bool
+    tasks: tuple[TaskProspect, ...]
+    unreadable: tuple[str, ...] = ()
+
+
+async def plan_tasks(
+    store: DocumentStore,
+    clock: Clock,
+    zone: tzinfo,
+    registrations: Sequence[tuple[str, str, timedelta]],
+) -> TaskPlan:
+    """What ``initialize`` would do with these names, expressions and retry delays."""
+    wanted = [(name, cron, _do_nothing, delay) for name, cron, delay in registrations]
+    accepted = accept_registrations(wanted, DECLARATIVE.dialect)
+    plan = await make_plan(_surroundings(store, clock, zone), accepted)
+    return TaskPlan(
+        made_at=plan.made_at,
+        has_changes=plan.has_changes,
+        tasks=tuple(map(_view_planned, plan.tasks)),
+        unreadable=plan.unreadable,
+    )
+
+
+async def explain_one_task(
+    store: DocumentStore, clock: Clock, zone: tzinfo, name: str, at: datetime | None = None
+) -> Explanation:
+    """Why a task ran, did not run or will run; TaskNotRegisteredError when there is none."""
+    return await explain_task(_surroundings(store, clock, zone), name, at)
+
+
+def _view_planned(task: PlannedTask) -> TaskProspect:
+    return TaskProspect(
+        name=task.name,
+        standing=task.standing,
+        is_interrupted=task.is_interrupted,
+        changes=tuple(
+            TaskChange(field=it.field, before=it.before, after=it.after) for it in task.changes
+        ),
+        occurrences_before=task.occurrences_before,
+        occurrences_after=task.occurrences_after,
+    )
+
+
+def _summarize(task: TaskState, around: Surroundings, living: frozenset[str]) -> TaskSummary:
+    return TaskSummary(
+        name=task.name,
+        cron=task.cron_expression,
+        description=_describe(task.cron_expression, around),
+        phase=task.phase.value,
+        is_alive=bool(living),
+        is_interrupted=task.running and task.scheduler_identifier not in living,
+        registered_at=task.registered_at,
+        last_attempt_at=task.last_attempt_at,
+        last_success_at=task.last_success_at,
+        last_failure_at=task.last_failure_at,
+        last_reason=task.last_reason,
+        retry_at=task.retry_due_at,
+        retry_count=task.retry_count,
+        retry_delay_ms=task.retry_delay_ms,
+        scheduler=task.scheduler_identifier,
+        occurrences=list_occurrences(around, task.cron_expression, around.clock.now()),
+    )
+
+
+def _do_nothing() -> None:
+    """Stands for a callback: a plan calls none."""
+
+
+def _describe(expression: str, around: Surroundings) -> str:
+    try:
+        return parse_cron(expression, dialect=around.policy.dialect).describe()
+    except InvalidCronExpressionError:
+        return ""
+
+
+def _surroundings(store: DocumentStore, clock: Clock, zone: tzinfo) -> Surroundings:
+    return Surroundings(
+        store, clock, zone, DECLARATIVE, SchedulerSettings(), Journal("rota.control")
+    )

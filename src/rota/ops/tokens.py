@@ -1,0 +1,56 @@
+"""The tokens of one tenant: issued and revoked, with a record of who did.
+
+Both the command line and the REST interface go through here, so that both leave the same record.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from rota.auth.caller import Scope
+from rota.auth.tokens import IssuedToken, Token, TokenBook
+from rota.rail.audit import Act, record_act
+from rota.rail.context import Surroundings
+
+
+class TokenWish(NamedTuple):
+    """What a token is to be."""
+
+    name: str
+    scopes: Iterable[Scope | str]
+    expires_at: datetime | None = None
+
+
+class TokenDesk:
+    """Issues and revokes a tenant's tokens; what is done is written down before it is done."""
+
+    def __init__(self, around: Surroundings, book: TokenBook | None = None) -> None:
+        self._around = around
+        self._book = book or TokenBook(around.store, around.clock)
+
+    async def issue(self, wish: TokenWish, who: str, why: str | None = None) -> IssuedToken:
+        """A new token, with its secret, which nobody can show again."""
+        drafted = self._book.draft(self._around.tenant, wish.scopes, wish.name, wish.expires_at)
+        await self._record("token.issue", drafted.token, who, why)
+        await self._book.keep(drafted)
+        return drafted
+
+    async def revoke(self, token_id: str, who: str, why: str | None = None) -> Token:
+        """The token is good no longer; of one that was revoked already nothing is recorded."""
+        token = await self._book.find(token_id, self._around.tenant)
+        if token.revoked_at is not None:
+            return token
+        await self._record("token.revoke", token, who, why)
+        return await self._book.revoke(token_id, self._around.tenant)
+
+    async def list_tokens(self) -> list[Token]:
+        """The tenant's tokens, the newest first; the revoked are among them."""
+        return await self._book.list_tokens(self._around.tenant)
+
+    async def _record(self, action: str, token: Token, who: str, why: str | None) -> None:
+        details = {
+            "token_id": token.id,
+            "name": token.name,
+            "scopes": [str(scope) for scope in token.scopes],
+        }
+        await record_act(self._around, Act(action=action, who=who, why=why, details=details))

@@ -1,0 +1,34 @@
+"""What holds jobs back or lets them run: gates, limits and the once-ledger.
+
+``rota.gates`` exports the gates.
+"""
+
+from rota.policy.limit_watch import Allotment, LimitWatch
+from rota.policy.limits import (
+    Bucket,
+    Limit,
+    Rate,
+    Taken,
+    give_back_tokens,
+    next_token_at,
+    take_tokens,
+)
+from rota.policy.once import Effect, EffectState, Ledger, LedgerSettings, OnCrash, effect_key
+
+__all__ = [
+    "Allotment",
+    "Bucket",
+    "Effect",
+    "EffectState",
+    "Ledger",
+    "LedgerSettings",
+    "Limit",
+    "LimitWatch",
+    "OnCrash",
+    "Rate",
+    "Taken",
+    "effect_key",
+    "give_back_tokens",
+    "next_token_at",
+    "take_tokens",
+]

@@ -1,0 +1,362 @@
+"""The stored gate settings: quiet hours and maintenance windows as one gate and as documents."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, tzinfo
+from itertools import chain
+from typing import TypeAlias
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from rota.errors import InvalidInputError
+from rota.jobs.fields import read_queue, read_word
+from rota.jobs.record import Instant, Job
+from rota.policy.gates import OPEN, Closed, Gate, Verdict
+from rota.policy.maintenance import Maintenance, recheck_after
+from rota.policy.quiet_hours import QuietHours
+from rota.policy.windows import (
+    EVERY_DAY,
+    MIDNIGHT,
+    WEEKDAYS,
+    QuietWindow,
+    format_time_of_day,
+    parse_time_of_day,
+    read_dates,
+    read_weekdays,
+    refuse,
+    require,
+)
+from rota.triggers.zone import load_zone, to_utc
+
+STEP_LIMIT = 100
+"""So many times the gates are asked on the way to an instant that suits them all."""
+
+_REASONS_KEPT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A gate that is open when all its gates are, and reopens at the first such instant.
+
+    A chain within a chain is the same as its gates.
+    """
+
+    gates: tuple[Gate, ...]
+
+    def __init__(self, gates: Iterable[Gate]) -> None:
+        links = (each.gates if isinstance(each, Chain) else (each,) for each in gates)
+        object.__setattr__(self, "gates", tuple(chain.from_iterable(links)))
+
+    def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
+        """What ``first_open`` says."""
+        return first_open(self.gates, job, now, notifies=notifies)
+
+
+def first_open(gates: Sequence[Gate], job: Job, now: datetime, *, notifies: bool) -> Verdict:
+    """Open when all gates are; else closed until the first instant that passes all of them.
+
+    Every gate is asked about every instant that another one names, until none objects. One that
+    cannot tell when it opens is waited for once: a later instant at which only such gates are
+    closed is the one to ask again. So it is with gates that between them never open: after
+    ``STEP_LIMIT`` steps the instant reached is the one to ask again, for until then at least one
+    of them is known to be closed. The reason names the gates in the order they were met.
+    """
+    at = now = to_utc(now, "now")
+    reasons: dict[str, None] = {}
+    for _ in range(STEP_LIMIT):
+        closed = _closed_at(gates, job, at, notifies=notifies)
+        if not closed:
+            return _held_until(at, reasons, is_recheck=False) if reasons else OPEN
+        reasons |= dict.fromkeys(each.reason for each in closed)
+        named = [each.reopens_at for each in closed if at == now or not each.is_recheck]
+        if not named:
+            break
+        at = max(named)
+    return _held_until(at, reasons, is_recheck=True)
+
+
+def _closed_at(gates: Sequence[Gate], job: Job, at: datetime, *, notifies: bool) -> list[Closed]:
+    verdicts = (gate.judge(job, at, notifies=notifies) for gate in gates)
+    return [_later_than(at, each) for each in verdicts if isinstance(each, Closed)]
+
+
+def _later_than(at: datetime, closed: Closed) -> Closed:
+    """A gate that is closed and names an instant that has been cannot tell when it opens."""
+    if to_utc(closed.reopens_at, "reopens_at") > at:
+        return closed
+    return Closed(recheck_after(at), closed.reason, is_recheck=True)
+
+
+def _held_until(at: datetime, reasons: Iterable[str], *, is_recheck: bool) -> Closed:
+    told = [*reasons]
+    kept = told if len(told) <= _REASONS_KEPT else [*told[:_REASONS_KEPT], "…"]
+    return Closed(at, "; ".join(kept), is_recheck)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose jobs a maintenance concerns: a tenant's, a queue's or, with neither, all."""
+
+    tenant: str | None = None
+    queue: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.tenant is not None and self.queue is not None:
+            raise refuse("queue", "cannot be given beside a tenant: name one of them")
+        if self.tenant is not None:
+            read_word(self.tenant, "tenant")
+        if self.queue is not None:
+            read_queue(self.queue)
+
+    def __str__(self) -> str:
+        if self.tenant is not None:
+            return f"tenant {self.tenant}"
+        return "everything" if self.queue is None else f"queue {self.queue}"
+
+
+EVERYTHING = Scope()
+
+
+@dataclass(frozen=True, slots=True)
+class TenantQuietHours:
+    """When a tenant's people are not to be told anything."""
+
+    tenant: str
+    hours: QuietHours
+
+    def __post_init__(self) -> None:
+        read_word(self.tenant, "tenant")
+        require(QuietHours, self.hours, "hours", "QuietHours")
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedMaintenance:
+    """When nothing in a scope is to run; there may be several windows, planned ahead."""
+
+    scope: Scope
+    windows: tuple[Maintenance, ...]
+
+
+Entry: TypeAlias = TenantQuietHours | ScopedMaintenance
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A gate made of entries: a job is judged by those that concern it, and by all of them."""
+
+    quiet_hours: Mapping[str, QuietHours]
+    everywhere: tuple[Maintenance, ...]
+    by_tenant: Mapping[str, tuple[Maintenance, ...]]
+    by_queue: Mapping[str, tuple[Maintenance, ...]]
+
+    def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
+        """Open unless a window that concerns the job says otherwise."""
+        if not (self.everywhere or self.by_tenant or self.by_queue or self.quiet_hours):
+            return OPEN  # as it is most of the time, and every job is judged
+        gates = self.gates_for(job, notifies=notifies)
+        return first_open(gates, job, now, notifies=notifies) if gates else OPEN
+
+    def gates_for(self, job: Job, *, notifies: bool) -> list[Gate]:
+        """The windows that concern the job, whether or not they are closed."""
+        gates: list[Gate] = [*self.everywhere]
+        gates += self.by_tenant.get(job.tenant, ())
+        gates += self.by_queue.get(job.queue, ())
+        hours = self.quiet_hours.get(job.tenant) if notifies else None
+        return gates if hours is None else [*gates, hours]
+
+
+def make_board(entries: Iterable[Entry]) -> Board:
+    """The gate that these entries make; of two for the same tenant or scope the last one holds."""
+    hours = dict[str, QuietHours]()
+    closures = dict[Scope, tuple[Maintenance, ...]]()
+    for entry in entries:
+        if isinstance(entry, TenantQuietHours):
+            hours[entry.tenant] = entry.hours
+        else:
+            closures[entry.scope] = entry.windows
+    return Board(
+        quiet_hours=hours,
+        everywhere=closures.get(EVERYTHING, ()),
+        by_tenant={scope.tenant: each for scope, each in closures.items() if scope.tenant},
+        by_queue={scope.queue: each for scope, each in closures.items() if scope.queue},
+    )
+
+
+GATES = "gates"
+"""The collection of the documents."""
+
+_QUIET_HOURS = "quiet_hours"
+_MAINTENANCE = "maintenance"
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A document that is no entry. It is left alone, and the others hold."""
+
+    key: str
+    reason: str
+
+
+class _Window(msgspec.Struct, frozen=True, kw_only=True):
+    start: str
+    end: str
+    weekdays: tuple[str, ...] = WEEKDAYS
+
+
+class _Hours(msgspec.Struct, frozen=True, kw_only=True):
+    zone: str
+    windows: tuple[_Window, ...] = ()
+    rest_days: tuple[str, ...] = ()
+    holidays: tuple[date, ...] = ()
+
+
+class _Closure(msgspec.Struct, frozen=True, kw_only=True):
+    from_at: Instant | None = None
+    until: Instant | None = None
+    reason: str = ""
+    who: str = ""
+
+
+class _Closures(msgspec.Struct, frozen=True, kw_only=True):
+    windows: tuple[_Closure, ...]
+
+
+def parse_quiet_hours(
+    start: str | time,
+    end: str | time,
+    tz: str | tzinfo,
+    *,
+    weekdays: Iterable[int | str] = EVERY_DAY,
+    more: Iterable[QuietWindow] = (),
+    rest_days: Iterable[int | str] = (),
+    holidays: Iterable[date | str] = (),
+) -> QuietHours:
+    """Quiet hours as people write them: times such as ``22:00``, a zone by its IANA name.
+
+    Weekdays may be named, ``mon`` to ``sun``, and dates be written as ``2026-12-25``.
+    """
+    return QuietHours(
+        start=parse_time_of_day(start, "start"),
+        end=parse_time_of_day(end, "end"),
+        zone=tz if isinstance(tz, tzinfo) else load_zone(tz),
+        weekdays=read_weekdays(weekdays, "weekdays"),
+        more=_read_windows(more),
+        rest_days=read_weekdays(rest_days, "rest_days"),
+        holidays=read_dates(holidays, "holidays"),
+    )
+
+
+def _read_windows(windows: object) -> tuple[QuietWindow, ...]:
+    """A list of anything: what is in it is looked at by QuietHours."""
+    if not isinstance(windows, Iterable):
+        raise refuse("more", f"must be a list of windows, got {windows!r:.40}")
+    return tuple(windows)
+
+
+def quiet_hours_key(tenant: str) -> str:
+    return f"{_QUIET_HOURS}/{tenant}"
+
+
+def maintenance_key(scope: Scope) -> str:
+    if scope.tenant is not None:
+        return f"{_MAINTENANCE}/tenant/{scope.tenant}"
+    return _MAINTENANCE if scope.queue is None else f"{_MAINTENANCE}/queue/{scope.queue}"
+
+
+def key_of(entry: Entry) -> str:
+    if isinstance(entry, TenantQuietHours):
+        return quiet_hours_key(entry.tenant)
+    return maintenance_key(entry.scope)
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """The body of the document; quiet hours need a zone with an IANA name to be kept."""
+    if isinstance(entry, TenantQuietHours):
+        return msgspec.json.encode(_hours_record(entry.hours))
+    closures = tuple(
+        _Closure(from_at=each.from_at, until=each.until, reason=each.reason, who=each.who)
+        for each in entry.windows
+    )
+    return msgspec.json.encode(_Closures(windows=closures))
+
+
+def decode_entry(key: str, body: bytes) -> Entry | Damage:
+    """The entry that ``encode_entry`` wrote under ``key_of`` it, or what is wrong with it."""
+    try:
+        return _decode(key.split("/"), body)
+    except (msgspec.DecodeError, InvalidInputError, UnicodeDecodeError) as error:
+        return Damage(key, str(error))
+
+
+def _decode(key: list[str], body: bytes) -> Entry:
+    match key:
+        case ["quiet_hours", tenant]:
+            hours = _read_hours(msgspec.json.decode(body, type=_Hours))
+            return TenantQuietHours(tenant, hours)
+        case ["maintenance"]:
+            return ScopedMaintenance(EVERYTHING, _read_closures(body))
+        case ["maintenance", "tenant", tenant]:
+            return ScopedMaintenance(Scope(tenant=tenant), _read_closures(body))
+        case ["maintenance", "queue", queue]:
+            return ScopedMaintenance(Scope(queue=queue), _read_closures(body))
+        case _:
+            raise refuse("key", "names no gate that is known")
+
+
+def _read_hours(record: _Hours) -> QuietHours:
+    windows = [
+        QuietWindow(
+            parse_time_of_day(each.start, f"windows[{index}].start"),
+            parse_time_of_day(each.end, f"windows[{index}].end"),
+            read_weekdays(each.weekdays, f"windows[{index}].weekdays"),
+        )
+        for index, each in enumerate(record.windows)
+    ]
+    first, *more = windows or [QuietWindow(MIDNIGHT, MIDNIGHT)]
+    return parse_quiet_hours(
+        first.start,
+        first.end,
+        record.zone,
+        weekdays=first.weekdays,
+        more=more,
+        rest_days=record.rest_days,
+        holidays=record.holidays,
+    )
+
+
+def _read_closures(body: bytes) -> tuple[Maintenance, ...]:
+    record = msgspec.json.decode(body, type=_Closures)
+    return tuple(
+        Maintenance(from_at=each.from_at, until=each.until, reason=each.reason, who=each.who)
+        for each in record.windows
+    )
+
+
+def _hours_record(hours: QuietHours) -> _Hours:
+    return _Hours(
+        zone=_zone_name(hours.zone),
+        windows=tuple(
+            _Window(
+                start=format_time_of_day(each.start),
+                end=format_time_of_day(each.end),
+                weekdays=_names_of(each.weekdays),
+            )
+            for each in hours.windows
+        ),
+        rest_days=_names_of(hours.rest_days),
+        holidays=tuple(sorted(hours.holidays)),
+    )
+
+
+def _names_of(weekdays: Iterable[int]) -> tuple[str, ...]:
+    return tuple(WEEKDAYS[day] for day in sorted(weekdays))
+
+
+def _zone_name(zone: tzinfo) -> str:
+    if zone is UTC:
+        return "UTC"
+    name = zone.key if isinstance(zone, ZoneInfo) else None
+    if name is None:
+        raise refuse("zone", f"must be a zone with an IANA name to be kept, got {zone!r:.40}")
+    return name

@@ -1,0 +1,219 @@
+"""Limits per tenant and queue: concurrency, rate (a token bucket) and ageing."""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import msgspec
+
+from rota.errors import InvalidInputError
+from rota.jobs.fields import read_queue, read_word
+from rota.jobs.record import Instant
+
+LONGEST_RATE = timedelta(days=366)
+HIGHEST_COUNT = 1_000_000_000
+_NO_TIME = timedelta(0)
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """``count`` jobs in every ``per``; up to ``burst`` of them at once, when none came before.
+
+    Left out, ``burst`` is ``count``. Over any time no more than ``burst`` and what that time allows
+    for are started.
+    """
+
+    count: int
+    per: timedelta
+    burst: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_count(self.count, "rate.count", 1)
+        if self.burst is not None:
+            _check_count(self.burst, "rate.burst", 1)
+        _check_duration(self.per, "rate.per")
+        if self.per > LONGEST_RATE:
+            raise refuse("rate.per", f"must be at most {LONGEST_RATE.days} days, got {self.per}")
+
+    @property
+    def most(self) -> int:
+        """So many at once."""
+        return self.count if self.burst is None else self.burst
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for a tenant, for a queue, or for a queue of a tenant; with neither, for all jobs.
+
+    - ``running``: so many run at once, over all workers; with 0 they wait.
+    - ``rate``: so many start in a time, over all workers.
+    - ``ageing``, of a queue only: for each such time that a job has waited it counts as one
+      priority higher.
+    """
+
+    tenant: str | None = None
+    queue: str | None = None
+    running: int | None = None
+    rate: Rate | None = None
+    ageing: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        check_scope(self.tenant, self.queue)
+        if self.running is not None:
+            _check_count(self.running, "running", 0)
+        if self.rate is not None and not isinstance(self.rate, Rate):
+            raise refuse("rate", f"must be a Rate, got {self.rate!r:.40}")
+        if self.ageing is not None:
+            _check_duration(self.ageing, "ageing")
+            if self.queue is None or self.tenant is not None:
+                raise refuse("ageing", "holds for a whole queue: name a queue and no tenant")
+        if self.running is None and self.rate is None and self.ageing is None:
+            raise refuse("running", "is missing, and so are rate and ageing: nothing is limited")
+
+
+def check_scope(tenant: object, queue: object) -> None:
+    """Refuse what cannot be the name of a tenant or of a queue."""
+    if tenant is not None:
+        read_word(tenant, "tenant")
+    if queue is not None:
+        read_queue(queue)
+
+
+def refuse(field: str, reason: str) -> InvalidInputError:
+    """A refusal that names the field."""
+    return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})
+
+
+def _check_count(value: object, field: str, least: int) -> None:
+    if type(value) is not int or not least <= value <= HIGHEST_COUNT:
+        raise refuse(
+            field, f"must be an integer from {least} to {HIGHEST_COUNT}, got {value!r:.40}"
+        )
+
+
+def _check_duration(value: object, field: str) -> None:
+    if not isinstance(value, timedelta) or value <= _NO_TIME:
+        raise refuse(field, f"must be a timedelta longer than no time, got {value!r:.40}")
+
+
+LIMITS = "limits"
+"""The collection of the documents."""
+
+CHANGES = "limit_changes"
+"""The collection of the one document whose version grows with every change of a limit."""
+
+LATEST_CHANGE = "latest"
+
+BUCKETS = "limit_buckets"
+"""The collection of the tokens that are left, under the same keys as the limits."""
+
+
+class Damage(NamedTuple):
+    """A document that is no limit. It is left alone, and the others hold."""
+
+    key: str
+    reason: str
+
+
+class _Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    running: int | None = None
+    rate: Rate | None = None
+    ageing: timedelta | None = None
+
+
+def key_of(tenant: str | None, queue: str | None) -> str:
+    """The key of the limit on a tenant, a queue, a queue of a tenant, or everything."""
+    if tenant is None:
+        return "all" if queue is None else f"queue/{queue}"
+    return f"tenant/{tenant}" if queue is None else f"tenant/{tenant}/queue/{queue}"
+
+
+def encode_limit(limit: Limit) -> bytes:
+    """The body of the document."""
+    body = _Body(running=limit.running, rate=limit.rate, ageing=limit.ageing)
+    return msgspec.json.encode(body)
+
+
+def decode_limit(key: str, body: bytes) -> Limit | Damage:
+    """The limit that ``encode_limit`` wrote under ``key_of`` it, or what is wrong with it."""
+    try:
+        tenant, queue = _read_key(key.split("/"))
+        read = msgspec.json.decode(body, type=_Body)
+        return Limit(
+            tenant=tenant, queue=queue, running=read.running, rate=read.rate, ageing=read.ageing
+        )
+    except (msgspec.DecodeError, InvalidInputError, UnicodeDecodeError) as error:
+        return Damage(key, str(error))
+
+
+def _read_key(key: list[str]) -> tuple[str | None, str | None]:
+    match key:
+        case ["all"]:
+            return None, None
+        case ["queue", queue]:
+            return None, queue
+        case ["tenant", tenant]:
+            return tenant, None
+        case ["tenant", tenant, "queue", queue]:
+            return tenant, queue
+        case _:
+            raise refuse("key", "names no limit that is known")
+
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """What was in it at an instant; none that is kept is a full one."""
+
+    credit: int
+    at: Instant
+
+
+class Taken(NamedTuple):
+    """How many tokens were there, of those wanted, and the bucket without them."""
+
+    token_count: int
+    bucket: Bucket
+
+
+def take_tokens(rate: Rate, bucket: Bucket | None, wanted: int, now: datetime) -> Taken:
+    """Take as many of the wanted tokens as there are."""
+    filled = _fill(rate, bucket, now)
+    count = min(max(wanted, 0), filled.credit // _price(rate))
+    return Taken(count, Bucket(filled.credit - count * _price(rate), filled.at))
+
+
+def give_back_tokens(rate: Rate, bucket: Bucket | None, count: int, now: datetime) -> Bucket:
+    """Put back tokens that were not used; what does not go in is lost."""
+    filled = _fill(rate, bucket, now)
+    return Bucket(min(filled.credit + count * _price(rate), _most(rate)), filled.at)
+
+
+def next_token_at(rate: Rate, bucket: Bucket | None, now: datetime) -> datetime:
+    """The first instant, from now on, at which there is a token."""
+    filled = _fill(rate, bucket, now)
+    missing = max(0, _price(rate) - filled.credit)
+    return max(now, filled.at + -(-missing // rate.count) * _MICROSECOND)
+
+
+def _fill(rate: Rate, bucket: Bucket | None, now: datetime) -> Bucket:
+    """The bucket with what has come in since.
+
+    One from a little later than now is left as it is: clocks differ. One from so much later that it
+    could have filled meanwhile was written by a clock that was wrong, and begins now.
+    """
+    most = _most(rate)
+    if bucket is None:
+        return Bucket(most, now)
+    credit = max(0, min(bucket.credit, most))
+    elapsed = (now - bucket.at) // _MICROSECOND
+    if elapsed < 0:
+        return Bucket(credit, now if -elapsed * rate.count > most else bucket.at)
+    return Bucket(min(credit + elapsed * rate.count, most), now)
+
+
+def _price(rate: Rate) -> int:
+    """The credit that one token costs."""
+    return rate.per // _MICROSECOND
+
+
+def _most(rate: Rate) -> int:
+    return rate.most * _price(rate)

@@ -1,0 +1,454 @@
+"""The once-ledger: makes an effect happen effectively once per tenant and key."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime, timedelta
+from enum import Enum
+from hashlib import sha256
+from inspect import isawaitable
+from secrets import token_hex
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from rota.clock.protocol import Clock, later
+from rota.errors import (
+    EffectInProgressError,
+    EffectUnknownError,
+    InvalidInputError,
+    InvalidJobError,
+    StaleVersionError,
+    StoreError,
+    StoreUnavailableError,
+)
+from rota.jobs import Job
+from rota.jobs.payload import read_payload
+from rota.stores.protocol import Document, DocumentWrite, TransactionalStore
+
+EFFECTS = "effects"
+"""The collection of the ledger."""
+
+LONGEST_KEY = 1_000
+RETRY_MARK = "#retry:"
+"""Stands, in the occurrence of a job that replaces a dead one, before the dead one's id."""
+
+_LONGEST_PLAIN = 255
+
+Value = TypeVar("Value")
+Action = Callable[[], Awaitable[Value] | Value]
+"""Brings an effect about."""
+
+OnCrash = Literal["at_least_once", "at_most_once"]
+"""What to do about an effect that began and of which nobody knows whether it happened."""
+
+
+class EffectState(Enum):
+    """How far an effect has come."""
+
+    RUNNING = "running"
+    DONE = "done"
+    UNKNOWN = "unknown"
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """One effect, as it is remembered under its tenant and key.
+
+    While it is RUNNING it belongs to ``holder``, until ``until``.
+    """
+
+    tenant: str
+    key: str
+    state: EffectState
+    holder: str
+    started_at: datetime
+    until: datetime
+    ended_at: datetime | None = None
+    result: Any = None
+
+
+class Verdict(Enum):
+    """What whoever wants the effect has to do."""
+
+    BEGIN = "begin"
+    WAIT = "wait"
+    TAKE_RESULT = "take result"
+    GIVE_UP = "give up"
+
+
+def judge_effect(effect: Effect | None, now: datetime, on_crash: OnCrash) -> Verdict:
+    """Whether it is for the caller to bring the effect about."""
+    if effect is None:
+        return Verdict.BEGIN
+    if effect.state is EffectState.DONE:
+        return Verdict.TAKE_RESULT
+    if effect.state is EffectState.RUNNING and now < effect.until:
+        return Verdict.WAIT
+    return Verdict.BEGIN if on_crash == "at_least_once" else Verdict.GIVE_UP
+
+
+def begin_effect(tenant: str, key: str, holder: str, now: datetime, lease_for: timedelta) -> Effect:
+    return Effect(
+        tenant=tenant,
+        key=key,
+        state=EffectState.RUNNING,
+        holder=holder,
+        started_at=now,
+        until=now + lease_for,
+    )
+
+
+def effect_key(job: Job) -> str:
+    """The key of the one effect that a job stands for.
+
+    Jobs that are the same by their idempotency key have the same one, and so has a job that
+    replaces a dead one.
+    """
+    occurrence = (job.occurrence or "").partition(RETRY_MARK)[0]
+    return f"{job.kind}:{job.idempotency_key or job.id}:{occurrence}"
+
+
+def document_key(tenant: str, key: str) -> str:
+    """Where an effect is kept: readable where it fits; a tenant holds no slash."""
+    plain = f"{tenant}/{key}"
+    if len(plain) <= _LONGEST_PLAIN:
+        return plain
+    return f"sha256:{sha256(plain.encode()).hexdigest()}"
+
+
+def check_key(key: object) -> str:
+    if isinstance(key, str) and 1 <= len(key) <= LONGEST_KEY and key.isprintable():
+        return key
+    raise InvalidInputError(
+        f"key must be printable text of 1 to {LONGEST_KEY} characters", {"field": "key"}
+    )
+
+
+def check_choice(on_crash: str) -> None:
+    if on_crash not in get_args(OnCrash):
+        raise InvalidInputError(
+            f"on_crash must be one of {', '.join(get_args(OnCrash))}", {"field": "on_crash"}
+        )
+
+
+def read_result(result: object) -> Any:
+    """What can be remembered of it, as JSON; InvalidInputError when it cannot."""
+    try:
+        return read_payload(result)
+    except InvalidJobError as refusal:
+        raise InvalidInputError(f"result {refusal.reason}", {"field": "result"}) from refusal
+
+
+def encode_effect(effect: Effect) -> bytes:
+    return msgspec.json.encode(effect)
+
+
+def decode_effect(document: Document) -> Effect:
+    try:
+        return msgspec.json.decode(document.body, type=Effect)
+    except msgspec.DecodeError as error:
+        raise StoreError(
+            f"Effect {document.key} cannot be read: {error}", {"key": document.key}
+        ) from error
+
+
+class _Entry(NamedTuple):
+    """What the transaction knows about an effect, and at which version."""
+
+    effect: Effect
+    version: int
+
+
+class TransactionEntries:
+    """The ledger's entries as a transaction of the caller's sees and writes them."""
+
+    def __init__(self, store: TransactionalStore, clock: Clock, connection: Any) -> None:
+        self._store = store
+        self._clock = clock
+        self._connection = connection
+
+    async def once(self, tenant: str, key: str, action: Action[Any], on_crash: OnCrash) -> Any:
+        """The result of the action, which is called unless the effect has happened already."""
+        entry = await self._claim(tenant, key, on_crash)
+        if entry.effect.state is EffectState.DONE:
+            return entry.effect.result
+        result = action()
+        if isawaitable(result):
+            result = await result
+        done = replace(
+            entry.effect,
+            state=EffectState.DONE,
+            ended_at=self._clock.now(),
+            result=read_result(result),
+        )
+        await self._write(done, entry.version)
+        return done.result
+
+    async def _claim(self, tenant: str, key: str, on_crash: OnCrash) -> _Entry:
+        """The effect, either done or the caller's to bring about."""
+        # Most often there is none; and a transaction that begins by writing is one for whose turn
+        # SQLite can wait, which it refuses to do for one that has read.
+        document: Document | None = None
+        while True:
+            now = self._clock.now()
+            if document is not None and (done := _find_done(document, now, on_crash)):
+                return _Entry(done, document.version)
+            # It lasts for no time: others meet it only if the caller commits what has failed.
+            claim = begin_effect(tenant, key, token_hex(8), now, timedelta(0))
+            try:
+                version = await self._write(claim, None if document is None else document.version)
+            except StaleVersionError:
+                document = await self._read(claim)
+            else:
+                return _Entry(claim, version)
+
+    async def _read(self, effect: Effect) -> Document | None:
+        place = document_key(effect.tenant, effect.key)
+        return (await self._store.read_within(self._connection, EFFECTS, [place])).get(place)
+
+    async def _write(self, effect: Effect, expected: int | None) -> int:
+        place = document_key(effect.tenant, effect.key)
+        write = DocumentWrite(EFFECTS, place, expected, encode_effect(effect))
+        await self._store.write_within(self._connection, [write])
+        return write.next_version
+
+
+def _find_done(document: Document, now: datetime, on_crash: OnCrash) -> Effect | None:
+    """The effect if it is done, None if it is the caller's to bring about."""
+    effect = decode_effect(document)
+    verdict = judge_effect(effect, now, on_crash)
+    if verdict is Verdict.WAIT:  # not with a transaction open, for whose locks others may wait
+        raise EffectInProgressError(effect.tenant, effect.key, effect.until)
+    if verdict is Verdict.GIVE_UP:
+        raise EffectUnknownError(effect.tenant, effect.key, effect.started_at)
+    return effect if verdict is Verdict.TAKE_RESULT else None
+
+
+class LedgerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a claim lasts unless it is renewed, and how often others look whether it still does.
+
+    A claim is renewed, while its action runs, when a third of it has passed.
+    """
+
+    lease_for: timedelta = timedelta(minutes=1)
+    look_every: timedelta = timedelta(seconds=1)
+
+
+class Ledger:
+    """Remembers which effects have happened, for all tenants of a store."""
+
+    def __init__(
+        self, store: TransactionalStore, clock: Clock, settings: LedgerSettings | None = None
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings or LedgerSettings()
+
+    async def once(
+        self,
+        tenant: str,
+        key: str,
+        action: Action[Any],
+        *,
+        on_crash: OnCrash = "at_least_once",
+        wait_for: timedelta | None = None,
+    ) -> Any:
+        """The result of the action, which is called unless the effect has happened already.
+
+        Its result is remembered as JSON, of at most 64 KiB, and given to whoever asks again. While
+        somebody else brings the effect about, wait: until they have, or their claim has run out;
+        EffectInProgressError after ``wait_for``, if that is sooner. An effect that began and was
+        cut short, by a crash or by an exception, is brought about again or, ``at_most_once``,
+        never: EffectUnknownError.
+        """
+        check_choice(on_crash)
+        claim = await self._claim(tenant, check_key(key), on_crash, wait_for)
+        if claim.state is EffectState.DONE:
+            return claim.result
+        async with self._giving_up(claim, on_crash), self._renewing(claim):
+            result = action()
+            if isawaitable(result):
+                result = await result
+        return await self._finish(claim, result)
+
+    async def once_within(
+        self,
+        connection: Any,
+        tenant: str,
+        key: str,
+        action: Action[Any],
+        *,
+        on_crash: OnCrash = "at_least_once",
+    ) -> Any:
+        """As ``once``, for an action that does nothing but work in a transaction of the caller's.
+
+        The caller has begun it on ``connection``, does the work there, and commits or rolls back.
+        With the commit both the work and the entry are there, and without it neither; no crash
+        comes between them. While the transaction lasts, another that wants the same effect waits
+        for its end, and if that was a commit, has its result. An exception of the action is passed
+        on: roll back. EffectInProgressError, without waiting, while somebody has claimed the
+        effect with ``once``; ``on_crash`` is about such a claim that has run out.
+        UnsupportedConnectionError where the store takes no part in such a transaction.
+        """
+        check_choice(on_crash)
+        entries = TransactionEntries(self._store, self._clock, connection)
+        return await entries.once(tenant, check_key(key), action, on_crash)
+
+    async def find(self, tenant: str, key: str) -> Effect | None:
+        """What is remembered about an effect."""
+        document = await self._read(tenant, key)
+        return None if document is None else decode_effect(document)
+
+    async def confirm(self, tenant: str, key: str, result: Any = None) -> None:
+        """Somebody knows that the effect happened: remember it, with what came of it."""
+        holder = token_hex(8)
+        claim = begin_effect(tenant, check_key(key), holder, self._clock.now(), timedelta(0))
+        await self._finish(claim, result)
+
+    async def forget(self, tenant: str, key: str) -> bool:
+        """Somebody knows that the effect did not happen, or may happen again; False if unknown."""
+        document = await self._read(tenant, key)
+        if document is None:
+            return False
+        return await self._write(tenant, key, document.version, None) is not None
+
+    async def prune(self, ended_before: datetime) -> int:
+        """Forget effects that were done, or became unknown, before then; how many."""
+        count = 0
+        async for page in self._store.scan(EFFECTS):
+            writes = [
+                DocumentWrite(EFFECTS, document.key, document.version, None)
+                for document in page
+                if _has_ended(decode_effect(document), ended_before)
+            ]
+            count += sum(version is not None for version in await self._store.write_each(writes))
+        return count
+
+    async def _claim(
+        self, tenant: str, key: str, on_crash: OnCrash, wait_for: timedelta | None
+    ) -> Effect:
+        """The effect, either done or the caller's to bring about."""
+        give_way_at = None if wait_for is None else later(self._clock.now(), wait_for)
+        while True:
+            document = await self._read(tenant, key)
+            effect = None if document is None else decode_effect(document)
+            now = self._clock.now()
+            verdict = judge_effect(effect, now, on_crash)
+            if effect is not None and verdict is Verdict.TAKE_RESULT:
+                return effect
+            if effect is not None and verdict is Verdict.GIVE_UP:
+                raise EffectUnknownError(tenant, key, effect.started_at)
+            if effect is not None and verdict is Verdict.WAIT:
+                await self._wait(effect, give_way_at)
+                continue
+            claim = begin_effect(tenant, key, token_hex(8), now, self._settings.lease_for)
+            expected = None if document is None else document.version
+            if await self._write(tenant, key, expected, claim) is not None:
+                return claim
+
+    async def _wait(self, effect: Effect, give_way_at: datetime | None) -> None:
+        now = self._clock.now()
+        look_at = min(effect.until, later(now, self._settings.look_every))
+        if give_way_at is not None:
+            if now >= give_way_at:
+                raise EffectInProgressError(effect.tenant, effect.key, effect.until)
+            look_at = min(look_at, give_way_at)
+        await self._clock.sleep_until(look_at)
+
+    @asynccontextmanager
+    async def _renewing(self, claim: Effect) -> AsyncIterator[None]:
+        """The claim lasts while the block does."""
+        renewal = asyncio.get_running_loop().create_task(self._renew(claim))
+        try:
+            yield
+        finally:
+            renewal.cancel()
+            await asyncio.wait([renewal])
+
+    async def _renew(self, claim: Effect) -> None:
+        while True:
+            await self._clock.sleep(self._settings.lease_for / 3)
+            with suppress(StoreError):  # there is time for another try
+                until = later(self._clock.now(), self._settings.lease_for)
+                await self._rewrite(claim, replace(claim, until=until))
+
+    @asynccontextmanager
+    async def _giving_up(self, claim: Effect, on_crash: OnCrash) -> AsyncIterator[None]:
+        """If the block fails, so that another attempt need not wait until the claim has run out."""
+        is_done = False
+        try:
+            yield
+            is_done = True
+        finally:
+            if not is_done:
+                with suppress(StoreError):  # then the claim runs out
+                    await self._rewrite(claim, self._given_up(claim, on_crash))
+
+    def _given_up(self, claim: Effect, on_crash: OnCrash) -> Effect | None:
+        if on_crash == "at_least_once":
+            return None
+        return replace(claim, state=EffectState.UNKNOWN, ended_at=self._clock.now())
+
+    async def _rewrite(self, claim: Effect, effect: Effect | None) -> None:
+        """Write what became of a claim, as long as it is still the same holder's."""
+        while True:
+            document = await self._read(claim.tenant, claim.key)
+            if document is None or decode_effect(document).holder != claim.holder:
+                return
+            if await self._write(claim.tenant, claim.key, document.version, effect) is not None:
+                return
+
+    async def _finish(self, claim: Effect, result: Any) -> Any:
+        """The effect has happened, whoever else may think they hold it; the result to go by."""
+        error: InvalidInputError | None = None
+        kept: Any = None
+        try:
+            kept = read_result(result)
+        except InvalidInputError as refusal:
+            error = refusal
+        done = replace(claim, state=EffectState.DONE, ended_at=self._clock.now(), result=kept)
+        first = await self._record(done)
+        if error is not None:
+            raise error
+        return first.result
+
+    async def _record(self, done: Effect) -> Effect:
+        """What is remembered from now on; a store that is away is waited for, as long as a claim.
+
+        Who gives up sooner has the effect repeated, for want of a word.
+        """
+        give_up_at = later(self._clock.now(), self._settings.lease_for)
+        while True:
+            try:
+                return await self._write_done(done)
+            except StoreUnavailableError:
+                if self._clock.now() >= give_up_at:
+                    raise
+            await self._clock.sleep(self._settings.look_every)
+
+    async def _write_done(self, done: Effect) -> Effect:
+        while True:
+            document = await self._read(done.tenant, done.key)
+            present = None if document is None else decode_effect(document)
+            if present is not None and present.state is EffectState.DONE:
+                return present
+            expected = None if document is None else document.version
+            if await self._write(done.tenant, done.key, expected, done) is not None:
+                return done
+
+    async def _read(self, tenant: str, key: str) -> Document | None:
+        place = document_key(tenant, key)
+        return (await self._store.read(EFFECTS, [place])).get(place)
+
+    async def _write(
+        self, tenant: str, key: str, expected: int | None, effect: Effect | None
+    ) -> int | None:
+        body = None if effect is None else encode_effect(effect)
+        write = DocumentWrite(EFFECTS, document_key(tenant, key), expected, body)
+        (version,) = await self._store.write_each([write])
+        return version
+
+
+def _has_ended(effect: Effect, before: datetime) -> bool:
+    return effect.ended_at is not None and effect.ended_at < before

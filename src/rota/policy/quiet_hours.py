@@ -1,0 +1,127 @@
+"""Hours in which nobody is told anything."""
+
+from collections.abc import Set
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+
+from rota.jobs.record import Job
+from rota.policy.gates import OPEN, Closed, Verdict
+from rota.policy.windows import (
+    EVERY_DAY,
+    MIDNIGHT,
+    QuietWindow,
+    end_of_day,
+    read_dates,
+    read_weekdays,
+    refuse,
+    require,
+)
+from rota.triggers.zone import to_utc, transitions_between, wall_time
+
+REASON = "quiet hours"
+
+_NO_DATES: frozenset[date] = frozenset()
+_INSTANT_LATER = timedelta(microseconds=1)
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+_A_MONDAY = date(2024, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class QuietHours:
+    """Closed to jobs that notify while the wall clock of ``zone`` is inside a window.
+
+    The first window is ``start`` to ``end`` on ``weekdays``; ``more`` are others. All day long,
+    from midnight to midnight, it is quiet on ``rest_days``, which are weekdays, and on
+    ``holidays``, which are dates. Windows may overlap. What leaves no moment of a week open is
+    refused.
+
+    Only the wall clock counts. Where it is set forward over the end of a window, the window ends
+    with the jump; where it is set back into a window that has ended, it is quiet a second time.
+    """
+
+    start: time
+    end: time
+    zone: tzinfo
+    weekdays: Set[int] = EVERY_DAY
+    more: tuple[QuietWindow, ...] = ()
+    rest_days: Set[int] = frozenset()
+    holidays: Set[date] = _NO_DATES
+    windows: tuple[QuietWindow, ...] = field(init=False, repr=False, compare=False)
+    """Those with a length."""
+
+    def __post_init__(self) -> None:
+        first = QuietWindow(self.start, self.end, self.weekdays)
+        more = tuple(
+            require(QuietWindow, each, f"more[{index}]", "a QuietWindow")
+            for index, each in enumerate(self.more)
+        )
+        if not isinstance(self.zone, tzinfo):
+            raise refuse("zone", f"must be a time zone, got {self.zone!r:.40}")
+        _set(self, "start", first.start)
+        _set(self, "end", first.end)
+        _set(self, "weekdays", first.weekdays)
+        _set(self, "more", more)
+        _set(self, "rest_days", read_weekdays(self.rest_days, "rest_days"))
+        _set(self, "holidays", read_dates(self.holidays, "holidays"))
+        _set(self, "windows", tuple(each for each in (first, *more) if each.start != each.end))
+        if not any(self._is_open_on(weekday) for weekday in range(7)):
+            raise refuse("windows", "leave no moment of the week open")
+
+    def reopens_at(self, now: datetime) -> datetime | None:
+        """The first instant from ``now`` on that is not quiet; None when ``now`` is not."""
+        instant = to_utc(now, "now")
+        try:
+            wall = wall_time(instant, self.zone)
+            return self._find_opening(instant, wall) if self.covers(wall) else None
+        except OverflowError:
+            return _END_OF_TIME
+
+    def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:  # noqa: ARG002 - given by Gate
+        """Closed to a job that notifies, until the first instant that is not quiet."""
+        reopens_at = self.reopens_at(now) if notifies else None
+        return OPEN if reopens_at is None else Closed(reopens_at, REASON)
+
+    def covers(self, wall: datetime) -> bool:
+        """Whether it is quiet when the clock shows ``wall``."""
+        if wall.weekday() in self.rest_days or wall.date() in self.holidays:
+            return True
+        return any(window.covers(wall) for window in self.windows)
+
+    def _find_opening(self, instant: datetime, wall: datetime) -> datetime:
+        """From a quiet instant to the first open one, stopping at every change of the clock."""
+        while self.covers(wall):
+            opens_at = instant + (self._end_of_quiet(wall) - wall)
+            changes = transitions_between(instant + _INSTANT_LATER, opens_at, self.zone)
+            change = next(changes, None)
+            instant = opens_at if change is None else change.at
+            wall = wall_time(instant, self.zone)
+        return instant
+
+    def _end_of_quiet(self, wall: datetime) -> datetime:
+        """When the quiet around ``wall`` ends on a clock that is never set.
+
+        It does: some moment of every week is open, and there are only so many holidays.
+        """
+        while self.covers(wall):
+            wall = self._next_edge(wall)
+        return wall
+
+    def _next_edge(self, wall: datetime) -> datetime:
+        """The next wall time at which quiet may end: a window does, or the day."""
+        shown, day = wall.time(), wall.date()
+        later_ends = [window.end for window in self.windows if window.end > shown]
+        return datetime.combine(day, min(later_ends)) if later_ends else end_of_day(wall)
+
+    def _is_open_on(self, weekday: int) -> bool:
+        """Whether some moment of that day is open; if any is, then midnight or an end of quiet."""
+        if weekday in self.rest_days:
+            return False
+        day = _A_MONDAY + timedelta(days=weekday)
+        edges = [MIDNIGHT, *(window.end for window in self.windows)]
+        walls = (datetime.combine(day, edge) for edge in edges)
+        return not all(any(window.covers(wall) for window in self.windows) for wall in walls)
+
+
+def _set(hours: QuietHours, name: str, value: object) -> None:
+    """For ``__post_init__``: what may be given in several forms is kept in one."""
+    object.__setattr__(hours, name, value)

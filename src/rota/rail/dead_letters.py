@@ -1,0 +1,328 @@
+"""Dead letters: list them, retry them as new jobs, or discard them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from secrets import randbits
+
+import msgspec
+
+from rota.clock.protocol import Clock
+from rota.clock.system import SystemClock
+from rota.errors import InvalidInputError, JobNotFoundError
+from rota.jobs import Attempt, Ending, Job, JobFilter, JobId, JobStatus, derive_job_id
+from rota.jobs.fields import read_id
+from rota.policy.once import RETRY_MARK
+from rota.rail.audit import Act, record_act
+from rota.rail.context import RailSettings, RailStore, Surroundings
+from rota.rail.jobs import (
+    RailJob,
+    RailPage,
+    Search,
+    list_rail_jobs,
+    view_job,
+    walk_jobs,
+    walk_search,
+)
+from rota.rail.requests import read_tenant
+
+_RETRIED = frozenset({Ending.EXHAUSTED, Ending.LOST, Ending.DISCARDED})
+
+
+class Resubmission(msgspec.Struct, frozen=True):
+    """What a retry would do: the dead jobs, and those that were blocked because of them."""
+
+    dead: tuple[Job, ...]
+    blocked: tuple[Job, ...] = ()
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        return (*self.dead, *self.blocked)
+
+
+def is_dead(job: Job) -> bool:
+    """Whether the job ended without having done its work, and not because somebody wished so."""
+    return job.status is JobStatus.FAILED and job.ending in _RETRIED
+
+
+def find_blocked(dead: Iterable[Job], blocked: Iterable[Job]) -> tuple[Job, ...]:
+    """Those among ``blocked`` that wait, directly or through others, for one of the dead.
+
+    A blocked job that also waits for another failure is among them: it stays blocked by that.
+    """
+    waiting = {job.id: job for job in blocked}
+    dependents: dict[JobId, list[JobId]] = {}
+    for job in waiting.values():
+        for each in job.dependencies:
+            dependents.setdefault(each, []).append(job.id)
+    found: dict[JobId, Job] = {}
+    left = [each for job in dead for each in dependents.get(job.id, ())]
+    while left:
+        job_id = left.pop()
+        if job_id not in found:
+            found[job_id] = waiting[job_id]
+            left.extend(dependents.get(job_id, ()))
+    return tuple(sorted(found.values(), key=lambda job: job.id))
+
+
+def replacement_id(job: Job) -> JobId:
+    """The id of the job that stands in the place of an ended one, if it was ever retried."""
+    return derive_job_id(f"{job.id}{RETRY_MARK}", job.updated_at)
+
+
+def replace_jobs(resubmission: Resubmission, now: datetime) -> list[Job]:
+    """The new jobs, one for each, which depend on each other as the old ones did."""
+    new_ids = {job.id: replacement_id(job) for job in resubmission.jobs}
+    made = [_replace(job, new_ids, now, dependencies=()) for job in resubmission.dead]
+    made += [
+        _replace(job, new_ids, now, dependencies=job.dependencies) for job in resubmission.blocked
+    ]
+    return made
+
+
+def _replace(
+    job: Job, new_ids: Mapping[JobId, JobId], now: datetime, dependencies: tuple[JobId, ...]
+) -> Job:
+    """A clean slate. A second replacement of the same job would be the same job.
+
+    What is dead had no open dependencies any more; and its series has gone on without it. It is
+    kept when it is done, whatever the old one wished: it shows that the old one was seen to.
+    """
+    occurrence = (job.occurrence or "").partition(RETRY_MARK)[0]
+    return Job(
+        id=new_ids[job.id],
+        tenant=job.tenant,
+        queue=job.queue,
+        name=job.name,
+        kind=job.kind,
+        payload=job.payload,
+        priority=job.priority,
+        due_at=now,
+        status=JobStatus.READY,
+        dependencies=tuple(new_ids.get(each, each) for each in dependencies),
+        retry_policy=job.retry_policy,
+        idempotency_key=job.idempotency_key or job.id,
+        occurrence=f"{occurrence}{RETRY_MARK}{job.id}",
+        occurrence_at=job.occurrence_at,
+        replaces=job.id,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+HIGHEST_RETRY = 1_000
+"""So many jobs are retried by one call."""
+
+_EXHAUSTED = frozenset({Ending.EXHAUSTED, Ending.LOST})
+
+
+class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which dead letters are wanted: those that fit everything that is said.
+
+    ``ended_after`` is included, ``ended_before`` is not. With ``with_discarded`` those count, too,
+    that their handler gave up; with ``with_retried`` those that another job stands in for already.
+    """
+
+    kind: str | None = None
+    queue: str | None = None
+    error_contains: str | None = None
+    ended_after: datetime | None = None
+    ended_before: datetime | None = None
+    with_discarded: bool = False
+    with_retried: bool = False
+
+    def accepts(self, job: Job) -> bool:
+        if not is_dead(job) or (job.ending not in _EXHAUSTED and not self.with_discarded):
+            return False
+        if self.kind is not None and job.kind != self.kind:
+            return False
+        if self.error_contains is not None and self.error_contains not in (job.last_error or ""):
+            return False
+        return self._accepts_end(job.updated_at)
+
+    def _accepts_end(self, ended_at: datetime) -> bool:
+        if self.ended_after is not None and ended_at < self.ended_after:
+            return False
+        return self.ended_before is None or ended_at < self.ended_before
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A dead job and all its attempts, the first one first: error, worker, beginning and end."""
+
+    job: RailJob
+    attempts: tuple[Attempt, ...]
+
+
+class RetryPlan(msgspec.Struct, frozen=True):
+    """What a retry would do, and does when it is handed to ``retry``; nothing has happened yet.
+
+    ``dependent_ids`` are jobs that were blocked by those, and would be submitted again with them.
+    """
+
+    job_ids: tuple[JobId, ...]
+    dependent_ids: tuple[JobId, ...] = ()
+    has_more: bool = False
+
+
+class Retried(msgspec.Struct, frozen=True):
+    """Which new job stands in the place of which old one.
+
+    ``earlier_ids`` are the old ones that had been retried before: nothing was made for them.
+    """
+
+    replacements: dict[JobId, JobId]
+    earlier_ids: tuple[JobId, ...] = ()
+
+
+class DeadLetters:
+    """The dead letters of one tenant."""
+
+    def __init__(
+        self,
+        store: RailStore,
+        tenant: str = "default",
+        *,
+        clock: Clock | None = None,
+        draw_bits: Callable[[int], int] = randbits,
+    ) -> None:
+        self._around = Surroundings(
+            store, read_tenant(tenant), clock or SystemClock(), RailSettings(), draw_bits
+        )
+
+    async def list(
+        self,
+        wanted: DeadLetterFilter | None = None,
+        *,
+        cursor: str | None = None,
+        limit: int = 20,
+    ) -> RailPage:
+        """A page of them, the newest job first."""
+        wanted = wanted or DeadLetterFilter()
+        sift = None if wanted.with_retried else self._sift_retried
+        search = Search(wanted=_among(wanted), accepts=wanted.accepts, sift=sift)
+        return await list_rail_jobs(self._around, search, cursor, limit)
+
+    async def inspect(self, job_id: JobId) -> DeadLetter:
+        """One of them with every attempt; JobNotFoundError when it is none of the tenant's."""
+        (job,) = await self._read_dead([job_id])
+        attempts = await self._around.store.attempts(self._around.tenant, job.id)
+        return DeadLetter(view_job(job), tuple(attempts))
+
+    async def plan_retry(
+        self,
+        wanted: DeadLetterFilter | None = None,
+        *,
+        cascade: bool = False,
+        limit: int = HIGHEST_RETRY,
+    ) -> RetryPlan:
+        """The preview of a retry of all that are wanted, up to ``limit``; writes nothing."""
+        _check_limit(limit)
+        chosen = wanted or DeadLetterFilter()
+        sift = None if chosen.with_retried else self._sift_retried
+        search = Search(wanted=_among(chosen), accepts=chosen.accepts, sift=sift)
+        dead: list[Job] = []
+        has_more = False
+        async for job in walk_search(self._around, search):
+            has_more = len(dead) == limit
+            if has_more:
+                break
+            dead.append(job)
+        blocked = await self._find_blocked(dead) if cascade else ()
+        return RetryPlan(_ids(dead), _ids(blocked), has_more)
+
+    async def retry(
+        self,
+        what: RetryPlan | JobId,
+        *,
+        cascade: bool = False,
+        who: str | None = None,
+        why: str | None = None,
+    ) -> Retried:
+        """Put a new job in the place of each, in one step, and with it of those it blocked.
+
+        What ``plan_retry`` planned is done to the letter. A job that has been retried already is
+        not retried twice: its replacement is the one there is.
+        """
+        if isinstance(what, RetryPlan):
+            dead = await self._read_dead(what.job_ids)
+            blocked = await self._read_blocked(what.dependent_ids)
+        else:
+            dead = await self._read_dead([what])
+            blocked = await self._find_blocked(dead) if cascade else ()
+        resubmission = Resubmission(tuple(dead), tuple(blocked))
+        await self._record("retry", _ids(resubmission.jobs), who, why)
+        now = self._around.clock.now()
+        made = replace_jobs(resubmission, now)
+        inserted = await self._around.store.insert(made, now) if made else ()
+        pairs = tuple(zip(resubmission.jobs, inserted, strict=True))
+        earlier = tuple(old.id for old, new in pairs if new.is_existing)
+        return Retried({old.id: new.job.id for old, new in pairs}, earlier)
+
+    async def discard(
+        self, job_ids: Iterable[JobId], *, who: str | None = None, why: str | None = None
+    ) -> int:
+        """Forget dead jobs for good, with their attempts; how many.
+
+        All are looked at before any goes. HasDependentsError when another job depends on one: those
+        before it are gone by then.
+        """
+        if isinstance(job_ids, str):
+            raise InvalidInputError("job_ids must be several, got a text", {"field": "job_ids"})
+        dead = await self._read_dead(job_ids)
+        errors = {job.id: (job.last_error or "")[:200] for job in dead}
+        await self._record("discard", _ids(dead), who, why, errors=errors)
+        for job in dead:
+            await self._around.store.delete(self._around.tenant, job.id)
+        return len(dead)
+
+    async def _sift_retried(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """Those in whose place no other job has been put."""
+        stand_ins = {job.id: replacement_id(job) for job in jobs}
+        found = await self._around.store.get(self._around.tenant, [*stand_ins.values()])
+        return [job for job in jobs if stand_ins[job.id] not in found]
+
+    async def _read_dead(self, job_ids: Iterable[JobId]) -> tuple[Job, ...]:
+        return await self._read(job_ids, is_dead)
+
+    async def _read_blocked(self, job_ids: Iterable[JobId]) -> tuple[Job, ...]:
+        return await self._read(job_ids, lambda job: job.status is JobStatus.BLOCKED)
+
+    async def _read(
+        self, job_ids: Iterable[JobId], accepts: Callable[[Job], bool]
+    ) -> tuple[Job, ...]:
+        named = tuple(dict.fromkeys(read_id(job_id, "job_id") for job_id in job_ids))
+        _check_limit(max(len(named), 1))
+        found = await self._around.store.get(self._around.tenant, named)
+        for job_id in named:
+            if job_id not in found or not accepts(found[job_id]):
+                raise JobNotFoundError(job_id)
+        return tuple(found[job_id] for job_id in named)
+
+    async def _find_blocked(self, dead: Iterable[Job]) -> tuple[Job, ...]:
+        wanted = JobFilter(status=JobStatus.BLOCKED)
+        return find_blocked(dead, [job async for job in walk_jobs(self._around, wanted)])
+
+    async def _record(
+        self,
+        action: str,
+        job_ids: tuple[JobId, ...],
+        who: str | None,
+        why: str | None,
+        **details: object,
+    ) -> None:
+        act = Act(action=action, who=who, why=why, job_ids=job_ids, details=details)
+        await record_act(self._around, act)
+
+
+def _among(wanted: DeadLetterFilter) -> JobFilter:
+    return JobFilter(status=JobStatus.FAILED, queue=wanted.queue)
+
+
+def _ids(jobs: Iterable[Job]) -> tuple[JobId, ...]:
+    return tuple(job.id for job in jobs)
+
+
+def _check_limit(limit: int) -> None:
+    if type(limit) is not int or not 1 <= limit <= HIGHEST_RETRY:
+        raise InvalidInputError(
+            f"limit must be an integer from 1 to {HIGHEST_RETRY}, got {limit!r}", {"field": "limit"}
+        )

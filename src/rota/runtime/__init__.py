@@ -1,0 +1,1 @@
+"""The process: configuration, wiring, parts, start and stop."""

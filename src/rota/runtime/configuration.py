@@ -1,0 +1,111 @@
+"""What a worker's surroundings say: the environment variables of specification 3."""
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from rota.errors import InvalidConfigurationError, InvalidStoreUrlError
+from rota.jobs import RAIL_RETRIES, RetryPolicy
+from rota.jobs.validation import MAX_ATTEMPTS
+from rota.runtime.wiring import check_address
+from rota.worker import WorkerSettings
+
+Value = TypeVar("Value")
+
+DEFAULT_STORE = "sqlite:///rota.db"
+
+LONGEST_MS = 24 * 60 * 60 * 1000
+LARGEST_BATCH = 10_000
+_LONGEST_NUMBER = 20
+
+
+class Variable(msgspec.Struct, frozen=True):
+    """A whole number in the environment, what it is when it is not set, and its limits."""
+
+    name: str
+    default: int
+    least: int
+    most: int
+
+    def read(self, environ: Mapping[str, str]) -> int:
+        """Its value; ValueError says what is wrong with it. Set to nothing, it is not set."""
+        text = environ.get(self.name, "").strip()
+        if not text:
+            return self.default
+        if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER):
+            raise ValueError(f"must be a whole number, got {text!r:.40}")
+        value = int(text)
+        if not self.least <= value <= self.most:
+            raise ValueError(f"must be from {self.least} to {self.most}, got {value}")
+        return value
+
+
+POLL_MS = Variable("WORKER_POLL_MS", 1000, 1, LONGEST_MS)
+BATCH = Variable("WORKER_BATCH", 10, 1, LARGEST_BATCH)
+LEASE_MS = Variable("WORKER_LEASE_MS", 60_000, 1000, LONGEST_MS)
+ATTEMPTS = Variable("WORKER_MAX_ATTEMPTS", 5, 1, MAX_ATTEMPTS)
+STORE = "ROTA_STORE"
+
+VARIABLES = (POLL_MS, BATCH, LEASE_MS, ATTEMPTS)
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the store is, how a worker works, and how often jobs are tried.
+
+    ``retry_policy`` is for ``RailSettings``: it is given to jobs as they are made, and those that
+    exist keep theirs.
+    """
+
+    store_url: str = DEFAULT_STORE
+    worker: WorkerSettings = WorkerSettings()
+    retry_policy: RetryPolicy = RAIL_RETRIES
+
+
+def read_configuration(environ: Mapping[str, str] | None = None) -> Configuration:
+    """What the environment, by default that of this process, says; the rest is as specified.
+
+    Everything is checked before anything is opened: InvalidConfigurationError names every variable
+    that cannot be used, and why. Variables that are not known are none of its business.
+    """
+    given = os.environ if environ is None else environ
+    problems: dict[str, str] = {}
+    poll_ms, batch, lease_ms, attempts = (
+        _collect(problems, each.name, partial(each.read, given), each.default) for each in VARIABLES
+    )
+    url = _collect(problems, STORE, partial(_read_store, given), DEFAULT_STORE)
+    if problems:
+        raise InvalidConfigurationError(problems)
+    return Configuration(
+        store_url=url,
+        worker=WorkerSettings(
+            poll_for=timedelta(milliseconds=poll_ms),
+            batch=batch,
+            lease_for=timedelta(milliseconds=lease_ms),
+        ),
+        retry_policy=replace(RAIL_RETRIES, max_attempts=attempts),
+    )
+
+
+def _collect(
+    problems: dict[str, str], name: str, read: Callable[[], Value], default: Value
+) -> Value:
+    """What is read; or else the default, with the problem kept under the variable's name."""
+    try:
+        return read()
+    except ValueError as error:
+        problems[name] = str(error)
+        return default
+
+
+def _read_store(environ: Mapping[str, str]) -> str:
+    url = environ.get(STORE, "").strip() or DEFAULT_STORE
+    try:
+        check_address(url)
+    except InvalidStoreUrlError as error:
+        raise ValueError(f"names no store: {error.reason}") from error
+    return url

@@ -1,0 +1,190 @@
+"""The worker, the declarative tasks and the rescue of a house, each as a part."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rota.clock.protocol import Clock
+from rota.errors import RotaError, WorkerWornOutError
+from rota.events import Journal
+from rota.runtime.process import StopWish
+from rota.runtime.user_modules import (
+    FileWatch,
+    Registration,
+    list_watched_files,
+    register_handlers,
+    reload_handlers,
+)
+from rota.scheduler import Scheduler
+from rota.stores.opened import OpenStore
+from rota.worker import StopManner, Worker, WorkerSettings
+from rota.worker.loops.rescue import Rescue
+from rota.worker.outage import Outage
+from rota.worker.registry import Registry, Work
+from rota.worker.surroundings import Surroundings, make_owner
+
+Say = Callable[[str], object]
+Follow = Callable[[Journal], object]
+OnReady = Callable[[], Awaitable[object]]
+
+
+class WorkPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How a house works: its settings, where handlers are, and whether they are loaded anew."""
+
+    settings: WorkerSettings = WorkerSettings()
+    references: Sequence[str] = ()
+    built_in: Mapping[str, Work] = {}
+    reloads: bool = False
+
+
+class Engine(NamedTuple):
+    """What every engine of a house is given."""
+
+    store: OpenStore
+    clock: Clock
+    say: Say
+    followers: Collection[Follow] = ()
+
+    def follow(self, journal: Journal) -> None:
+        for follow in self.followers:
+            follow(journal)
+
+
+class WorkPart:
+    """A worker; with ``reloads`` another one whenever the files of its handlers have changed."""
+
+    name = "worker"
+
+    def __init__(
+        self, engine: Engine, plan: WorkPlan, registrations: Sequence[Registration]
+    ) -> None:
+        self._engine = engine
+        self._plan = plan
+        self._registrations = registrations
+        self._worker = self._make_worker()
+        self._is_stopping = False
+
+    async def run(self) -> None:
+        if not self._plan.reloads:
+            await self._work()
+            return
+        references = self._plan.references
+        watch = FileWatch(lambda: list_watched_files(references), self._engine.clock)
+        watching = asyncio.create_task(self._reload_with(watch), name="rota reload")
+        try:
+            while not self._is_stopping:
+                await self._work()
+                if not self._is_stopping:
+                    self._worker = self._make_worker()
+        finally:
+            await _end(watching)
+
+    def stop(self) -> None:
+        self._is_stopping = True
+        self._worker.stop()
+
+    async def _work(self) -> None:
+        if self._is_stopping:  # told before it began
+            return
+        report = await self._worker.run()
+        if report.manner is StopManner.WORN_OUT:
+            raise WorkerWornOutError(report.leaked_count)
+
+    def _make_worker(self) -> Worker:
+        engine = self._engine
+        worker = Worker(engine.store, clock=engine.clock, settings=self._plan.settings)
+        register_handlers(worker, self._registrations, self._plan.built_in)
+        engine.follow(worker.events)
+        return worker
+
+    async def _reload_with(self, watch: FileWatch) -> None:
+        while True:
+            changed = await watch.wait_for_change()
+            names = ", ".join(sorted(path.name for path in changed))
+            try:
+                self._registrations = reload_handlers(self._plan.references)
+            except RotaError as error:
+                self._engine.say(f"{names} changed, and the handlers stay as they were: {error}")
+                continue
+            self._engine.say(f"{names} changed: the worker starts anew")
+            self._worker.stop()
+
+
+class TaskPart:
+    """A scheduler of declarative tasks; ``on_ready`` is called once they are scheduled."""
+
+    name = "scheduler"
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        registrations: Sequence[Any],
+        on_ready: OnReady | None = None,
+    ) -> None:
+        self._scheduler = scheduler
+        self._registrations = registrations
+        self._on_ready = on_ready
+        self._wish = StopWish()
+
+    async def run(self) -> None:
+        await self._scheduler.initialize(self._registrations)
+        if self._on_ready is not None:
+            await self._on_ready()
+        await self._wish.asked.wait()
+        await _until(self._scheduler.stop(), self._wish.hurried)
+
+    def stop(self) -> None:
+        self._wish.stop()
+
+
+class LoopPart:
+    """A loop without an end of its own, which is told to end by being cancelled."""
+
+    def __init__(self, name: str, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self.name = name
+        self._loop = loop
+        self._wish = StopWish()
+
+    async def run(self) -> None:
+        await _until(self._loop(), self._wish.asked)
+
+    def stop(self) -> None:
+        self._wish.stop()
+
+
+def make_rescue(engine: Engine, settings: WorkerSettings) -> LoopPart:
+    """Frees jobs whose workers are gone, in a house that has no worker of its own to do so."""
+    journal = Journal("rota.worker")
+    engine.follow(journal)
+    around = Surroundings(
+        engine.store,
+        engine.clock,
+        settings,
+        Registry(None, ()),
+        journal,
+        Random(),  # noqa: S311 - jitter is no secret
+        make_owner(),
+    )
+    return LoopPart("rescue", Rescue(around, Outage(journal), list, ()).run)
+
+
+async def _until(work: Awaitable[None], event: asyncio.Event) -> None:
+    """Wait for the work, but no longer than until the event."""
+    working = asyncio.ensure_future(work)
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait({working, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _end(waiting)
+        if not working.done():
+            await _end(working)
+    if not working.cancelled():
+        working.result()
+
+
+async def _end(task: "asyncio.Future[Any]") -> None:
+    task.cancel()
+    await asyncio.wait({task})

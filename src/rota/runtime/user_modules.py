@@ -1,0 +1,175 @@
+"""Loads the Python modules a user names, and reloads them during development."""
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Collection, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from rota.clock.protocol import Clock
+from rota.errors import InvalidInputError
+from rota.worker import Worker
+from rota.worker.registry import Handler, Registry, Work
+
+
+def load_reference(reference: str, option: str) -> Any:
+    """What ``module:name`` names; refused in the name of ``option`` when there is no such thing.
+
+    Modules are looked for in the working directory first, as Python itself does. An error that the
+    module raises while it is loaded is the reason that is given.
+    """
+    module_name, separator, name = reference.partition(":")
+    if not separator or not module_name or not name:
+        raise refuse(reference, option, "write it as module:name, such as myapp.tasks:everything")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise refuse(reference, option, f"there is no module {error.name}") from error
+    except Exception as error:  # a user's module may raise whatever it likes
+        reason = f"module {module_name} cannot be loaded: {type(error).__name__}: {error}"
+        raise refuse(reference, option, reason) from error
+    if not hasattr(module, name):
+        raise refuse(reference, option, f"module {module_name} has no {name}")
+    return getattr(module, name)
+
+
+def refuse(reference: str, option: str, reason: str) -> InvalidInputError:
+    return InvalidInputError(
+        f'Invalid {option} "{reference}": {reason}', {"field": option, "reason": reason}
+    )
+
+
+LOOKED_EVERY = timedelta(milliseconds=500)
+
+Mark = tuple[int, int]
+
+
+class FileWatch:
+    """Remembers how files were when it was made, and when it last told of a change."""
+
+    def __init__(self, list_files: Callable[[], Collection[Path]], clock: Clock) -> None:
+        self._list_files = list_files
+        self._clock = clock
+        self._marks = read_marks(list_files())
+
+    async def wait_for_change(self) -> set[Path]:
+        """The files that were changed, came or went since then, once there are some."""
+        while True:
+            await self._clock.sleep(LOOKED_EVERY)
+            before, after = self._marks, read_marks({*self._list_files(), *self._marks})
+            changed = {path for path, mark in after.items() if before.get(path) != mark}
+            if changed:
+                self._marks = after
+                return changed
+
+
+def read_marks(files: Collection[Path]) -> Mapping[Path, Mark | None]:
+    """When each was last written, and its size; None for one that is not there."""
+    return {path: _read_mark(path) for path in files}
+
+
+def _read_mark(path: Path) -> Mark | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+OPTION = "--handlers"
+
+Registration: TypeAlias = Callable[[Worker], None]
+"""Gives a worker its handlers."""
+
+
+def load_handlers(references: Collection[str]) -> list[Registration]:
+    """What the references name, each checked as far as it can be without a worker."""
+    return [_load_one(reference) for reference in references]
+
+
+def register_handlers(
+    worker: Worker, registrations: Collection[Registration], built_in: Mapping[str, Work]
+) -> None:
+    """Give the worker the user's handlers, and the built-in ones of kinds that have none."""
+    for register in registrations:
+        register(worker)
+    for kind in built_in.keys() - worker.kinds:
+        worker.handler(kind)(built_in[kind])
+
+
+def list_watched_files(references: Collection[str]) -> set[Path]:
+    """The files of the modules that are named, and of all loaded modules of their packages."""
+    roots = {reference.partition(":")[0].partition(".")[0] for reference in references}
+    modules = [
+        module for name, module in tuple(sys.modules.items()) if name.partition(".")[0] in roots
+    ]
+    files = (getattr(module, "__file__", None) for module in modules)
+    return {Path(file) for file in files if file is not None}
+
+
+def reload_handlers(references: Collection[str]) -> list[Registration]:
+    """As ``load_handlers``, from files as they are now; when that fails, all is as before."""
+    roots = {reference.partition(":")[0].partition(".")[0] for reference in references}
+    kept = {name: it for name, it in sys.modules.items() if name.partition(".")[0] in roots}
+    for name in kept:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+    try:
+        return load_handlers(references)
+    except InvalidInputError:
+        sys.modules.update(kept)
+        raise
+
+
+def _load_one(reference: str) -> Registration:
+    found = load_reference(reference, OPTION)
+    if inspect.isroutine(found) and _argument_count(found) == 0:
+        found = found()
+    if isinstance(found, Registry):
+        return _from_registry(found)
+    if isinstance(found, Mapping):
+        return _from_mapping(reference, found)
+    if callable(found) and _argument_count(found) == 1:
+        return _from_function(found)
+    raise refuse(
+        reference,
+        OPTION,
+        "it is no mapping of kinds to functions, no Registry, and no function of a worker",
+    )
+
+
+def _argument_count(function: Callable[..., Any]) -> int | None:
+    """How many arguments it must be given; None where nobody can say."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(it.kind in named and it.default is inspect.Parameter.empty for it in parameters)
+
+
+def _from_mapping(reference: str, works: Mapping[Any, Any]) -> Registration:
+    try:
+        return _from_registry(Registry(works, ()))
+    except InvalidInputError as error:
+        raise refuse(reference, OPTION, error.message) from error
+
+
+def _from_registry(registry: Mapping[str, Handler]) -> Registration:
+    def register(worker: Worker) -> None:
+        for kind, handler in registry.items():
+            worker.handler(kind, notifies=handler.notifies, timeout=handler.timeout)(handler.work)
+
+    return register
+
+
+def _from_function(function: Callable[[Worker], object]) -> Registration:
+    def register(worker: Worker) -> None:
+        function(worker)
+
+    return register

@@ -1,0 +1,231 @@
+"""The state of a store, sampled for metrics and judged for findings that need attention."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from rota.clock.protocol import Clock
+from rota.errors import InvalidInputError, StoreError
+from rota.jobs import JobFilter, JobStatus
+from rota.scheduler.keeping.ledger import SET_ASIDE
+from rota.stores.inspection import StoreInspection
+from rota.stores.jobs import JobStore, QueueDepth
+from rota.stores.jobs.survey import is_dead
+
+PAGE_SIZE = 100
+
+_NO_TIME = timedelta(0)
+
+Inspect = Callable[[], Awaitable[StoreInspection]]
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """A store as it was found at one moment.
+
+    ``job_counts`` is by status, and holds every status. ``oldest_due_at`` is since when the job is
+    due that has waited the longest; None when none is due. ``stalled_count`` are held under leases
+    that have run out, and nobody has rescued them. ``dead_count`` are dead letters, of the tenants
+    that were named or else of all. ``queues`` has each queue by itself, with all tenants together.
+    ``pinned_by`` is who keeps the database from clearing away what is gone.
+    """
+
+    taken_at: datetime
+    job_counts: Mapping[str, int]
+    set_aside_count: int = 0
+    oldest_due_at: datetime | None = None
+    stalled_count: int = 0
+    dead_count: int = 0
+    queues: Sequence[QueueDepth] = ()
+    pinned_by: str | None = None
+
+    @property
+    def oldest_due_for(self) -> timedelta:
+        """How long the job that has waited the longest is due."""
+        return _NO_TIME if self.oldest_due_at is None else self.taken_at - self.oldest_due_at
+
+
+async def take_standing(
+    store: JobStore, inspect: Inspect, now: datetime, tenants: Collection[str] = ()
+) -> Standing:
+    """Look at the store; nothing is changed.
+
+    ``inspect`` is usually ``partial(inspect_store, url)``. It counts every job that is kept, so
+    once a minute is often enough for a store that keeps millions.
+    """
+    return await complete_standing(store, await inspect(), now, tenants)
+
+
+async def complete_standing(
+    store: JobStore, inspection: StoreInspection, now: datetime, tenants: Collection[str] = ()
+) -> Standing:
+    """As ``take_standing``, when the store has been inspected already."""
+    counts = inspection.job_counts or {}
+    queues = await store.survey(now)
+    due_since = [depth.oldest_due_at for depth in queues if depth.oldest_due_at is not None]
+    all_dead_count = sum(depth.dead_count for depth in queues)
+    return Standing(
+        taken_at=now,
+        job_counts={str(status): counts.get(status, 0) for status in JobStatus},
+        set_aside_count=count_set_aside(inspection),
+        oldest_due_at=min(due_since, default=None),
+        stalled_count=sum(depth.stalled_count for depth in queues),
+        dead_count=await _count_dead(store, tenants) if tenants else all_dead_count,
+        queues=tuple(queues),
+        pinned_by=inspection.pinned_by,
+    )
+
+
+def count_set_aside(inspection: StoreInspection) -> int:
+    """Records of tasks and jobs that cannot be read."""
+    return inspection.document_counts.get(SET_ASIDE, 0) + inspection.set_aside_job_count
+
+
+async def _count_dead(store: JobStore, tenants: Collection[str]) -> int:
+    return sum([await _count_dead_of(store, tenant) for tenant in sorted(set(tenants))])
+
+
+async def _count_dead_of(store: JobStore, tenant: str) -> int:
+    wanted, cursor, count = JobFilter(status=JobStatus.FAILED), None, 0
+    while True:
+        page = await store.find(tenant, wanted, cursor, PAGE_SIZE)
+        count += sum(map(is_dead, page.items))
+        cursor = page.next_cursor
+        if cursor is None:
+            return count
+
+
+Look = Callable[[], Awaitable[Standing]]
+Show = Callable[[Standing | None], object]
+
+SAMPLED_EVERY = timedelta(seconds=30)
+
+
+class Sampler:
+    """Hands every so often to ``show`` what ``look`` finds, or None when the store is at fault."""
+
+    def __init__(
+        self, look: Look, show: Show, clock: Clock, every: timedelta = SAMPLED_EVERY
+    ) -> None:
+        if every <= timedelta(0):
+            raise InvalidInputError(
+                f"every must be longer than no time, got {every}", {"field": "every"}
+            )
+        self._look = look
+        self._show = show
+        self._clock = clock
+        self._every = every
+
+    async def run(self) -> None:
+        """Look at once and then again and again, until cancelled."""
+        while True:
+            await self.run_once()
+            await self._clock.sleep(self._every)
+
+    async def run_once(self) -> Standing | None:
+        """Look once; a store that cannot be asked is shown as that."""
+        try:
+            standing: Standing | None = await self._look()
+        except StoreError:
+            standing = None
+        self._show(standing)
+        return standing
+
+
+Concern = Literal["dead_letters", "stalled", "late", "set_aside", "pinned", "schema", "store"]
+
+LATE_AFTER = timedelta(minutes=5)
+
+
+class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
+    """What is still well: so many dead letters and stalled jobs, and jobs due for so long."""
+
+    dead_letters: int = 0
+    stalled: int = 0
+    late_after: timedelta = LATE_AFTER
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing to look at: what it is, how many, and what to make of it."""
+
+    concern: Concern
+    count: int
+    text: str
+
+
+def list_findings(standing: Standing, thresholds: Thresholds | None = None) -> list[Finding]:
+    """What is not well; empty when all is."""
+    limits = thresholds or Thresholds()
+    judged = (
+        _judge_dead_letters(standing, limits),
+        _judge_stalled(standing, limits),
+        _judge_late(standing, limits),
+        judge_set_aside(standing.set_aside_count),
+        _judge_pinned(standing),
+    )
+    return [finding for finding in judged if finding is not None]
+
+
+def _judge_dead_letters(standing: Standing, limits: Thresholds) -> Finding | None:
+    count = standing.dead_count
+    if count <= limits.dead_letters:
+        return None
+    return Finding("dead_letters", count, describe_dead(count))
+
+
+def _judge_stalled(standing: Standing, limits: Thresholds) -> Finding | None:
+    count = standing.stalled_count
+    if count <= limits.stalled:
+        return None
+    return Finding("stalled", count, describe_stalled(count))
+
+
+def _judge_late(standing: Standing, limits: Thresholds) -> Finding | None:
+    late_for = standing.oldest_due_for
+    if late_for <= limits.late_after:
+        return None
+    since = f"{standing.oldest_due_at:%Y-%m-%dT%H:%M:%SZ}"
+    text = f"jobs are late: one is due since {since}, for {_in_words(late_for)}"
+    return Finding("late", 1, text)
+
+
+def judge_set_aside(count: int) -> Finding | None:
+    """Records that cannot be read wait for somebody to mend them."""
+    if not count:
+        return None
+    text = f"{count} records are set aside: they cannot be read, and are kept"
+    if count == 1:
+        text = "1 record is set aside: it cannot be read, and is kept"
+    return Finding("set_aside", count, text)
+
+
+def _judge_pinned(standing: Standing) -> Finding | None:
+    if standing.pinned_by is None:
+        return None
+    text = f"the database cannot clear away what is gone: it is kept by {standing.pinned_by}"
+    return Finding("pinned", 1, text)
+
+
+def describe_dead(count: int) -> str:
+    """A sentence about dead letters, one or many."""
+    if count == 1:
+        return "1 job has had its last attempt, and failed: a dead letter"
+    return f"{count} jobs have had their last attempt, and failed: dead letters"
+
+
+def describe_stalled(count: int) -> str:
+    """A sentence about jobs that stalled, one or many."""
+    if count == 1:
+        return "1 job is stalled: its lease has run out, and no worker has rescued it"
+    return f"{count} jobs are stalled: their leases have run out, and no worker has rescued them"
+
+
+def _in_words(duration: timedelta) -> str:
+    """Days, hours, minutes or seconds: the largest that fits, rounded down."""
+    seconds = int(duration.total_seconds())
+    for name, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            number = seconds // length
+            return f"{number} {name}{'s' if number > 1 else ''}"
+    return f"{seconds} seconds"

@@ -1,0 +1,262 @@
+"""Statistics per tenant and minute, kept in the store."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+
+import msgspec
+
+from rota.events import Event
+from rota.stores.protocol import Document, DocumentStore, DocumentWrite
+from rota.telemetry.counters import Counter, counted_by, timed_by
+from rota.triggers.zone import to_utc
+
+BOUNDS_MS: tuple[float, ...] = (
+    1, 2.5, 5, 10, 25, 50, 100, 250, 500,
+    1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000, 3_600_000,
+)  # fmt: skip
+"""Up to how many milliseconds the durations of each bucket took; those of the last, longer.
+
+They are part of what is kept: another list would be another record.
+"""
+
+NO_BUCKETS = (0,) * (len(BOUNDS_MS) + 1)
+
+
+class DurationTally(msgspec.Struct, frozen=True, array_like=True):
+    """How many durations there were, their sum, the longest, and how many were how long."""
+
+    count: int = 0
+    sum_ms: float = 0.0
+    longest_ms: float = 0.0
+    buckets: tuple[int, ...] = NO_BUCKETS
+
+    def __add__(self, other: "DurationTally") -> "DurationTally":
+        return DurationTally(
+            self.count + other.count,
+            self.sum_ms + other.sum_ms,
+            max(self.longest_ms, other.longest_ms),
+            tuple(map(int.__add__, self.buckets, other.buckets)),
+        )
+
+    @property
+    def mean_ms(self) -> float | None:
+        return self.sum_ms / self.count if self.count else None
+
+    @property
+    def p50_ms(self) -> float | None:
+        return self.quantile(0.5)
+
+    @property
+    def p95_ms(self) -> float | None:
+        return self.quantile(0.95)
+
+    def quantile(self, share: float) -> float | None:
+        """What this share of the durations did not exceed, as far as buckets tell; None of none.
+
+        Within a bucket they are taken to be evenly spread; nothing exceeds the longest.
+        """
+        if not self.count:
+            return None
+        wanted = share * self.count
+        totals = list(accumulate(self.buckets))
+        index = min(bisect_left(totals, wanted), len(self.buckets) - 1)
+        low = BOUNDS_MS[index - 1] if index else 0.0
+        high = BOUNDS_MS[index] if index < len(BOUNDS_MS) else self.longest_ms
+        inside = self.buckets[index]
+        before = totals[index] - inside
+        reached = low + (high - low) * ((wanted - before) / inside if inside else 0.0)
+        return min(max(reached, 0.0), self.longest_ms)
+
+
+class DurationCount:
+    """DurationTally while they are being counted."""
+
+    __slots__ = ("_buckets", "_count", "_longest_ms", "_sum_ms")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._sum_ms = 0.0
+        self._longest_ms = 0.0
+        self._buckets = list(NO_BUCKETS)
+
+    def add(self, milliseconds: float) -> None:
+        self._count += 1
+        self._sum_ms += milliseconds
+        self._longest_ms = max(self._longest_ms, milliseconds)
+        self._buckets[bisect_left(BOUNDS_MS, milliseconds)] += 1
+
+    def freeze(self) -> DurationTally:
+        return DurationTally(self._count, self._sum_ms, self._longest_ms, tuple(self._buckets))
+
+
+NO_DURATIONS = DurationTally()
+
+_FIELDS: Mapping[Counter, str] = {
+    "jobs.succeeded": "succeeded",
+    "jobs.failed": "failed",
+    "jobs.dlq": "dead",
+    "jobs.deferred": "deferred",
+    "jobs.stalled": "stalled",
+}
+
+
+class DepthSample(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """How many jobs of a tenant were due, and how many ran, when somebody looked."""
+
+    due: int = 0
+    running: int = 0
+
+
+class MinuteTally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How many attempts of a tenant's jobs ended how, in the minute that begins ``at``.
+
+    Each is one of ``succeeded``, ``failed``, ``deferred`` and ``stalled``; those that were a job's
+    last are ``dead`` besides. ``handler`` is how long handlers took, ``wait`` how long jobs had
+    been due when they were leased. ``depth`` is the highest that was seen when somebody looked.
+    """
+
+    at: datetime
+    succeeded: int = 0
+    failed: int = 0
+    dead: int = 0
+    deferred: int = 0
+    stalled: int = 0
+    handler: DurationTally = NO_DURATIONS
+    wait: DurationTally = NO_DURATIONS
+    depth: DepthSample | None = None
+
+    def __add__(self, other: "MinuteTally") -> "MinuteTally":
+        """Both together; ``at`` is the earlier's, so that minutes add up to longer times."""
+        return MinuteTally(
+            at=min(self.at, other.at),
+            succeeded=self.succeeded + other.succeeded,
+            failed=self.failed + other.failed,
+            dead=self.dead + other.dead,
+            deferred=self.deferred + other.deferred,
+            stalled=self.stalled + other.stalled,
+            handler=self.handler + other.handler,
+            wait=self.wait + other.wait,
+            depth=max_depth(self.depth, other.depth),
+        )
+
+
+class MinuteCount:
+    """A tally while it is being counted."""
+
+    __slots__ = ("_counts", "_depth", "_handler", "_wait")
+
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(_FIELDS.values(), 0)
+        self._handler = DurationCount()
+        self._wait = DurationCount()
+        self._depth: DepthSample | None = None
+
+    def note_depth(self, depth: DepthSample) -> None:
+        self._depth = max_depth(self._depth, depth)
+
+    def add(self, event: Event) -> None:
+        for name in counted_by(event):
+            self._counts[_FIELDS[name]] += 1
+        timed = timed_by(event)
+        if timed is None:
+            return
+        self._wait.add(timed.wait_ms)
+        if timed.handler_ms is not None:
+            self._handler.add(timed.handler_ms)
+
+    def freeze(self, at: datetime) -> MinuteTally:
+        handler, wait = self._handler.freeze(), self._wait.freeze()
+        return MinuteTally(at=at, handler=handler, wait=wait, depth=self._depth, **self._counts)
+
+
+def max_depth(one: DepthSample | None, other: DepthSample | None) -> DepthSample | None:
+    """The one with more jobs due; of several who look in the same minute, none counts twice."""
+    return max((it for it in (one, other) if it is not None), default=None)
+
+
+TALLIES = "tallies"
+"""The collection; a key is the hour, a slash and the tenant."""
+
+RETENTION = timedelta(hours=48)
+"""How long tallies are kept."""
+
+_HOUR = timedelta(hours=1)
+_HOUR_FORMAT = "%Y-%m-%dT%H"
+
+Minutes = Mapping[datetime, MinuteTally]
+
+
+class _Body(msgspec.Struct, frozen=True):
+    minutes: list[MinuteTally]
+
+
+def key_of(tenant: str, at: datetime) -> str:
+    return f"{at.strftime(_HOUR_FORMAT)}/{tenant}"
+
+
+def encode(minutes: Iterable[MinuteTally]) -> bytes:
+    return msgspec.json.encode(_Body(sorted(minutes, key=lambda it: it.at)))
+
+
+def decode(document: Document | None) -> Minutes:
+    """What the document tells; nothing, when there is none or it cannot be read."""
+    if document is None:
+        return {}
+    try:
+        return {it.at: it for it in msgspec.json.decode(document.body, type=_Body).minutes}
+    except msgspec.DecodeError:
+        return {}
+
+
+def add_minutes(kept: Minutes, more: Sequence[MinuteTally]) -> Minutes:
+    """Both together, minute by minute."""
+    total = dict(kept)
+    for tally in more:
+        found = total.get(tally.at)
+        total[tally.at] = tally if found is None else found + tally
+    return total
+
+
+async def read_tallies(
+    store: DocumentStore, tenant: str, since: datetime, until: datetime
+) -> list[MinuteTally]:
+    """The tenant's minutes that began at ``since`` or later, and before ``until``; in order.
+
+    A minute in which nothing ended, and nobody looked, is left out. No more than the last two days
+    before ``until`` are read, however long ago ``since`` is. Workers write what they counted every
+    few seconds.
+    """
+    until = to_utc(until, "until")
+    since = max(to_utc(since, "since"), until - RETENTION)
+    keys = [key_of(tenant, hour) for hour in _hours(since, until)]
+    documents = await store.read(TALLIES, keys)
+    tallies = [
+        tally
+        for key in keys
+        for tally in decode(documents.get(key)).values()
+        if since <= tally.at < until
+    ]
+    return sorted(tallies, key=lambda it: it.at)
+
+
+def _hours(since: datetime, until: datetime) -> Iterator[datetime]:
+    hour = since.replace(minute=0, second=0, microsecond=0)
+    while hour < until:
+        yield hour
+        hour += _HOUR
+
+
+async def prune_tallies(store: DocumentStore, now: datetime) -> int:
+    """Remove the documents of hours that are too long ago, and look at hardly any other."""
+    oldest = key_of("", now.astimezone(UTC) - RETENTION - _HOUR)
+    removed_count = 0
+    async for page in store.scan(TALLIES):
+        old = [document for document in page if document.key < oldest]
+        if old:
+            removals = [DocumentWrite(TALLIES, it.key, it.version, None) for it in old]
+            removed_count += sum(it is not None for it in await store.write_each(removals))
+        if len(old) < len(page):
+            break
+    return removed_count

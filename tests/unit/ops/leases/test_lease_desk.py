@@ -1,0 +1,154 @@
+"""The desk: whoever is gone gets nothing, and what they were given goes back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import pytest
+
+from rota.errors import InvalidInputError, StoreUnavailableError
+from rota.jobs import Job, JobStatus
+from rota.ops.leases import LeaseDesk, LeaseWish
+from rota.stores.jobs import HeldLease, LeaseRequest
+from rota.stores.memory import MemoryStore
+from rota.testing import VirtualClock, a_job
+from rota.worker.presence import list_workers
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def desk(store: MemoryStore, clock: VirtualClock) -> LeaseDesk:
+    return LeaseDesk(store, clock, Random(1))
+
+
+async def kept(store: MemoryStore, job: Job) -> Job:
+    return (await store.get(job.tenant, [job.id]))[job.id]
+
+
+async def test_who_hangs_up_while_waiting_leaves_the_job_to_others(
+    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock
+) -> None:
+    gone = asyncio.Event()
+
+    async def hung_up() -> None:
+        await gone.wait()
+
+    wish = LeaseWish(worker="w", wait_for=timedelta(seconds=30))
+    waiting = asyncio.create_task(desk.lease("default", wish, hung_up))
+    await clock.advance(timedelta(seconds=1))
+    gone.set()
+    assert await asyncio.wait_for(waiting, 5) == []
+    job = a_job(due_at=NOW)
+    await store.insert([job], NOW)
+    assert (await kept(store, job)).status is JobStatus.READY
+
+
+async def test_what_was_leased_for_one_who_is_gone_goes_back_unspent(
+    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = a_job(due_at=NOW)
+    await store.insert([job], NOW)
+    gone = asyncio.Event()
+    plain = store.lease
+
+    async def lease_and_lose_the_caller(request: LeaseRequest, now: datetime) -> list[Job]:
+        leased = await plain(request, now)
+        gone.set()
+        await clock.advance(timedelta(milliseconds=1))
+        return leased
+
+    monkeypatch.setattr(store, "lease", lease_and_lose_the_caller)
+
+    async def hung_up() -> None:
+        await gone.wait()
+
+    assert await desk.lease("default", LeaseWish(worker="w"), hung_up) == []
+    now_kept = await kept(store, job)
+    assert (now_kept.status, now_kept.attempt_count) == (JobStatus.READY, 0)
+
+
+async def test_leases_that_ran_out_are_swept_for_all_tenants(
+    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock
+) -> None:
+    jobs = [a_job(due_at=NOW, tenant=tenant) for tenant in ("a", "b")]
+    await store.insert(jobs, NOW)
+    await store.lease(LeaseRequest(worker="w", limit=10, lease_for=MINUTE), NOW)
+    assert await desk.sweep() == 0
+    await clock.advance(2 * MINUTE)
+    assert await desk.sweep() == 2
+    assert [(await kept(store, job)).loss_count for job in jobs] == [1, 1]
+
+
+async def test_a_worker_that_keeps_asking_is_seen_and_then_forgotten(
+    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock
+) -> None:
+    wish = LeaseWish(worker="w", queues=("mail",))
+    for _ in range(4):
+        await desk.lease("default", wish)
+        await clock.advance(timedelta(seconds=20))
+    (seen,) = await list_workers(store, clock.now())
+    assert (seen.id, seen.started_at, seen.tenants) == ("w", NOW, ("default",))
+    await clock.advance(MINUTE)
+    assert await list_workers(store, clock.now()) == []
+
+
+async def test_a_lease_that_nobody_could_keep_is_refused(desk: LeaseDesk) -> None:
+    with pytest.raises(InvalidInputError, match="lease_seconds"):
+        LeaseWish(worker="w", lease_for=timedelta(0))
+    with pytest.raises(InvalidInputError, match="lease_seconds"):
+        await desk.extend("default", "w", [], timedelta(hours=2))
+    with pytest.raises(InvalidInputError, match="wait_seconds"):
+        LeaseWish(worker="w", wait_for=MINUTE)
+
+
+async def test_an_extended_lease_lasts_from_now_for_as_long_as_was_asked(
+    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock
+) -> None:
+    job = a_job(due_at=NOW)
+    await store.insert([job], NOW)
+    (leased,) = await desk.lease("default", LeaseWish(worker="w", lease_for=MINUTE), _stays)
+    assert leased.lease is not None
+    await clock.advance(MINUTE / 2)
+    held = HeldLease(job.id, leased.lease.token)
+    assert await desk.extend("default", "w", [held], 2 * MINUTE) == [True]
+    lease = (await kept(store, job)).lease
+    assert lease is not None
+    assert lease.until == clock.now() + 2 * MINUTE
+
+
+async def _stays() -> None:
+    """Whoever asked never hangs up."""
+    await asyncio.Event().wait()
+
+
+async def test_a_listener_that_fails_does_not_keep_the_desk_asking(
+    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection may be lost while the store answers: then the desk looks by itself."""
+    lease_count = 0
+    plain = store.lease
+
+    async def count_leases(request: LeaseRequest, now: datetime) -> list[Job]:
+        nonlocal lease_count
+        lease_count += 1
+        return await plain(request, now)
+
+    class Deaf:
+        async def wait(self) -> None:
+            raise StoreUnavailableError("the connection was lost")
+
+    @asynccontextmanager
+    async def listen(*_: object) -> AsyncIterator[Deaf]:
+        yield Deaf()
+
+    monkeypatch.setattr(store, "lease", count_leases)
+    monkeypatch.setattr(store, "listen", listen)
+    wish = LeaseWish(worker="w", wait_for=timedelta(seconds=10))
+    waiting = asyncio.create_task(desk.lease("default", wish))
+    await clock.advance(timedelta(seconds=10))
+    assert await waiting == []
+    assert 10 <= lease_count <= 15

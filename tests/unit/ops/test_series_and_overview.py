@@ -1,0 +1,190 @@
+"""Series with their next and last runs, tasks, and the whole on one page."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from rota.errors import InvalidCursorError, JobNotFoundError
+from rota.jobs import JobStatus, RetryPolicy, decide_complete, decide_fail
+from rota.ops.overview import count_jobs, list_queues, take_overview
+from rota.ops.series import find_series, list_series
+from rota.ops.tasks import list_tasks, plan_tasks
+from rota.rail import Rail
+from rota.stores.jobs import LeaseRequest
+from rota.stores.memory import MemoryStore
+from rota.testing import VirtualClock, a_job, seed_tasks
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+LONDON = ZoneInfo("Europe/London")
+
+
+async def test_a_series_has_its_rule_in_words_and_its_next_runs_on_both_clocks(
+    store: MemoryStore, rail: Rail
+) -> None:
+    series_id = await rail.schedule_recurring("digest", {}, cron="0 9 * * *", tz="Europe/London")
+    (summary,) = (await list_series(store, "default")).items
+    assert (summary.id, summary.job_id) == (series_id, series_id)
+    assert summary.description == "At 09:00 every day"
+    assert summary.next_at == datetime(2026, 5, 2, 8, tzinfo=UTC)
+    assert [it.local.hour for it in summary.occurrences] == [9, 9, 9]
+    assert summary.occurrences[0].at == summary.next_at
+    assert summary.last_run is None
+
+
+async def test_its_last_runs_are_found_by_any_job_of_it(
+    store: MemoryStore, rail: Rail, clock: VirtualClock
+) -> None:
+    series_id = await rail.schedule_recurring("digest", {}, interval="1h")
+    request = LeaseRequest(worker="w", limit=1, lease_for=MINUTE)
+    last_id = ""
+    for _ in range(3):
+        (leased,) = await store.lease(request, clock.now())
+        last_id = leased.id
+        await store.apply([decide_complete(leased, clock.now())], clock.now())
+        await clock.advance(HOUR)
+    for asked in (series_id, last_id):
+        detail = await find_series(store, "default", asked)
+        assert detail.series.id == series_id
+        assert [run.occurrence_at for run in detail.runs] == [
+            NOW + 2 * HOUR,
+            NOW + HOUR,
+            NOW,
+        ]
+    assert detail.series.last_run is not None
+    assert detail.series.last_run.job_id == last_id
+
+
+async def test_a_paused_series_has_no_next_run_and_an_ended_one_is_not_there(
+    store: MemoryStore, rail: Rail
+) -> None:
+    series_id = await rail.schedule_recurring("digest", {}, interval="1h")
+    await rail.pause(series_id)
+    (summary,) = (await list_series(store, "default")).items
+    assert (summary.is_paused, summary.next_at) == (True, None)
+    await rail.cancel(series_id)
+    assert (await list_series(store, "default")).items == ()
+    with pytest.raises(JobNotFoundError):
+        await find_series(store, "default", series_id)
+
+
+async def test_series_come_in_pages_and_only_to_their_tenant(
+    store: MemoryStore, rail: Rail, clock: VirtualClock
+) -> None:
+    for _ in range(5):
+        await rail.schedule_recurring("digest", {}, interval="1h")
+        await clock.advance(MINUTE)
+    first = await list_series(store, "default", limit=3)
+    second = await list_series(store, "default", limit=3, cursor=first.next_cursor)
+    assert (len(first.items), len(second.items), second.has_more) == (3, 2, False)
+    assert len({it.id for it in (*first.items, *second.items)}) == 5
+    assert (await list_series(store, "other")).items == ()
+    with pytest.raises(InvalidCursorError):
+        await list_series(store, "default", cursor="nonsense")
+
+
+async def test_the_overview_counts_what_there_is(store: MemoryStore, clock: VirtualClock) -> None:
+    once = RetryPolicy(max_attempts=1)
+    parent = a_job(queue="mail", due_at=NOW - HOUR, retry_policy=once, created_at=NOW - HOUR)
+    blocked = a_job(queue="mail", dependencies=[parent.id])
+    waited_for = a_job(queue="mail", due_at=NOW + HOUR)
+    await store.insert([parent, blocked, waited_for], NOW)
+    (leased,) = await store.lease(LeaseRequest(worker="w", limit=1, lease_for=MINUTE), NOW)
+    await store.apply([decide_fail(leased, "KeyError", NOW)], NOW)
+    pending = a_job(queue="mail", dependencies=[waited_for.id])
+    late, done = a_job(queue="mail", due_at=NOW - HOUR), a_job(queue="done", due_at=NOW - HOUR)
+    await store.insert([pending, late, done, a_job(tenant="other", queue="mail")], NOW)
+    request = LeaseRequest(worker="w", limit=1, lease_for=MINUTE, queues=["done"])
+    (leased,) = await store.lease(request, NOW)
+    await store.apply([decide_complete(leased, NOW)], NOW)
+    told = await take_overview(store, clock, "default")
+    assert told.counts == {
+        "PENDING": 1,
+        "READY": 2,
+        "RUNNING": 0,
+        "COMPLETED": 1,
+        "FAILED": 1,
+        "BLOCKED": 1,
+    }
+    (mail,) = told.queues
+    assert (mail.queue, mail.due_count, mail.later_count, mail.dead_count) == ("mail", 1, 1, 1)
+    assert (mail.oldest_due_at, mail.late_seconds) == (NOW - HOUR, 3600.0)
+    assert [alarm.concern for alarm in told.alarms] == ["late", "no_worker", "dead_letters"]
+    assert [alarm.text for alarm in told.alarms] == [
+        "1 job is late: it has been due for 1 hour",
+        "1 job is due, and no worker takes from the queue",
+        "1 job has had its last attempt, and failed: a dead letter",
+    ]
+    assert told.is_red
+    assert [(it.job_id, it.error) for it in told.failures] == [(parent.id, "KeyError")]
+    assert await list_queues(store, clock, "default") == told.queues
+
+
+async def test_alarms_of_many_jobs_are_told_in_sentences(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    once = RetryPolicy(max_attempts=1)
+    await store.insert([a_job(due_at=NOW - HOUR, retry_policy=once) for _ in range(4)], NOW)
+    request = LeaseRequest(worker="w", limit=2, lease_for=MINUTE)
+    dead = await store.lease(request, NOW)
+    await store.apply([decide_fail(job, "no", NOW) for job in dead], NOW)
+    told = await take_overview(store, clock, "default")
+    assert [alarm.text for alarm in told.alarms] == [
+        "jobs are late: the oldest has been due for 1 hour",
+        "2 jobs are due, and no worker takes from the queue",
+        "2 jobs have had their last attempt, and failed: dead letters",
+    ]
+
+
+async def test_counts_are_those_of_counting_every_status(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    jobs = [a_job(due_at=NOW + HOUR * (number - 5)) for number in range(10)]
+    await store.insert(jobs, NOW)
+    await store.lease(LeaseRequest(worker="w", limit=2, lease_for=MINUTE), NOW)
+    found = (await store.find("default", limit=100)).items
+    counted = await count_jobs(store, "default", await store.survey(clock.now(), "default"))
+    assert counted == {
+        str(status): sum(job.status is status for job in found) for status in JobStatus
+    }
+
+
+async def test_what_runs_next_comes_from_series_and_from_tasks(
+    store: MemoryStore, rail: Rail, clock: VirtualClock
+) -> None:
+    await rail.schedule_recurring("digest", {}, cron="30 13 * * *", tz="Europe/London")
+    await seed_tasks(
+        store, [{"name": "clean-up", "cronExpression": "0 * * * *", "retryDelayMs": 0}]
+    )
+    told = await take_overview(store, clock, "default", zone=LONDON)
+    assert [(it.source, it.name, it.at) for it in told.next_runs] == [
+        ("series", "digest", NOW + 30 * MINUTE),
+        ("task", "clean-up", NOW + HOUR),
+    ]
+    assert told.next_runs[0].local.hour == 13
+    assert not told.is_red
+    alone = await take_overview(store, clock, "default")
+    assert [it.source for it in alone.next_runs] == ["series"]
+
+
+async def test_tasks_say_when_they_run_in_words_and_instants(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    await seed_tasks(
+        store, [{"name": "report", "cronExpression": "0 9 * * 1-5", "retryDelayMs": 60_000}]
+    )
+    (task,) = await list_tasks(store, clock, LONDON)
+    assert (task.name, task.phase, task.retry_delay_ms) == ("report", "AwaitingRun", 60_000)
+    assert "09:00" in task.description
+    assert task.occurrences[0] == datetime(2026, 5, 4, 8, tzinfo=UTC)
+
+
+async def test_a_plan_of_tasks_says_what_would_change(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    await seed_tasks(store, [{"name": "old", "cronExpression": "0 * * * *", "retryDelayMs": 0}])
+    plan = await plan_tasks(store, clock, LONDON, [("new", "0 9 * * *", MINUTE)])
+    assert {task.name: task.standing for task in plan.tasks} == {"new": "new", "old": "removed"}
+    assert plan.has_changes

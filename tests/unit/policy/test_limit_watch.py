@@ -1,0 +1,158 @@
+"""The limits that a worker goes by."""
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from rota.errors import StoreUnavailableError
+from rota.policy.limit_watch import LimitWatch
+from rota.policy.limits import BUCKETS, LIMITS, Limit, Rate
+from rota.rail.limits import clear_limit, set_limit
+from rota.stores.memory import MemoryStore
+from rota.stores.protocol import DocumentWrite
+from rota.testing.builders import a_job
+from rota.testing.job_store_contract.fixture import MINUTE, NOW, SECOND, a_request, end
+
+TICK = timedelta(milliseconds=1)
+
+
+@pytest.fixture
+async def store() -> MemoryStore:
+    store = MemoryStore()
+    await store.insert([a_job(tenant=tenant) for tenant in "ab" for _ in range(10)], NOW)
+    return store
+
+
+async def test_without_limits_a_lease_is_as_ever(store: MemoryStore) -> None:
+    got = await LimitWatch(store).lease(a_request(), NOW)
+    assert (len(got.jobs), got.is_limited, got.again_at) == (20, False, None)
+
+
+async def test_a_limit_holds_for_those_it_concerns(store: MemoryStore) -> None:
+    await set_limit(store, Limit(tenant="a", running=3))
+    watch = LimitWatch(store)
+    other = await watch.lease(a_request(tenants=["b"], limit=2), NOW)
+    assert (len(other.jobs), other.is_limited) == (2, False)
+    got = await watch.lease(a_request(), NOW)
+    assert Counter(job.tenant for job in got.jobs) == Counter(a=3, b=8)
+    assert got.is_limited
+
+
+async def test_a_limit_on_a_queue_concerns_only_whoever_asks_for_it(store: MemoryStore) -> None:
+    await set_limit(store, Limit(queue="default", running=3))
+    await store.insert([a_job(queue="other") for _ in range(4)], NOW)
+    watch = LimitWatch(store)
+    other = await watch.lease(a_request(queues=["other"]), NOW)
+    assert (len(other.jobs), other.is_limited) == (4, False)
+    got = await watch.lease(a_request(queues=["default"]), NOW)
+    assert (len(got.jobs), got.is_limited) == (3, True)
+
+
+async def test_a_change_is_noticed_within_seconds(store: MemoryStore) -> None:
+    watch = LimitWatch(store)
+    assert await watch.refresh(NOW)
+    await set_limit(store, Limit(running=1))
+    assert not await watch.refresh(NOW + SECOND)
+    assert not watch.limits
+    assert await watch.refresh(NOW + 2 * SECOND)
+    assert watch.limits == (Limit(running=1),)
+    assert not await watch.refresh(NOW + 4 * SECOND)
+    await clear_limit(store)
+    assert await watch.refresh(NOW + 6 * SECOND)
+    assert not watch.limits
+
+
+async def test_who_looks_ahead_spares_others_the_look(store: MemoryStore) -> None:
+    watch = LimitWatch(store)
+    await watch.refresh(NOW)
+    await set_limit(store, Limit(running=1))
+    await watch.refresh_ahead(NOW + SECOND - TICK)
+    assert not watch.limits
+    await watch.refresh_ahead(NOW + SECOND)
+    assert watch.limits == (Limit(running=1),)
+    await clear_limit(store)
+    assert not await watch.refresh(NOW + 3 * SECOND - TICK)
+
+
+async def test_a_change_that_nobody_told_is_noticed_in_the_end(store: MemoryStore) -> None:
+    watch = LimitWatch(store)
+    await watch.refresh(NOW)
+    await store.write_all([DocumentWrite(LIMITS, "all", None, b'{"running":1}')])
+    assert not await watch.refresh(NOW + 30 * SECOND)
+    assert await watch.refresh(NOW + MINUTE)
+    assert watch.limits == (Limit(running=1),)
+
+
+async def test_a_limit_that_is_damaged_later_still_holds(store: MemoryStore) -> None:
+    await set_limit(store, Limit(running=1))
+    watch = LimitWatch(store)
+    await watch.refresh(NOW)
+    writes = [
+        DocumentWrite(LIMITS, "all", 1, b"?"),
+        DocumentWrite(LIMITS, "what", None, b"?"),
+    ]
+    await store.write_all(writes)
+    await watch.refresh(NOW + MINUTE)
+    assert watch.limits == (Limit(running=1),)
+    assert [damage.key for damage in watch.damages] == ["all", "what"]
+
+
+async def test_no_more_start_than_the_rate_allows(store: MemoryStore) -> None:
+    await set_limit(store, Limit(tenant="a", rate=Rate(count=3, per=MINUTE)))
+    watch = LimitWatch(store)
+    got = await watch.lease(a_request(limit=12), NOW)
+    assert Counter(job.tenant for job in got.jobs) == Counter(a=3, b=9)
+    assert got.again_at == NOW + 20 * SECOND
+    got = await watch.lease(a_request(), NOW + 20 * SECOND - TICK)
+    assert Counter(job.tenant for job in got.jobs) == Counter(b=1)
+    got = await watch.lease(a_request(), NOW + 20 * SECOND)
+    assert Counter(job.tenant for job in got.jobs) == Counter(a=1)
+    assert got.again_at == NOW + 40 * SECOND
+
+
+async def test_tokens_that_were_not_used_go_back(store: MemoryStore) -> None:
+    """The place that is free decides; the other tokens are there for the next one."""
+    await set_limit(store, Limit(tenant="a", running=1, rate=Rate(count=3, per=MINUTE)))
+    watch = LimitWatch(store)
+    for expected in (1, 1, 1, 0):
+        got = await watch.lease(a_request(tenants=["a"]), NOW)
+        assert len(got.jobs) == expected
+        for job in got.jobs:
+            await end(store, job)
+
+
+async def test_where_nothing_is_due_no_token_is_moved(store: MemoryStore) -> None:
+    await set_limit(store, Limit(queue="quiet", rate=Rate(count=3, per=MINUTE)))
+    watch = LimitWatch(store)
+    got = await watch.lease(a_request(queues=["quiet"]), NOW)
+    assert (got.jobs, got.again_at) == ((), None)
+    assert await store.read(BUCKETS, ["queue/quiet"]) == {}
+
+
+async def test_jobs_in_hand_are_not_lost_when_tokens_cannot_be_given_back(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await set_limit(store, Limit(queue="default", rate=Rate(count=50, per=MINUTE)))
+    watch = LimitWatch(store)
+    write_each, calls = store.write_each, 0
+
+    async def fail_after_the_first(writes: list[DocumentWrite]) -> list[int | None]:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise StoreUnavailableError("gone")
+        return await write_each(writes)
+
+    monkeypatch.setattr(store, "write_each", fail_after_the_first)
+    assert len((await watch.lease(a_request(), NOW)).jobs) == 20
+    assert calls == 2
+
+
+async def test_a_queue_ages_as_it_is_told(store: MemoryStore) -> None:
+    await set_limit(store, Limit(queue="aged", ageing=MINUTE))
+    old = a_job(queue="aged", priority=1, created_at=NOW - 6 * MINUTE)
+    young = a_job(queue="aged", priority=6, created_at=NOW)
+    await store.insert([young, old], NOW)
+    got = await LimitWatch(store).lease(a_request(queues=["aged"]), NOW)
+    assert [job.id for job in got.jobs] == [old.id, young.id]

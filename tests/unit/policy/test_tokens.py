@@ -1,0 +1,78 @@
+"""Tokens are reserved and given back by compare-and-set."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from rota.policy.limit_watch import Rated, give_back, rated_of, reserve
+from rota.policy.limits import BUCKETS, Limit, Rate
+from rota.stores.memory import MemoryStore
+from rota.stores.protocol import Document, DocumentWrite
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FIVE = Rated("queue/mail", Rate(count=5, per=timedelta(minutes=1)))
+TWO = Rated("tenant/a", Rate(count=2, per=timedelta(minutes=1)))
+
+
+class Contended(MemoryStore):
+    """Somebody else changes the buckets between every reading and writing."""
+
+    rival_count = 10**6
+
+    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+        found = await super().read(collection, keys)
+        if self.rival_count and collection == BUCKETS:
+            self.rival_count -= 1
+            writes = [
+                DocumentWrite(BUCKETS, key, found[key].version if key in found else None, b"{}")
+                for key in keys
+            ]
+            await self.write_each(writes)
+        return found
+
+
+async def test_each_bucket_gives_what_it_has() -> None:
+    store = MemoryStore()
+    assert (await reserve(store, [FIVE, TWO], 3, NOW)).counts == {FIVE.key: 3, TWO.key: 2}
+    assert (await reserve(store, [FIVE, TWO], 3, NOW)).counts == {FIVE.key: 2, TWO.key: 0}
+
+
+async def test_those_that_were_not_used_can_be_taken_again() -> None:
+    store = MemoryStore()
+    await reserve(store, [FIVE, TWO], 9, NOW)
+    await give_back(store, [FIVE, TWO], {FIVE.key: 4, TWO.key: 0}, NOW)
+    assert (await reserve(store, [FIVE, TWO], 9, NOW)).counts == {FIVE.key: 4, TWO.key: 0}
+
+
+async def test_nothing_is_written_where_nothing_is_taken() -> None:
+    store = MemoryStore()
+    await reserve(store, [TWO], 2, NOW)
+    before = await store.read(BUCKETS, [TWO.key])
+    await reserve(store, [TWO], 2, NOW)
+    await give_back(store, [TWO], {TWO.key: 0}, NOW)
+    assert await store.read(BUCKETS, [TWO.key]) == before
+
+
+async def test_however_many_reserve_at_once_no_token_goes_out_twice() -> None:
+    store = MemoryStore()
+    calls = (reserve(store, [FIVE], 2, NOW) for _ in range(10))
+    assert sum(each.counts[FIVE.key] for each in await asyncio.gather(*calls)) <= 5
+
+
+async def test_whoever_loses_a_race_tries_again_but_not_for_ever() -> None:
+    store = Contended()
+    assert (await reserve(store, [FIVE], 3, NOW)).counts == {FIVE.key: 0}
+    store.rival_count = 1
+    assert (await reserve(store, [FIVE], 3, NOW)).counts == {FIVE.key: 3}
+
+
+async def test_a_bucket_that_cannot_be_read_is_replaced_by_a_full_one() -> None:
+    store = MemoryStore()
+    await store.write_all([DocumentWrite(BUCKETS, TWO.key, None, b"\xff")])
+    assert (await reserve(store, [TWO], 9, NOW)).counts == {TWO.key: 2}
+    assert (await reserve(store, [TWO], 9, NOW)).counts == {TWO.key: 0}
+
+
+def test_only_a_rate_needs_a_bucket() -> None:
+    assert rated_of(Limit(tenant="a", running=1)) is None
+    assert rated_of(Limit(tenant="a", rate=TWO.rate)) == TWO

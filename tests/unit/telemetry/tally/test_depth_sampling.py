@@ -1,0 +1,104 @@
+"""How full queues are, minute by minute."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from rota.errors import StoreUnavailableError
+from rota.events import JobSettled, Journal
+from rota.stores.jobs import LeaseRequest, QueueDepth
+from rota.stores.memory import MemoryStore
+from rota.telemetry.stats import DepthSample, MinuteTally, read_tallies
+from rota.telemetry.stats_recorder import MOST_TENANTS, DepthSampler, Tally
+from rota.testing import VirtualClock, a_job
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+LATER = timedelta(hours=1)
+
+
+def settled(tenant: str) -> JobSettled:
+    return JobSettled(
+        outcome="succeeded", state="done", wait_ms=20.0, duration_ms=1.0, tenant=tenant,
+        job_id="a", kind="work", queue="mail", attempt=1,
+    )  # fmt: skip
+
+
+async def name_default() -> list[str]:
+    return ["default"]
+
+
+async def test_what_is_due_and_what_runs_is_noted_in_every_minute() -> None:
+    clock, store = VirtualClock(NOW), MemoryStore()
+    tally = Tally(store, clock)
+    sampler = DepthSampler(store, clock, tally, name_default)
+    jobs = [a_job(due_at=NOW, queue="ab"[number % 2]) for number in range(5)]
+    await store.insert([*jobs, a_job(due_at=NOW + LATER), a_job(tenant="other", due_at=NOW)], NOW)
+    await store.lease(
+        LeaseRequest(worker="anna", limit=2, lease_for=LATER, tenants=["default"]), NOW
+    )
+    running = asyncio.create_task(sampler.run())
+    await clock.advance(MINUTE)
+    await store.lease(
+        LeaseRequest(worker="anna", limit=3, lease_for=LATER, tenants=["default"]), NOW
+    )
+    await clock.advance(MINUTE)
+    running.cancel()
+    await tally.flush()
+    found = await read_tallies(store, "default", NOW, NOW + LATER)
+    assert [it.depth for it in found] == [
+        DepthSample(3, 2),
+        DepthSample(3, 2),
+        DepthSample(0, 5),
+    ]
+    assert await read_tallies(store, "other", NOW, NOW + LATER) == []
+
+
+async def test_tenants_of_whom_workers_tell_are_looked_at_and_no_more_than_so_many() -> None:
+    clock, store = VirtualClock(NOW), MemoryStore()
+    asked: list[str | None] = []
+
+    class Watched(MemoryStore):
+        async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
+            asked.append(tenant)
+            return await super().survey(now, tenant)
+
+    journal = Journal("rota.test")
+    sampler = DepthSampler(Watched(), clock, Tally(store, clock), name_default)
+    sampler.follow(journal)
+    journal.tell(settled("guild-7"))
+    await sampler.sample()
+    assert asked == ["default", "guild-7"]
+    asked.clear()
+    for number in range(MOST_TENANTS + 5):
+        sampler.observe(settled(f"guild-{number}"))
+    await sampler.sample()
+    assert (len(asked), asked[-1]) == (MOST_TENANTS, f"guild-{MOST_TENANTS + 4}")
+
+
+async def test_a_store_at_fault_is_asked_again() -> None:
+    clock = VirtualClock(NOW)
+    asked_at: list[datetime] = []
+
+    class Failing(MemoryStore):
+        async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
+            asked_at.append(now)
+            raise StoreUnavailableError(f"away, says {tenant}")
+
+    store = Failing()
+    sampler = DepthSampler(store, clock, Tally(store, clock), name_default)
+    running = asyncio.create_task(sampler.run())
+    await clock.advance(MINUTE)
+    running.cancel()
+    assert asked_at == [NOW, NOW + MINUTE]
+
+
+def test_of_two_who_looked_in_the_same_minute_the_higher_counts() -> None:
+    low, high = DepthSample(2, 9), DepthSample(3, 0)
+    one, other = MinuteTally(at=NOW, depth=low), MinuteTally(at=NOW, depth=high)
+    assert (one + other).depth == (other + one).depth == high
+    assert (one + MinuteTally(at=NOW)).depth == low
+    assert (MinuteTally(at=NOW) + MinuteTally(at=NOW)).depth is None
+    kept = msgspec.json.encode(one)
+    assert msgspec.json.decode(kept, type=MinuteTally) == one

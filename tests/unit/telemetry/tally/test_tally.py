@@ -1,0 +1,268 @@
+"""What is counted per tenant and minute, and kept."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from rota.errors import InvalidInputError, StoreUnavailableError
+from rota.events import Event, JobDeferred, JobFailed, JobSettled, JobStalled, JobStarted, Journal
+from rota.stores.memory import MemoryStore
+from rota.stores.protocol import Document, DocumentWrite
+from rota.telemetry import stats_recorder
+from rota.telemetry.stats import (
+    RETENTION,
+    TALLIES,
+    MinuteTally,
+    key_of,
+    prune_tallies,
+    read_tallies,
+)
+from rota.telemetry.stats_recorder import FLUSHED_EVERY, PRUNED_EVERY, Tally
+from rota.testing import VirtualClock, a_job
+from rota.worker import Context, Worker
+
+NOW = datetime(2026, 5, 1, 12, 58, 30, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+THIS_MINUTE = NOW.replace(second=0)
+
+
+def named(tenant: str) -> dict[str, Any]:
+    return {"tenant": tenant, "job_id": "a", "kind": "work", "queue": "mail", "attempt": 1}
+
+
+def settled(tenant: str = "guild-7", duration_ms: float = 5.0) -> JobSettled:
+    return JobSettled(
+        outcome="succeeded", state="done", wait_ms=20.0, duration_ms=duration_ms, **named(tenant)
+    )
+
+
+def failed(state: str = "queued", err_code: str = "ValueError") -> JobFailed:
+    return JobFailed(
+        outcome="failed", state=state, wait_ms=40.0, duration_ms=7.0, err_code=err_code,
+        error="no", due_at=NOW, **named("guild-7"),
+    )  # fmt: skip
+
+
+class RacedStore(MemoryStore):
+    """A store on which somebody else may write first, or that fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: list[Tally] = []
+        self.error: StoreUnavailableError | None = None
+        self.is_written = True
+
+    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+        found = await super().read(collection, keys)
+        while self.others:
+            await self.others.pop().flush()
+        return found
+
+    async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
+        if self.error is None:
+            return await super().write_each(writes)
+        if self.is_written:
+            await super().write_each(writes)
+        raise self.error
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(NOW)
+
+
+@pytest.fixture
+def store() -> RacedStore:
+    return RacedStore()
+
+
+@pytest.fixture
+def tally(store: RacedStore, clock: VirtualClock) -> Tally:
+    return Tally(store, clock)
+
+
+async def read_all(store: MemoryStore, tenant: str = "guild-7") -> list[MinuteTally]:
+    return await read_tallies(store, tenant, NOW - timedelta(hours=6), NOW + timedelta(hours=6))
+
+
+async def test_every_event_is_counted_where_it_belongs(tally: Tally, store: RacedStore) -> None:
+    events: list[Event] = [
+        JobStarted(wait_ms=1.0, **named("guild-7")),
+        settled(),
+        settled("guild-8"),
+        failed(),
+        failed("dlq", "NoHandler"),
+        JobDeferred(until=NOW, reason="quiet", **named("guild-7")),
+        JobStalled(worker="w", lease_until=NOW, state="queued", loss_count=1, **named("guild-7")),
+    ]
+    for event in events:
+        tally.observe(event)
+    await tally.flush()
+    (found,) = await read_all(store)
+    assert found.at == THIS_MINUTE
+    counts = (found.succeeded, found.failed, found.dead, found.deferred, found.stalled)
+    assert counts == (1, 2, 1, 1, 1)
+    assert (found.handler.count, found.handler.sum_ms) == (2, 12.0)
+    assert (found.wait.count, found.wait.sum_ms, found.wait.longest_ms) == (3, 100.0, 40.0)
+    (other,) = await read_all(store, "guild-8")
+    assert (other.succeeded, other.failed) == (1, 0)
+    assert await read_all(store, "guild-9") == []
+
+
+async def test_minutes_are_apart_and_in_order_also_over_an_hour(
+    tally: Tally, store: RacedStore, clock: VirtualClock
+) -> None:
+    for _ in range(4):
+        tally.observe(settled())
+        await clock.advance(MINUTE)
+    await tally.flush()
+    found = await read_all(store)
+    assert [it.at for it in found] == [THIS_MINUTE + index * MINUTE for index in range(4)]
+    total = found[0] + found[1] + found[2] + found[3]
+    assert (total.at, total.succeeded) == (THIS_MINUTE, 4)
+    within = await read_tallies(store, "guild-7", found[1].at, found[3].at)
+    assert within == found[1:3]
+
+
+async def test_what_several_count_adds_up(store: RacedStore, clock: VirtualClock) -> None:
+    mine, another = Tally(store, clock), Tally(store, clock)
+    for tally in (mine, another, mine):
+        tally.observe(settled())
+    store.others = [another]
+    await mine.flush()
+    await mine.flush()
+    (found,) = await read_all(store)
+    assert (found.succeeded, found.handler.count) == (3, 3)
+
+
+async def test_two_flushes_at_once_count_nothing_twice(tally: Tally, store: RacedStore) -> None:
+    tally.observe(settled())
+    await asyncio.gather(tally.flush(), tally.flush())
+    assert [it.succeeded for it in await read_all(store)] == [1]
+
+
+async def test_what_the_store_refused_is_written_later(tally: Tally, store: RacedStore) -> None:
+    tally.observe(settled())
+    store.error, store.is_written = StoreUnavailableError("away"), False
+    with pytest.raises(StoreUnavailableError):
+        await tally.flush()
+    store.error = None
+    tally.observe(settled())
+    await tally.flush()
+    assert [it.succeeded for it in await read_all(store)] == [2]
+    assert tally.dropped_count == 0
+
+
+async def test_what_may_have_been_written_is_not_written_again(
+    tally: Tally, store: RacedStore
+) -> None:
+    tally.observe(settled())
+    store.error = StoreUnavailableError("lost", {"outcome": "unknown"})
+    with pytest.raises(StoreUnavailableError):
+        await tally.flush()
+    store.error = None
+    await tally.flush()
+    assert [it.succeeded for it in await read_all(store)] == [1]
+    assert tally.dropped_count == 1
+
+
+async def test_a_running_tally_writes_every_few_seconds_and_at_its_end(
+    tally: Tally, store: RacedStore, clock: VirtualClock
+) -> None:
+    journal = Journal("rota.tests")
+    end = tally.follow(journal)
+    run = asyncio.create_task(tally.run())
+    journal.tell(settled())
+    await clock.advance(FLUSHED_EVERY)
+    assert [it.succeeded for it in await read_all(store)] == [1]
+    store.error, store.is_written = StoreUnavailableError("away"), False
+    journal.tell(settled())
+    await clock.advance(FLUSHED_EVERY)
+    store.error = None
+    run.cancel()
+    await clock.run(asyncio.wait({run}))
+    assert [it.succeeded for it in await read_all(store)] == [2]
+    end()
+    journal.tell(settled())
+    await tally.flush()
+    assert [it.succeeded for it in await read_all(store)] == [2]
+
+
+async def test_it_follows_a_worker(tally: Tally, store: RacedStore, clock: VirtualClock) -> None:
+    async def fail_for_one(context: Context) -> None:
+        if context.payload["fails"]:
+            raise ValueError
+
+    worker = Worker(store, {"work": fail_for_one}, clock=clock)
+    tally.follow(worker.events)
+    jobs = [
+        a_job(kind="work", tenant="guild-7", payload={"fails": it}, due_at=NOW)
+        for it in (True, False, False)
+    ]
+    await store.insert(jobs, NOW)
+    await worker.run_once()
+    await tally.flush()
+    (found,) = await read_all(store)
+    assert (found.succeeded, found.failed, found.wait.count) == (2, 1, 3)
+
+
+async def test_more_tenants_than_may_wait_are_left_out_and_said(
+    tally: Tally, store: RacedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stats_recorder, "MOST_PENDING", 3)
+    monkeypatch.setattr(stats_recorder, "WRITTEN_AT_ONCE", 2)
+    for index in range(5):
+        tally.observe(settled(f"guild-{index}"))
+    await tally.flush()
+    kept = [len(await read_all(store, f"guild-{index}")) for index in range(5)]
+    assert kept == [1, 1, 1, 0, 0]
+    assert tally.dropped_count == 2
+
+
+async def test_tallies_are_kept_for_two_days(
+    tally: Tally, store: RacedStore, clock: VirtualClock
+) -> None:
+    run = asyncio.create_task(tally.run())
+    for tenant in range(250):
+        tally.observe(settled(f"guild-{tenant}"))
+    await clock.advance(RETENTION)
+    first = key_of("guild-7", NOW)
+    tally.observe(settled())
+    await clock.advance(FLUSHED_EVERY)
+    assert first in await store.read(TALLIES, [first])
+    await clock.advance(timedelta(hours=1) + PRUNED_EVERY + FLUSHED_EVERY)
+    keys = [document.key async for page in store.scan(TALLIES) for document in page]
+    assert keys == [key_of("guild-7", NOW + RETENTION)]
+    assert await prune_tallies(store, clock.now()) == 0
+    run.cancel()
+    await clock.run(asyncio.wait({run}))
+
+
+async def test_a_long_range_is_cut_to_what_is_kept() -> None:
+    asked: list[Sequence[str]] = []
+
+    class Asked(MemoryStore):
+        async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+            asked.append(keys)
+            return await super().read(collection, keys)
+
+    await read_tallies(Asked(), "guild-7", datetime(1, 1, 1, tzinfo=UTC), NOW)
+    assert len(asked[0]) == RETENTION / timedelta(hours=1) + 1
+
+
+async def test_a_naive_time_is_refused(store: RacedStore) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        await read_tallies(store, "guild-7", NOW.replace(tzinfo=None), NOW)
+    assert caught.value.details["field"] == "since"
+
+
+async def test_what_cannot_be_read_counts_for_nothing(tally: Tally, store: RacedStore) -> None:
+    key = key_of("guild-7", NOW)
+    await store.write_each([DocumentWrite(TALLIES, key, None, b"not a tally")])
+    assert await read_all(store) == []
+    tally.observe(settled())
+    await tally.flush()
+    assert [it.succeeded for it in await read_all(store)] == [1]

@@ -1,0 +1,119 @@
+"""What is told of what happened, and to whom."""
+
+import logging
+from datetime import UTC, datetime
+
+import pytest
+
+from rota.events import Event, Journal, TaskRunStarted, TaskScheduled, TaskSkipped, WorkerStarted
+
+SKIPPED = TaskSkipped(task_name="a", reason="because")
+STARTED = WorkerStarted(worker="host:1:ab", kinds=["a\nb"], concurrency=3)
+
+
+class Something(Event, frozen=True):
+    field: object
+
+
+def test_listeners_are_told_in_order_until_they_leave() -> None:
+    journal, heard = Journal("rota.scheduler"), list[str]()
+    leave = journal.subscribe(lambda event: heard.append(f"first {event.name}"))
+    journal.subscribe(lambda event: heard.append(f"second {event.name}"))
+    journal.tell(SKIPPED)
+    leave()
+    journal.tell(SKIPPED)
+    assert heard == ["first TaskSkipped", "second TaskSkipped", "second TaskSkipped"]
+
+
+def test_a_listener_may_leave_while_it_is_told() -> None:
+    journal, heard = Journal("rota.scheduler"), list[Event]()
+
+    def once(event: Event) -> None:
+        heard.append(event)
+        leave()
+
+    leave = journal.subscribe(once)
+    journal.subscribe(heard.append)
+    journal.tell(SKIPPED)
+    journal.tell(SKIPPED)
+    assert len(heard) == 3
+
+
+@pytest.mark.clause("P-15", "P-21")
+def test_nothing_is_wanted_below_the_level_unless_somebody_listens(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    journal = Journal("rota.scheduler")
+    caplog.set_level(logging.INFO, "rota.scheduler")
+    assert journal.wants(TaskRunStarted)
+    assert not journal.wants(TaskScheduled)
+    journal.tell(SKIPPED)
+    assert caplog.records == []
+    leave = journal.subscribe(print)
+    assert journal.wants(TaskScheduled)
+    leave()
+    leave()
+    assert not journal.wants(TaskScheduled)
+
+
+@pytest.mark.clause("P-15")
+def test_a_record_carries_event_and_fields(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "rota.scheduler")
+    instant = datetime(2027, 1, 4, 10, 0, 0, 500_000, tzinfo=UTC)
+    Journal("rota.scheduler").tell(
+        TaskRunStarted(task_name="a", scheduled_time=instant, actual_time=instant)
+    )
+    (record,) = caplog.records
+    assert record.__dict__["event"] == "TaskRunStarted"
+    assert record.__dict__["fields"] == {
+        "taskName": "a",
+        "scheduledTime": "2027-01-04T10:00:00.500000Z",
+        "actualTime": "2027-01-04T10:00:00.500000Z",
+    }
+    assert (record.name, record.levelno) == ("rota.scheduler", logging.INFO)
+
+
+@pytest.mark.clause("T-28")
+def test_a_record_carries_event_and_fields_and_is_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "rota.worker")
+    Journal("rota.worker").tell(STARTED)
+    (record,) = caplog.records
+    assert record.__dict__["event"] == "WorkerStarted"
+    assert record.__dict__["fields"] == STARTED.fields()
+    assert record.getMessage().startswith('WorkerStarted worker="host:1:ab" kinds=')
+    assert "\n" not in record.getMessage()
+
+
+def test_a_subscriber_that_fails_disturbs_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    journal = Journal("rota.scheduler")
+    told: list[Event] = []
+
+    def fail(_: object) -> None:
+        raise RuntimeError("broken")
+
+    journal.subscribe(fail)
+    journal.subscribe(told.append)
+    journal.tell(SKIPPED)
+    assert told == [SKIPPED]
+    assert "A subscriber failed on TaskSkipped" in caplog.text
+
+
+@pytest.mark.clause("P-15", "P-22")
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("plain", '"plain"'),
+        ("a\nb", '"a\\nb"'),
+        ("\x1b[0m", '"\\u001b[0m"'),
+        ("\u202eevil", '"\\u202eevil"'),
+        ("half \udcff", '"half \\udcff"'),
+        ("naïve 🌍", '"naïve 🌍"'),
+        ({"a": [1, None]}, '{"a":[1,null]}'),
+        (1.5, "1.5"),
+        (None, "null"),
+    ],
+)
+def test_every_value_fits_on_one_safe_line(value: object, shown: str) -> None:
+    assert Something(field=value).describe() == f"Something field={shown}"
