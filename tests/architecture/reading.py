@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import PurePosixPath
 
 from tests.architecture.counting import classes, functions
@@ -148,13 +148,13 @@ def _dotted_name(path: str) -> str:
     return ".".join(part for part in parts[1:] if part != "__init__")
 
 
-def _package_of(name: str, packages: Iterable[str]) -> str:
+def _package_of(name: str, packages: Collection[str]) -> str:
     return name if name in packages else name.rpartition(".")[0]
 
 
-def _imported_names(tree: ast.Module, known: Iterable[str]) -> Iterator[str]:
+def _imported_names(tree: ast.Module, known: Collection[str]) -> Iterator[str]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module in known:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module in known:
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
                 yield full if full in known else node.module
