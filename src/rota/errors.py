@@ -205,7 +205,7 @@ class NotFoundError(RotaError):
 
 
 class ConflictError(RotaError):
-    """The world moved on; read again."""
+    """The state has changed; read again."""
 
     group = "conflict"
 
@@ -223,7 +223,7 @@ class StoreError(RotaError):
 
 
 class InvalidTriggerError(InvalidInputError):
-    """The text says no schedule; ``position`` is the half-open span of the offending part."""
+    """The text is not a valid schedule; ``position`` is the half-open span of the invalid part."""
 
     def __init__(
         self, message: str, *, text: str, position: tuple[int, int], details: dict[str, object]
@@ -234,7 +234,7 @@ class InvalidTriggerError(InvalidInputError):
 
 
 class FieldParseError(InvalidInputError):
-    """One field of a cron expression could not be read; always the cause of another error."""
+    """One field of a cron expression could not be parsed; always the cause of another error."""
 
     def __init__(self, reason: str, *, field_value: str, field_name: str) -> None:
         super().__init__(reason, {"fieldValue": field_value, "fieldName": field_name})
@@ -244,7 +244,7 @@ class FieldParseError(InvalidInputError):
 
 
 class InvalidCronExpressionError(InvalidTriggerError):
-    """The parser refused a cron expression; ``field`` is the leftmost bad one, or "expression"."""
+    """A cron expression is invalid; ``field`` is the leftmost invalid one, or "expression"."""
 
     def __init__(
         self, expression: str, field: str, reason: str, *, position: tuple[int, int] | None = None
@@ -261,7 +261,7 @@ class InvalidCronExpressionError(InvalidTriggerError):
 
 
 class InvalidRecurrenceRuleError(InvalidTriggerError):
-    """The parser refused an RFC 5545 rule; ``part`` names the offending one, such as BYDAY."""
+    """The parser refused an RFC 5545 rule; ``part`` names the invalid part, such as BYDAY."""
 
     def __init__(
         self, text: str, part: str, reason: str, *, position: tuple[int, int] | None = None
@@ -298,17 +298,17 @@ class CronCalculationError(RotaError):
 
 
 class NoOccurrenceError(RotaError):
-    """The search reached the end of the calendar or of its budget without finding one."""
+    """The search reached the end of the calendar or of its budget without an occurrence."""
 
 
 class ClockUseError(InvalidInputError):
-    """A clock was used in a way that has no meaning, such as a virtual one by two drivers."""
+    """A clock was used in an unsupported way, such as a virtual one by two drivers."""
 
 
 class DeadlockError(RotaError):
-    """Every task waits, and nothing is left that could wake one: no timer, no work in flight.
+    """Every task waits, and nothing can wake one: no timer, no work in flight.
 
-    ``tasks`` says for each which line it waits at.
+    ``tasks`` says which line each waits at.
     """
 
     def __init__(self, now: datetime, tasks: Sequence[str]) -> None:
@@ -323,9 +323,9 @@ class DeadlockError(RotaError):
 
 
 class BusyLoopError(RotaError):
-    """The event loop never came to rest, so virtual time could not move.
+    """The event loop never became idle, so virtual time could not move.
 
-    Some task yields again and again instead of waiting; ``tasks`` says where each stands.
+    Some task yields in a loop instead of waiting; ``tasks`` says where each is.
     """
 
     def __init__(self, now: datetime, turn_count: int, tasks: Sequence[str]) -> None:
@@ -344,7 +344,7 @@ def _listed(tasks: Sequence[str]) -> str:
 
 
 class InvalidConfigurationError(InvalidInputError):
-    """Environment variables have values that cannot be used; all of them are named at once."""
+    """Environment variables have invalid values; all of them are named at once."""
 
     def __init__(self, problems: Mapping[str, str]) -> None:
         listed = "; ".join(f"{name} {reason}" for name, reason in problems.items())
@@ -356,7 +356,7 @@ class InvalidConfigurationError(InvalidInputError):
 
 
 class MissingExtraError(RotaError):
-    """Something was imported that needs a package which is not installed."""
+    """A feature needs a package that is not installed."""
 
     def __init__(self, purpose: str, package: str, extra: str) -> None:
         super().__init__(
@@ -368,7 +368,7 @@ class MissingExtraError(RotaError):
 
 
 class InvalidJobError(InvalidInputError):
-    """A job cannot be accepted as it was asked for; ``field`` says where, ``reason`` why."""
+    """A job request is invalid; ``field`` says where, ``reason`` why."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field} {reason}", {"field": field, "reason": reason})
@@ -386,7 +386,7 @@ class UnknownDependencyError(InvalidJobError):
 
 
 class InvalidCursorError(InvalidInputError):
-    """The text is no cursor of a list of jobs."""
+    """The text is not a cursor of a job list."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"cursor {reason}", {"field": "cursor", "reason": reason})
@@ -394,7 +394,7 @@ class InvalidCursorError(InvalidInputError):
 
 
 class DependencyCycleError(ConflictError):
-    """The dependencies would lead back to where they began; ``cycle_path`` is the way round."""
+    """The dependencies form a cycle; ``cycle_path`` names its jobs."""
 
     def __init__(self, cycle_path: Sequence[str]) -> None:
         way = " -> ".join([*cycle_path, cycle_path[0]])
@@ -403,7 +403,7 @@ class DependencyCycleError(ConflictError):
 
 
 class IllegalMoveError(ConflictError):
-    """A job cannot go from its current status to that one."""
+    """A job cannot go from its current status to the requested one."""
 
     def __init__(self, current: str, target: str, reason: str | None = None) -> None:
         why = f": {reason}" if reason else ""
@@ -417,7 +417,7 @@ class IllegalMoveError(ConflictError):
 
 
 class JobEndedError(ConflictError):
-    """The job has reached a final status; nothing about it changes any more."""
+    """The job has reached a final status and cannot change."""
 
     def __init__(self, job_id: str, status: str) -> None:
         super().__init__(
@@ -428,7 +428,7 @@ class JobEndedError(ConflictError):
 
 
 class JobChangedError(ConflictError):
-    """Somebody else has changed the job since it was read: it is changed as of ``updated_at``."""
+    """The job has changed since it was read; ``updated_at`` is its last change."""
 
     def __init__(self, job_id: str, updated_at: str) -> None:
         super().__init__(
@@ -440,7 +440,7 @@ class JobChangedError(ConflictError):
 
 
 class DependenciesFixedError(ConflictError):
-    """The dependencies of a job change only while it waits for them."""
+    """A job's dependencies can change only while it waits for them."""
 
     def __init__(self, job_id: str, status: str) -> None:
         super().__init__(
@@ -452,7 +452,7 @@ class DependenciesFixedError(ConflictError):
 
 
 class HasDependentsError(ConflictError):
-    """The job cannot be deleted: others depend on it."""
+    """The job cannot be deleted: other jobs depend on it."""
 
     def __init__(self, job_id: str, dependents: Sequence[str]) -> None:
         super().__init__(
@@ -465,7 +465,7 @@ class HasDependentsError(ConflictError):
 
 
 class DuplicateJobError(ConflictError):
-    """What is asked for clashes with a job that exists; ``job_id`` is that job."""
+    """The request clashes with an existing job; ``job_id`` is that job."""
 
     def __init__(self, job_id: str, reason: str) -> None:
         super().__init__(f"Job {job_id} exists already: {reason}", {"jobId": job_id})
@@ -482,7 +482,7 @@ class JobNotFoundError(NotFoundError):
 
 
 class DamagedJobError(StoreError):
-    """A stored job cannot be read. It is not touched; others are not affected."""
+    """A stored job cannot be read. It is left untouched; others are not affected."""
 
     def __init__(self, job_id: str | None, reason: str) -> None:
         super().__init__(
@@ -494,7 +494,7 @@ class DamagedJobError(StoreError):
 
 
 class EffectInProgressError(ConflictError):
-    """Somebody else is bringing the effect about; ``until`` is when their lease runs out."""
+    """Another caller is performing the effect; ``until`` is when its claim expires."""
 
     def __init__(self, tenant: str, key: str, until: datetime) -> None:
         super().__init__(
@@ -507,9 +507,9 @@ class EffectInProgressError(ConflictError):
 
 
 class EffectUnknownError(RefusedError):
-    """Nobody knows whether the effect happened, and it must not happen twice.
+    """It is unknown whether the effect happened, and it must not happen twice.
 
-    Whoever can find out says so with ``Ledger.forget``, or with ``Ledger.confirm``.
+    Once it is known, call ``Ledger.forget`` or ``Ledger.confirm``.
     """
 
     def __init__(self, tenant: str, key: str, started_at: datetime) -> None:
@@ -541,7 +541,7 @@ class RegistrationShapeError(InvalidInputError):
 
 
 class InvalidRegistrationError(InvalidInputError):
-    """A registration has the right shape, but a value that cannot be accepted."""
+    """A registration has the right shape but an invalid value."""
 
     def __init__(self, field: str, value: object, reason: str) -> None:
         super().__init__(
@@ -581,7 +581,7 @@ class NegativeRetryDelayError(InvalidInputError):
 
 
 class SchedulerAlreadyActiveError(ConflictError):
-    """``initialize()`` was called while the scheduler was already at it; nothing has changed."""
+    """``initialize()`` was called on an active scheduler; nothing has changed."""
 
     def __init__(self, current_state: str) -> None:
         super().__init__(
@@ -592,7 +592,7 @@ class SchedulerAlreadyActiveError(ConflictError):
 
 
 class SchedulerInitializationError(RotaError):
-    """The store failed while the tasks were being read; what it holds is untouched."""
+    """The store failed while tasks were being read; its content is unchanged."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(f"Failed to initialize scheduler: {cause}", {"cause": cause})
@@ -600,7 +600,7 @@ class SchedulerInitializationError(RotaError):
 
 
 class ScheduleTaskError(RotaError):
-    """The tasks could not be written together; what was stored before still stands."""
+    """The tasks could not be written together; the earlier tasks are unchanged."""
 
     def __init__(self, name: str, cron_expression: str, cause: BaseException) -> None:
         super().__init__(
@@ -613,7 +613,7 @@ class ScheduleTaskError(RotaError):
 
 
 class StopSchedulerError(RotaError):
-    """The scheduler has stopped, but not everything could be brought to its end."""
+    """The scheduler has stopped, but some runs could not be completed."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(f"Failed to stop scheduler: {cause}", {"cause": cause})
@@ -621,7 +621,7 @@ class StopSchedulerError(RotaError):
 
 
 class TaskListMismatchError(ConflictError):
-    """Others kept changing the stored tasks while they were being brought in line."""
+    """Other instances kept changing the stored tasks during reconciliation."""
 
     def __init__(self, expected: Sequence[Any], actual: Sequence[Any]) -> None:
         super().__init__(
@@ -633,7 +633,7 @@ class TaskListMismatchError(ConflictError):
 
 
 class TaskNotRegisteredError(NotFoundError):
-    """A question about a task that neither the registrations nor the store know."""
+    """The task is neither registered nor stored."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f'No task is named "{name}"', {"taskName": name})
@@ -641,7 +641,7 @@ class TaskNotRegisteredError(NotFoundError):
 
 
 class TaskTryDeserializeError(RotaError):
-    """A stored task record cannot be read. It is set aside; the others are not affected."""
+    """A stored task record cannot be read. It is quarantined; the others are not affected."""
 
     def __init__(self, message: str, details: dict[str, Any]) -> None:
         super().__init__(message, details)
@@ -684,14 +684,14 @@ class TaskInvalidStructureError(TaskTryDeserializeError):
 
 
 class WorkerBusyError(ConflictError):
-    """The worker is running already; one run at a time."""
+    """The worker is already running."""
 
     def __init__(self) -> None:
         super().__init__("This worker is running already")
 
 
 class WorkerWornOutError(RotaError):
-    """Handlers that will not end have taken up every place of a worker: start the process anew."""
+    """Handlers that do not end have taken every place of a worker: restart the process."""
 
     def __init__(self, leaked_count: int) -> None:
         super().__init__(
@@ -703,7 +703,7 @@ class WorkerWornOutError(RotaError):
 
 
 class WorkerForkedError(InvalidInputError):
-    """A worker was used in another process than the one that made it."""
+    """A worker was used in another process than the one that created it."""
 
     def __init__(self, made_in: int, used_in: int) -> None:
         super().__init__(
@@ -717,7 +717,7 @@ class WorkerForkedError(InvalidInputError):
 
 
 class InvalidPayloadError(InvalidInputError):
-    """The payload of a job of a built-in kind cannot be used; no attempt would change that."""
+    """The payload of a built-in kind is invalid; a retry would not help."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field} {reason}", {"field": field, "reason": reason})
@@ -726,7 +726,7 @@ class InvalidPayloadError(InvalidInputError):
 
 
 class InvalidSignatureError(InvalidInputError):
-    """A message was not signed with a known secret, or too long ago: do nothing that it says."""
+    """A message was not signed with a known secret, or is too old: do not act on it."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"The signature cannot be trusted: {reason}", {"reason": reason})
@@ -734,7 +734,7 @@ class InvalidSignatureError(InvalidInputError):
 
 
 class SecretNotFoundError(NotFoundError):
-    """A job names a secret that the worker was not given."""
+    """A job names a secret that the worker does not have."""
 
     def __init__(self, tenant: str, name: str) -> None:
         super().__init__(
@@ -745,9 +745,9 @@ class SecretNotFoundError(NotFoundError):
 
 
 class ForbiddenAddressError(RefusedError):
-    """A request would have gone to where none may go, such as a private network.
+    """A request would have gone to a forbidden address, such as a private network.
 
-    The message does not say where that is: whoever asked need not learn what names stand for here.
+    The message does not name the address: the caller need not learn how names resolve here.
     """
 
     def __init__(self, host: str, reason: str) -> None:
@@ -757,7 +757,7 @@ class ForbiddenAddressError(RefusedError):
 
 
 class DeliveryError(RotaError):
-    """Another program could not be asked, or did not do what it was asked; it may later."""
+    """Another program could not be reached or refused the request; a retry may succeed."""
 
     def __init__(self, reason: str, status: int | None = None) -> None:
         super().__init__(
@@ -768,10 +768,10 @@ class DeliveryError(RotaError):
 
 
 class LockLostError(ConflictError):
-    """A document was processed for longer than it was locked, and is in other hands now.
+    """A document was processed for longer than its lock, and another process has it now.
 
-    It has been, or will be, processed again; nothing more was written about this time. A longer
-    ``lock_duration`` avoids it.
+    It has been, or will be, processed again; nothing more was written for this run. Use a longer
+    ``lock_duration``.
     """
 
     def __init__(self, job_id: object, lock_until: datetime) -> None:
@@ -787,7 +787,7 @@ _PASSWORD = re.compile(r"(://[^/@:]*:)[^/]*@")
 
 
 class StaleVersionError(ConflictError):
-    """A document moved on between reading and writing; nothing was written."""
+    """A document changed between reading and writing; nothing was written."""
 
     def __init__(self, collection: str, key: str, expected: int | None) -> None:
         super().__init__(
@@ -800,7 +800,7 @@ class StaleVersionError(ConflictError):
 
 
 class StoreUnavailableError(StoreError):
-    """The store cannot be reached, or refuses to work, for now."""
+    """The store cannot be reached, or refuses requests, for now."""
 
 
 class StoreClosedError(StoreError):
@@ -811,7 +811,7 @@ class StoreClosedError(StoreError):
 
 
 class UnsupportedConnectionError(InvalidInputError):
-    """The caller's own connection is none that this store can write through."""
+    """The store cannot write through the caller's connection."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -822,7 +822,7 @@ class UnsupportedConnectionError(InvalidInputError):
 
 
 class SchemaOutdatedError(StoreError):
-    """The store's schema and this program do not fit together."""
+    """The store's schema and this program do not match."""
 
 
 class StoreDamagedError(StoreError):
@@ -830,11 +830,11 @@ class StoreDamagedError(StoreError):
 
 
 class CopyRefusedError(RefusedError):
-    """Nothing was copied: the one store is in use, or the other is not empty."""
+    """Nothing was copied: the source is in use, or the target is not empty."""
 
 
 class CopyUnfinishedError(StoreError):
-    """The store is half of a copy: until that is completed, nobody may work with it."""
+    """The store is an unfinished copy and cannot be used until the copy completes."""
 
     def __init__(self, source: str) -> None:
         super().__init__(
@@ -846,7 +846,7 @@ class CopyUnfinishedError(StoreError):
 
 
 class CopyDiffersError(StoreError):
-    """What was copied is not what the source holds; ``differences`` names the first of them."""
+    """The copy differs from the source; ``differences`` names the first differences."""
 
     def __init__(self, differences: Sequence[str]) -> None:
         super().__init__(
@@ -858,7 +858,7 @@ class CopyDiffersError(StoreError):
 
 
 class InvalidStoreUrlError(InvalidInputError):
-    """The address names no store that Rota can open."""
+    """The address does not name a store that Rota can open."""
 
     def __init__(self, url: str, reason: str) -> None:
         shown = hide_password(url)
@@ -870,14 +870,14 @@ class InvalidStoreUrlError(InvalidInputError):
 
 
 def hide_password(url: str) -> str:
-    """The address without its secret, fit for a message or a log."""
+    """The address without its password, for messages and logs."""
     return _PASSWORD.sub(r"\1***@", url)
 
 
 class TokenNotFoundError(NotFoundError):
-    """No token has that id, as far as who asks may know.
+    """No token has that id, as far as the caller may know.
 
-    The id is not repeated: whoever mistakes the token itself for its id must not find it in a log.
+    The id is not repeated: a token mistaken for its id must not reach a log.
     """
 
     def __init__(self) -> None:
@@ -885,10 +885,10 @@ class TokenNotFoundError(NotFoundError):
 
 
 class UnauthorizedError(RefusedError):
-    """Nobody is known by what was sent, or nothing was sent.
+    """The credentials are missing or not valid.
 
-    The same for a token that is unknown, revoked, expired or mistyped: why it is not good is
-    nobody's business but its owner's.
+    The same for a token that is unknown, revoked, expired or mistyped: only its owner may learn
+    why.
     """
 
     def __init__(self) -> None:
@@ -896,7 +896,7 @@ class UnauthorizedError(RefusedError):
 
 
 class ForbiddenError(RefusedError):
-    """The caller is known, and may not do this; ``scope`` is what would be needed."""
+    """The caller is known but lacks a permission; ``scope`` is the one needed."""
 
     def __init__(self, scope: str) -> None:
         super().__init__(f'This needs a token with the scope "{scope}"', {"scope": scope})
@@ -904,14 +904,14 @@ class ForbiddenError(RefusedError):
 
 
 class CrossSiteRequestError(RefusedError):
-    """A browser sent a change that no page of this service asked for."""
+    """A browser sent a change that did not come from a page of this service."""
 
     def __init__(self) -> None:
         super().__init__("A change must come from a page of this service")
 
 
 class UnknownHostError(RefusedError):
-    """A request names a host that this service does not answer for."""
+    """A request names a host that this service does not serve."""
 
     def __init__(self, host: str) -> None:
         super().__init__(f'This service does not answer for the host "{host}"', {"host": host})
@@ -919,9 +919,9 @@ class UnknownHostError(RefusedError):
 
 
 class QuotaExceededError(RefusedError):
-    """Too much was asked for in too short a time, or too much is waiting already.
+    """Too many requests in too short a time, or too much is already waiting.
 
-    ``retry_after`` is in how many seconds it makes sense to ask again.
+    ``retry_after`` is the number of seconds after which a retry makes sense.
     """
 
     def __init__(self, message: str, quota: str, retry_after: int) -> None:
@@ -931,7 +931,7 @@ class QuotaExceededError(RefusedError):
 
 
 class RequestTooSlowError(RefusedError):
-    """The body of a request had not arrived in time, and is not waited for any longer."""
+    """The body of a request did not arrive in time."""
 
     def __init__(self, within: timedelta) -> None:
         seconds = within.total_seconds()
@@ -942,7 +942,7 @@ class RequestTooSlowError(RefusedError):
 
 
 class UnguardedAddressError(InvalidInputError):
-    """A service that lets everybody in would be reachable from other hosts."""
+    """A service without authentication would be reachable from other hosts."""
 
     def __init__(self, host: str) -> None:
         super().__init__(
@@ -954,7 +954,7 @@ class UnguardedAddressError(InvalidInputError):
 
 
 class InvalidRequestError(InvalidInputError):
-    """A request cannot be read; ``field`` says where in it, ``reason`` why."""
+    """A request cannot be parsed; ``field`` says where, ``reason`` why."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field} {reason}", {"field": field, "reason": reason})
@@ -963,7 +963,7 @@ class InvalidRequestError(InvalidInputError):
 
 
 class RequestTooLargeError(InvalidInputError):
-    """The body of a request is longer than ``limit`` bytes; the rest of it was not read."""
+    """The body of a request is longer than ``limit`` bytes; the rest was not read."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -973,7 +973,7 @@ class RequestTooLargeError(InvalidInputError):
 
 
 class UnsupportedMediaError(InvalidInputError):
-    """The body of a request is in a form that is not read here; ``field`` is the header."""
+    """The body of a request has an unsupported format; ``field`` is the header."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field} {reason}", {"field": field, "reason": reason})
@@ -982,7 +982,7 @@ class UnsupportedMediaError(InvalidInputError):
 
 
 class MethodNotAllowedError(InvalidInputError):
-    """There is something under that path, and it does not know that method."""
+    """The path exists but does not support the method."""
 
     def __init__(self, method: str, allowed: Iterable[str]) -> None:
         self.method = method
@@ -1002,7 +1002,7 @@ class UnknownPathError(NotFoundError):
 
 
 class AddressUnusableError(ConflictError):
-    """The service cannot listen where it was told to: usually another program does already."""
+    """The service cannot listen on the address: usually another program already does."""
 
     def __init__(self, host: str, port: int, reason: str) -> None:
         super().__init__(
@@ -1015,7 +1015,7 @@ class AddressUnusableError(ConflictError):
 
 
 class ServerUnavailableError(StoreError):
-    """A server did not answer, or not as a Rota does."""
+    """A server did not answer, or not as a Rota server does."""
 
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(f"The server at {url} {reason}", {"url": url, "reason": reason})

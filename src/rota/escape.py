@@ -1,4 +1,4 @@
-"""Text from outside, made safe to show on a terminal or to put on one line of a log."""
+"""Escapes text from outside for terminals and for one line of a log."""
 
 import re
 
@@ -7,26 +7,26 @@ _UNSAFE = re.compile(
     "\x00-\x1f\x7f-\x9f"  # control characters: they move the cursor, ring, or end the line
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidi controls: they reorder what follows
     "\u2028\u2029"  # line and paragraph separators
-    "\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb"  # invisible: what is shown is not all
-    "\ud800-\udfff"  # half a character: it cannot be encoded, so printing it would fail
-    "\U000e0000-\U000e007f"  # tags: a whole invisible alphabet
+    "\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb"  # invisible characters
+    "\ud800-\udfff"  # lone surrogates: they cannot be encoded, so printing them would fail
+    "\U000e0000-\U000e007f"  # tags: an invisible alphabet
     "]"
 )
 
 
 def escape(text: str) -> str:
-    r"""``text`` with every control, bidi, invisible and line-separating character written out.
+    r"""``text`` with every control, bidi, invisible and line-separating character escaped.
 
-    They become ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``; everything else, a backslash too, stays as
-    it is. The result is one line that shows all that is in it; it is for reading, not for parsing.
+    They become ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``; everything else, also a backslash, stays as
+    it is. The result is one line for reading, not for parsing.
     """
     return _UNSAFE.sub(_written_out, text)
 
 
 def escape_json(text: str) -> str:
-    r"""JSON text with the same characters as ``\uNNNN``, so that it still says what it said.
+    r"""JSON text with the same characters as ``\uNNNN``; it still parses to the same value.
 
-    Only within strings can there be any, if the text has no line breaks of its own.
+    Only strings can contain them, if the text has no line breaks of its own.
     """
     return _UNSAFE.sub(_written_in_json, text)
 

@@ -1,8 +1,8 @@
-"""What happened, as records: one vocabulary for logs, metrics and traces.
+"""Events as records: one vocabulary for logs, metrics and traces, and their emitter.
 
-The names and the fields of the records are a contract (specification 2, "Stable log events"): other
-programs rely on them. Attributes are spelled as Python spells them, ``fields()`` as the contract
-does. Times are instants in UTC; durations are milliseconds.
+The names and fields of the records are a contract (specification 2, "Stable log events"): other
+programs rely on them. Attributes use Python names, ``fields()`` the contract's names. Times are
+instants in UTC; durations are milliseconds.
 """
 
 import json
@@ -72,7 +72,7 @@ DEBUG, INFO, WARNING = 10, 20, 30
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One thing that happened."""
+    """One event."""
 
     level: ClassVar[int] = DEBUG
 
@@ -86,7 +86,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         return plain
 
     def describe(self) -> str:
-        """One line for people, with nothing in it that a terminal could act upon."""
+        """One line for people, with every control character escaped."""
         parts = [f"{key}={_on_one_line(value)}" for key, value in self.fields().items()]
         return " ".join((self.name, *parts))
 
@@ -123,7 +123,7 @@ class SchedulerStopped(Event, frozen=True):
 
 
 class TaskRunStarted(Event, frozen=True):
-    """``scheduled_time`` is the occurrence, or the retry's instant, that this run answers."""
+    """``scheduled_time`` is the occurrence, or the retry's instant, of this run."""
 
     level = INFO
     task_name: str
@@ -206,7 +206,7 @@ class TaskOverridden(Event, frozen=True):
 
 
 class TasksOverridden(Event, frozen=True):
-    """The whole override at a glance, when anything was added, removed or changed."""
+    """A summary of the override, when anything was added, removed or changed."""
 
     level = INFO
     removed_tasks: list[str]
@@ -243,7 +243,7 @@ class TaskRecordSetAside(Event, frozen=True):
 
 
 class TaskRunDiscarded(Event, frozen=True):
-    """A run ended, but the task had passed to another instance in the meantime."""
+    """A run ended, but another instance had taken over the task meanwhile."""
 
     level = WARNING
     task_name: str
@@ -251,7 +251,7 @@ class TaskRunDiscarded(Event, frozen=True):
 
 
 class TaskBlockedLoop(Event, frozen=True):
-    """A callback kept the event loop from turning, and everything else on it from running."""
+    """A callback blocked the event loop."""
 
     level = WARNING
     task_name: str
@@ -260,7 +260,7 @@ class TaskBlockedLoop(Event, frozen=True):
 
 
 class ClockMovedBack(Event, frozen=True):
-    """The host's clock was set back, by so many milliseconds; nothing is run twice for it."""
+    """The host's clock was set back by this many milliseconds; nothing runs twice."""
 
     level = WARNING
     by: float
@@ -276,7 +276,10 @@ class PollDelayed(Event, frozen=True):
 
 
 class StoreFailed(Event, frozen=True):
-    """The store stopped answering; said once per outage, it is tried again until it recovers."""
+    """The store stopped answering.
+
+    Emitted once per outage; the store is retried until it recovers.
+    """
 
     level = WARNING
     error: str
@@ -294,7 +297,7 @@ class WorkerStarted(Event, frozen=True):
 
 
 class WorkerStopping(Event, frozen=True, omit_defaults=False):
-    """No job is leased any more; those that run may go on for ``grace_ms``."""
+    """The worker leases no more jobs; running jobs may go on for ``grace_ms``."""
 
     level = INFO
     worker: str
@@ -303,7 +306,7 @@ class WorkerStopping(Event, frozen=True, omit_defaults=False):
 
 
 class WorkerStopped(Event, frozen=True, omit_defaults=False):
-    """``unwritten_count`` jobs could not be settled, and will be rescued by others."""
+    """``unwritten_count`` jobs could not be settled; other workers will rescue them."""
 
     level = INFO
     worker: str
@@ -313,14 +316,14 @@ class WorkerStopped(Event, frozen=True, omit_defaults=False):
 
 
 class JobsLeased(Event, frozen=True):
-    """Jobs were taken from the store, in one go."""
+    """Jobs were leased in one call."""
 
     worker: str
     count: int
 
 
 class JobEvent(Event, frozen=True):
-    """Something about one job. ``attempt`` is the number of the attempt, counted from 1."""
+    """An event about one job. ``attempt`` is the number of the attempt, counted from 1."""
 
     tenant: str
     job_id: str
@@ -330,13 +333,15 @@ class JobEvent(Event, frozen=True):
 
 
 class JobStarted(JobEvent, frozen=True, omit_defaults=False):
-    """A handler is about to be called; ``wait_ms`` is from when the job was due to its lease."""
+    """A handler is about to be called; ``wait_ms`` is the time from due to leased."""
 
     wait_ms: float
 
 
 class JobSettled(JobEvent, frozen=True, omit_defaults=False):
-    """An attempt has ended, and it is written. ``state`` is the job's, in the rail's words.
+    """An attempt has ended, and its outcome is written.
+
+    ``state`` is the job's, in the rail's words.
 
     ``outcome`` is succeeded, snoozed or handed back; of a ``JobFailed``, failed or discarded.
     """
@@ -349,7 +354,7 @@ class JobSettled(JobEvent, frozen=True, omit_defaults=False):
 
 
 class JobFailed(JobSettled, frozen=True, omit_defaults=False):
-    """An attempt that did not succeed. With the state ``queued`` there is another, at ``due_at``.
+    """A failed attempt. With the state ``queued`` there is a retry, at ``due_at``.
 
     ``err_code`` is the name of the exception, or NoHandler, TimedOut or Discarded.
     """
@@ -361,7 +366,7 @@ class JobFailed(JobSettled, frozen=True, omit_defaults=False):
 
 
 class JobDeferred(JobEvent, frozen=True):
-    """A gate held the job back, or it could not be alone; it has not begun, nothing is spent."""
+    """A gate held the job back, or it could not run alone. No attempt is spent."""
 
     level = INFO
     until: datetime
@@ -369,7 +374,7 @@ class JobDeferred(JobEvent, frozen=True):
 
 
 class JobStalled(JobEvent, frozen=True):
-    """The lease of a job ran out; it was taken from the worker that held it."""
+    """The lease of a job expired; the job was taken from its worker."""
 
     level = WARNING
     worker: str
@@ -379,14 +384,14 @@ class JobStalled(JobEvent, frozen=True):
 
 
 class JobSetApart(JobEvent, frozen=True):
-    """The workers that last ran the job were lost, so many in a row: this one runs it alone."""
+    """The job lost its last workers in a row and runs in quarantine."""
 
     level = INFO
     loss_count: int
 
 
 class LeaseLost(JobEvent, frozen=True):
-    """This worker no longer has the job, and what its handler did or does is not written."""
+    """This worker lost the lease; its handler's outcome is not written."""
 
     level = WARNING
     token: int
@@ -394,7 +399,7 @@ class LeaseLost(JobEvent, frozen=True):
 
 
 class HandlerLeaked(JobEvent, frozen=True):
-    """A handler went on although it was cut short; another may run in its place."""
+    """A handler went on after its cancellation; another may run in its place."""
 
     level = WARNING
     reason: str
@@ -402,14 +407,14 @@ class HandlerLeaked(JobEvent, frozen=True):
 
 
 class JobNotSettled(JobEvent, frozen=True):
-    """The store refuses what became of the job; its lease will run out."""
+    """The store refuses the job's outcome; its lease will expire."""
 
     level = WARNING
     error: str
 
 
 class LoopBlocked(Event, frozen=True):
-    """Something kept the worker's event loop from turning; ``job_id`` when it was a handler.
+    """The worker's event loop was blocked; ``job_id`` is set when a handler blocked it.
 
     Leases are kept meanwhile. ``duration`` is in milliseconds, so far.
     """
@@ -431,11 +436,11 @@ Listener: TypeAlias = Callable[[Event], object]
 
 
 class Journal:
-    """The events of one engine, in the order in which they happened.
+    """Emits the events of one engine, in order, to the log and to subscribers.
 
-    A log record carries the name of the event as ``record.event`` and its fields as
-    ``record.fields``; its message is one line in which everything that users supplied is escaped.
-    Nothing is made of an event that nobody would notice.
+    A log record has the event name as ``record.event`` and the fields as ``record.fields``; its
+    message is one line in which user-supplied text is escaped. An event without subscribers or log
+    is never created.
     """
 
     def __init__(self, logger_name: str) -> None:
@@ -443,10 +448,9 @@ class Journal:
         self._listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Have ``listener(event)`` called for every event; the returned function ends that.
+        """Call ``listener(event)`` for every event. The returned function unsubscribes it.
 
-        It is called in the event loop's thread, except that one which tells of a blocked loop
-        comes from another.
+        It is called in the event loop's thread, except for events about a blocked loop.
         """
         self._listeners.append(listener)
 
@@ -457,11 +461,14 @@ class Journal:
         return unsubscribe
 
     def wants(self, kind: type[Event]) -> bool:
-        """Whether anyone would notice; lets a million tasks pass without a million records."""
+        """Whether the event has subscribers or a log. If not, it need not be created."""
         return bool(self._listeners) or self._logger.isEnabledFor(kind.level)
 
     def tell(self, event: Event) -> None:
-        """Log the event, and call every listener; one that fails is logged and keeps none away."""
+        """Log the event and call every listener.
+
+        A failing listener is logged and does not affect others.
+        """
         if self._logger.isEnabledFor(event.level):
             self._logger.log(
                 event.level,

@@ -1,4 +1,4 @@
-"""Gates: may this job run now, and if not, when? Values that compose; no clock, no chance."""
+"""Gates decide whether a job may run now and, if not, when."""
 
 from rota.policy.gate_settings import (
     EVERYTHING,

@@ -1,4 +1,7 @@
-"""Time: read, waited for and, in tests, made. Nothing else in Rota asks the machine for it."""
+"""Clocks: read time, wait for it and, in tests, control it.
+
+Only this package reads the machine's time.
+"""
 
 from rota.clock.corrected import CorrectedClock
 from rota.clock.idle import in_flight

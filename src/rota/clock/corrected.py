@@ -1,8 +1,8 @@
-"""The host's clock, set right by the store's: one fleet, one time.
+"""The host's clock, corrected by the store's: one fleet, one time.
 
-Several hosts that share a store must agree on what is due and which lease has run out, and a host's
-clock can be wrong, or be set while it is in use. So the store is asked for its time now and then;
-in between, time goes on by the host's *elapsed* time, which no setting of its clock changes.
+Hosts that share a store must agree on what is due and which lease has expired, but a host's clock
+can be wrong, or be set while in use. So the store is asked for its time at intervals; in between,
+time advances by the host's *elapsed* time, which setting its clock does not change.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from rota.clock.protocol import Clock, as_utc, keeps_real_time
 from rota.errors import ClockUseError, StoreError
 
 ALARMING_OFFSET = timedelta(seconds=5)
-"""A host whose clock is wrong by more than this is reported."""
+"""A host whose clock is off by more than this is reported."""
 
 LARGEST_SLOWED = timedelta(seconds=5)
-"""Up to this much too late a time is corrected by going slower, and never by going back."""
+"""Up to this much ahead, time is corrected by slowing down; it never goes back."""
 
 MEASURED_EVERY = timedelta(minutes=3)
 LOOKED_EVERY = timedelta(seconds=2)
@@ -33,7 +33,7 @@ logger = logging.getLogger("rota.clock")
 
 
 class Reading(NamedTuple):
-    """One look at another clock: what it showed, and the elapsed seconds before and after."""
+    """One reading of another clock, with the elapsed seconds before and after."""
 
     shown: datetime
     asked: float
@@ -44,18 +44,17 @@ class Reading(NamedTuple):
         return self.answered - self.asked
 
     def project(self, elapsed: float) -> datetime:
-        """What the other clock shows at ``elapsed``, wrong by at most half the round trip.
+        """The other clock's time at ``elapsed``, off by at most half the round trip.
 
-        Nobody knows when in between it was read; halfway is the least wrong that can be assumed.
+        The exact moment of the reading is unknown; halfway minimizes the error.
         """
         return self.shown + timedelta(seconds=elapsed - (self.asked + self.answered) / 2)
 
 
 class Timeline(NamedTuple):
-    """Which instant to show after so many elapsed seconds.
+    """Maps elapsed seconds to instants.
 
-    It goes on with elapsed time; while it is ``ahead_by`` some seconds of what it should show, it
-    goes at half the speed.
+    It follows elapsed time; while it is ``ahead_by`` some seconds, it runs at half speed.
     """
 
     since: float
@@ -68,17 +67,17 @@ class Timeline(NamedTuple):
 
 
 def choose_reading(readings: list[Reading]) -> Reading:
-    """The one that can be least wrong: that with the shortest round trip."""
+    """The reading with the shortest round trip, which has the smallest error."""
     return min(readings, key=lambda reading: reading.round_trip)
 
 
 def decide_timeline(current: Timeline | None, reading: Reading, elapsed: float) -> Timeline:
-    """The timeline to go on with from ``elapsed`` on.
+    """The timeline from ``elapsed`` on.
 
-    What agrees with the reading, as far as that can be known, is left as it is, so that a slow
-    answer never makes a good time worse. Time that is behind is set forward at once. Time that is
-    ahead goes slower until it agrees, unless that would take too long: then it was the store's own
-    clock that went back, and every host follows it alike.
+    A timeline that agrees with the reading, within its error, stays, so that a slow answer never
+    makes a good time worse. A timeline that is behind is set forward at once. One that is ahead
+    slows down until it agrees, unless that would take too long: then the store's own clock went
+    back, and every host follows it.
     """
     told = reading.project(elapsed)
     if current is None:
@@ -93,7 +92,7 @@ def decide_timeline(current: Timeline | None, reading: Reading, elapsed: float) 
 
 
 def warn_of_offset(offset: timedelta) -> None:
-    """Log what the host's clock lacks; the default of ``CorrectedClock``."""
+    """Log the offset of the host's clock; the default of ``CorrectedClock``."""
     seconds = offset.total_seconds()
     if abs(offset) > ALARMING_OFFSET:
         side = "behind" if seconds > 0 else "ahead of"
@@ -110,13 +109,13 @@ def warn_of_offset(offset: timedelta) -> None:
 class CorrectedClock:
     """A ``Clock`` that shows the store's time, measured at the start and every few minutes.
 
-    ``async with`` it: entering measures once, and a task keeps measuring until it is left. Before
-    the first measurement it shows the host's time. It goes back only when the store's own clock
-    went back by more than ``LARGEST_SLOWED``; that of the host may be set as anyone likes.
+    Use it with ``async with``: entering measures once, and a task keeps measuring until exit.
+    Before the first measurement it shows the host's time. It goes back only when the store's own
+    clock went back by more than ``LARGEST_SLOWED``; setting the host's clock does not matter.
     ``now()`` may be read from any thread.
 
-    ``on_offset`` is told the offset when it becomes alarming, changes much while it is, and when
-    all is well again. ``elapsed`` must count seconds that belong to the waits of ``inner``.
+    ``on_offset`` is called with the offset when it becomes alarming, changes much while alarming,
+    and when it is small again. ``elapsed`` must count the seconds that ``inner`` waits by.
     """
 
     def __init__(
@@ -160,7 +159,7 @@ class CorrectedClock:
 
     @property
     def offset(self) -> timedelta:
-        """What this clock shows more than the host's; the host's is ahead when it is negative."""
+        """This clock minus the host's clock. Negative when the host's clock is ahead."""
         return self.now() - self._inner.now()
 
     async def sleep(self, duration: timedelta) -> None:
@@ -180,7 +179,7 @@ class CorrectedClock:
     async def measure(self) -> timedelta:
         """Ask the store for its time a few times, correct this clock, and return the offset.
 
-        What the store raises is passed on; the clock then goes on as before.
+        Store errors are raised; the clock then continues as before.
         """
         reading = choose_reading([await self._read() for _ in range(READING_COUNT)])
         elapsed = self._elapsed()
@@ -193,8 +192,8 @@ class CorrectedClock:
     async def keep_measuring(self) -> None:
         """Measure every few minutes, and within seconds after the host's clock was set.
 
-        Ends only by being cancelled. While the store does not answer the time goes on as it was,
-        and the store is asked again every two seconds.
+        Runs until cancelled. While the store does not answer, time continues as before, and the
+        store is asked again every two seconds.
         """
         is_answered = True
         while True:

@@ -8,9 +8,9 @@ from typing import Any
 
 
 class Flights:
-    """The work one loop waits for: a counter that is entered and left, and who waits for zero.
+    """Counts the work in flight that one loop waits for.
 
-    Only the loop's own thread touches it, so it needs no lock.
+    Only the loop's own thread uses it, so it needs no lock.
     """
 
     __slots__ = ("_loop", "_waiters", "count")
@@ -29,13 +29,13 @@ class Flights:
             self._notify()
 
     def when_landed(self, callback: Callable[[], object]) -> None:
-        """Call back, once, in a turn of the loop after the count has next come down to zero."""
+        """Call back once, in a turn of the loop after the count has next reached zero."""
         self._waiters.append(callback)
 
     async def landed(self) -> None:
-        """Wait, in real time, until nothing is in flight; at once when nothing is.
+        """Wait, in real time, until nothing is in flight.
 
-        New work may have started by the time the caller runs again: look at the count once more.
+        New work may have started by the time the caller runs again: check the count once more.
         """
         if self.count:
             landed = asyncio.Event()
@@ -67,7 +67,7 @@ def in_flight() -> Flights:
 
 
 def flights_of(loop: AbstractEventLoop) -> Flights:
-    """What is in flight for this loop. Closed loops are forgotten whenever a new one is seen."""
+    """The work in flight for this loop. Closed loops are forgotten when a new one is seen."""
     if loop not in _flights:
         for known in list(_flights):
             if known.is_closed():
@@ -77,7 +77,7 @@ def flights_of(loop: AbstractEventLoop) -> Flights:
 
 
 QUIET_TURNS = 32
-"""How long every task must have been waiting before a loop that does not tell is called idle."""
+"""How long every task must have waited before a loop without a ready queue counts as idle."""
 
 
 @coroutine
@@ -87,11 +87,11 @@ def turn() -> Generator[None, None, None]:
 
 
 class IdleProbe:
-    """Asks one loop, once a turn, whether it has come to rest.
+    """Checks once a turn whether one loop is idle.
 
-    The loops of the standard library are asked exactly. Any other loop counts as idle when all its
-    tasks have been waiting for ``QUIET_TURNS`` turns: exact for tasks, while a chain of more bare
-    callbacks than that, one scheduling the next, may be overtaken by the time.
+    For the standard library's loops the check is exact. Another loop counts as idle when all its
+    tasks have waited for ``QUIET_TURNS`` turns: exact for tasks, while time may overtake a longer
+    chain of bare callbacks.
     """
 
     def __init__(self, loop: AbstractEventLoop) -> None:
@@ -114,10 +114,10 @@ class IdleProbe:
 
 
 def ready_queue(loop: AbstractEventLoop) -> Any:
-    """The callbacks the loop is about to run, or None when it does not show them.
+    """The callbacks the loop is about to run, or None when it does not expose them.
 
     No public interface tells an idle loop from a busy one, and guessing by yielding "often enough"
-    makes tests fail by chance. The attribute has had this name and meaning since Python 3.4.
+    makes tests flaky. The attribute has had this name and meaning since Python 3.4.
     """
     return getattr(loop, "_ready", None)
 
@@ -125,7 +125,7 @@ def ready_queue(loop: AbstractEventLoop) -> Any:
 def is_runnable(task: "asyncio.Task[Any]") -> bool:
     """Whether the task will take a step without anything else happening first.
 
-    A task that waits holds the future it waits for; there is no public way to see it.
+    A waiting task holds the future it waits for; there is no public way to see it.
     """
     waits_for = getattr(task, "_fut_waiter", None)
     return waits_for is None or waits_for.done()

@@ -23,19 +23,19 @@ _NOT_THE_READERS = (sysconfig.get_path("stdlib"), str(Path(__file__).parent), "<
 
 
 def describe_tasks(loop: AbstractEventLoop) -> tuple[str, ...]:
-    """One line for each task of the loop but the current: its name and the line it stands at."""
+    """One line for each other task of the loop: its name and the line it waits at."""
     tasks = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
     in_order = sorted(tasks, key=lambda task: (len(task.get_name()), task.get_name()))
     return tuple(f"{task.get_name()} at {_place(_frames(task.get_coro()))}" for task in in_order)
 
 
 def describe_stack(innermost: FrameType | None) -> str:
-    """The line a thread stands at, found from its innermost frame."""
+    """The line a thread executes, found from its innermost frame."""
     return _place([frame for frame, _ in walk_stack(innermost)][::-1] if innermost else [])
 
 
 def _place(frames: Sequence[FrameType]) -> str:
-    """The innermost line that is neither the standard library's nor this package's."""
+    """The innermost line outside the standard library and this package."""
     own = [frame for frame in frames if not _is_library(frame.f_code.co_filename)]
     return _describe((own or frames)[-1]) if frames else "an unknown line"
 
@@ -51,7 +51,7 @@ def _describe(frame: FrameType) -> str:
 
 
 def _frames(awaited: object) -> list[FrameType]:
-    """The frames of a suspended coroutine, outermost first, through all that it awaits."""
+    """The frames of a suspended coroutine, outermost first, through everything it awaits."""
     frames = []
     while awaited is not None:
         frame = _first(awaited, "cr_frame", "gi_frame", "ag_frame")
@@ -70,10 +70,10 @@ _LOOKS_PER_LIMIT = 2
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """An event loop that does not turn, or (``is_over``) did not for a while.
+    """An event loop that is blocked, or (``is_over``) was blocked for a while.
 
-    ``task_name`` is None when no task but a bare callback held the loop. ``where`` is the line it
-    was seen at. ``blocked_for`` may be short of the truth by half the limit.
+    ``task_name`` is None when a bare callback blocked the loop. ``where`` is the line it was seen
+    at. ``blocked_for`` may be too short by half the limit.
     """
 
     task_name: str | None
@@ -85,9 +85,9 @@ class Stall:
 class LoopWatch:
     """Reports each stall of the running loop twice: when it passes the limit, and when it ends.
 
-    Watches while at least one ``with`` block (or ``start``) is open, and for a moment longer. Then
-    one thread looks at the loop twice in ``limit``, and disturbs it only when it is at work;
-    a loop at rest is left alone. ``on_stall`` is called from that thread and must not raise.
+    It watches while at least one ``with`` block (or ``start``) is open, and for a moment longer.
+    One thread checks the loop twice per ``limit`` and interrupts it only while it is busy.
+    ``on_stall`` is called from that thread and must not raise.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class LoopWatch:
                 Thread(target=self._lookout.watch, name="rota-loop-watch", daemon=True).start()
 
     def stop(self) -> None:
-        """Take back one ``start``."""
+        """Undo one ``start``."""
         with self._lock:
             if not self._user_count:
                 raise ClockUseError("stop() was called more often than start()")
@@ -128,7 +128,7 @@ class LoopWatch:
         self.stop()
 
     def _is_wanted(self, lookout: "_Lookout") -> bool:
-        """Asked by the thread, which ends when not; until then a new start finds it still there."""
+        """Whether the thread should go on. A new start may find it still running."""
         with self._lock:
             if self._lookout is lookout and not self._user_count:
                 self._lookout = None
@@ -136,7 +136,7 @@ class LoopWatch:
 
 
 class _Lookout:
-    """What the thread does."""
+    """The thread's work."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class _Lookout:
                 return
 
     def _time_one_turn(self) -> bool:
-        """Ask the loop to turn once and report if it is too slow. False when it was closed."""
+        """Ask the loop to turn once and report it if it is too slow. False when it was closed."""
         asked_at, turned = monotonic(), Event()
         try:
             self.loop.call_soon_threadsafe(turned.set)
@@ -171,7 +171,7 @@ class _Lookout:
         return True
 
     def _follow(self, since: float, turned: Event) -> None:
-        """Report the stall now and again when it is over."""
+        """Report the stall now, and again when it is over."""
         task, frame = asyncio.current_task(self.loop), self._frame()
         stall = Stall(
             task_name=task.get_name() if task is not None else None,
@@ -186,12 +186,15 @@ class _Lookout:
         )
 
     def _frame(self) -> FrameType | None:
-        """Where the loop's thread is. There is no public way to see another thread's stack."""
+        """The current frame of the loop's thread.
+
+        There is no public way to see another thread's stack.
+        """
         return sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - see above
 
 
 def _is_at_rest(frame: FrameType | None) -> bool:
-    """Whether a loop of the standard library waits for events; of other loops it is not known."""
+    """Whether a standard library loop waits for events. For other loops this is unknown."""
     if frame is None or frame.f_back is None:
         return False
     is_select = frame.f_code.co_filename == selectors.__file__

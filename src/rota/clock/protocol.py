@@ -7,14 +7,14 @@ from rota.errors import InvalidInputError
 
 
 class Clock(Protocol):
-    """Tells the time and waits for it. Instants are aware; a clock gives them in UTC.
+    """Reads time and waits for it. Instants are aware; a clock returns them in UTC.
 
-    Every wait can be cancelled, and a cancelled wait leaves nothing behind. A naive datetime, or
-    a duration that is no ``timedelta``, is refused with ``InvalidInputError`` before any waiting.
+    Every wait can be cancelled without leaving anything behind. A naive datetime, or a duration
+    that is not a ``timedelta``, is refused with ``InvalidInputError`` before any waiting.
     """
 
     def now(self) -> datetime:
-        """The present instant, in UTC. It may go backwards when the host's clock is set."""
+        """The current instant in UTC. It may go backwards when the host's clock is set."""
         ...
 
     async def sleep(self, duration: timedelta) -> None:
@@ -27,17 +27,17 @@ class Clock(Protocol):
     async def sleep_until(self, instant: datetime) -> None:
         """Wait until ``now()`` shows ``instant`` or later; never return while it shows less.
 
-        A clock that is set forward, or a host that wakes from sleep, is noticed within seconds.
-        An instant that is not in the future yields once to other tasks and returns.
+        A clock that is set forward, or a host that wakes from sleep, is noticed within seconds. An
+        instant that is not in the future yields once to other tasks and returns.
         """
         ...
 
 
 def keeps_real_time(clock: Clock) -> bool:
-    """Whether a second of this clock is one of the machine's, and no test drives it.
+    """Whether this clock runs in real time and no test drives it.
 
-    Only then can a thread, which no clock wakes, wait beside it. A clock says so of itself by an
-    attribute ``is_real``; one that does not is taken to be made up.
+    Only then can a thread wait beside it. A clock says so by an attribute ``is_real``; one without
+    it counts as virtual.
     """
     return bool(getattr(clock, "is_real", False))
 
@@ -70,7 +70,7 @@ def as_duration(duration: timedelta, field: str = "duration") -> timedelta:
 
 
 def later(instant: datetime, duration: timedelta) -> datetime:
-    """The instant moved by the duration; what lies beyond the calendar is its end."""
+    """The instant moved by the duration, clamped to the end of the calendar."""
     try:
         return instant + duration
     except OverflowError:

@@ -12,14 +12,14 @@ LONGEST_WAIT_SECONDS = 2.0
 
 
 def monotonic() -> float:
-    """Seconds from an arbitrary start that no setting of the clock changes; for measuring."""
+    """Seconds from an arbitrary start that setting the clock does not change; for measuring."""
     return time.monotonic()
 
 
 if hasattr(time, "CLOCK_BOOTTIME"):
 
     def elapsed() -> float:
-        """As ``monotonic``, and a suspended host's sleep counts where the platform can tell."""
+        """As ``monotonic``, including time spent suspended where the platform can tell."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 else:  # pragma: no cover - not Linux
@@ -27,7 +27,7 @@ else:  # pragma: no cover - not Linux
 
 
 class SystemClock:
-    """The clock of the host, as every production part uses it."""
+    """The host's clock, used by every production part."""
 
     is_real = True
 
@@ -45,7 +45,7 @@ class SystemClock:
     async def sleep_until(self, instant: datetime) -> None:
         """Wait until ``now()`` shows the instant; at most about a millisecond longer.
 
-        The wall clock is read again every two seconds, so one that was set, or a host that was
+        The wall clock is read again every two seconds, so a clock that was set, or a host that was
         suspended, is noticed within that time.
         """
         target = as_utc(instant)
@@ -57,7 +57,7 @@ class SystemClock:
 
 
 async def _wait_while(seconds_left: Callable[[], float]) -> None:
-    """Wait until none are left. A timer of the loop may be early by its resolution: ask again."""
+    """Wait until no time is left. A loop timer may fire early by its resolution: check again."""
     left = seconds_left()
     if left <= 0:
         await asyncio.sleep(0)

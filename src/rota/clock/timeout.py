@@ -1,4 +1,4 @@
-"""``asyncio.timeout``, by any clock instead of the event loop's own."""
+"""``asyncio.timeout`` for any clock."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,12 +12,12 @@ from rota.errors import ClockUseError
 
 
 class Timeout:
-    """``async with`` this, and what takes too long is cancelled and ends in ``TimeoutError``.
+    """Cancels an ``async with`` block that takes too long; it ends in ``TimeoutError``.
 
-    The block is cancelled from inside: whatever it awaits is cancelled, and the cancellation
-    becomes ``TimeoutError`` where the block ends. A cancellation that came from elsewhere stays a
-    cancellation. Blocks nest. A block and its deadline that are due at one instant happen in the
-    order their timers were set. Made by ``timeout_at`` and ``timeout_after``.
+    The block is cancelled from inside: what it awaits is cancelled, and the cancellation becomes
+    ``TimeoutError`` at the end of the block. A cancellation from elsewhere stays a cancellation.
+    Blocks nest. A block and its deadline due at one instant happen in the order their timers were
+    set. Made by ``timeout_at`` and ``timeout_after``.
     """
 
     def __init__(self, clock: Clock, when: datetime | None, duration: timedelta | None) -> None:
@@ -40,7 +40,7 @@ class Timeout:
         return self._has_expired
 
     def reschedule(self, when: datetime | None) -> None:
-        """Set another deadline, or none; only within the block and before it has expired."""
+        """Set another deadline, or none; only inside the block and before it has expired."""
         if self._task is None or self._is_over or self._has_expired:
             raise ClockUseError("a timeout can only be rescheduled while its block runs")
         self._when = None if when is None else as_utc(when, "when")
@@ -97,7 +97,7 @@ class Timeout:
 
     def _on_alarm(self, task: "asyncio.Task[Any]", alarm: "asyncio.Task[None]") -> None:
         if alarm is self._alarm and not alarm.cancelled():
-            self._error = alarm.exception()  # a clock that fails must not leave the block endless
+            self._error = alarm.exception()  # a failing clock must not leave the block endless
             self._expire(task)
 
     def _expire(self, task: "asyncio.Task[Any]") -> None:
@@ -112,7 +112,7 @@ def timeout_at(clock: Clock, instant: datetime | None) -> Timeout:
 
 
 def timeout_after(clock: Clock, duration: timedelta | None) -> Timeout:
-    """A deadline after so much elapsed time, or none; the time counts from here."""
+    """A deadline after this much elapsed time from now, or none."""
     if duration is None:
         return Timeout(clock, None, None)
     return Timeout(clock, later(clock.now(), as_duration(duration)), duration)

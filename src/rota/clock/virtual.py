@@ -17,12 +17,12 @@ from rota.errors import BusyLoopError, ClockUseError, DeadlockError, InvalidInpu
 
 _SLACK = 64
 
-# Ordered by the first two; the last says whether it is elapsed time that is waited for.
+# Ordered by the first two; the last says whether the wait is for elapsed time.
 _Timer = tuple[datetime, int, "Future[None]", bool]
 
 
 class Timers:
-    """A heap of futures. One that was cancelled is never seen again, and soon not kept either."""
+    """A heap of futures. A cancelled one is never returned, and is soon removed."""
 
     def __init__(self) -> None:
         self._heap: list[_Timer] = []
@@ -33,28 +33,28 @@ class Timers:
         return self._waiting_count
 
     def add(self, loop: AbstractEventLoop, deadline: datetime, *, elapsed: bool) -> "Future[None]":
-        """A future that ``wake`` resolves. Whoever sees it cancelled calls ``forget``, once."""
+        """A future that ``wake`` resolves. A caller that cancels it calls ``forget`` once."""
         future: Future[None] = loop.create_future()
         heappush(self._heap, (deadline, next(self._numbers), future, elapsed))
         self._waiting_count += 1
         return future
 
     def forget(self) -> None:
-        """A future was cancelled. Its place is freed when such places outnumber the others."""
+        """A future was cancelled. Cancelled entries are removed when they outnumber the others."""
         self._waiting_count -= 1
         if len(self._heap) > 2 * self._waiting_count + _SLACK:
             self._heap = [timer for timer in self._heap if not timer[2].done()]
             heapify(self._heap)
 
     def next_at(self) -> datetime | None:
-        """The earliest deadline anyone still waits for."""
+        """The earliest deadline that is still waited for."""
         heap = self._heap
         while heap and heap[0][2].done():
             heappop(heap)
         return heap[0][0] if heap else None
 
     def wake(self, now: datetime) -> None:
-        """Resolve all that is due, in order."""
+        """Resolve everything that is due, in order."""
         heap = self._heap
         while heap and heap[0][0] <= now:
             future = heappop(heap)[2]
@@ -63,7 +63,7 @@ class Timers:
                 future.set_result(None)
 
     def set_back(self, by: timedelta) -> None:
-        """The time shown was set back: who waits for elapsed time has as much left as before."""
+        """The time was set back: waits for elapsed time keep their remaining duration."""
         self._heap = [
             (deadline - by if elapsed else deadline, number, future, elapsed)
             for deadline, number, future, elapsed in self._heap
@@ -74,7 +74,7 @@ class Timers:
 T = TypeVar("T")
 
 TURN_LIMIT = 1_000_000
-"""After so many turns at one instant a loop that will not rest is an error, not a longer wait."""
+"""After this many turns at one instant, a loop that does not become idle is an error."""
 
 _clocks: "WeakKeyDictionary[AbstractEventLoop, ref[VirtualClock]]" = WeakKeyDictionary()
 
@@ -82,10 +82,10 @@ _clocks: "WeakKeyDictionary[AbstractEventLoop, ref[VirtualClock]]" = WeakKeyDict
 class VirtualClock:
     """A ``Clock`` whose time is driven by a test.
 
-    Time starts at ``start`` and moves only in ``advance``, ``advance_to``, ``jump_to`` and
-    ``run``. With ``auto_jump`` it also flows by itself, from timer to timer, whenever every task
-    is waiting. One event loop has one such clock, and one task at a time drives it; anything else
-    raises ``ClockUseError``. ``now()`` may be read from anywhere.
+    Time starts at ``start`` and moves only in ``advance``, ``advance_to``, ``jump_to`` and ``run``.
+    With ``auto_jump`` it also flows by itself, from timer to timer, whenever every task waits. One
+    event loop has one such clock, and one task at a time drives it; anything else raises
+    ``ClockUseError``. ``now()`` may be read from anywhere.
     """
 
     def __init__(self, start: datetime, *, auto_jump: bool = False) -> None:
@@ -105,28 +105,27 @@ class VirtualClock:
 
     @property
     def next_timer_at(self) -> datetime | None:
-        """The next instant at which somebody will wake, or None when nobody waits."""
+        """The next instant at which a wait ends, or None without waits."""
         return self._timers.next_at()
 
     @property
     def sleeper_count(self) -> int:
-        """How many waits are pending; for asserting that none was left behind."""
+        """The number of pending waits; for asserting that none was left behind."""
         return len(self._timers)
 
     async def sleep(self, duration: timedelta) -> None:
-        """Wait until so much time has passed.
+        """Wait until this much time has passed.
 
-        Time a host was asleep for (a jump forward) has passed; a clock that is set back (a jump
-        backward) leaves as much to wait for as there was before.
+        A jump forward counts as time passed; a jump backward leaves as much to wait for as before.
         """
         await self._wait(later(self._now, as_duration(duration)), elapsed=True)
 
     async def sleep_until(self, instant: datetime) -> None:
-        """Wait until ``now()`` shows the instant or later, over any jump back."""
+        """Wait until ``now()`` shows the instant or later, across any jump back."""
         await self._wait(as_utc(instant), elapsed=False)
 
     async def advance(self, duration: timedelta) -> None:
-        """Let so much time flow by, as ``advance_to``."""
+        """Let this much time flow, as ``advance_to``."""
         if as_duration(duration) < timedelta(0):
             raise InvalidInputError(
                 f"duration must not be negative: {duration}; jump_to() sets a clock back",
@@ -137,9 +136,9 @@ class VirtualClock:
     async def advance_to(self, instant: datetime) -> None:
         """Let time flow to the instant.
 
-        Every timer on the way fires at its own instant, those of one instant in the order they
+        Every timer on the way fires at its own instant, timers of one instant in the order they
         were set, and what they wake runs until it waits again before time moves on; timers set
-        meanwhile fire too. On return, all that was due has happened.
+        meanwhile fire too. On return, everything due has happened.
         """
         target = as_utc(instant)
         if target < self._now:
@@ -156,11 +155,11 @@ class VirtualClock:
             self._now = target
 
     async def jump_to(self, instant: datetime) -> None:
-        """Show another time from one moment to the next, as a host that slept or was set right.
+        """Show another time at once, as a host that slept or whose clock was set.
 
-        Forward, all that is overdue fires afterwards, at the new time, in order of deadline.
-        Backward, who sleeps until an instant waits for it to be shown again, and who sleeps for a
-        duration waits as long as before.
+        Forward, everything overdue fires afterwards, at the new time, in order of deadline.
+        Backward, a wait until an instant waits for it to be shown again, and a wait for a duration
+        keeps its remaining duration.
         """
         target = as_utc(instant)
         with self._driving("jump_to") as loop:
@@ -171,10 +170,10 @@ class VirtualClock:
             await self._settle(loop)
 
     async def run(self, awaitable: Awaitable[T]) -> T:
-        """Wait for the awaitable, letting time flow from timer to timer whenever all wait.
+        """Wait for the awaitable, letting time flow from timer to timer whenever all tasks wait.
 
-        Returns what it returns and raises what it raises. When nothing can move any more, raises
-        ``DeadlockError`` with the line each task is stuck at, and cancels the awaitable.
+        Returns its result or raises its exception. When nothing can move any more, raises
+        ``DeadlockError`` with the line each task waits at, and cancels the awaitable.
         """
         task = asyncio.ensure_future(awaitable)
         try:
@@ -191,7 +190,7 @@ class VirtualClock:
             task.cancel()
             with suppress(DeadlockError):
                 await self._flow_until(task, loop)
-                _ = task.cancelled() or task.exception()  # the first error is the one to tell
+                _ = task.cancelled() or task.exception()  # the first error is the one to raise
             raise
 
     async def _flow_until(self, task: "asyncio.Future[T]", loop: AbstractEventLoop) -> None:
@@ -222,7 +221,7 @@ class VirtualClock:
         self._timers.wake(instant)
 
     async def _settle(self, loop: AbstractEventLoop) -> None:
-        """Let everything run that can run now, and wait for what is in flight."""
+        """Let everything run that can run now, and wait for work in flight."""
         probe, flights = IdleProbe(loop), flights_of(loop)
         turn_count = 0
         while turn_count < TURN_LIMIT:
@@ -237,7 +236,7 @@ class VirtualClock:
 
     @contextmanager
     def _driving(self, verb: str) -> Iterator[AbstractEventLoop]:
-        """One driver at a time: two would each wait for the other to rest."""
+        """One driver at a time: two would each wait for the other to become idle."""
         loop = self._enter_loop()
         if self._driver is not None:
             raise ClockUseError(
@@ -252,7 +251,7 @@ class VirtualClock:
             self._start_flow(loop)
 
     def _start_flow(self, loop: AbstractEventLoop) -> None:
-        """In auto-jump mode, see to it that somebody moves the time."""
+        """In auto-jump mode, make time move."""
         if self._auto_jump and self._flow is None and self._timers:
             self._flow = IdleProbe(loop)
             loop.call_soon(self._flow_on, loop, self._flow)
@@ -260,7 +259,7 @@ class VirtualClock:
     def _flow_on(self, loop: AbstractEventLoop, probe: IdleProbe) -> None:
         """One turn of the flow.
 
-        It is made of callbacks, not a task, which whoever looks for tasks left behind would find.
+        It uses callbacks, not a task, which a check for leftover tasks would find.
         """
         due = self._timers.next_at()
         if due is None or self._driver is not None:
@@ -293,7 +292,7 @@ class VirtualClock:
         _clocks[loop] = ref(self)
 
     def _give_way(self) -> None:
-        """Let another clock have the loop, unless somebody still waits for this one."""
+        """Release the loop to another clock, unless a wait on this one is pending."""
         if self._driver is not None or self._timers:
             raise ClockUseError(
                 f"this event loop already has a VirtualClock in use, {self!r}: "

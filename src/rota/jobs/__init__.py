@@ -1,4 +1,4 @@
-"""What a job is and what may become of it: pure functions over frozen records."""
+"""Jobs and the decisions about them: pure functions over frozen records."""
 
 from rota.jobs.changes import (
     Cancelled,

@@ -10,27 +10,30 @@ from rota.jobs.states import JobStatus
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is to be written about one job, all of it or nothing.
+    """Everything to write about one job, all of it or nothing.
 
-    It holds only while the job is still at ``expected_status`` with the lease token
-    ``expected_token``; otherwise it is stale, and writes nothing.
+    A change holds while the job still has ``expected_status`` and the lease token
+    ``expected_token``; otherwise it is stale and writes nothing.
     """
 
     job: Job
-    """The job as it will be."""
+    """The job after the change."""
     path: tuple[JobStatus, ...]
-    """The statuses it goes through, the present one first. Each step is in the table of moves."""
+    """The statuses it goes through, starting with the current one.
+
+    Each step is an allowed transition.
+    """
     expected_token: int
     attempt: Attempt | None = None
-    """The attempt that was spent without success, to be kept."""
+    """The failed attempt to record."""
     successor: Job | None = None
-    """The next job of its series; one with that id may exist already, and is then left alone."""
+    """The next job of the series. If a job with that id exists, it is left alone."""
     missed_count: int = 0
-    """How many occurrences of the series are passed over."""
+    """How many occurrences of the series are skipped."""
     series_end: str | None = None
-    """Why the series does not go on, when it recurred until now."""
+    """Why the series ends, if it does."""
     is_removed: bool = False
-    """The job is not kept after its end."""
+    """Remove the job after its end."""
 
     @property
     def job_id(self) -> JobId:
@@ -52,29 +55,29 @@ class Failed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Snoozed(msgspec.Struct, frozen=True, gc=False):
-    """The handler asked to be called again after a while."""
+    """The handler asked to run again later."""
 
     for_: timedelta
 
 
 class Discarded(msgspec.Struct, frozen=True, gc=False):
-    """The handler said that no attempt would ever succeed."""
+    """The handler said that no attempt can succeed."""
 
     reason: str
 
 
 class Cancelled(msgspec.Struct, frozen=True, gc=False):
-    """Somebody called the job off while it ran."""
+    """An operator cancelled the job while it ran."""
 
     reason: str
 
 
 class Lost(msgspec.Struct, frozen=True, gc=False):
-    """The lease ran out: nobody knows what the worker has done."""
+    """The lease expired, and what the worker did is unknown."""
 
 
 class Interrupted(msgspec.Struct, frozen=True, gc=False):
-    """The worker shut down; the job is not to blame."""
+    """The worker shut down; no attempt is spent."""
 
 
 Outcome: TypeAlias = Succeeded | Failed | Snoozed | Discarded | Cancelled | Lost | Interrupted

@@ -1,7 +1,6 @@
-"""Jobs and attempts as plain values that JSON can hold, and back.
+"""Encodes jobs and attempts as plain JSON values, and decodes them.
 
-Instants become text of one length, in UTC with microseconds: sorted as text they are sorted in
-time.
+Instants become UTC text of fixed length with microseconds, so that text order is time order.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -29,10 +28,10 @@ def format_instant(instant: datetime) -> str:
 
 
 def parse_instant(text: str, field: str = "instant") -> datetime:
-    """The instant that ISO 8601 text with an offset says, in UTC; ``field`` names it in errors."""
+    """Parse ISO 8601 text with an offset into UTC. ``field`` names it in errors."""
     try:
         instant = datetime.fromisoformat(text)
-        # Whether the text ends where it should: what follows a NUL is not looked at.
+        # The parser ignores everything after a NUL.
         if instant.utcoffset() is not None and text.isprintable():
             return instant.astimezone(UTC)
     except (ValueError, OverflowError) as error:
@@ -41,14 +40,14 @@ def parse_instant(text: str, field: str = "instant") -> datetime:
 
 
 def encode_job(job: Job) -> dict[str, Any]:
-    """Every field of the job by its name, as plain JSON values. The payload is not copied."""
+    """Every field of the job by name, as plain JSON values. The payload is not copied."""
     return _encode(job)
 
 
 def decode_job(record: object) -> Job:
-    """The job that ``encode_job`` wrote; DamagedJobError when it cannot be one.
+    """Decode what ``encode_job`` wrote. Raises DamagedJobError when it is not a valid job.
 
-    Fields that are not known, such as those of a later version, are passed over.
+    Unknown fields, such as those of a later version, are ignored.
     """
     return _decode(record, Job, "id")
 
@@ -62,11 +61,10 @@ def decode_attempt(record: object) -> Attempt:
 
 
 class BodyCodec:
-    """The fields of a job that are not among ``columns``, as JSON and back, for stores with tables.
+    """Encodes the fields of a job that are not among ``columns`` as JSON, for stores with tables.
 
-    What the statements look at has a column of its own. The rest of the record, whatever fields it
-    may come to have, is kept together, without those that have their usual value: a plain job's is
-    little more than its name and payload, and is read in little time.
+    Fields that statements use have columns of their own. The rest is stored together, without
+    fields at their default: a plain job's body is little more than its name and payload.
     """
 
     def __init__(self, columns: Collection[str]) -> None:
@@ -79,13 +77,13 @@ class BodyCodec:
         )
         kept: Any = TypedDict("kept", {field.name: field.type for field in rest}, total=False)  # type: ignore[misc] # the fields are those of Job
         self.decode: Callable[[str | bytes], Any] = msgspec.json.Decoder(kept).decode
-        """The fields by name, without those that have their usual value."""
+        """The fields by name, without those at their default."""
 
     def encode(self, job: Job) -> bytes:
         """The fields, as JSON."""
         rest = self._read(job)
         policy, at = rest[self._policy_at], self._policy_at
-        # It is left out only when it is the very same.
+        # Left out only when it is the same object.
         if policy is not self._usual_policy and policy == self._usual_policy:
             rest = (*rest[:at], self._usual_policy, *rest[at + 1 :])
         return _to_json(self._body(*rest))

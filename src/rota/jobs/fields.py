@@ -1,7 +1,7 @@
-"""Single fields of a job: the value as it is kept, or InvalidJobError with field and reason.
+"""Validates single fields of a job: the stored value, or InvalidJobError with field and reason.
 
-Each asks for the exact type first, as it nearly always is: it is the quickest question, and a bulk
-insert asks it of every job.
+Each function checks the exact type first: it is the most likely case and the cheapest check, and a
+bulk insert makes it for every job.
 """
 
 import re
@@ -28,14 +28,14 @@ Value = TypeVar("Value")
 
 
 def require(kind: type[Value], value: object, field: str, article_and_type: str) -> Value:
-    """The value, if it is of that type; a boolean is no number."""
+    """The value, if it has that type. A boolean is not a number."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise InvalidJobError(field, f"must be {article_and_type}, got {type_name(value)}")
     return value
 
 
 def read_name(value: object, field: str = "name") -> str:
-    """1 to 255 characters of printable text; characters are code points."""
+    """1 to 255 characters (code points) of printable text."""
     name = value if type(value) is str else require(str, value, field, "a text")
     if not 1 <= len(name) <= LONGEST_NAME:
         raise InvalidJobError(field, f"must have 1 to {LONGEST_NAME} characters, got {len(name)}")
@@ -51,7 +51,7 @@ def read_queue(value: object) -> str:
 
 
 def read_word(value: object, field: str) -> str:
-    """A kind or a tenant: a word that is safe wherever it is written."""
+    """A kind or a tenant: text that is safe wherever it is written."""
     word = value if type(value) is str else require(str, value, field, "a text")
     _check_word(word, field)
     return word
@@ -114,7 +114,7 @@ def read_id(value: object, field: str) -> JobId:
     return job_id
 
 
-# Of queues, kinds and tenants there are few, and each is named by many jobs. What is refused is not
+# There are few queues, kinds and tenants, and many jobs name each. Refused values are not
 # remembered, so nothing long is.
 @lru_cache(maxsize=1024)
 def _check_queue(queue: str) -> None:
@@ -135,5 +135,5 @@ def type_name(value: Any) -> str:
 
 
 def short(number: int) -> str:
-    """The number, unless it has so many digits that nobody wants to read, or print, them."""
+    """The number, or a short form when it has too many digits to print."""
     return str(number) if number.bit_length() <= 64 else "a number of more than 64 bits"

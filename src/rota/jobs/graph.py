@@ -17,7 +17,7 @@ _DEAD_ENDS = frozenset({JobStatus.FAILED, JobStatus.BLOCKED})
 
 
 class DependencyStatus(StrEnum):
-    """What the dependencies of a job amount to."""
+    """The combined state of a job's dependencies."""
 
     SATISFIED = "SATISFIED"
     WAITING = "WAITING"
@@ -25,7 +25,7 @@ class DependencyStatus(StrEnum):
 
 
 class CycleDetectionResult(msgspec.Struct, frozen=True):
-    """``cycle_path`` is each job of the cycle once, from the one that was met again on."""
+    """``cycle_path`` has each job of the cycle once, starting with the one met again."""
 
     has_cycle: bool
     cycle_path: list[JobId]
@@ -36,10 +36,10 @@ def detect_cycle(
     new_job_dependencies: Iterable[JobId],
     existing_jobs: Mapping[JobId, Iterable[JobId]],
 ) -> CycleDetectionResult:
-    """Whether the dependencies of the new job lead back to something already on the way.
+    """Whether the new job's dependencies form a cycle.
 
-    ``existing_jobs`` maps each job to its dependencies. What it says of the new job itself is
-    replaced by ``new_job_dependencies``; a dependency it does not know has none of its own.
+    ``existing_jobs`` maps each job to its dependencies. ``new_job_dependencies`` replaces its entry
+    for the new job. A dependency missing from it has no dependencies.
     """
     way: dict[JobId, Iterator[JobId]] = {new_job_id: iter(new_job_dependencies)}
     done: set[JobId] = set()
@@ -58,10 +58,10 @@ def detect_cycle(
 
 
 def dependency_status(job: Job, dependency_statuses: Mapping[JobId, JobStatus]) -> DependencyStatus:
-    """Whether the job can start as far as its dependencies go.
+    """Whether the job's dependencies allow it to start.
 
-    One that failed or is blocked outweighs all others; one that the mapping does not know is
-    waited for.
+    A failed or blocked dependency outweighs all others. A dependency missing from the mapping
+    counts as waiting.
     """
     is_waiting = False
     for dependency in job.dependencies:
@@ -73,7 +73,7 @@ def dependency_status(job: Job, dependency_statuses: Mapping[JobId, JobStatus]) 
 
 
 def propagate_failure(failed_job_id: JobId, all_jobs: Iterable[Job]) -> set[JobId]:
-    """Who is to be BLOCKED: the PENDING dependents of the failed job, and theirs in turn."""
+    """The jobs to block: PENDING dependents of the failed job, and their dependents in turn."""
     dependents = _pending_dependents(all_jobs)
     blocked: set[JobId] = set()
     looked_at = [failed_job_id]
@@ -85,9 +85,9 @@ def propagate_failure(failed_job_id: JobId, all_jobs: Iterable[Job]) -> set[JobI
 
 
 def propagate_completion(completed_job_id: JobId, all_jobs: Iterable[Job]) -> set[JobId]:
-    """Who is to become READY: PENDING dependents that now wait for nothing else.
+    """The jobs to release: PENDING dependents that wait for nothing else.
 
-    The completed job counts as COMPLETED, whatever the list still says of it.
+    The completed job counts as COMPLETED, whatever the list says.
     """
     jobs = list(all_jobs)
     statuses = {job.id: job.status for job in jobs}
@@ -102,7 +102,7 @@ def propagate_completion(completed_job_id: JobId, all_jobs: Iterable[Job]) -> se
 
 
 def find_dependents(job_id: JobId, all_jobs: Iterable[Job]) -> list[JobId]:
-    """Who names the job among its dependencies, whatever has become of them, by id."""
+    """The jobs that name this one among their dependencies, in any state, by id."""
     return sorted(job.id for job in all_jobs if job_id in job.dependencies)
 
 
@@ -116,20 +116,20 @@ def _pending_dependents(jobs: Iterable[Job]) -> defaultdict[JobId, set[JobId]]:
 
 
 def decide_release(job: Job, now: datetime) -> Change:
-    """All dependencies are COMPLETED: the job is READY, at its own time."""
+    """All dependencies are COMPLETED: the job becomes READY, due at its own time."""
     return _decide_waiting(job, JobStatus.READY, now)
 
 
 def decide_block(job: Job, now: datetime) -> Change:
-    """A dependency failed or is blocked: the job will never run, nor any after it."""
+    """A dependency failed or is blocked: the job and its dependents will never run."""
     return _decide_waiting(job, JobStatus.BLOCKED, now)
 
 
 def decide_dependents(ended: Job, all_jobs: Iterable[Job], now: datetime) -> list[Change]:
-    """The changes of all that waited for ``ended``, directly or through others; by id.
+    """The changes of all jobs that waited for ``ended``, directly or through others; by id.
 
-    Whatever ``all_jobs`` says of the ended job itself, its status is that of ``ended``. A job that
-    has not ended changes nothing.
+    The status of ``ended`` overrides the one in ``all_jobs``. A job that has not ended changes
+    nothing.
     """
     jobs = {job.id: job for job in all_jobs}
     if ended.status is JobStatus.COMPLETED:

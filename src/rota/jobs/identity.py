@@ -1,4 +1,4 @@
-"""The ids of jobs: UUIDs of version 7, which sort by the time they were made."""
+"""Job ids: UUIDs of version 7, which sort by creation time."""
 
 import re
 from collections.abc import Sequence
@@ -21,24 +21,24 @@ _LENGTH = 36
 
 
 def make_job_id(now: datetime, random_bits: int) -> JobId:
-    """An id that sorts after all that were made a microsecond or more before ``now``.
+    """An id that sorts after all ids made a microsecond or more before ``now``.
 
-    Of ``random_bits``, which the caller draws, the lowest 62 are used.
+    The lowest 62 of ``random_bits``, drawn by the caller, are used.
     """
     return _begin(_elapsed(now)) + _end(random_bits)
 
 
 def make_job_ids(now: datetime, random_bits: int, count: int) -> list[JobId]:
-    """So many ids of one moment, ascending: what is handed in together keeps its order."""
+    """``count`` ascending ids of one moment, so that jobs inserted together keep their order."""
     beginning, base = _begin(_elapsed(now)), _VARIANT | random_bits % _COUNTING_ROOM
     endings = [f"{bits:x}" for bits in range(base, base + count)]
     return [f"{beginning}{digits[:4]}-{digits[4:]}" for digits in endings]
 
 
 def derive_job_id(parent_id: JobId, occurrence_at: datetime) -> JobId:
-    """The id of the job that follows ``parent_id`` in its series; always the same one.
+    """The id of the job after ``parent_id`` in its series; always the same.
 
-    Whoever ends the parent, and however often it is tried, there can only be one successor.
+    So a job has one successor, even when several callers end it or one repeats the call.
     """
     digest = sha256(f"{parent_id}|{occurrence_at.isoformat()}".encode()).digest()
     elapsed = max((occurrence_at - _EPOCH) // _MICROSECOND, 0)
@@ -46,7 +46,7 @@ def derive_job_id(parent_id: JobId, occurrence_at: datetime) -> JobId:
 
 
 def normalize_job_id(text: str) -> JobId | None:
-    """The UUID that ``text`` writes, in lower case; None when it writes none."""
+    """The UUID in ``text``, in lower case; None when it is not a UUID."""
     if _is_id(text):
         return text
     lowered = text.lower()
@@ -54,7 +54,7 @@ def normalize_job_id(text: str) -> JobId | None:
 
 
 def are_job_ids(texts: Sequence[str]) -> bool:
-    """Whether each is an id, written as ids are kept; as one text they are looked at in no time."""
+    """Whether each is a job id in its stored form. Checking them as one text is fast."""
     joined = ",".join(texts) + ","
     return not texts or (len(joined) == (_LENGTH + 1) * len(texts) and _are_ids(joined) is not None)
 
@@ -78,6 +78,6 @@ def _begin(elapsed: int) -> str:
 
 
 def _end(random_bits: int) -> str:
-    """The second half: chance."""
+    """The second half: random bits."""
     digits = f"{_VARIANT | random_bits & _RANDOM_MASK:x}"
     return f"{digits[:4]}-{digits[4:]}"

@@ -1,6 +1,6 @@
-"""What does not fit a type, in words that name the field and say what would fit.
+"""Explains why a value does not fit a type: names the field and what would fit.
 
-Whoever reads what others wrote says so alike: requests, and payloads of built-in kinds.
+Requests and the payloads of built-in kinds share these messages.
 """
 
 import re
@@ -13,7 +13,7 @@ from msgspec import inspect
 
 LONGEST_NAME = 60
 IN_WORDS = "in words"
-"""What an annotation of a text with a pattern says, for people, of a text that does not match."""
+"""What a text pattern means, in words for people."""
 
 _NAMELESS = '""'
 
@@ -36,14 +36,14 @@ _WORDS = {
 
 
 class Misfit(NamedTuple):
-    """Where something does not fit, and why; without a field it is the whole of it."""
+    """Where a value does not fit, and why. Without a field it is the whole value."""
 
     field: str
     reason: str
 
 
 def explain_misfit(error: msgspec.ValidationError, kind: type[Any]) -> Misfit:
-    """The same in words, with a field of its own; ``kind`` is the type that it does not fit."""
+    """The misfit in words. ``kind`` is the type that the value does not fit."""
     text = str(error)
     place = _PLACE.search(text)
     where = place[1] if place else ""
@@ -58,13 +58,13 @@ def explain_misfit(error: msgspec.ValidationError, kind: type[Any]) -> Misfit:
 
 
 def suggest_name(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about a name that is not known: which was probably meant, if any."""
+    """The end of a sentence about an unknown name: the most similar known name, if any."""
     near = get_close_matches(name[:LONGEST_NAME], list(known), n=1)
     return f"; {near[0]} is" if near else ""
 
 
 def shorten(name: str) -> str:
-    """A name that somebody sent, cut to what fits into a message."""
+    """A name from outside, shortened for a message."""
     return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
 
 
@@ -101,7 +101,7 @@ def _list_fields(kind: type[Any], where: str) -> Iterator[str]:
 
 
 def _describe_text(kind: type[Any], where: str) -> str | None:
-    """What the type says in words of the texts that it takes."""
+    """The type's description of the texts it accepts."""
     for each in _find_types(kind, where):
         if isinstance(each, inspect.Metadata):
             words = (each.extra or {}).get(IN_WORDS)
@@ -111,7 +111,7 @@ def _describe_text(kind: type[Any], where: str) -> str | None:
 
 
 def _find_types(kind: type[Any], where: str) -> list[inspect.Type]:
-    """Every type that the place may have, ``where`` as in ``jobs[...].retry_policy``."""
+    """Every type that the place may have, with ``where`` as in ``jobs[...].retry_policy``."""
     found = _spread(inspect.type_info(kind))
     for step in _STEP.findall(where):
         found = [part for each in found for part in _step_into(each, step)]
@@ -132,7 +132,7 @@ def _step_into(each: inspect.Type, step: str) -> list[inspect.Type]:
 
 
 def _spread(each: inspect.Type) -> list[inspect.Type]:
-    """The type itself, what is within its metadata, and each part of a union."""
+    """The type itself, the types in its metadata, and each part of a union."""
     if isinstance(each, inspect.Metadata):
         return [each, *_spread(each.type)]
     if isinstance(each, inspect.UnionType):

@@ -1,4 +1,4 @@
-"""Which job comes first: the reference every store is tested against."""
+"""The order of jobs: the reference every store is tested against."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -8,20 +8,20 @@ from rota.jobs.states import JobStatus
 
 
 def order_key(job: Job) -> tuple[int, datetime, JobId]:
-    """Ascending: the higher priority, then the older, then the smaller id."""
+    """Ascending: higher priority, then older, then smaller id."""
     return -job.priority, job.created_at, job.id
 
 
 def order_jobs(jobs: Iterable[Job]) -> list[Job]:
-    """The jobs in the order in which they are to start."""
+    """The jobs in the order in which they start."""
     return sorted(jobs, key=order_key)
 
 
 def age_priority(priority: int, created_at: datetime, step: timedelta | None, now: datetime) -> int:
-    """The priority that a job counts as when its queue ages: one more for each full step it waited.
+    """The priority in a queue with ageing: one more for each full step of waiting.
 
-    Waiting begins when the job is made. Nothing comes to count for more than the highest priority
-    there is, or for less than its own; without a step it keeps its own.
+    Waiting starts when the job is created. The result is never below the job's own priority nor
+    above the highest; without a step it is the job's own.
     """
     if step is None or priority >= HIGHEST_PRIORITY or created_at >= now:
         return priority
@@ -29,17 +29,17 @@ def age_priority(priority: int, created_at: datetime, step: timedelta | None, no
 
 
 def aged_key(job: Job, step: timedelta | None, now: datetime) -> tuple[int, datetime, JobId]:
-    """As ``order_key``, with the priority that the job has come to count as."""
+    """As ``order_key``, with the effective priority."""
     return -age_priority(job.priority, job.created_at, step, now), job.created_at, job.id
 
 
 def is_due(job: Job, now: datetime) -> bool:
-    """Whether the job may start: it is READY and its time has come."""
+    """Whether the job may start: it is READY and its due time has come."""
     return job.status is JobStatus.READY and job.due_at <= now
 
 
 def is_stalled(job: Job, now: datetime) -> bool:
-    """Whether whoever runs the job has let the lease run out; at its last instant it has not."""
+    """Whether the job's lease has expired. At its last instant it has not."""
     return job.lease is not None and job.lease.until < now
 
 
@@ -49,9 +49,9 @@ def select_next(
     max_concurrent: int,
     now: datetime | None = None,
 ) -> list[Job]:
-    """The jobs to start, first things first: as many as there are free places.
+    """The jobs to start, in order, at most as many as there are free places.
 
-    With ``now``, jobs that are due later, such as those that wait for a retry, are passed over.
+    With ``now``, jobs that are due later, such as retries, are skipped.
     """
     places = max_concurrent - running_count
     if places <= 0:

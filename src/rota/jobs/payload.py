@@ -1,4 +1,4 @@
-"""A payload: any JSON value that every store can keep and give back as it was."""
+"""Validates payloads: any JSON value that every store can keep unchanged."""
 
 import re
 from math import isfinite
@@ -11,7 +11,7 @@ from rota.errors import InvalidJobError
 MAX_PAYLOAD_BYTES = 65_536
 MAX_DEPTH = 64
 MOST_AT_A_GLANCE = 100
-"""A payload of more fields is not looked at all at once: who knows how much they hold."""
+"""A payload with more fields takes the thorough path, because its size is unknown."""
 
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 _ENCODED_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -25,10 +25,10 @@ _UNUSUAL = (msgspec.MsgspecError, ValueError, TypeError, OverflowError)
 
 
 def read_payload(value: object) -> Any:
-    """A copy of the payload, so that whoever handed it in can do with it what they like.
+    """A validated copy of the payload, so that the caller may change the original.
 
-    At most 64 KiB of compact JSON in UTF-8, 64 levels deep, with integers of 64 bits. NUL, halves
-    of characters, NaN and infinities have no place in it: one store or another would change them.
+    At most 64 KiB of compact JSON in UTF-8, 64 levels deep, with 64-bit integers. NUL, lone
+    surrogates, NaN and infinities are refused: some store would change them.
     """
     if type(value) is dict and (copy := _read_flat(value)) is not None:
         return copy
@@ -47,9 +47,9 @@ def read_payload(value: object) -> Any:
 
 
 def _read_flat(payload: dict[Any, Any]) -> dict[str, Any] | None:
-    """A copy, if it is a plain one: texts, numbers and the like by name. None: look closer.
+    """A copy of a flat payload: text, numbers and the like by name. None: use the thorough path.
 
-    Most are. What comes back as it went, within all limits, every store keeps as it is.
+    Most payloads are flat. What survives a round trip within the limits is valid.
     """
     if len(payload) > MOST_AT_A_GLANCE or not _SCALARS.issuperset(map(type, payload.values())):
         return None
@@ -64,15 +64,15 @@ def _read_flat(payload: dict[Any, Any]) -> dict[str, Any] | None:
 
 
 def _check_values(payload: object) -> None:
-    """Look at every value, without recursion, and stop as soon as it must be too large."""
+    """Check every value without recursion, and stop as soon as the payload must be too large."""
     whole = (_inner_values(payload, 0), 1) if type(payload) is dict else ((payload,), 0)
     left: list[tuple[Any, int]] = [whole]
-    byte_count = 0  # each value takes at least one, each character of a text another
+    byte_count = 0  # each value takes at least one byte, each character of a text another
     while left:
         values, depth = left.pop()
         byte_count += len(values)
         for value in values:
-            # The busiest lines of a bulk insert: the exact types, which are likely, come first.
+            # The hottest lines of a bulk insert: the exact, likely types come first.
             kind = type(value)
             if kind is str:
                 byte_count += len(value)
@@ -87,7 +87,7 @@ def _check_values(payload: object) -> None:
 
 
 def _look_closer(value: object, depth: int, left: list[tuple[Any, int]]) -> int:
-    """How many bytes the value takes beyond the first; what is inside it is left for later."""
+    """How many bytes the value takes beyond the first. Its content is checked later."""
     if isinstance(value, _CONTAINERS):
         left.append((_inner_values(value, depth), depth + 1))
     elif isinstance(value, str):

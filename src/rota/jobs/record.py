@@ -1,4 +1,4 @@
-"""What a job is: frozen records, without a word about what may become of them."""
+"""The records: jobs, requests, policies, leases and attempts. All are frozen."""
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -10,7 +10,7 @@ from rota.jobs.states import Ending, JobStatus
 from rota.triggers.zone import Fold, Gap
 
 JobId: TypeAlias = str
-"""A UUID as text, in lower case; those that Rota makes are of version 7."""
+"""A UUID as text in lower case; those made by Rota have version 7."""
 
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
@@ -19,13 +19,13 @@ DEFAULT_PRIORITY = 5
 HIGHEST_PRIORITY = 10
 
 PAUSED_UNTIL = datetime(9999, 12, 31, tzinfo=UTC)
-"""When a job is due whose series is paused: later than anybody waits for."""
+"""The due time of a job whose series is paused, in the far future."""
 
 Overlap = Literal["skip", "queue", "allow"]
-"""What becomes of an occurrence that comes while the one before it still runs.
+"""What happens to an occurrence that comes due while the previous one still runs.
 
-``skip``: it is passed over. ``queue``: the first such one starts when the run has ended, the others
-are passed over. ``allow``: it starts beside the run.
+``skip``: it is skipped. ``queue``: the first one starts when the run has ended; others are skipped.
+``allow``: it starts in parallel.
 """
 
 
@@ -41,8 +41,8 @@ class BackoffStrategy(StrEnum):
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How often a job is attempted, and how long it waits in between.
 
-    LADDER takes its delays from ``ladder_seconds``, the last one again and again, each a little
-    later by chance so that what failed together is not tried together. The others are exact.
+    LADDER takes its delays from ``ladder_seconds``, repeats the last one, and adds jitter so that
+    jobs that failed together are not retried together. The other strategies are exact.
     """
 
     max_attempts: int = 3
@@ -53,14 +53,14 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 _USUAL_RETRIES = RetryPolicy()
-"""One object for requests and jobs: where they are the very same, nothing is compared."""
+"""One object shared by requests and jobs, so that an identity check suffices."""
 
 RAIL_RETRIES = RetryPolicy(max_attempts=5, backoff_strategy=BackoffStrategy.LADDER)
-"""Specification 3's: after 1, 5, 15 and 60 minutes, with jitter; the fifth failure is the last."""
+"""Specification 3's policy: 1, 5, 15 and 60 minutes with jitter; the fifth failure is the last."""
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The right to run a job until an instant. Of two tokens the greater is the later lease."""
+    """The right to run a job until an instant. A greater token is a later lease."""
 
     token: int
     worker: str
@@ -69,7 +69,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Deferral(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A gate held the job back: until when and why, and how often that has happened to it."""
+    """A gate held the job back: until when, why, and how often so far."""
 
     until: Instant
     reason: str
@@ -77,13 +77,13 @@ class Deferral(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Recurrence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A series of jobs, one at a time; exactly one of the first three fields says when.
+    """A series of jobs. Exactly one of the first three fields says when.
 
-    ``cron`` is an expression of the extended dialect, ``rrule`` an RFC 5545 rule and ``interval``
-    a length of real time such as ``1h30m``. ``start`` fixes the phase of all occurrences and never
-    changes; none is later than ``until``. ``count`` is how many are left, this one among them.
-    ``gap`` and ``fold`` left out are those that suit the kind of trigger. ``overlap`` says what
-    becomes of an occurrence that comes while the one before it still runs.
+    ``cron`` is an expression in the extended dialect, ``rrule`` an RFC 5545 rule and ``interval`` a
+    duration such as ``1h30m``. ``start`` fixes the phase of all occurrences and never changes; none
+    is later than ``until``. ``count`` is the number left, including this one. ``gap`` and ``fold``
+    default to what suits the trigger. ``overlap`` says what happens to an occurrence that comes due
+    while the previous one still runs.
     """
 
     cron: str | None = None
@@ -99,12 +99,12 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def text(self) -> str:
-        """What was written to say when."""
+        """The schedule as it was written."""
         return self.cron or self.rrule or self.interval or ""
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A job as it is asked for. Nothing in it has been checked."""
+    """A request for a job. Nothing in it has been validated."""
 
     name: str
     queue: str
@@ -122,19 +122,19 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A piece of work that is kept until it has ended.
+    """A unit of work, stored until it has ended.
 
-    - ``kind`` says which handler runs it. ``due_at`` is the first instant it may start; a retry, a
-      snooze and a deferral move it. Of two jobs the higher ``priority`` comes first.
-    - ``attempt_count`` counts attempts that were spent, that is, failed; ``loss_count`` those of
-      them that ended, without any other in between, with the worker gone.
-    - ``last_token`` is the greatest lease token the job ever had, also when it has no lease.
-    - ``idempotency_key`` and ``occurrence`` make a job the only one of its tenant and kind.
-    - In a series, ``occurrence_at`` is the instant the job stands for, whatever becomes of
-      ``due_at``, and ``origin`` the id of the first job. ``missed_count`` is how many occurrences
-      were passed over that nobody has been told of: they came while the job before it ran.
-      ``is_paused``: those that follow wait until the series is resumed.
-    - ``trace`` says in which trace the job was asked for: a ``traceparent`` of W3C Trace Context.
+    - ``kind`` selects the handler. ``due_at`` is the first instant at which it may start; a retry,
+      a snooze and a deferral move it. A higher ``priority`` starts first.
+    - ``attempt_count`` counts failed attempts; ``loss_count`` the last of them in a row that ended
+      with a lost worker.
+    - ``last_token`` is the greatest lease token the job ever had, also without a lease.
+    - ``idempotency_key`` and ``occurrence`` make a job unique within its tenant and kind.
+    - In a series, ``occurrence_at`` is the occurrence of the job, even when ``due_at`` moves, and
+      ``origin`` the id of the first job. ``missed_count`` is the number of skipped occurrences that
+      no handler has been given yet. ``is_paused``: the following jobs wait until the series is
+      resumed.
+    - ``trace`` is the trace of the enqueue: a W3C Trace Context ``traceparent``.
     """
 
     id: JobId
@@ -170,7 +170,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An attempt that did not succeed: whose it was, when, and what went wrong."""
+    """A failed attempt: its worker, start, end and error."""
 
     job_id: JobId
     number: int

@@ -1,4 +1,4 @@
-"""When a job that recurs occurs next."""
+"""When a series occurs next."""
 
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -18,7 +18,7 @@ from rota.triggers.rrule import parse_rrule
 from rota.triggers.zone import load_zone
 
 MISSED_LIMIT = 1_000
-"""So many missed occurrences are counted, where no ``count`` depends on the number."""
+"""The maximum number of missed occurrences counted when no ``count`` depends on them."""
 
 _INSTANT_BEFORE = timedelta(microseconds=1)
 _LONGEST_KEY_TEXT = 200
@@ -26,7 +26,7 @@ _KEPT_TRIGGERS = 1_024
 
 
 class NextOccurrence(msgspec.Struct, frozen=True, gc=False):
-    """Where a series goes on: when, how many were passed over, and what is left of it."""
+    """The next occurrence, how many were skipped, and what is left of the series."""
 
     at: datetime
     missed_count: int
@@ -34,15 +34,15 @@ class NextOccurrence(msgspec.Struct, frozen=True, gc=False):
 
 
 class SeriesEnd(msgspec.Struct, frozen=True, gc=False):
-    """The series does not go on, and why."""
+    """The series has ended, and why."""
 
     reason: str
 
 
 def make_trigger(recurrence: Recurrence) -> Trigger:
-    """The trigger that the recurrence writes, bound to its zone and start.
+    """The trigger of the recurrence, bound to its zone and start.
 
-    Raises what the parsers raise. ``until`` and ``count`` are not its business.
+    Raises the parsers' errors. Ignores ``until`` and ``count``.
     """
     return _make_trigger(
         msgspec.structs.replace(recurrence, until=None, count=None, overlap="skip")
@@ -82,13 +82,12 @@ def next_occurrence(
     now: datetime,
     started_at: datetime | None = None,
 ) -> NextOccurrence | SeriesEnd:
-    """What follows the occurrence at ``occurrence_at`` when its job ends at ``now``.
+    """The occurrence after ``occurrence_at`` when its job ends at ``now``.
 
-    It is the first strictly after that occurrence. Where that is past already it is the first
-    after now instead: what was missed is not made up for, but it counts. Only where the overlap is
-    ``queue``, the first that came since the job's last attempt, at ``started_at``, follows at once.
-    A series that cannot be computed, for example because its zone is not known here, ends with the
-    reason.
+    It is the first one strictly after that occurrence or, when that is in the past, the first after
+    now: missed occurrences are counted, not run. With overlap ``queue``, the first one that came
+    due since the job's last attempt, at ``started_at``, follows at once. A series that cannot be
+    computed, for example because of an unknown zone, ends with the reason.
     """
     try:
         trigger = make_trigger(recurrence)
@@ -104,9 +103,9 @@ def next_occurrence(
 
 
 def count_missed(recurrence: Recurrence, after: datetime, upto: datetime) -> int:
-    """How many occurrences lie in ``(after, upto]``, as far as they are counted.
+    """How many occurrences lie in ``(after, upto]``, up to the counting limit.
 
-    None where the series cannot be computed here.
+    None when the series cannot be computed.
     """
     try:
         return _count_between(make_trigger(recurrence), after, upto, MISSED_LIMIT)
@@ -115,7 +114,7 @@ def count_missed(recurrence: Recurrence, after: datetime, upto: datetime) -> int
 
 
 def occurrence_key(kind: str, recurrence: Recurrence, at: datetime) -> str:
-    """The name of one occurrence among all of its kind: two jobs with the same one are one.
+    """The unique name of one occurrence of a kind.
 
     It is ``kind:text:instant``; a text too long for an index is replaced by its digest.
     """
@@ -128,7 +127,7 @@ def occurrence_key(kind: str, recurrence: Recurrence, at: datetime) -> str:
 def _past_misses(
     trigger: Trigger, recurrence: Recurrence, now: datetime, started_at: datetime | None
 ) -> tuple[datetime | None, datetime]:
-    """Where a series goes on that has missed something, and up to when all is passed over."""
+    """Where a series that missed occurrences continues, and up to when all are skipped."""
     if recurrence.overlap == "queue" and started_at is not None:
         queued = trigger.next_after(started_at)
         if queued is not None and queued <= now:

@@ -1,4 +1,4 @@
-"""Whether and when a job is tried again. Chance is a number that is handed in, never drawn here."""
+"""Whether and when a job is retried. Randomness is passed in, never drawn here."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ LONGEST_JITTER_SECONDS = 30
 
 
 def retry_delay(policy: RetryPolicy, attempt_number: int) -> int:
-    """Whole seconds to wait after the attempt of that number, counted from 1, has failed."""
+    """The delay in whole seconds after the failed attempt with this number, counted from 1."""
     if attempt_number < 1:
         raise InvalidInputError(
             f"attempt_number must be at least 1, got {attempt_number}",
@@ -22,7 +22,7 @@ def retry_delay(policy: RetryPolicy, attempt_number: int) -> int:
     if policy.backoff_strategy is BackoffStrategy.LINEAR:
         return min(base * attempt_number, longest)
     if policy.backoff_strategy is BackoffStrategy.EXPONENTIAL:
-        # So many doublings exceed any cap; more would only make a number nobody needs.
+        # This many doublings exceed any cap; more would only make a needlessly large number.
         doublings = min(attempt_number - 1, longest.bit_length())
         return min(base << doublings, longest)
     rungs = policy.ladder_seconds
@@ -30,9 +30,9 @@ def retry_delay(policy: RetryPolicy, attempt_number: int) -> int:
 
 
 def retry_after(policy: RetryPolicy, attempt_number: int, chance: float = 0.0) -> timedelta:
-    """The same with jitter, where the strategy has any: never earlier, at most a tenth later.
+    """The delay with jitter, if the strategy has any: never earlier, at most a tenth later.
 
-    ``chance`` lies in [0, 1). However long the delay, jitter adds no more than 30 seconds.
+    ``chance`` is in [0, 1). Jitter never adds more than 30 seconds.
     """
     if not 0 <= chance < 1:
         raise InvalidInputError(
@@ -46,5 +46,5 @@ def retry_after(policy: RetryPolicy, attempt_number: int, chance: float = 0.0) -
 
 
 def should_retry(job: Job) -> bool:
-    """Whether a job that has failed ``attempt_count`` times may be attempted again."""
+    """Whether a job with ``attempt_count`` failed attempts may be attempted again."""
     return job.attempt_count < job.retry_policy.max_attempts

@@ -24,7 +24,7 @@ def encode_cursor(created_at: datetime, job_id: JobId) -> str:
 
 
 def decode_cursor(text: str) -> tuple[datetime, JobId]:
-    """The instant and the id that ``encode_cursor`` was given; anything else is refused."""
+    """The instant and the id given to ``encode_cursor``. Anything else is refused."""
     if len(text) > LONGEST_CURSOR:
         raise InvalidCursorError(f"must not be longer than {LONGEST_CURSOR} characters")
     try:
@@ -46,7 +46,7 @@ HIGHEST_LIMIT = 100
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Which jobs are wanted: those that fit everything that is said."""
+    """Selects jobs. A job must match every given field."""
 
     tenant: str | None = None
     queue: str | None = None
@@ -59,11 +59,14 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_of_series(self) -> bool:
-        """Jobs of series in one status: a store finds them without walking past others."""
+        """Jobs of series in one status, which a store finds by index."""
         return bool(self.is_recurring) and self.status is not None
 
     def accepts(self, job: Job) -> bool:
-        """From ``created_after`` on and before ``created_before``; priorities include both ends."""
+        """Whether the job matches.
+
+        ``created_after`` is inclusive, ``created_before`` exclusive; priorities include both ends.
+        """
         equal = ((self.tenant, job.tenant), (self.queue, job.queue), (self.status, job.status))
         if any(wanted is not None and wanted != actual for wanted, actual in equal):
             return False
@@ -83,7 +86,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Page(msgspec.Struct, frozen=True, gc=False):
-    """One page of a list; without a ``next_cursor`` it is the last."""
+    """One page of a list. The last page has no ``next_cursor``."""
 
     items: list[Job]
     next_cursor: str | None
@@ -94,12 +97,12 @@ class Page(msgspec.Struct, frozen=True, gc=False):
 
 
 def listing_key(created_at: datetime, job_id: JobId) -> tuple[timedelta, JobId]:
-    """Ascending: the newest first, then by id."""
+    """Ascending: newest first, then by id."""
     return datetime.max.replace(tzinfo=created_at.tzinfo) - created_at, job_id
 
 
 def check_limit(limit: int) -> int:
-    """The limit itself, which is not cut to size but refused."""
+    """The limit itself. A limit out of range is refused, not clamped."""
     if type(limit) is not int or not 1 <= limit <= HIGHEST_LIMIT:
         raise InvalidInputError(
             f"limit must be an integer from 1 to {HIGHEST_LIMIT}, got {limit!r}",
@@ -109,7 +112,7 @@ def check_limit(limit: int) -> int:
 
 
 def cut_page(found: Sequence[Job], limit: int) -> Page:
-    """The first ``limit`` of what was found; one more than that shows that there is more."""
+    """The first ``limit`` jobs; one more shows that there is a next page."""
     items = list(found[:limit])
     if len(found) <= limit:
         return Page(items, None)
@@ -122,7 +125,7 @@ def list_jobs(
     cursor: str | None = None,
     limit: int = DEFAULT_LIMIT,
 ) -> Page:
-    """The page after ``cursor``, or the first, of the jobs that are wanted."""
+    """The page of matching jobs after ``cursor``, or the first page."""
     check_limit(limit)
     wanted = wanted or JobFilter()
     keyed = [(listing_key(job.created_at, job.id), job) for job in jobs if wanted.accepts(job)]

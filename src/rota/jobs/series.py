@@ -19,10 +19,10 @@ from rota.jobs.states import JobStatus
 
 
 def continue_series(job: Job, now: datetime) -> dict[str, Any]:
-    """The fields of a ``Change`` that say how the job's series goes on; none if it has none.
+    """The fields of a ``Change`` that continue the job's series; none without a series.
 
-    The successor begins with a clean slate. It waits for no dependencies: those were the first
-    occurrence's.
+    The successor starts without attempts and without dependencies: those belong to the first
+    occurrence.
     """
     if job.recurrence is None:
         return {}
@@ -39,10 +39,10 @@ def continue_series(job: Job, now: datetime) -> dict[str, Any]:
 
 
 def begin_beside(job: Job, now: datetime) -> Job | None:
-    """The next job of a series whose occurrences may overlap, made when the present one starts.
+    """The next job of a series with overlapping occurrences, created when the current one starts.
 
-    None for any other. Its id is the one that the end of the job would give it, so that it is
-    there once, whoever makes it and however often.
+    None for other series. Its id is the one that the end of the job would give it, so it is created
+    once.
     """
     if job.recurrence is None or job.recurrence.overlap != "allow":
         return None
@@ -81,11 +81,11 @@ _ON_TIME = timedelta(0)
 
 
 class Punctuality(msgspec.Struct, frozen=True, gc=False):
-    """When a run was meant to be, how late it is, and what it stands for besides.
+    """When a run was due, how late it is, and what else it covers.
 
-    ``missed_count`` is how many occurrences of the series it is the first to hear of that nothing
-    was run for. Each is told once, unless the run has to be repeated. ``is_catch_up``: the next
-    occurrence has come already, so that this run stands for it, too.
+    ``missed_count`` is the number of occurrences without a run that this run is the first to
+    report. Each is reported once, unless the run is repeated. ``is_catch_up``: the next occurrence
+    is already due, and this run covers it too.
     """
 
     scheduled_for: datetime
@@ -95,10 +95,10 @@ class Punctuality(msgspec.Struct, frozen=True, gc=False):
 
 
 def assess_punctuality(job: Job, now: datetime) -> Punctuality:
-    """What a handler that starts at ``now`` should know about its job's time.
+    """What a handler that starts at ``now`` should know about its job's timing.
 
-    A job of a series was meant for its occurrence, whatever has moved it since. Any other was meant
-    for when it is due, which a retry moves.
+    A job of a series is judged by its occurrence, even when it was moved. Any other job is judged
+    by its due time, which a retry moves.
     """
     scheduled_for = job.occurrence_at or job.due_at
     late_for = max(now - scheduled_for, _ON_TIME)

@@ -1,11 +1,11 @@
-"""The states of a job and the table of allowed moves."""
+"""The states of a job, and the table of allowed transitions."""
 
 from enum import StrEnum
 from typing import Literal
 
 
 class JobStatus(StrEnum):
-    """Where a job stands. It is in exactly one of these, and leaves the last three never."""
+    """The status of a job. The last three are final."""
 
     PENDING = "PENDING"
     READY = "READY"
@@ -25,11 +25,11 @@ class Ending(StrEnum):
     EXHAUSTED = "exhausted"
     """Its last attempt failed."""
     DISCARDED = "discarded"
-    """Its handler said that no attempt would ever succeed."""
+    """The handler said that no attempt can succeed."""
     LOST = "lost"
-    """It took its worker down again and again."""
+    """It lost its worker again and again."""
     CANCELLED = "cancelled"
-    """Somebody said so."""
+    """An operator cancelled it."""
 
 
 TERMINAL = frozenset({JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.BLOCKED})
@@ -47,7 +47,7 @@ ALLOWED_MOVES = frozenset(
 
 
 def can_transition(current: JobStatus, target: JobStatus) -> bool:
-    """Whether the table allows a job to go from ``current`` to ``target`` in one step."""
+    """Whether a job may go from ``current`` to ``target`` in one step."""
     return (current, target) in ALLOWED_MOVES
 
 
@@ -66,8 +66,8 @@ _FAILED_FOR_GOOD = frozenset({Ending.DISCARDED, Ending.CANCELLED})
 def rail_word(status: JobStatus, ending: Ending | None = None) -> RailWord:
     """The state in specification 3's words.
 
-    ``dlq`` is a job that was tried as often as it may be; ``failed`` one that somebody declared
-    to be without hope, or whose dependency failed.
+    ``dlq`` is a job that used up its attempts; ``failed`` a job that was discarded or cancelled, or
+    whose dependency failed.
     """
     if ending in _FAILED_FOR_GOOD:
         return "failed"

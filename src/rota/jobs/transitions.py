@@ -25,17 +25,17 @@ from rota.jobs.series import continue_series
 from rota.jobs.states import Ending, JobStatus
 
 LOSS_LIMIT = 3
-"""So many losses in a row, and the job is held to be what kills its workers."""
+"""After this many losses in a row the job counts as the cause, and fails."""
 
 LONGEST_ERROR = 10_000
-"""Characters of an error that are kept."""
+"""The number of characters of an error that are kept."""
 
 _COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
 def decide_lease(job: Job, worker: str, lease_for: timedelta, now: datetime) -> Change:
-    """The worker takes a due job, under a token greater than any the job had before."""
+    """A worker takes a due job, under a token greater than any the job had before."""
     if job.status is JobStatus.READY and not is_due(job, now):
         reason = f"it is due at {format_instant(job.due_at)}"
         raise IllegalMoveError(job.status, JobStatus.RUNNING, reason)
@@ -47,7 +47,7 @@ def decide_lease(job: Job, worker: str, lease_for: timedelta, now: datetime) -> 
 
 
 def decide_outcome(job: Job, outcome: Outcome, now: datetime, chance: float = 0.0) -> Change:
-    """What an attempt's outcome means for its job; ``chance`` is for the jitter of a retry."""
+    """The change that an attempt's outcome means. ``chance`` is for the jitter of a retry."""
     match outcome:
         case Succeeded():
             change = decide_complete(job, now)
@@ -61,7 +61,7 @@ def decide_outcome(job: Job, outcome: Outcome, now: datetime, chance: float = 0.
             change = decide_cancel(job, reason, now)
         case Lost():
             change = decide_lost(job, now, chance)
-        case _:  # Interrupted, the only one left
+        case _:  # Interrupted, the only outcome left
             change = decide_hand_back(job, now)
     return change
 
@@ -69,7 +69,7 @@ def decide_outcome(job: Job, outcome: Outcome, now: datetime, chance: float = 0.
 def decide_complete(job: Job, now: datetime) -> Change:
     """The handler returned: COMPLETED, and the next occurrence if the job recurs."""
     _held(job, JobStatus.COMPLETED)
-    # Most jobs end here, and most of those have no series: each call that is not made counts.
+    # Most jobs end here without a series; every avoided call counts.
     change = Change(
         job=replace(job, status=JobStatus.COMPLETED, lease=None, updated_at=now, loss_count=0),
         path=_COMPLETION,
@@ -80,12 +80,12 @@ def decide_complete(job: Job, now: datetime) -> Change:
 
 
 def decide_fail(job: Job, error: str, now: datetime, chance: float = 0.0) -> Change:
-    """The attempt failed and is spent: READY for a retry, or FAILED when it was the last."""
+    """The attempt failed: READY for a retry, or FAILED when it was the last."""
     return _decide_spent(job, _spend(job, error, loss_count=0), "failed", now, chance)
 
 
 def decide_lost(job: Job, now: datetime, chance: float = 0.0) -> Change:
-    """The worker is gone: the attempt is spent, and the third such in a row is the last."""
+    """The worker is gone: the attempt is spent, and the third loss in a row is the last."""
     lease = _held(job, JobStatus.READY)
     error = f"Lost: worker {lease.worker} let its lease run out at {format_instant(lease.until)}"
     loss_count = job.loss_count + 1
@@ -96,13 +96,13 @@ def decide_lost(job: Job, now: datetime, chance: float = 0.0) -> Change:
 
 
 def decide_discard(job: Job, reason: str, now: datetime) -> Change:
-    """The handler gave up for good: FAILED, whatever attempts were left."""
+    """The handler discarded the job: FAILED, even with attempts left."""
     spent = _spend(job, reason, loss_count=0)
     return _decide_dead(job, spent, Ending.DISCARDED, "discarded", now)
 
 
 def decide_snooze(job: Job, snoozed_for: timedelta, now: datetime) -> Change:
-    """The handler wants to be called again later: READY then, no attempt spent."""
+    """The handler asked to run again later: READY then, no attempt spent."""
     _held(job, JobStatus.READY)
     if snoozed_for < timedelta(0):
         raise InvalidInputError(
@@ -114,7 +114,7 @@ def decide_snooze(job: Job, snoozed_for: timedelta, now: datetime) -> Change:
 
 
 def decide_defer(job: Job, until: datetime, reason: str, now: datetime) -> Change:
-    """A gate was closed before the handler began: READY when it opens, no attempt spent."""
+    """A gate was closed before the handler started: READY when it opens, no attempt spent."""
     _held(job, JobStatus.READY)
     count = 1 if job.deferral is None else job.deferral.count + 1
     deferral = Deferral(until=until, reason=reason, count=count)
@@ -122,16 +122,16 @@ def decide_defer(job: Job, until: datetime, reason: str, now: datetime) -> Chang
 
 
 def decide_hand_back(job: Job, now: datetime) -> Change:
-    """The worker shuts down: READY at once for another, no attempt spent."""
+    """The worker shuts down: READY at once for another worker, no attempt spent."""
     _held(job, JobStatus.READY)
     return _change(job, _let_go(job, JobStatus.READY, now))
 
 
 def decide_cancel(job: Job, reason: str, now: datetime, *, ends_series: bool = True) -> Change:
-    """Somebody called the job off, at whatever stage: it ends, and with it its series.
+    """An operator cancels the job, in any state: the job and its series end.
 
-    A READY job is taken, as a worker would take it, and ended in the same move. A PENDING one is
-    BLOCKED. An ended one stays as it is: IllegalMoveError.
+    A READY job is leased and ended in the same change. A PENDING one becomes BLOCKED. An ended one
+    raises IllegalMoveError.
     """
     called_off = replace(job, last_error=_storable(reason), ending=Ending.CANCELLED)
     follow_up = _follow_up(job, now, ends_series=ends_series)
@@ -180,7 +180,7 @@ def _follow_up(job: Job, now: datetime, *, ends_series: bool) -> dict[str, Any]:
 
 
 def _held(job: Job, target: JobStatus) -> Lease:
-    """The lease under which the job runs; without one nobody may say what became of it."""
+    """The lease of the running job. Without it, no outcome may be written."""
     if job.status is not JobStatus.RUNNING:
         raise IllegalMoveError(job.status, target)
     if job.lease is None:
@@ -223,23 +223,23 @@ def _later(now: datetime, duration: timedelta) -> datetime:
 
 
 def _storable(error: str) -> str:
-    """Whatever a handler raised, in characters that every store can keep, and not too many."""
+    """The handler's error in characters every store can keep, shortened."""
     text = error.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
     return text if len(text) <= LONGEST_ERROR else text[: LONGEST_ERROR - 1] + "…"
 
 
 class Suspicion(IntEnum):
-    """How likely it is that a job takes down whatever runs beside it."""
+    """How likely it is that a job kills its worker."""
 
     NONE = 0
     SLIGHT = 1
-    """Its last worker was lost. That may have been for any reason."""
+    """Its last worker was lost, for whatever reason."""
     GRAVE = 2
-    """And one more loss would be its end: whether it deserves that must be certain."""
+    """One more loss would be its last, so the cause must be certain."""
 
 
 def judge_suspicion(job: Job) -> Suspicion:
-    """What the job's losses say. One that was not lost the last time is under no suspicion."""
+    """What the job's losses say. A job whose last attempt was not lost is not suspected."""
     if not job.loss_count:
         return Suspicion.NONE
     is_set_aside_next = job.loss_count + 1 >= LOSS_LIMIT

@@ -56,11 +56,14 @@ LONGEST_DELAY = 3_600
 LONGEST_RUNG = 7 * 24 * 3_600
 
 _DEFAULTS = JobRequest(name="", queue="").retry_policy
-"""The very one that a request has which says nothing of it: comparing them takes no time."""
+"""The same object as a request's default, so that an identity check suffices."""
 
 
 def read_retry_policy(value: object) -> RetryPolicy:
-    """What is left out takes its default before anything is compared; None is all defaults."""
+    """The retry policy.
+
+    Missing fields take their defaults before they are compared; None is all defaults.
+    """
     if value is None or value is _DEFAULTS or value == _DEFAULTS:
         return _DEFAULTS
     fields = _policy_fields(value)
@@ -118,9 +121,9 @@ _SECOND = timedelta(seconds=1)
 
 
 def read_recurrence(value: object, now: datetime) -> tuple[Recurrence, datetime]:
-    """The recurrence as it is kept, and its first occurrence.
+    """The recurrence as stored, and its first occurrence.
 
-    Left out, ``start`` is the DTSTART of the rule's text, or else now. It is moved up to a whole
+    ``start`` defaults to the DTSTART of the rule's text, or now. It is rounded up to a whole
     second, so that no occurrence is before it.
     """
     fields = _recurrence_fields(value)
@@ -215,7 +218,7 @@ def _read_choice(value: object, field: str, choices: tuple[str, ...]) -> Any:
 
 
 REQUEST_FIELDS = frozenset(JobRequest.__struct_fields__) - {"occurrence", "replaces"}
-"""What a mapping may say; the others are for programs that make a JobRequest."""
+"""The fields a mapping may have. The others are for programs that make a JobRequest."""
 
 _STATUS_AT_FIRST = {
     DependencyStatus.SATISFIED: JobStatus.READY,
@@ -232,16 +235,16 @@ def admit_job(
     tenant: str = DEFAULT_TENANT,
     dependency_statuses: Mapping[JobId, JobStatus] | None = None,
 ) -> Job:
-    """The job that was asked for, with every field checked; InvalidJobError names the first wrong.
+    """The requested job, with every field validated. InvalidJobError names the first invalid one.
 
-    ``kind`` left out is the name, whatever its characters. With ``dependency_statuses`` the
-    dependencies must exist and decide the first status; without, a job that has any is PENDING
-    until ``place_job`` has seen them.
+    ``kind`` defaults to the name. With ``dependency_statuses`` the dependencies must exist and
+    decide the first status; without, a job with dependencies is PENDING until ``place_job`` has
+    seen them.
     """
     asked = request if isinstance(request, JobRequest) else _read_mapping(request)
     now = to_utc(now, "now")
     name, key = read_name(asked.name), asked.idempotency_key
-    # Three more fields follow below: with more than 15 keywords a call takes four times as long.
+    # Three more fields follow below: a call with more than 15 keywords takes four times as long.
     job = Job(
         id=read_id(job_id, "id"),
         tenant=read_word(tenant, "tenant"),
@@ -274,9 +277,9 @@ def place_job(
     dependency_statuses: Mapping[JobId, JobStatus] | None,
     existing_jobs: Mapping[JobId, Iterable[JobId]] | None = None,
 ) -> Job:
-    """The job with the status that its dependencies give it.
+    """The job with the status its dependencies give it.
 
-    Raises DependencyCycleError when they lead back to it, ``existing_jobs`` being the dependencies
+    Raises DependencyCycleError when they form a cycle, with ``existing_jobs`` as the dependencies
     of others, and UnknownDependencyError when ``dependency_statuses`` lacks one of them.
     """
     found = detect_cycle(job.id, job.dependencies, existing_jobs or {})
@@ -303,7 +306,7 @@ def _read_mapping(fields: Mapping[str, Any]) -> JobRequest:
 
 
 def _with_series(job: Job, asked: JobRequest, now: datetime) -> Job:
-    """In a series the first occurrence decides when; left to itself, the series is its own key."""
+    """In a series the first occurrence is the due time. The default key is the series."""
     if asked.due_at is not None:
         raise InvalidJobError("due_at", "cannot be given beside a recurrence, which says when")
     recurrence, first_at = read_recurrence(asked.recurrence, now)
@@ -340,11 +343,11 @@ def amend_job(
     dependency_statuses: Mapping[JobId, JobStatus] | None = None,
     existing_jobs: Mapping[JobId, Iterable[JobId]] | None = None,
 ) -> Job:
-    """The job with these fields changed, under the rules that hold for a new one.
+    """The job with these fields changed, under the rules for a new one.
 
-    A field that never changes may be named with the value it has. With ``updated_at`` it is changed
-    only if nobody has changed it since: JobChangedError otherwise. Dependencies change only while
-    the job is PENDING; then its status follows from them, as it does for a new job.
+    A fixed field may be given with its current value. With ``updated_at``, JobChangedError is
+    raised when the job has changed since. Dependencies can change only while the job is PENDING;
+    its status then follows from them, as for a new job.
     """
     if job.status.is_terminal:
         raise JobEndedError(job.id, job.status)
@@ -354,7 +357,7 @@ def amend_job(
     changes: dict[str, Any] = {}
     for name, value in fields.items():
         if name == "kind" and value == job.kind:
-            continue  # taken from the name it need not be a word
+            continue  # a kind taken from the name may contain other characters
         if name in _READERS:
             changes[name] = _READERS[name](value)
         else:
@@ -368,7 +371,7 @@ def amend_job(
 
 
 def check_deletion(job_id: JobId, dependents: Iterable[JobId]) -> None:
-    """A job goes only when nobody depends on it, not even one that has ended."""
+    """Refuse to delete a job that others depend on, even ended ones."""
     found = sorted(dependents)
     if found:
         raise HasDependentsError(job_id, found)

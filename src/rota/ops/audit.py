@@ -1,4 +1,4 @@
-"""What was done to a tenant's jobs, and by whom, the newest first."""
+"""Reads a tenant's audit log, newest entry first."""
 
 from collections.abc import Collection
 from contextlib import aclosing
@@ -14,14 +14,14 @@ from rota.rail.audit import AuditEntry, read_audit_backwards
 from rota.stores.protocol import DocumentStore
 
 MOST_KEPT = 20
-"""So many acts on one job are told of."""
+"""The maximum number of entries returned for one job."""
 
 MOST_READ = 10_000
-"""So many of the newest acts of a tenant are looked at for those on one job."""
+"""The number of newest entries of a tenant searched for entries about one job."""
 
 
 class AuditPage(msgspec.Struct, frozen=True):
-    """One page of a tenant's audit log; without a ``next_cursor`` it is the last."""
+    """One page of a tenant's audit log. The last page has no ``next_cursor``."""
 
     items: tuple[AuditEntry, ...]
     next_cursor: str | None
@@ -40,14 +40,14 @@ async def list_acts(
     cursor: str | None = None,
     limit: int = 20,
 ) -> AuditPage:
-    """A page of what was done, the newest first; a cursor is the id of the last entry before it."""
+    """Return a page of the audit log, newest first. A cursor is the id of the last entry seen."""
     check_limit(limit)
     last_id = None if cursor is None else _read_cursor(cursor)
     found: list[AuditEntry] = []
     async with aclosing(read_audit_backwards(store, tenant)) as entries:
         async for entry in entries:
             if last_id is not None and entry.id >= last_id:
-                continue  # on a page before this one
+                continue  # seen on an earlier page
             if action in (None, entry.action) and (not job_id or job_id in entry.job_ids):
                 found.append(entry)
             if len(found) > limit:
@@ -58,7 +58,7 @@ async def list_acts(
 async def find_acts(
     store: DocumentStore, tenant: str, job_ids: Collection[JobId], since: datetime
 ) -> tuple[AuditEntry, ...]:
-    """What was done to one of these jobs, the newest first; nothing that is older is looked at."""
+    """Find entries about any of these jobs, newest first, of the newest ``MOST_READ`` entries."""
     wanted = frozenset(job_ids)
     found: list[AuditEntry] = []
     read_count = 0

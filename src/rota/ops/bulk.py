@@ -24,10 +24,10 @@ from rota.stores.protocol import DocumentStore, DocumentWrite
 BulkAction = Literal["cancel", "retry", "run_now", "delete"]
 
 PLANS = "bulk_plans"
-"""The collection; a key is the tenant, a slash and the id of the plan."""
+"""The collection. A key is the tenant, a slash and the plan id."""
 
 MOST_PLANNED = 10_000
-"""So many jobs are in one plan; where there are more, another plan follows."""
+"""The maximum number of jobs in one plan. More jobs need another plan."""
 
 KEPT_FOR = timedelta(minutes=15)
 SAMPLE_SIZE = 10
@@ -35,11 +35,11 @@ _MOST_SWEPT = 100
 
 
 class BulkPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What would happen; nothing has.
+    """A bulk action that has not run yet.
 
-    ``count`` jobs would be acted on, of which ``sample`` shows a few. ``passed_over_count`` were
-    found and cannot be: they have ended, run, or have not failed. With ``has_more`` there are more
-    jobs than fit in a plan.
+    ``count`` jobs match and can be acted on; ``sample`` shows a few of them. ``passed_over_count``
+    jobs match but cannot be acted on: they have ended, are running, or have not failed.
+    ``has_more`` is true when more jobs match than fit in one plan.
     """
 
     id: str
@@ -57,7 +57,7 @@ class BulkPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fits(action: BulkAction, job: Job, now: datetime) -> bool:
-    """Whether there is any sense in doing that to the job as it is."""
+    """Whether the action applies to the job in its current state."""
     return _FITS[action](job, now)
 
 
@@ -72,7 +72,7 @@ _FITS: dict[BulkAction, Callable[[Job, datetime], bool]] = {
 
 
 async def plan_bulk(around: Surroundings, action: BulkAction, query: JobQuery) -> BulkPlan:
-    """Find out what would be done, and remember it for a while; nothing else is written."""
+    """Plan a bulk action and store the plan for a while. Writes nothing else."""
     store, tenant, now = around.store, around.tenant, around.clock.now()
     plan_id = around.make_id(now)
     chosen: list[Job] = []
@@ -101,9 +101,9 @@ async def plan_bulk(around: Surroundings, action: BulkAction, query: JobQuery) -
 
 
 async def take_plan(store: DocumentStore, tenant: str, plan_id: str, now: datetime) -> BulkPlan:
-    """The plan, which is gone from here on: nobody carries it out twice.
+    """Return the plan and remove it, so that it runs at most once.
 
-    NotFoundError when there is none, for example because it is too old.
+    Raises NotFoundError when the plan does not exist, for example because it expired.
     """
     key = _key(tenant, plan_id)
     document = (await store.read(PLANS, [key])).get(key) if len(key) <= 255 else None
@@ -135,7 +135,7 @@ async def _walk(store: RailStore, tenant: str, query: JobQuery) -> AsyncIterator
 
 
 async def _sweep(store: DocumentStore, tenant: str, now: datetime) -> None:
-    """Forget the tenant's plans that are too old; whoever was faster has done it."""
+    """Remove the tenant's expired plans. Another process may remove them first."""
     prefix, old = f"{tenant}/", list[DocumentWrite]()
     async for page in store.scan(PLANS):
         for document in page:
@@ -147,7 +147,7 @@ async def _sweep(store: DocumentStore, tenant: str, now: datetime) -> None:
 
 
 def check_plan_id(plan_id: object) -> str:
-    """The id of a plan, if it can be one."""
+    """Return the plan id, or raise NotFoundError when it cannot be one."""
     if not isinstance(plan_id, str) or not 1 <= len(plan_id) <= 50:
         raise InvalidInputError("plan_id must be the id of a plan", {"field": "plan_id"})
     return plan_id
@@ -165,7 +165,7 @@ def _decode(body: bytes) -> BulkPlan | None:
 
 
 BATCH_SIZE = 500
-"""So many jobs are read, noted in the audit log and acted on at a time."""
+"""The number of jobs read, recorded in the audit log and acted on at a time."""
 
 SKIPPED_SHOWN = 100
 GONE = "it is not kept any more"
@@ -173,14 +173,14 @@ MOVED_ON = "it has moved on, and there is no sense in it any more"
 
 
 class Skipped(msgspec.Struct, frozen=True):
-    """A job of the plan that was left as it is, and why."""
+    """A planned job that was not changed, and why."""
 
     job_id: JobId
     reason: str
 
 
 class BulkReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done; of those that were left as they are, ``skipped`` shows the first."""
+    """The result of a bulk action. ``skipped`` lists the first jobs that were not changed."""
 
     action: BulkAction
     done_count: int
@@ -189,16 +189,16 @@ class BulkReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Order(msgspec.Struct, frozen=True):
-    """On whose word and for what reason."""
+    """Who ordered the action, and why."""
 
     who: str
     why: str
 
 
 async def carry_out(around: Surroundings, plan_id: str, *, who: str, why: str = "") -> BulkReport:
-    """Do what was planned to the jobs that were planned, and say what became of it.
+    """Run the plan on the planned jobs and report the result.
 
-    Each batch is in the audit log before anything is done to it. A plan can be carried out once.
+    Each batch is recorded in the audit log before it runs. A plan runs at most once.
     """
     plan = await take_plan(around.store, around.tenant, plan_id, around.clock.now())
     order = _Order(who, why)
@@ -238,7 +238,7 @@ async def _record(around: Surroundings, plan: BulkPlan, jobs: Sequence[Job], ord
 
 
 async def _cancel(around: Surroundings, jobs: Sequence[Job], order: _Order) -> list[Skipped]:
-    """With each job its series ends. Who was taken by a worker meanwhile is tried once more."""
+    """Cancel jobs and end their series. Retry once the jobs that a worker leased meanwhile."""
     reason = f"cancelled by {order.who}" + (f": {order.why}" if order.why else "")
     stale = await _apply(around, [decide_cancel(job, reason, around.clock.now()) for job in jobs])
     if not stale:
@@ -251,7 +251,7 @@ async def _cancel(around: Surroundings, jobs: Sequence[Job], order: _Order) -> l
 
 
 async def _apply(around: Surroundings, changes: Sequence[Change]) -> list[JobId]:
-    """Write the changes; the ids of those that were stale."""
+    """Apply the changes and return the ids of the stale ones."""
     if not changes:
         return []
     applied = await around.store.apply(changes, around.clock.now())
@@ -259,7 +259,10 @@ async def _apply(around: Surroundings, changes: Sequence[Change]) -> list[JobId]
 
 
 async def _retry(around: Surroundings, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
-    """A new job for each, in one step; one that has been retried already keeps its replacement."""
+    """Create one new job for each, in one call.
+
+    A job that was retried before keeps its replacement.
+    """
     now = around.clock.now()
     await around.store.insert(replace_jobs(Resubmission(tuple(jobs)), now), now)
     return []
@@ -277,7 +280,7 @@ async def _run_now(around: Surroundings, jobs: Sequence[Job], _: _Order) -> list
 
 
 async def _delete(around: Surroundings, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
-    """Those go first that others of the batch depend on the least: dependents before them."""
+    """Delete dependents before the jobs they depend on."""
 
     async def remove(job: Job) -> object:
         return await around.store.delete(around.tenant, job.id)

@@ -1,4 +1,4 @@
-"""What a job depends on and what depends on it, near and far, as far as it fits in a picture."""
+"""The dependency graph around a job."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,11 +11,11 @@ from rota.jobs.fields import read_id
 from rota.rail.context import RailStore
 
 MOST_NODES = 200
-"""So many jobs are drawn unless fewer are asked for."""
+"""The default maximum number of nodes."""
 
 
 class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A job in the picture. ``level`` is 0 for the job itself, below 0 for what it depends on."""
+    """A job in the graph. ``level`` is 0 for the job itself and negative for its dependencies."""
 
     id: JobId
     name: str
@@ -34,10 +34,9 @@ class GraphEdge(msgspec.Struct, frozen=True):
 
 
 class JobGraph(msgspec.Struct, frozen=True):
-    """The ancestors and descendants of a job. ``is_cut``: there are more than these.
+    """The ancestors and descendants of a job. ``is_cut``: the graph has more nodes.
 
-    Nodes come by level, then by id; whatever else an ancestor's other descendants may be is not
-    among them.
+    Nodes are sorted by level, then by id. Other descendants of an ancestor are left out.
     """
 
     job_id: JobId
@@ -49,9 +48,9 @@ class JobGraph(msgspec.Struct, frozen=True):
 async def draw_graph(
     store: RailStore, tenant: str, job_id: JobId, *, limit: int = MOST_NODES
 ) -> JobGraph:
-    """The graph around a job, of at most ``limit`` jobs, those next to it first.
+    """Return the graph around a job with at most ``limit`` nodes, nearest first.
 
-    JobNotFoundError when the tenant has none of that id.
+    Raises JobNotFoundError when the tenant has no job with that id.
     """
     if type(limit) is not int or not 1 <= limit <= MOST_NODES:
         reason = f"must be an integer from 1 to {MOST_NODES}, got {limit!r:.40}"
@@ -67,7 +66,7 @@ async def draw_graph(
 
 
 class _Survey:
-    """Goes up and down from a job, one step at a time, until all is found or enough."""
+    """Walks up and down from a job, one level at a time, until the graph is complete or full."""
 
     def __init__(self, store: RailStore, job: Job, limit: int) -> None:
         self._store = store
@@ -80,7 +79,7 @@ class _Survey:
         self._is_cut = False
 
     async def look_further(self) -> bool:
-        """One step up and one down; whether another one may find more."""
+        """Walk one level up and one down. Returns whether another step may find more."""
         self._step += 1
         self._upper = await self._climb(self._upper)
         self._lower = await self._descend(self._lower)
@@ -111,7 +110,7 @@ class _Survey:
     async def _descend(self, jobs: list[Job]) -> list[Job]:
         if not jobs:
             return []
-        # One more than there is room for, and those that may have been found already.
+        # One more than fits, plus jobs that may have been found already.
         asked_count = self._limit + 1
         ids = [job.id for job in jobs]
         found = await self._store.find_dependents(self._job.tenant, ids, asked_count)

@@ -34,11 +34,10 @@ _NO_TIME = timedelta(0)
 
 
 class LeaseWish(msgspec.Struct, frozen=True, kw_only=True):
-    """Who wants how many jobs, from where and for how long.
+    """A lease request from an HTTP worker.
 
-    ``wait_for`` is how long to wait when there are none. Jobs whose kind is in ``notifies`` tell
-    people something, and quiet hours hold them back. ``kinds`` is what the worker can do, for
-    operators to see: which jobs it is given is a matter of queues alone.
+    ``wait_for`` is how long to wait for a job. Quiet hours hold back kinds in ``notifies``.
+    ``kinds`` is shown to operators; queues alone decide which jobs the worker gets.
     """
 
     worker: str
@@ -66,14 +65,14 @@ class LeaseWish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one job, as whoever held it says."""
+    """The outcome of one job, as its worker reports it."""
 
     held: HeldLease
     outcome: Outcome
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written about one job; ``is_stale``: nothing, for another has it, or nobody."""
+    """What was written for one job. ``is_stale``: nothing, because the worker lost the lease."""
 
     job_id: JobId
     is_stale: bool
@@ -81,33 +80,33 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_lease(lease_for: timedelta, field: str) -> None:
-    """Refuse a lease that is too short to be kept, or too long to be given up on."""
+    """Refuse a lease that is too short to keep or too long to wait out."""
     if not SHORTEST_LEASE <= lease_for <= LONGEST_LEASE:
         most = LONGEST_LEASE // timedelta(seconds=1)
         raise refuse(field, f"must be from 1 to {most}")
 
 
 def refuse(field: str, reason: str) -> InvalidInputError:
-    """A refusal that names the field."""
+    """Refuse a value and name its field."""
     return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})
 
 
 HTTP = "http"
-"""Stands for the host and the version of a worker of which neither is known."""
+"""The host and version shown for an HTTP worker, which reports neither."""
 
 _MOST_KNOWN = 10_000
 _LONGEST_KEY = 255
 
 
 class Visibility:
-    """Keeps the documents of workers that the desk has seen; nobody minds when it cannot."""
+    """Records the presence of HTTP workers. A failure to record is ignored."""
 
     def __init__(self, store: DocumentStore) -> None:
         self._store = store
         self._shown_at: dict[str, datetime] = {}
 
     async def show(self, tenant: str, wish: LeaseWish, now: datetime) -> None:
-        """Note that the worker was here, unless that was noted a moment ago."""
+        """Record that the worker was seen, unless it was recorded a moment ago."""
         key = f"{HTTP}:{tenant}:{wish.worker}"[:_LONGEST_KEY]
         shown_at = self._shown_at.get(key)
         if shown_at is not None and shown_at <= now < shown_at + SHOWN_EVERY:
@@ -115,7 +114,7 @@ class Visibility:
         if len(self._shown_at) >= _MOST_KNOWN:
             self._shown_at.clear()
         self._shown_at[key] = now
-        with suppress(RotaError):  # whoever needs the store for the work itself will tell of it
+        with suppress(RotaError):  # the call that needs the store reports the failure
             await self._write(key, tenant, wish, now)
             if shown_at is None:
                 await sweep(self._store, now)
@@ -140,7 +139,7 @@ class Visibility:
 
 
 def _since(body: bytes | None, now: datetime) -> datetime:
-    """When it was first seen, unless it had gone meanwhile."""
+    """When the worker was first seen in its current presence."""
     if body is None:
         return now
     try:
@@ -151,25 +150,25 @@ def _since(body: bytes | None, now: datetime) -> datetime:
 
 
 POLL_FOR = timedelta(seconds=1)
-"""So often is looked for jobs that nobody told of, while somebody waits."""
+"""How often a waiting request polls for jobs."""
 
 SWEEP_FOR = timedelta(seconds=5)
-"""So often, at most, is looked for leases that have run out."""
+"""How often, at most, expired leases are rescued."""
 
 MOST_ROUNDS = 5
-"""So often one call leases again when gates have held back all that it was given."""
+"""How often one call leases again when gates held back every leased job."""
 
 HungUp = Callable[[], Awaitable[None]]
-"""Returns when whoever asked is gone."""
+"""Returns when the caller has disconnected."""
 
 
 class LeaseDesk:
-    """One for each server. It remembers nothing that it could not do without."""
+    """Leases for HTTP workers; one per server. Holds no state that it cannot rebuild."""
 
     def __init__(self, store: RailStore, clock: Clock, random: Random | None = None) -> None:
         self._store = store
         self._clock = clock
-        self._random = random or Random()  # noqa: S311 - jitter is no secret
+        self._random = random or Random()  # noqa: S311 - jitter is not a secret
         self._gate = GateWatch(store)
         self._limits = LimitWatch(store)
         self._visibility = Visibility(store)
@@ -177,14 +176,14 @@ class LeaseDesk:
         self._closing = asyncio.Event()
 
     def close(self) -> None:
-        """Let nobody wait any longer: whoever does is told that there is nothing."""
+        """End every wait. Waiting requests get an empty answer."""
         self._closing.set()
 
     async def lease(self, tenant: str, wish: LeaseWish, hung_up: HungUp | None = None) -> list[Job]:
-        """Up to so many jobs of the tenant, in the hands of the worker from now on.
+        """Lease up to ``wish.limit`` of the tenant's jobs to the worker.
 
-        Waits for as long as it was asked to when there are none. If whoever asked is gone
-        meanwhile, the jobs go back at once, and none is returned.
+        Waits up to ``wish.wait_for`` for the first job. When the caller disconnects meanwhile, the
+        jobs are released at once and none is returned.
         """
         deadline = self._clock.now() + wish.wait_for
         async with _noticing(hung_up) as gone, self._listening(tenant, wish) as listener:
@@ -198,7 +197,10 @@ class LeaseDesk:
     async def extend(
         self, tenant: str, worker: str, held: Sequence[HeldLease], lease_for: timedelta
     ) -> list[bool]:
-        """Let leases last from now; False for each that the worker has lost: it is to stop."""
+        """Extend leases from now.
+
+        False for each lease the worker has lost: it must stop that job.
+        """
         check_lease(lease_for, "lease_seconds")
         now = self._clock.now()
         own = await self._find_held(tenant, worker, [each.job_id for each in held])
@@ -210,7 +212,7 @@ class LeaseDesk:
     async def settle(
         self, tenant: str, worker: str, settlements: Sequence[Settlement]
     ) -> list[Settled]:
-        """Write what became of jobs, all that still hold in one step; nothing of the stale ones."""
+        """Apply outcomes in one call. A stale outcome writes nothing."""
         now = self._clock.now()
         ids = [each.held.job_id for each in settlements]
         own = await self._find_held(tenant, worker, ids)
@@ -235,7 +237,7 @@ class LeaseDesk:
         ]
 
     async def sweep(self) -> int:
-        """Call every attempt lost whose lease has run out, of all tenants; how many there were."""
+        """Rescue jobs of all tenants whose lease has expired. Returns how many."""
         now, after, count = self._clock.now(), None, 0
         while True:
             page = await self._store.find_expired(now, PAGE_SIZE, after)
@@ -258,7 +260,7 @@ class LeaseDesk:
 
     @asynccontextmanager
     async def _listening(self, tenant: str, wish: LeaseWish) -> AsyncIterator[Listener | None]:
-        """A listener for whoever is willing to wait."""
+        """A listener for a request that waits."""
         if not wish.wait_for:
             yield None
             return
@@ -266,7 +268,7 @@ class LeaseDesk:
             yield listener
 
     async def _take(self, tenant: str, wish: LeaseWish) -> Allotment:
-        """Lease, and let gates hold back what they will."""
+        """Lease jobs and let the gates hold some back."""
         await self._sweep_now_and_then()
         await self._visibility.show(tenant, wish, self._clock.now())
         request = LeaseRequest(
@@ -296,7 +298,7 @@ class LeaseDesk:
         passed = [job for job, verdict in judged if not isinstance(verdict, Closed)]
         beside = [after for job in passed if (after := begin_beside(job, now)) is not None]
         if beside:
-            with suppress(RotaError):  # its end brings the next one about as well
+            with suppress(RotaError):  # its end also creates the next job of the series
                 await self._store.insert(beside, now)
         return passed
 
@@ -307,7 +309,7 @@ class LeaseDesk:
     async def _find_held(
         self, tenant: str, worker: str, job_ids: Sequence[JobId]
     ) -> dict[JobId, Job]:
-        """Those of the tenant's jobs that this worker holds."""
+        """The tenant's jobs that this worker holds."""
         found = await self._store.get(tenant, job_ids)
         return {
             job_id: job
@@ -325,7 +327,7 @@ class LeaseDesk:
     async def _rest(
         self, tenant: str, wish: LeaseWish, held_back: Allotment, calls: "_Calls"
     ) -> None:
-        """Until somebody calls, a job is due, or it is time to look without being called."""
+        """Wait for a wake-up, the next due job, or the next poll."""
         now = self._clock.now()
         due_at = await self._store.next_due_at(now, wish.queues, [tenant])
         due_for = choose_due_for(due_at, held_back, now)
@@ -348,10 +350,10 @@ class LeaseDesk:
 
 
 async def _hear(listener: Listener) -> None:
-    """Return when somebody calls.
+    """Return on a wake-up.
 
-    One who cannot be called any more hears nothing: to return at once would be to ask the store
-    again and again, without a rest, for as long as whoever asked is willing to wait.
+    When the listener fails, wait for the poll instead: returning at once would query the store in a
+    tight loop.
     """
     try:
         await listener.wait()
@@ -360,7 +362,7 @@ async def _hear(listener: Listener) -> None:
 
 
 class _Calls:
-    """What ends a rest early, and when all waiting is over."""
+    """What ends a wait early, and the deadline of all waiting."""
 
     def __init__(self, listener: Listener | None, gone: asyncio.Event, deadline: datetime) -> None:
         self.listener = listener
@@ -370,7 +372,7 @@ class _Calls:
 
 @asynccontextmanager
 async def _noticing(hung_up: HungUp | None) -> AsyncIterator[asyncio.Event]:
-    """An event that is set when whoever asked is gone."""
+    """An event that is set when the caller has disconnected."""
     gone = asyncio.Event()
     if hung_up is None:
         yield gone

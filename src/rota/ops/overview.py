@@ -1,4 +1,4 @@
-"""How a tenant's jobs stand, on one page: counts, queues, what is red, what comes next."""
+"""The overview of a tenant: counts, queues, alarms, and what runs next."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, tzinfo
@@ -24,10 +24,10 @@ Concern = Literal["dead_letters", "stalled", "late", "no_worker", "series", "tas
 
 
 class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue of the tenant, its jobs that are not done with.
+    """A queue of the tenant and its jobs that have not ended.
 
-    ``due_count`` may be run now, the oldest of them since ``oldest_due_at``, which is
-    ``late_seconds`` ago. ``worker_count`` workers take from the queue, as far as is known.
+    ``due_count`` jobs can run now; the oldest has been due since ``oldest_due_at``,
+    ``late_seconds`` ago. ``worker_count`` is the number of known workers that serve the queue.
     """
 
     queue: str
@@ -42,7 +42,7 @@ class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that wants looking at."""
+    """A finding that needs attention."""
 
     concern: Concern
     text: str
@@ -51,7 +51,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NextRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that will run: a series or a declarative task."""
+    """A series or declarative task that will run."""
 
     source: Literal["series", "task"]
     name: str
@@ -75,7 +75,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole of it, as of ``taken_at``; ``is_red`` when there are alarms."""
+    """The overview as of ``taken_at``. ``is_red`` when there are alarms."""
 
     taken_at: datetime
     counts: dict[str, int]
@@ -93,10 +93,10 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 async def take_overview(
     store: RailStore, clock: Clock, tenant: str, *, zone: tzinfo | None = None
 ) -> Overview:
-    """Look at everything that is the tenant's; nothing is written.
+    """Read the tenant's overview. Writes nothing.
 
-    ``zone`` is the one in which the declarative tasks of the store are scheduled; without it they
-    are left out, because nobody can tell when they are due.
+    ``zone`` is the zone of the store's declarative tasks. Without it they are left out, because
+    their due times are unknown.
     """
     now = clock.now()
     depths = await store.survey(now, tenant)
@@ -116,17 +116,16 @@ async def take_overview(
 
 
 async def list_queues(store: RailStore, clock: Clock, tenant: str) -> tuple[QueueStanding, ...]:
-    """The queues of the tenant that have jobs which are not done with, by name."""
+    """The tenant's queues with jobs that have not ended, by name."""
     now = clock.now()
     workers = [it for it in await list_workers(store, now) if _works_for(it, tenant)]
     return tuple(_stand(depth, workers, now) for depth in await store.survey(now, tenant))
 
 
 async def count_jobs(store: RailStore, tenant: str, depths: Sequence[QueueDepth]) -> dict[str, int]:
-    """How many jobs there are in each status.
+    """Count the jobs in each status.
 
-    What the survey has counted is not counted again, and what is COMPLETED, which is most, follows
-    from the others.
+    Uses the survey's counts, and derives COMPLETED, the largest, from the others.
     """
     counts = {
         JobStatus.READY: sum(it.due_count + it.later_count for it in depths),

@@ -1,4 +1,4 @@
-"""Looking for jobs by more than a store has indexes for: a walk that goes only so far at a time."""
+"""Searches jobs by text, beyond the store's indexes. One call visits a bounded number of jobs."""
 
 from collections.abc import AsyncIterator
 
@@ -11,15 +11,15 @@ from rota.jobs.search import HIGHEST_LIMIT
 from rota.rail.context import RailStore
 
 MOST_LOOKED_AT = 5_000
-"""So many jobs are looked at by one call; where more are to be looked at, there is a cursor."""
+"""The number of jobs one call visits. A cursor continues the search."""
 
 LONGEST_TEXT = 255
 
 
 class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for: whatever fits all that is said.
+    """A search. A job must match every given field.
 
-    ``text`` is the id of a job, or part of a name or a kind in whatever case; ``kind`` is a kind.
+    ``text`` is a job id, or part of a name or kind in any case. ``kind`` is a kind.
     """
 
     text: str | None = None
@@ -34,11 +34,11 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the store can answer it by itself."""
+        """Whether the store can answer the query by itself."""
         return self.text is None and self.kind is None
 
     def accepts(self, job: Job) -> bool:
-        """Whether the job has the text and is of the kind; the filter is the store's business."""
+        """Whether the job matches text and kind. The store applies the filter."""
         if self.kind is not None and job.kind != self.kind:
             return False
         if self.text is None or normalize_job_id(self.text) == job.id:
@@ -48,9 +48,9 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchPage(msgspec.Struct, frozen=True):
-    """What was found, the newest first; with a ``next_cursor`` there may be more.
+    """Matches, newest first. With a ``next_cursor`` there may be more.
 
-    A page may hold fewer than were asked for, even none, and still not be the last.
+    A page may have fewer matches than the limit, even none, and still not be the last.
     """
 
     items: tuple[Job, ...]
@@ -69,7 +69,7 @@ async def search_jobs(
     cursor: str | None = None,
     limit: int = 20,
 ) -> SearchPage:
-    """The page of what is looked for after ``cursor``, or the first."""
+    """Return the page of matches after ``cursor``, or the first page."""
     check_limit(limit)
     if query.is_plain:
         page = await store.find(tenant, query.wanted, cursor, limit)
@@ -101,7 +101,7 @@ async def _find_by_id(
 async def _walk(
     store: RailStore, tenant: str, wanted: JobFilter, cursor: str | None
 ) -> AsyncIterator[Job]:
-    """The next jobs from the cursor on, as many as one call looks at."""
+    """The next jobs from the cursor on, at most as many as one call visits."""
     for _ in range(MOST_LOOKED_AT // HIGHEST_LIMIT):
         page = await store.find(tenant, wanted, cursor, HIGHEST_LIMIT)
         for job in page.items:

@@ -30,7 +30,7 @@ RUNS_SHOWN = 10
 
 
 class SeriesRun(msgspec.Struct, frozen=True, kw_only=True):
-    """An occurrence that has been: the job that stood for it, and how it ended."""
+    """A past occurrence: its job, and how it ended."""
 
     job_id: JobId
     occurrence_at: datetime
@@ -41,12 +41,12 @@ class SeriesRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeriesSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A live series. ``id`` names it; ``job_id`` is the job that stands for its next occurrence.
+    """A live series. ``id`` names it; ``job_id`` is the job of its next occurrence.
 
     ``description`` is the rule in words. ``next_at`` is when that job is due, None while the series
-    is paused. ``occurrences`` are the next few, each as an instant and on the clock of the zone,
-    with a note where the clocks change; ``skipped`` tells of times that do not exist.
-    ``missed_count`` occurrences passed without a run that nobody has been told of yet.
+    is paused. ``occurrences`` are the next few, each as an instant and as a wall time, with a note
+    at DST changes; ``skipped`` lists wall times that do not exist. ``missed_count`` is the number
+    of occurrences that passed without a run and were not reported yet.
     """
 
     id: JobId
@@ -76,14 +76,14 @@ class SeriesSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeriesDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """A series with more of its past: the last runs that are kept, the newest first."""
+    """A series with its last runs, newest first."""
 
     series: SeriesSummary
     runs: tuple[SeriesRun, ...]
 
 
 def summarize(job: Job, recurrence: Recurrence, runs: Iterable[Job], shown: int) -> SeriesSummary:
-    """The series that a live job belongs to; ``runs`` are ended jobs of it, the newest first."""
+    """Summarize the series of a live job. ``runs`` are its ended jobs, newest first."""
     at = job.occurrence_at or job.due_at
     preview, problem = _preview(recurrence, at, shown)
     last = next(iter(runs), None)
@@ -120,7 +120,7 @@ def view_run(job: Job) -> SeriesRun:
 
 
 def _preview(recurrence: Recurrence, at: datetime, count: int) -> tuple[Preview, str | None]:
-    """The next occurrences; a rule that cannot be computed here says why instead."""
+    """The next occurrences, or why the rule cannot be computed."""
     try:
         return preview_series(recurrence, at, count), None
     except RotaError as error:
@@ -128,17 +128,17 @@ def _preview(recurrence: Recurrence, at: datetime, count: int) -> tuple[Preview,
 
 
 MOST_LIVE = 20_000
-"""So many jobs of series are looked at in each status."""
+"""The number of live series jobs read per status."""
 
 MOST_PAST = 1_000
-"""So many of the newest ended jobs of series are looked at, in each status, for the last runs."""
+"""The number of newest ended series jobs read per status to find the last runs."""
 
 _LIVE = (JobStatus.READY, JobStatus.RUNNING, JobStatus.PENDING)
 _ENDED = (JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.BLOCKED)
 
 
 class SeriesPage(msgspec.Struct, frozen=True):
-    """A page of series by id. ``is_cut``: more jobs recur than are looked at."""
+    """A page of series by id. ``is_cut``: the tenant has more series jobs than were read."""
 
     items: tuple[SeriesSummary, ...]
     next_cursor: str | None = None
@@ -152,7 +152,7 @@ class SeriesPage(msgspec.Struct, frozen=True):
 async def list_series(
     store: RailStore, tenant: str, *, cursor: str | None = None, limit: int = 20
 ) -> SeriesPage:
-    """The live series of the tenant, each with its next occurrences and its last run."""
+    """The tenant's live series, each with its next occurrences and last run."""
     check_limit(limit)
     after = "" if cursor is None else _read_cursor(cursor)
     live, is_cut = await _find_live(store, tenant)
@@ -168,7 +168,10 @@ async def list_series(
 
 
 async def find_series(store: RailStore, tenant: str, series_id: JobId) -> SeriesDetail:
-    """One series, by its id or that of any job of it; JobNotFoundError when none is live."""
+    """Find a series by its id or by the id of one of its jobs.
+
+    Raises JobNotFoundError when it is not live.
+    """
     named = read_id(series_id, "series_id")
     job = (await store.get(tenant, [named])).get(named)
     origin = named if job is None else job.origin or job.id
@@ -182,7 +185,7 @@ async def find_series(store: RailStore, tenant: str, series_id: JobId) -> Series
 
 
 async def find_jobs_of(store: RailStore, tenant: str, origin: JobId) -> list[Job]:
-    """The jobs of a series that are kept: all that have not ended, and the last that have."""
+    """The stored jobs of a series: all that have not ended, and the last that have."""
     found: list[Job] = []
     for status in (*_LIVE, *_ENDED):
         wanted = JobFilter(status=status, is_recurring=True)
@@ -192,7 +195,7 @@ async def find_jobs_of(store: RailStore, tenant: str, origin: JobId) -> list[Job
 
 
 async def _find_live(store: RailStore, tenant: str) -> tuple[dict[JobId, Job], bool]:
-    """By series the job of it that comes next: of several, where they may overlap, the last."""
+    """The next job of each series. When jobs may overlap, the last one."""
     found: dict[JobId, Job] = {}
     is_cut = False
     for status in _LIVE:
@@ -210,7 +213,7 @@ async def _find_live(store: RailStore, tenant: str) -> tuple[dict[JobId, Job], b
 async def _find_runs(
     store: RailStore, tenant: str, origins: Collection[JobId], count: int
 ) -> defaultdict[JobId, list[Job]]:
-    """The last ended jobs of these series, the newest first; at least ``count``, if so many are."""
+    """The last ended jobs of these series, newest first, at least ``count`` if possible."""
     runs: defaultdict[JobId, list[Job]] = defaultdict(list)
     for status in _ENDED if origins else ():
         for job in await _find_last(store, tenant, status, dict.fromkeys(origins, count)):
@@ -223,7 +226,7 @@ async def _find_runs(
 async def _find_last(
     store: RailStore, tenant: str, status: JobStatus, missing_counts: dict[JobId, int]
 ) -> list[Job]:
-    """So many jobs of each of these series in this status, the last ones."""
+    """The last jobs of each of these series in this status."""
     found: list[Job] = []
     async for job in _walk(store, tenant, JobFilter(status=status, is_recurring=True), MOST_PAST):
         origin = job.origin or job.id

@@ -38,13 +38,13 @@ from rota.stores.protocol import (
 )
 
 UNFINISHED = "unfinished-copy"
-"""The collection; there is one document in it, and none in a store that is whole."""
+"""The collection of the copy mark: one document while a copy is unfinished, otherwise empty."""
 
 _KEY = "target"
 
 
 class _Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the copy has come. ``is_copied``: all is there, and is to be compared."""
+    """The progress of a copy. ``is_copied``: everything is copied and must be compared."""
 
     source: str
     cursor: str | None = None
@@ -53,17 +53,17 @@ class _Mark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def refuse_unfinished(store: DocumentStore) -> None:
-    """CopyUnfinishedError when a copy into this store was begun and not finished."""
+    """Raise CopyUnfinishedError when a copy into this store has not finished."""
     found = (await store.read(UNFINISHED, [_KEY])).get(_KEY)
     if found is not None:
         raise CopyUnfinishedError(_decode(found.body).source)
 
 
 class MarkedTarget:
-    """A store that is being copied into, by one copy at a time."""
+    """The target of a copy. Only one copy at a time can write to it."""
 
     def __init__(self, store: DocumentStore, mark: _Mark, version: int) -> None:
-        """Hold what ``begin`` has found; the version is 0 when there was nothing."""
+        """Hold the mark found by ``begin``. Version 0 means there was no mark."""
         self._store = store
         self._mark = mark
         self._version = version
@@ -71,7 +71,7 @@ class MarkedTarget:
 
     @classmethod
     async def begin(cls, store: DocumentStore, source: str) -> Self:
-        """Mark the store, or take over the mark of a copy from the same source that was cut off."""
+        """Mark the store, or take over the mark of an interrupted copy from the same source."""
         found = (await store.read(UNFINISHED, [_KEY])).get(_KEY)
         mark = _Mark(source=source) if found is None else _decode(found.body)
         if mark.source != source:
@@ -86,7 +86,7 @@ class MarkedTarget:
 
     @property
     def cursor(self) -> str | None:
-        """Where the source is to be gone on with."""
+        """The cursor at which the copy of the source continues."""
         return self._mark.cursor
 
     @property
@@ -98,16 +98,16 @@ class MarkedTarget:
         return self._mark.is_copied
 
     async def advance(self, cursor: str | None, count: int) -> None:
-        """Note that so many more are there; without a cursor they are all."""
+        """Record progress. Without a cursor, everything is copied."""
         copied_count = self._mark.copied_count + count
         await self._write(
             replace(self._mark, cursor=cursor, copied_count=copied_count, is_copied=cursor is None)
         )
 
     async def finish(self) -> None:
-        """Remove the mark: from now on the store is one like any other.
+        """Remove the mark, so that the store can be used.
 
-        Where the connection is lost on the way, it is looked whether the mark is still there.
+        When the connection is lost meanwhile, read the mark again to learn the outcome.
         """
         try:
             await self._put(None)
@@ -130,33 +130,33 @@ class MarkedTarget:
 def _decode(body: bytes) -> _Mark:
     try:
         return msgspec.json.decode(body, type=_Mark)
-    except msgspec.DecodeError:  # of a version that is to come: nobody else writes it
+    except msgspec.DecodeError:  # written by a newer version
         return _Mark(source="another store")
 
 
 PROBE = "copy-probe"
-"""The collection of a document that comes and goes; left behind, it is in nobody's way."""
+"""The collection of a temporary probe document. A leftover probe does no harm."""
 
 _PROBE_KEY = "target"
 _OWN = (UNFINISHED, PROBE)
 
 
 def without_traces(records: Sequence[Record]) -> list[Record]:
-    """The records but for those that are a copy's own."""
+    """The records without the copy's own documents."""
     return [
         each for each in records if not (isinstance(each, KeptDocument) and each.collection in _OWN)
     ]
 
 
 def content_counts(document_counts: Mapping[str, int]) -> dict[str, int]:
-    """How many documents of each collection there are, but for those that are a copy's own."""
+    """The number of documents in each collection, without the copy's own documents."""
     return {name: count for name, count in document_counts.items() if count and name not in _OWN}
 
 
 async def refuse_same_store(source: DocumentStore, target: DocumentStore) -> None:
-    """InvalidInputError when what is written to the one is read from the other.
+    """Raise InvalidInputError when source and target are the same store.
 
-    Addresses do not tell: a file has several names, and so has a server.
+    Addresses cannot show this: one file or server can have several names. A probe document can.
     """
     said = token_bytes(16)
     left = (await target.read(PROBE, [_PROBE_KEY])).get(_PROBE_KEY)
@@ -180,24 +180,24 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def name_of(record: Record) -> str:
-    """What a record is called in messages; no two of a store have the same name."""
+    """The name of a record in messages, unique within a store."""
     if isinstance(record, KeptDocument):
         return f'document "{record.key}" of "{record.collection}"'
     return f"job {record.job.id if isinstance(record, KeptJob) else record.job_id}"
 
 
 def digest_of(record: Record) -> bytes:
-    """The record in 32 bytes: the same for what is the same, whichever store it comes from."""
+    """A 32-byte digest of the record, the same in every store."""
     return sha256(_encode([type(record).__name__, *record])).digest()
 
 
 def bucket_of(name: str) -> int:
-    """The sum to which a record is added."""
+    """The bucket whose digest includes the record."""
     return crc32(name.encode()) % BUCKET_COUNT
 
 
 class Tally:
-    """How many records of each sort there are, and the sums of their digests."""
+    """Counts records by type and sums their digests."""
 
     def __init__(self) -> None:
         self.document_count = 0
@@ -207,7 +207,7 @@ class Tally:
         self.sums = [0] * BUCKET_COUNT
 
     def add(self, records: Iterable[Record]) -> None:
-        """Count these records, and add up their digests."""
+        """Count these records and add their digests."""
         sums = self.sums
         for record in records:
             self._count(record)
@@ -215,7 +215,7 @@ class Tally:
 
     @property
     def digest(self) -> str:
-        """All that was counted, in 64 hexadecimal digits."""
+        """One digest of everything counted, as 64 hexadecimal digits."""
         parts = ((each % _MODULUS).to_bytes(16) for each in self.sums)
         return sha256(b"".join(parts)).hexdigest()
 
@@ -242,13 +242,13 @@ Portions: TypeAlias = AsyncIterator[Portion]
 async def read_portions(
     store: PortableStore, cursor: str | None = None
 ) -> AsyncGenerator[Portions, None]:
-    """The portions from a cursor on; none is being read any more when the context is left."""
+    """Read portions from a cursor on. Leaving the context stops the reading."""
     async with aclosing(_read_ahead(store, cursor)) as portions:
         yield portions
 
 
 async def walk_through(store: PortableStore) -> AsyncGenerator[list[Record], None]:
-    """All records, without those that are a copy's own."""
+    """All records without the copy's own documents."""
     async with read_portions(store) as portions:
         async for portion in portions:
             yield without_traces(portion.records)
@@ -270,16 +270,16 @@ async def _read_ahead(store: PortableStore, cursor: str | None) -> AsyncGenerato
 
 
 MOST_BUCKETS = 4
-"""Of so many buckets the records are looked at again when the two stores are not equal."""
+"""The maximum number of differing buckets whose records are compared again."""
 
 MOST_NAMED = 10
-"""So many differences are told."""
+"""The maximum number of differences reported."""
 
 Answer = TypeVar("Answer")
 
 
 class Phase(Enum):
-    """What a copy is at."""
+    """The phase of a copy."""
 
     COPYING = "copying"
     VERIFYING_SOURCE = "verifying source"
@@ -287,13 +287,13 @@ class Phase(Enum):
 
 
 Tell: TypeAlias = Callable[[Phase, int], None]
-"""Hears how many more records have been dealt with."""
+"""Called with the number of records processed since the last call."""
 
 
 async def compare(
     source: PortableStore, target: PortableStore, tell: Tell
 ) -> tuple[Tally, list[str]]:
-    """What the source holds, and the first differences; none when the target holds the same."""
+    """Return the source's content digest and the first differences, if any."""
     held, came = await _both(
         _sum_up(source, Phase.VERIFYING_SOURCE, tell),
         _sum_up(target, Phase.VERIFYING_TARGET, tell),
@@ -341,7 +341,7 @@ async def _digest(store: PortableStore, buckets: Collection[int]) -> dict[str, b
 async def _both(
     first: Coroutine[Any, Any, Answer], second: Coroutine[Any, Any, Answer]
 ) -> tuple[Answer, Answer]:
-    """Both at once; when one fails, the other is given up before anybody hears of it."""
+    """Run both. When one fails, cancel the other before raising."""
     tasks = [asyncio.create_task(first), asyncio.create_task(second)]
     try:
         one, other = await asyncio.gather(*tasks)

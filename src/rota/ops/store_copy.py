@@ -35,30 +35,30 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class CopyPlan:
-    """Two stores as they were found, between which a copy is possible."""
+    """Two inspected stores between which a copy is possible."""
 
     source: StoreInspection
     target: StoreInspection
 
     @property
     def is_resumption(self) -> bool:
-        """Whether a copy into the target was begun before."""
+        """Whether an earlier copy into the target was interrupted."""
         return UNFINISHED in self.target.document_counts
 
     @property
     def is_repetition(self) -> bool:
-        """Whether a copy into the target may have been finished: there is as much in both."""
+        """Whether an earlier copy may have finished: both stores hold as many records."""
         return not self.is_resumption and _holds_anything(self.target)
 
     @property
     def record_count(self) -> int:
-        """How many documents and jobs there are to copy."""
+        """The number of documents and jobs to copy."""
         documents = content_counts(self.source.document_counts)
         return sum(documents.values()) + _count_jobs(self.source)
 
 
 def plan_copy(source: StoreInspection, target: StoreInspection) -> CopyPlan:
-    """Refuse what cannot be copied, or copied into; the reason says what to do about it."""
+    """Check that the copy is possible. An error says what to do."""
     for inspection in (source, target):
         if inspection.kind == _MEMORY:
             raise InvalidInputError(
@@ -94,9 +94,9 @@ def _check_schema(inspection: StoreInspection) -> None:
 
 
 def _check_content(plan: CopyPlan) -> None:
-    """A target that bears a mark holds what that copy has brought; any other must be empty.
+    """Check that the target is empty, marked by the same copy, or as full as the source.
 
-    Unless it holds as much as the source: then it may be what a finished copy has left.
+    A target as full as the source may be a finished copy.
     """
     target = plan.target
     if not plan.is_repetition or _hold_as_much(plan.source, target):
@@ -119,7 +119,7 @@ def _holds_anything(inspection: StoreInspection) -> bool:
 
 
 def _hold_as_much(one: StoreInspection, other: StoreInspection) -> bool:
-    """Stores differ in how they count jobs that cannot be read."""
+    """Compare totals. Stores count unreadable jobs differently."""
     if content_counts(one.document_counts) != content_counts(other.document_counts):
         return False
     has_unreadable = bool(one.set_aside_job_count or other.set_aside_job_count)
@@ -131,7 +131,7 @@ def _count_jobs(inspection: StoreInspection) -> int:
 
 
 async def check_idle(source: OpenStore, now: datetime) -> None:
-    """CopyRefusedError when workers run on the store, or jobs are leased."""
+    """Raise CopyRefusedError when workers are present or jobs are leased."""
     workers = [worker.id for worker in await list_workers(source, now)]
     leased_count = sum(
         depth.running_count - depth.stalled_count for depth in await source.survey(now)
@@ -151,15 +151,18 @@ async def check_idle(source: OpenStore, now: datetime) -> None:
 
 
 NOTED_AFTER = 2_000
-"""After so many records it is noted how far the copy has come; so many may be loaded again."""
+"""The number of records between progress records.
+
+This many may be loaded again after an interruption.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyReport:
-    """What is in both stores now, and how it came there.
+    """The result of a copy.
 
-    ``is_resumed``: a copy that was cut off has been gone on with. ``was_finished``: all was there
-    already, and nothing has been written.
+    ``is_resumed``: an interrupted copy was continued. ``was_finished``: the target was a complete
+    copy already, and nothing was written.
     """
 
     tally: Tally
@@ -170,10 +173,10 @@ class CopyReport:
 async def copy_everything(
     source: PortableStore, target: PortableStore, marked: MarkedTarget, now: datetime, tell: Tell
 ) -> CopyReport:
-    """Take all that ``source`` keeps to ``target``, compare the two, and remove the mark.
+    """Copy everything from ``source`` to ``target``, compare the two, and remove the mark.
 
-    ``source`` is only read. CopyDiffersError when the two are not equal in the end; the mark then
-    stays, and nobody can work with the target.
+    The source is only read. Raises CopyDiffersError when the two differ; the mark then stays, and
+    the target cannot be used.
     """
     if not marked.is_resumed:
         await _refuse_content(target, marked)
@@ -187,10 +190,10 @@ async def copy_everything(
 
 
 async def recognise_copy(source: PortableStore, target: PortableStore, tell: Tell) -> CopyReport:
-    """Find that ``target`` is a copy of ``source`` already; nothing is written.
+    """Check whether ``target`` already equals ``source``. Writes nothing.
 
-    Whoever was cut off when the mark was removed cannot know, and repeats the copy.
-    CopyRefusedError when the two are not equal.
+    A copy interrupted while removing its mark is repeated and ends here. Raises CopyRefusedError
+    when the two differ.
     """
     tally, differences = await compare(source, target, tell)
     if differences:
@@ -203,7 +206,7 @@ async def recognise_copy(source: PortableStore, target: PortableStore, tell: Tel
 
 
 async def _refuse_content(target: PortableStore, marked: MarkedTarget) -> None:
-    """Nothing may have come into the target between looking and marking it."""
+    """Refuse content that reached the target between inspection and marking."""
     async with aclosing(walk_through(target)) as walk:
         async for records in walk:
             if records:
@@ -227,7 +230,7 @@ async def _move(
 
 
 async def _load(portion: Portion, target: PortableStore, now: datetime) -> None:
-    """What an abandoned copy into the source has left there stays there."""
+    """Load portions. Skip what an abandoned copy left in the source."""
     records = without_traces(portion.records)
     if records:
         await target.load(records, now)

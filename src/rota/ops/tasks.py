@@ -1,4 +1,4 @@
-"""The declarative tasks of a store, as an operator sees them."""
+"""The declarative tasks of a store, for operators."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
@@ -22,11 +22,10 @@ from rota.triggers.parse import parse_cron
 
 
 class TaskSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A task: its schedule, also in words, its last runs and its next ones.
+    """A task: its schedule, also in words, its last runs and its next occurrences.
 
-    ``is_alive``: some scheduler that runs now holds it, or could. ``is_interrupted``: it was
-    running when its scheduler died. ``retry_at`` is there while a failed run waits to be tried
-    again.
+    ``is_alive``: a live scheduler owns it or could take it over. ``is_interrupted``: it was running
+    when its scheduler died. ``retry_at`` is set while a failed run waits for its retry.
     """
 
     name: str
@@ -48,7 +47,7 @@ class TaskSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """The tasks of a store by name, how many schedulers are alive on it, and what is broken.
+    """The store's tasks by name, the number of live schedulers, and the damaged records.
 
     ``unreadable`` are the names of records that cannot be read.
     """
@@ -59,7 +58,7 @@ class TaskStanding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def look_at_tasks(store: DocumentStore, clock: Clock, zone: tzinfo) -> TaskStanding:
-    """Everything about the tasks that a store holds; their schedules are in ``zone``."""
+    """Read all tasks of a store. Their schedules are in ``zone``."""
     around = _surroundings(store, clock, zone)
     found = await TaskDesk(store, clock).look()
     return TaskStanding(
@@ -70,17 +69,17 @@ async def look_at_tasks(store: DocumentStore, clock: Clock, zone: tzinfo) -> Tas
 
 
 async def list_tasks(store: DocumentStore, clock: Clock, zone: tzinfo) -> tuple[TaskSummary, ...]:
-    """Every task that the store holds and that can be read, by name; schedules are in ``zone``."""
+    """List every readable task by name. Schedules are in ``zone``."""
     return (await look_at_tasks(store, clock, zone)).tasks
 
 
 async def request_run(
     around: RailSurroundings, name: str, *, who: str, why: str | None = None
 ) -> int:
-    """Ask for a task to run once, now; how many schedulers are there to hear it.
+    """Request one immediate run of a task. Returns the number of live schedulers.
 
-    It is written down in the audit log before. Raises TaskNotRegisteredError when there is no such
-    task.
+    Records the request in the audit log first. Raises TaskNotRegisteredError when the store has no
+    task with that name.
     """
     desk = TaskDesk(around.store, around.clock)
     await desk.check_registered(name)
@@ -98,10 +97,10 @@ class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskProspect(msgspec.Struct, frozen=True, kw_only=True):
-    """What would become of one task, with its next occurrences before and after.
+    """The effect of a registration on one task, with its next occurrences before and after.
 
     ``standing`` is new, kept, changed or removed. ``is_interrupted``: it was running when its
-    scheduler died, and would be started at once.
+    scheduler died and would start at once.
     """
 
     name: str
@@ -113,9 +112,9 @@ class TaskProspect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What registering some tasks, and no others, would do; nothing has happened.
+    """The effect of registering exactly these tasks. Nothing has happened yet.
 
-    ``unreadable`` are the names of records that cannot be read, and would be set aside.
+    ``unreadable`` are the names of records that cannot be read and would be quarantined.
     """
 
     made_at: datetime
@@ -130,7 +129,7 @@ async def plan_tasks(
     zone: tzinfo,
     registrations: Sequence[tuple[str, str, timedelta]],
 ) -> TaskPlan:
-    """What ``initialize`` would do with these names, expressions and retry delays."""
+    """Plan what ``initialize`` would do with these names, expressions and retry delays."""
     wanted = [(name, cron, _do_nothing, delay) for name, cron, delay in registrations]
     accepted = accept_registrations(wanted, DECLARATIVE.dialect)
     plan = await make_plan(_surroundings(store, clock, zone), accepted)
@@ -145,7 +144,10 @@ async def plan_tasks(
 async def explain_one_task(
     store: DocumentStore, clock: Clock, zone: tzinfo, name: str, at: datetime | None = None
 ) -> Explanation:
-    """Why a task ran, did not run or will run; TaskNotRegisteredError when there is none."""
+    """Explain why a task ran, did not run or will run.
+
+    Raises TaskNotRegisteredError for an unknown name.
+    """
     return await explain_task(_surroundings(store, clock, zone), name, at)
 
 
@@ -184,7 +186,7 @@ def _summarize(task: TaskState, around: Surroundings, living: frozenset[str]) ->
 
 
 def _do_nothing() -> None:
-    """Stands for a callback: a plan calls none."""
+    """A placeholder callback. A plan never calls it."""
 
 
 def _describe(expression: str, around: Surroundings) -> str:

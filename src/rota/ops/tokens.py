@@ -1,6 +1,6 @@
-"""The tokens of one tenant: issued and revoked, with a record of who did.
+"""Issues and revokes a tenant's tokens, with an audit record.
 
-Both the command line and the REST interface go through here, so that both leave the same record.
+The command line and the REST API both use this, so both leave the same record.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from rota.rail.context import Surroundings
 
 
 class TokenWish(NamedTuple):
-    """What a token is to be."""
+    """The requested properties of a token."""
 
     name: str
     scopes: Iterable[Scope | str]
@@ -22,21 +22,21 @@ class TokenWish(NamedTuple):
 
 
 class TokenDesk:
-    """Issues and revokes a tenant's tokens; what is done is written down before it is done."""
+    """Issues and revokes a tenant's tokens. Records each action in the audit log first."""
 
     def __init__(self, around: Surroundings, book: TokenBook | None = None) -> None:
         self._around = around
         self._book = book or TokenBook(around.store, around.clock)
 
     async def issue(self, wish: TokenWish, who: str, why: str | None = None) -> IssuedToken:
-        """A new token, with its secret, which nobody can show again."""
+        """Issue a token. Its secret cannot be shown again."""
         drafted = self._book.draft(self._around.tenant, wish.scopes, wish.name, wish.expires_at)
         await self._record("token.issue", drafted.token, who, why)
         await self._book.keep(drafted)
         return drafted
 
     async def revoke(self, token_id: str, who: str, why: str | None = None) -> Token:
-        """The token is good no longer; of one that was revoked already nothing is recorded."""
+        """Revoke a token. Revoking it again records nothing."""
         token = await self._book.find(token_id, self._around.tenant)
         if token.revoked_at is not None:
             return token
@@ -44,7 +44,7 @@ class TokenDesk:
         return await self._book.revoke(token_id, self._around.tenant)
 
     async def list_tokens(self) -> list[Token]:
-        """The tenant's tokens, the newest first; the revoked are among them."""
+        """The tenant's tokens, newest first, including revoked ones."""
         return await self._book.list_tokens(self._around.tenant)
 
     async def _record(self, action: str, token: Token, who: str, why: str | None) -> None:

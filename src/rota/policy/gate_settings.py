@@ -30,16 +30,16 @@ from rota.policy.windows import (
 from rota.triggers.zone import load_zone, to_utc
 
 STEP_LIMIT = 100
-"""So many times the gates are asked on the way to an instant that suits them all."""
+"""How often the gates are asked while searching for an instant that passes all of them."""
 
 _REASONS_KEPT = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A gate that is open when all its gates are, and reopens at the first such instant.
+    """A gate that is open when all its gates are open, and reopens at the first such instant.
 
-    A chain within a chain is the same as its gates.
+    A chain within a chain equals its gates.
     """
 
     gates: tuple[Gate, ...]
@@ -49,18 +49,17 @@ class Chain:
         object.__setattr__(self, "gates", tuple(chain.from_iterable(links)))
 
     def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
-        """What ``first_open`` says."""
+        """The verdict of ``first_open``."""
         return first_open(self.gates, job, now, notifies=notifies)
 
 
 def first_open(gates: Sequence[Gate], job: Job, now: datetime, *, notifies: bool) -> Verdict:
     """Open when all gates are; else closed until the first instant that passes all of them.
 
-    Every gate is asked about every instant that another one names, until none objects. One that
-    cannot tell when it opens is waited for once: a later instant at which only such gates are
-    closed is the one to ask again. So it is with gates that between them never open: after
-    ``STEP_LIMIT`` steps the instant reached is the one to ask again, for until then at least one
-    of them is known to be closed. The reason names the gates in the order they were met.
+    Every gate judges every instant that another gate names, until none objects. A gate that cannot
+    tell when it opens is asked once: a later instant at which only such gates are closed is a
+    recheck. Gates that never open together end the search after ``STEP_LIMIT`` steps with a recheck
+    at the instant reached. The reason names the gates in the order in which they objected.
     """
     at = now = to_utc(now, "now")
     reasons: dict[str, None] = {}
@@ -82,7 +81,7 @@ def _closed_at(gates: Sequence[Gate], job: Job, at: datetime, *, notifies: bool)
 
 
 def _later_than(at: datetime, closed: Closed) -> Closed:
-    """A gate that is closed and names an instant that has been cannot tell when it opens."""
+    """A closed gate that names a past instant cannot tell when it opens."""
     if to_utc(closed.reopens_at, "reopens_at") > at:
         return closed
     return Closed(recheck_after(at), closed.reason, is_recheck=True)
@@ -96,7 +95,7 @@ def _held_until(at: datetime, reasons: Iterable[str], *, is_recheck: bool) -> Cl
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose jobs a maintenance concerns: a tenant's, a queue's or, with neither, all."""
+    """The jobs a maintenance window applies to: a tenant's, a queue's or, with neither, all."""
 
     tenant: str | None = None
     queue: str | None = None
@@ -120,7 +119,7 @@ EVERYTHING = Scope()
 
 @dataclass(frozen=True, slots=True)
 class TenantQuietHours:
-    """When a tenant's people are not to be told anything."""
+    """The quiet hours of a tenant."""
 
     tenant: str
     hours: QuietHours
@@ -132,7 +131,7 @@ class TenantQuietHours:
 
 @dataclass(frozen=True, slots=True)
 class ScopedMaintenance:
-    """When nothing in a scope is to run; there may be several windows, planned ahead."""
+    """The maintenance windows of a scope."""
 
     scope: Scope
     windows: tuple[Maintenance, ...]
@@ -143,7 +142,7 @@ Entry: TypeAlias = TenantQuietHours | ScopedMaintenance
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A gate made of entries: a job is judged by those that concern it, and by all of them."""
+    """A gate made of stored entries. Every entry that applies to a job judges it."""
 
     quiet_hours: Mapping[str, QuietHours]
     everywhere: tuple[Maintenance, ...]
@@ -151,14 +150,14 @@ class Board:
     by_queue: Mapping[str, tuple[Maintenance, ...]]
 
     def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
-        """Open unless a window that concerns the job says otherwise."""
+        """Open unless an entry that applies to the job is closed."""
         if not (self.everywhere or self.by_tenant or self.by_queue or self.quiet_hours):
-            return OPEN  # as it is most of the time, and every job is judged
+            return OPEN  # the common case, on the hot path
         gates = self.gates_for(job, notifies=notifies)
         return first_open(gates, job, now, notifies=notifies) if gates else OPEN
 
     def gates_for(self, job: Job, *, notifies: bool) -> list[Gate]:
-        """The windows that concern the job, whether or not they are closed."""
+        """The entries that apply to the job, open or closed."""
         gates: list[Gate] = [*self.everywhere]
         gates += self.by_tenant.get(job.tenant, ())
         gates += self.by_queue.get(job.queue, ())
@@ -167,7 +166,7 @@ class Board:
 
 
 def make_board(entries: Iterable[Entry]) -> Board:
-    """The gate that these entries make; of two for the same tenant or scope the last one holds."""
+    """The gate these entries form. The last entry for a tenant or scope wins."""
     hours = dict[str, QuietHours]()
     closures = dict[Scope, tuple[Maintenance, ...]]()
     for entry in entries:
@@ -192,7 +191,7 @@ _MAINTENANCE = "maintenance"
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A document that is no entry. It is left alone, and the others hold."""
+    """An unreadable document. It is left alone; the other entries still apply."""
 
     key: str
     reason: str
@@ -232,9 +231,9 @@ def parse_quiet_hours(
     rest_days: Iterable[int | str] = (),
     holidays: Iterable[date | str] = (),
 ) -> QuietHours:
-    """Quiet hours as people write them: times such as ``22:00``, a zone by its IANA name.
+    """Parse quiet hours as people write them: times like ``22:00``, a zone by its IANA name.
 
-    Weekdays may be named, ``mon`` to ``sun``, and dates be written as ``2026-12-25``.
+    Weekdays are ``mon`` to ``sun``; dates are written like ``2026-12-25``.
     """
     return QuietHours(
         start=parse_time_of_day(start, "start"),
@@ -248,7 +247,7 @@ def parse_quiet_hours(
 
 
 def _read_windows(windows: object) -> tuple[QuietWindow, ...]:
-    """A list of anything: what is in it is looked at by QuietHours."""
+    """A list of anything. QuietHours validates its items."""
     if not isinstance(windows, Iterable):
         raise refuse("more", f"must be a list of windows, got {windows!r:.40}")
     return tuple(windows)
@@ -271,7 +270,7 @@ def key_of(entry: Entry) -> str:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """The body of the document; quiet hours need a zone with an IANA name to be kept."""
+    """The body of the document. Quiet hours need a zone with an IANA name."""
     if isinstance(entry, TenantQuietHours):
         return msgspec.json.encode(_hours_record(entry.hours))
     closures = tuple(
@@ -282,7 +281,7 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entry(key: str, body: bytes) -> Entry | Damage:
-    """The entry that ``encode_entry`` wrote under ``key_of`` it, or what is wrong with it."""
+    """The entry that ``encode_entry`` wrote under ``key_of``, or what is wrong with it."""
     try:
         return _decode(key.split("/"), body)
     except (msgspec.DecodeError, InvalidInputError, UnicodeDecodeError) as error:

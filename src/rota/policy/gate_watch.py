@@ -1,4 +1,4 @@
-"""The board that a worker goes by, kept up to date with what is stored."""
+"""Keeps a worker's gates up to date with the store."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -9,21 +9,21 @@ from rota.policy.gate_settings import GATES, Chain, Damage, Entry, decode_entry,
 from rota.policy.gates import Closed, Gate, Open, Refreshed, Spread, Verdict, spread_out
 
 CHANGES = "gate_changes"
-"""The collection of the one document whose version grows with every change of a gate."""
+"""The collection of the one document whose version grows with every gate change."""
 
 LATEST_CHANGE = "latest"
 
 REFRESH_FOR = timedelta(seconds=2)
-"""How long what was read is taken to be true."""
+"""How long the last read is trusted."""
 
 REREAD_FOR = timedelta(minutes=1)
-"""How long it may take to notice a change whose writer died before it could say so."""
+"""How soon a change is noticed when its writer died before it could notify."""
 
 _UNREAD = "the gates have not been read yet"
 
 
 class StoredDocument(Protocol):
-    """A document, as stores give it."""
+    """A document, as stores return it."""
 
     @property
     def key(self) -> str: ...
@@ -34,24 +34,23 @@ class StoredDocument(Protocol):
 
 
 class GateDocuments(Protocol):
-    """What is asked of a store: every store of documents will do."""
+    """The part of a document store that a gate watch needs."""
 
     def scan(self, collection: str) -> AsyncIterator[Sequence[StoredDocument]]:
         """All documents of the collection, page by page."""
         ...
 
     async def read(self, collection: str, keys: Sequence[str]) -> Mapping[str, StoredDocument]:
-        """Those that exist among ``keys``."""
+        """The documents that exist among ``keys``."""
         ...
 
 
 class GateWatch:
-    """A gate that follows the store: call ``refresh`` before asking it about jobs.
+    """A gate that follows the store. Call ``refresh`` before ``judge``.
 
-    Besides the stored windows, the gates in ``more`` are asked, and refreshed if they want to be.
-    Jobs that would all start when a gate opens are spread. Until it has read the store for the
-    first time it is closed to all jobs. A document that cannot be read is set aside, and told in
-    ``damages``; if it could be read before, what it said then still holds.
+    It also asks the gates in ``more``, and refreshes them if they can be refreshed. Jobs that would
+    all start when a gate opens are spread. Until the first read it is closed to all jobs. An
+    unreadable document is listed in ``damages``; its last readable version still applies.
     """
 
     def __init__(
@@ -76,10 +75,10 @@ class GateWatch:
         self.damages: tuple[Damage, ...] = ()
 
     async def refresh(self, now: datetime) -> bool:
-        """Look for changes, unless that was done a moment ago; True when the gates were read.
+        """Read changes, unless that happened a moment ago. Returns whether the gates were read.
 
-        What the store raises is passed on, and what was read before still holds. Gates in ``more``
-        come last, so that one that fails leaves the stored ones as they are now.
+        Store errors are raised, and the last read still applies. Gates in ``more`` come last, so
+        that a failing one does not keep the stored ones from being refreshed.
         """
         was_read = await self._refresh_stored(now, self._refresh_for)
         for gate in self._refreshed:
@@ -87,9 +86,9 @@ class GateWatch:
         return was_read
 
     async def refresh_ahead(self, now: datetime) -> None:
-        """Look for stored changes when half of the time to the next look is over.
+        """Read stored changes when half of the refresh interval has passed.
 
-        Whoever does so at leisure spares the next job the wait.
+        Done while idle, this saves the next job the wait.
         """
         await self._refresh_stored(now, self._refresh_for / 2)
 
@@ -107,7 +106,7 @@ class GateWatch:
         return not is_current
 
     def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
-        """What the stored windows and all other gates say, spread over time."""
+        """The verdict of the stored entries and all other gates, spread over time."""
         if self._gate is None:
             return Closed(now + self._refresh_for, _UNREAD, is_recheck=True)
         verdict = self._gate.judge(job, now, notifies=notifies)
@@ -150,5 +149,5 @@ class GateWatch:
 
 
 def _is_recent(instant: datetime | None, now: datetime, lasting: timedelta) -> bool:
-    """False also when the clock has been set back: nobody knows how long ago that was."""
+    """Whether the last read is recent. False when the clock was set back."""
     return instant is not None and instant <= now < instant + lasting

@@ -22,9 +22,9 @@ class Open(msgspec.Struct, frozen=True, gc=False):
 class Closed(msgspec.Struct, frozen=True, gc=False):
     """The job may not run now.
 
-    ``reopens_at`` is the first instant at which it may, as far as the gate can tell. A gate that
-    cannot tell says so with ``is_recheck``: then it is merely the instant to ask again. Either way
-    it is later than the instant that was asked about. ``reason`` is kept with the job, for people.
+    ``reopens_at`` is the first instant at which it may, as far as the gate knows. With
+    ``is_recheck`` the gate does not know, and it is the instant to ask again. It is always later
+    than the instant in question. ``reason`` is stored with the job, for people.
     """
 
     reopens_at: Instant
@@ -40,27 +40,27 @@ OPEN = Open()
 class Gate(Protocol):
     """Something that may hold a job back for a while.
 
-    A value: it waits for nothing, reads no clock and gives the same verdict for the same arguments,
-    so that it may be asked about any instant, also one to come.
+    A gate is a value: it does not wait, reads no clock and gives the same verdict for the same
+    arguments, so it can be asked about any instant, also a future one.
     """
 
     def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
-        """Whether the job may start at ``now``; ``notifies`` says that its handler tells people."""
+        """Whether the job may start at ``now``. ``notifies``: its handler notifies people."""
         ...
 
 
 @runtime_checkable
 class Refreshed(Protocol):
-    """A gate that wants to look somewhere before it is asked about the next jobs."""
+    """A gate that reads its state before it judges the next jobs."""
 
     async def refresh(self, now: datetime) -> object:
-        """Look, if it is time to. What it raises is passed on, and the last look still holds."""
+        """Read the state if it is time to. On an error the last state still applies."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Only:
-    """``gate`` for jobs of these tenants, queues and kinds; None means all. Others pass."""
+    """``gate`` for jobs of these tenants, queues and kinds; None means all. Other jobs pass."""
 
     gate: Gate
     tenants: Collection[str] | None = None
@@ -68,7 +68,7 @@ class Only:
     kinds: Collection[str] | None = None
 
     def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
-        """What the gate says, if it concerns the job."""
+        """The gate's verdict, if it applies to the job."""
         concerned = (
             (self.tenants is None or job.tenant in self.tenants)
             and (self.queues is None or job.queue in self.queues)
@@ -86,9 +86,9 @@ _DIVISOR = 1 << 64
 class Spread:
     """How jobs that wait for the same instant are spread after it.
 
-    The first ``exact_count`` of them, as each worker counts, start when the gates open: a few jobs
-    need no spreading. The others follow within ``over_for``, and no job waits for longer than it
-    was held back anyway. ``over_for=timedelta(0)`` turns spreading off.
+    The first ``exact_count`` jobs, counted per worker, start when the gates open. The others follow
+    within ``over_for``, and no job waits longer than it was held back anyway.
+    ``over_for=timedelta(0)`` turns spreading off.
     """
 
     over_for: timedelta = timedelta(minutes=5)
@@ -102,17 +102,17 @@ class Spread:
 
 
 def share_of(job_id: JobId) -> float:
-    """A number from 0 to below 1 that only the id decides, and that is even over many ids."""
+    """A number from 0 to below 1 derived from the id, uniform over many ids."""
     return int.from_bytes(sha256(job_id.encode()).digest()[:8]) / _DIVISOR
 
 
 def spread_out(
     gate: Gate, job: Job, held: Closed, now: datetime, *, notifies: bool, over_for: timedelta
 ) -> Closed:
-    """The verdict, with an instant of the job's own, at or after the reopening and open as well.
+    """The verdict with the job's own instant, at or after the reopening, and open as well.
 
-    It is the same whenever and wherever it is asked for with the same arguments. Where the gate
-    closes again too soon, the jobs move closer to the reopening, which is the last resort.
+    The same arguments always give the same instant. When the gate closes again too soon, the jobs
+    move closer to the reopening, which is the last resort.
     """
     room = min(over_for, held.reopens_at - now) * share_of(job.id)
     for _ in range(_ATTEMPT_LIMIT):

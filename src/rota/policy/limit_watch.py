@@ -31,7 +31,7 @@ from rota.stores.jobs.requests import is_chosen
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 
 MOST_RACES = 3
-"""So often a bucket that others have changed meanwhile is looked at."""
+"""How often a contended bucket is retried."""
 
 
 class Rated(NamedTuple):
@@ -45,14 +45,14 @@ _Change: TypeAlias = Callable[[Rated, Bucket | None], Taken]
 
 
 class Reserved(NamedTuple):
-    """The tokens in hand, and each bucket as it was left, by key."""
+    """The reserved tokens, and each bucket as it was left, by key."""
 
     counts: Mapping[str, int]
     buckets: Mapping[str, Bucket]
 
 
 def rated_of(limit: Limit) -> Rated | None:
-    """Where the tokens of a limit are kept, if it has a rate."""
+    """The bucket of a limit, if it has a rate."""
     if limit.rate is None:
         return None
     return Rated(key_of(limit.tenant, limit.queue), limit.rate)
@@ -61,7 +61,7 @@ def rated_of(limit: Limit) -> Rated | None:
 async def reserve(
     store: DocumentStore, rates: Sequence[Rated], wanted: int, now: datetime
 ) -> Reserved:
-    """Up to ``wanted`` tokens of each bucket."""
+    """Reserve up to ``wanted`` tokens from each bucket."""
 
     def take(rated: Rated, bucket: Bucket | None) -> Taken:
         return take_tokens(rated.rate, bucket, wanted, now)
@@ -72,7 +72,10 @@ async def reserve(
 async def give_back(
     store: DocumentStore, rates: Sequence[Rated], unused: Mapping[str, int], now: datetime
 ) -> None:
-    """Put back tokens that were reserved; what cannot be put back is lost, and comes with time."""
+    """Return reserved tokens.
+
+    Tokens that cannot be returned are lost; the bucket refills with time.
+    """
 
     def put(rated: Rated, bucket: Bucket | None) -> Taken:
         count = unused[rated.key]
@@ -108,7 +111,7 @@ async def _change(store: DocumentStore, rates: Sequence[Rated], change: _Change)
 
 
 def _decode(body: bytes) -> Bucket | None:
-    """A bucket that cannot be read counts as a full one, and is replaced."""
+    """An unreadable bucket counts as full and is replaced."""
     try:
         return msgspec.json.decode(body, type=Bucket)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -116,10 +119,10 @@ def _decode(body: bytes) -> Bucket | None:
 
 
 REFRESH_FOR = timedelta(seconds=2)
-"""How long what was read is taken to be true."""
+"""How long the last read is trusted."""
 
 REREAD_FOR = timedelta(minutes=1)
-"""How long it may take to notice a change whose writer died before it could say so."""
+"""How soon a change is noticed when its writer died before it could notify."""
 
 
 class LimitStore(DocumentStore, JobStore, Protocol):
@@ -127,10 +130,10 @@ class LimitStore(DocumentStore, JobStore, Protocol):
 
 
 class Allotment(NamedTuple):
-    """Jobs that were leased under the limits of the moment.
+    """Jobs leased under the current limits.
 
-    When there are limits (``is_limited``), due jobs may have been passed over; ``again_at`` is when
-    the next of them may start for which there was no token.
+    ``is_limited``: there are limits, so due jobs may have been skipped. ``again_at`` is when the
+    next skipped job can get a token.
     """
 
     jobs: Sequence[Job]
@@ -139,10 +142,9 @@ class Allotment(NamedTuple):
 
 
 class LimitWatch:
-    """Leases jobs under the limits that are stored, which it looks up every few seconds.
+    """Leases jobs under the stored limits, which it reads every few seconds.
 
-    A document that cannot be read is set aside, and told in ``damages``; if it could be read
-    before, what it said then still holds.
+    An unreadable document is listed in ``damages``; its last readable version still applies.
     """
 
     def __init__(self, store: LimitStore, *, refresh_for: timedelta = REFRESH_FOR) -> None:
@@ -156,20 +158,20 @@ class LimitWatch:
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        """Those that hold at the moment, in the order of their keys."""
+        """The current limits, in key order."""
         return tuple(self._limits.values())
 
     async def refresh(self, now: datetime) -> bool:
-        """Look for changes, unless that was done a moment ago; True when the limits were read.
+        """Read changes, unless that happened a moment ago. Returns whether the limits were read.
 
-        What the store raises is passed on, and what was read before still holds.
+        Store errors are raised, and the last read still applies.
         """
         return await self._refresh(now, self._refresh_for)
 
     async def refresh_ahead(self, now: datetime) -> None:
-        """Look for changes when half of the time to the next look is over.
+        """Read changes when half of the refresh interval has passed.
 
-        Whoever does so at leisure spares the next job the wait.
+        Done while idle, this saves the next job the wait.
         """
         await self._refresh(now, self._refresh_for / 2)
 
@@ -186,9 +188,9 @@ class LimitWatch:
         return not is_current
 
     async def lease(self, request: LeaseRequest, now: datetime) -> Allotment:
-        """As ``JobStore.lease``, under the limits that concern the request.
+        """As ``JobStore.lease``, under the limits that apply to the request.
 
-        Until the limits could be read for the first time nothing is leased, and the reason raised.
+        Until the first successful read it leases nothing and raises the store's error.
         """
         await self.refresh(now)
         limits = [limit for limit in self._limits.values() if _concerns(limit, request)]
@@ -200,7 +202,7 @@ class LimitWatch:
                 await self._store.lease(_limited(request, limits), now), is_limited=True
             )
         due_at = await self._store.next_due_at(now, request.queues, request.tenants)
-        if due_at is None or due_at > now:  # tokens are not moved to and fro for nothing
+        if due_at is None or due_at > now:  # don't move tokens back and forth for nothing
             return Allotment((), is_limited=True)
         return await self._lease_at_rate(request, limits, rates, now)
 
@@ -211,7 +213,10 @@ class LimitWatch:
         rates: Sequence[Rated],
         now: datetime,
     ) -> Allotment:
-        """Tokens of a lease of which nobody knows whether it happened stay spent."""
+        """Lease with reserved tokens.
+
+        When the outcome of the lease is unknown, the tokens stay spent.
+        """
         reserved = await reserve(self._store, rates, request.limit, now)
         jobs = await self._store.lease(_limited(request, limits, reserved.counts), now)
         unused = {
@@ -219,7 +224,7 @@ class LimitWatch:
             for limit in limits
             if limit.rate is not None
         }
-        with suppress(RotaError):  # the jobs are in hand, and tokens come with time
+        with suppress(RotaError):  # the jobs are leased, and the bucket refills with time
             await give_back(self._store, rates, unused, now)
         waits = [
             next_token_at(rated.rate, reserved.buckets[rated.key], now)
@@ -249,7 +254,7 @@ class LimitWatch:
 def _limited(
     request: LeaseRequest, limits: Sequence[Limit], tokens: Mapping[str, int] | None = None
 ) -> LeaseRequest:
-    """The request with what the limits say, besides what it says itself."""
+    """The request, narrowed by the limits."""
     counts = tokens or {}
     caps = [
         Cap(limit.tenant, limit.queue, limit.running, counts.get(_key(limit)))
@@ -265,7 +270,7 @@ def _limited(
 
 
 def _concerns(limit: Limit, request: LeaseRequest) -> bool:
-    """Whether any job that is asked for is in the scope of the limit."""
+    """Whether the limit applies to any job of the request."""
     return (limit.tenant is None or is_chosen(limit.tenant, request.tenants)) and (
         limit.queue is None or is_chosen(limit.queue, request.queues)
     )
@@ -278,7 +283,7 @@ def _count_in(limit: Limit, jobs: Sequence[Job]) -> int:
 
 
 def _is_short(rated: Rated, reserved: Reserved, unused: Mapping[str, int], wanted: int) -> bool:
-    """Whether there were too few tokens, as far as anybody knows."""
+    """Whether there were too few tokens, as far as is known."""
     return reserved.counts[rated.key] < wanted and not unused[rated.key]
 
 
@@ -287,5 +292,5 @@ def _key(limit: Limit) -> str:
 
 
 def _is_recent(instant: datetime | None, now: datetime, lasting: timedelta) -> bool:
-    """False also when the clock has been set back: nobody knows how long ago that was."""
+    """Whether the last read is recent. False when the clock was set back."""
     return instant is not None and instant <= now < instant + lasting

@@ -15,10 +15,10 @@ _NO_TIME = timedelta(0)
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """``count`` jobs in every ``per``; up to ``burst`` of them at once, when none came before.
+    """``count`` jobs per ``per``, up to ``burst`` at once after an idle time.
 
-    Left out, ``burst`` is ``count``. Over any time no more than ``burst`` and what that time allows
-    for are started.
+    ``burst`` defaults to ``count``. Over any period at most ``burst`` jobs plus the period's share
+    start.
     """
 
     count: int
@@ -35,17 +35,16 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def most(self) -> int:
-        """So many at once."""
+        """The burst size."""
         return self.count if self.burst is None else self.burst
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for a tenant, for a queue, or for a queue of a tenant; with neither, for all jobs.
+    """The limit of a tenant, a queue, or a queue of a tenant; with neither, of all jobs.
 
-    - ``running``: so many run at once, over all workers; with 0 they wait.
-    - ``rate``: so many start in a time, over all workers.
-    - ``ageing``, of a queue only: for each such time that a job has waited it counts as one
-      priority higher.
+    - ``running``: the maximum running at once, over all workers; with 0 jobs wait.
+    - ``rate``: the maximum started per period, over all workers.
+    - ``ageing``, for a queue only: each such period of waiting raises a job's priority by one.
     """
 
     tenant: str | None = None
@@ -69,7 +68,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_scope(tenant: object, queue: object) -> None:
-    """Refuse what cannot be the name of a tenant or of a queue."""
+    """Refuse an invalid tenant or queue name."""
     if tenant is not None:
         read_word(tenant, "tenant")
     if queue is not None:
@@ -77,7 +76,7 @@ def check_scope(tenant: object, queue: object) -> None:
 
 
 def refuse(field: str, reason: str) -> InvalidInputError:
-    """A refusal that names the field."""
+    """Refuse a value and name its field."""
     return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})
 
 
@@ -97,16 +96,16 @@ LIMITS = "limits"
 """The collection of the documents."""
 
 CHANGES = "limit_changes"
-"""The collection of the one document whose version grows with every change of a limit."""
+"""The collection of the one document whose version grows with every limit change."""
 
 LATEST_CHANGE = "latest"
 
 BUCKETS = "limit_buckets"
-"""The collection of the tokens that are left, under the same keys as the limits."""
+"""The collection of the token buckets, under the same keys as the limits."""
 
 
 class Damage(NamedTuple):
-    """A document that is no limit. It is left alone, and the others hold."""
+    """An unreadable document. It is left alone; the other limits still apply."""
 
     key: str
     reason: str
@@ -119,7 +118,7 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def key_of(tenant: str | None, queue: str | None) -> str:
-    """The key of the limit on a tenant, a queue, a queue of a tenant, or everything."""
+    """The key of a limit on a tenant, a queue, a queue of a tenant, or everything."""
     if tenant is None:
         return "all" if queue is None else f"queue/{queue}"
     return f"tenant/{tenant}" if queue is None else f"tenant/{tenant}/queue/{queue}"
@@ -132,7 +131,7 @@ def encode_limit(limit: Limit) -> bytes:
 
 
 def decode_limit(key: str, body: bytes) -> Limit | Damage:
-    """The limit that ``encode_limit`` wrote under ``key_of`` it, or what is wrong with it."""
+    """The limit that ``encode_limit`` wrote under ``key_of``, or what is wrong with it."""
     try:
         tenant, queue = _read_key(key.split("/"))
         read = msgspec.json.decode(body, type=_Body)
@@ -161,44 +160,44 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """What was in it at an instant; none that is kept is a full one."""
+    """The credit of a bucket at an instant. A missing bucket is full."""
 
     credit: int
     at: Instant
 
 
 class Taken(NamedTuple):
-    """How many tokens were there, of those wanted, and the bucket without them."""
+    """How many of the wanted tokens were available, and the bucket without them."""
 
     token_count: int
     bucket: Bucket
 
 
 def take_tokens(rate: Rate, bucket: Bucket | None, wanted: int, now: datetime) -> Taken:
-    """Take as many of the wanted tokens as there are."""
+    """Take as many of the wanted tokens as are available."""
     filled = _fill(rate, bucket, now)
     count = min(max(wanted, 0), filled.credit // _price(rate))
     return Taken(count, Bucket(filled.credit - count * _price(rate), filled.at))
 
 
 def give_back_tokens(rate: Rate, bucket: Bucket | None, count: int, now: datetime) -> Bucket:
-    """Put back tokens that were not used; what does not go in is lost."""
+    """Return unused tokens. Tokens beyond the burst are lost."""
     filled = _fill(rate, bucket, now)
     return Bucket(min(filled.credit + count * _price(rate), _most(rate)), filled.at)
 
 
 def next_token_at(rate: Rate, bucket: Bucket | None, now: datetime) -> datetime:
-    """The first instant, from now on, at which there is a token."""
+    """The first instant from now on at which a token is available."""
     filled = _fill(rate, bucket, now)
     missing = max(0, _price(rate) - filled.credit)
     return max(now, filled.at + -(-missing // rate.count) * _MICROSECOND)
 
 
 def _fill(rate: Rate, bucket: Bucket | None, now: datetime) -> Bucket:
-    """The bucket with what has come in since.
+    """The bucket refilled up to now.
 
-    One from a little later than now is left as it is: clocks differ. One from so much later that it
-    could have filled meanwhile was written by a clock that was wrong, and begins now.
+    A bucket from slightly later than now stays as it is: clocks differ. One from much later was
+    written by a wrong clock and starts at now.
     """
     most = _most(rate)
     if bucket is None:
@@ -211,7 +210,7 @@ def _fill(rate: Rate, bucket: Bucket | None, now: datetime) -> Bucket:
 
 
 def _price(rate: Rate) -> int:
-    """The credit that one token costs."""
+    """The credit one token costs."""
     return rate.per // _MICROSECOND
 
 

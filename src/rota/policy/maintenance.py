@@ -1,4 +1,4 @@
-"""Times in which nothing is to run."""
+"""Maintenance windows, in which nothing runs."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ from rota.policy.windows import refuse, require
 from rota.triggers.zone import to_utc
 
 RECHECK_FOR = timedelta(minutes=5)
-"""How long a job waits for a gate of which nobody knows when it opens."""
+"""How long a job waits for a gate that does not know when it opens."""
 
 LONGEST_REASON = 500
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
@@ -19,8 +19,8 @@ _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 class Maintenance:
     """Closed to every job from ``from_at`` until just before ``until``.
 
-    Without ``from_at`` it has always been closed. Without ``until`` it lasts until somebody says
-    otherwise: jobs come back every ``RECHECK_FOR`` to see. ``reason`` and ``who`` are for people.
+    Without ``from_at`` it has always been closed. Without ``until`` it lasts until it is cleared:
+    jobs recheck every ``RECHECK_FOR``. ``reason`` and ``who`` are for people.
     """
 
     until: datetime | None = None
@@ -38,14 +38,14 @@ class Maintenance:
 
     @property
     def told(self) -> str:
-        """What a job that is held back is told."""
+        """The reason stored with a job that is held back."""
         return f"maintenance: {self.reason}" if self.reason else "maintenance"
 
     def is_over(self, now: datetime) -> bool:
         return self.until is not None and self.until <= now
 
     def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:  # noqa: ARG002 - given by Gate
-        """Closed while it lasts, whatever the job is."""
+        """Closed during the window, for every job."""
         if self.is_over(now) or (self.from_at is not None and now < self.from_at):
             return OPEN
         if self.until is not None:

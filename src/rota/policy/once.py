@@ -32,20 +32,20 @@ EFFECTS = "effects"
 
 LONGEST_KEY = 1_000
 RETRY_MARK = "#retry:"
-"""Stands, in the occurrence of a job that replaces a dead one, before the dead one's id."""
+"""The prefix of the dead job's id in the occurrence of the job that replaces it."""
 
 _LONGEST_PLAIN = 255
 
 Value = TypeVar("Value")
 Action = Callable[[], Awaitable[Value] | Value]
-"""Brings an effect about."""
+"""Performs the effect."""
 
 OnCrash = Literal["at_least_once", "at_most_once"]
-"""What to do about an effect that began and of which nobody knows whether it happened."""
+"""What to do about an effect that started and may or may not have happened."""
 
 
 class EffectState(Enum):
-    """How far an effect has come."""
+    """The state of an effect."""
 
     RUNNING = "running"
     DONE = "done"
@@ -53,9 +53,9 @@ class EffectState(Enum):
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """One effect, as it is remembered under its tenant and key.
+    """One effect, stored under its tenant and key.
 
-    While it is RUNNING it belongs to ``holder``, until ``until``.
+    While RUNNING it belongs to ``holder``, until ``until``.
     """
 
     tenant: str
@@ -69,7 +69,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Enum):
-    """What whoever wants the effect has to do."""
+    """What the caller has to do."""
 
     BEGIN = "begin"
     WAIT = "wait"
@@ -78,7 +78,7 @@ class Verdict(Enum):
 
 
 def judge_effect(effect: Effect | None, now: datetime, on_crash: OnCrash) -> Verdict:
-    """Whether it is for the caller to bring the effect about."""
+    """Decide whether the caller performs the effect."""
     if effect is None:
         return Verdict.BEGIN
     if effect.state is EffectState.DONE:
@@ -100,17 +100,16 @@ def begin_effect(tenant: str, key: str, holder: str, now: datetime, lease_for: t
 
 
 def effect_key(job: Job) -> str:
-    """The key of the one effect that a job stands for.
+    """The key of the effect of a job.
 
-    Jobs that are the same by their idempotency key have the same one, and so has a job that
-    replaces a dead one.
+    Jobs with the same idempotency key share it, and so does a job that replaces a dead one.
     """
     occurrence = (job.occurrence or "").partition(RETRY_MARK)[0]
     return f"{job.kind}:{job.idempotency_key or job.id}:{occurrence}"
 
 
 def document_key(tenant: str, key: str) -> str:
-    """Where an effect is kept: readable where it fits; a tenant holds no slash."""
+    """The document key of an effect; readable where it fits. A tenant has no slash."""
     plain = f"{tenant}/{key}"
     if len(plain) <= _LONGEST_PLAIN:
         return plain
@@ -133,7 +132,7 @@ def check_choice(on_crash: str) -> None:
 
 
 def read_result(result: object) -> Any:
-    """What can be remembered of it, as JSON; InvalidInputError when it cannot."""
+    """The result as JSON. Raises InvalidInputError when it cannot be stored."""
     try:
         return read_payload(result)
     except InvalidJobError as refusal:
@@ -154,14 +153,14 @@ def decode_effect(document: Document) -> Effect:
 
 
 class _Entry(NamedTuple):
-    """What the transaction knows about an effect, and at which version."""
+    """What the transaction knows about an effect, and its version."""
 
     effect: Effect
     version: int
 
 
 class TransactionEntries:
-    """The ledger's entries as a transaction of the caller's sees and writes them."""
+    """The ledger's entries as the caller's transaction sees and writes them."""
 
     def __init__(self, store: TransactionalStore, clock: Clock, connection: Any) -> None:
         self._store = store
@@ -169,7 +168,7 @@ class TransactionEntries:
         self._connection = connection
 
     async def once(self, tenant: str, key: str, action: Action[Any], on_crash: OnCrash) -> Any:
-        """The result of the action, which is called unless the effect has happened already."""
+        """The result of the action, which is called unless the effect has happened."""
         entry = await self._claim(tenant, key, on_crash)
         if entry.effect.state is EffectState.DONE:
             return entry.effect.result
@@ -186,15 +185,15 @@ class TransactionEntries:
         return done.result
 
     async def _claim(self, tenant: str, key: str, on_crash: OnCrash) -> _Entry:
-        """The effect, either done or the caller's to bring about."""
-        # Most often there is none; and a transaction that begins by writing is one for whose turn
-        # SQLite can wait, which it refuses to do for one that has read.
+        """The effect, either done or claimed by the caller."""
+        # Usually there is no entry. Writing first matters on SQLite: it waits for the write lock
+        # for a transaction that starts by writing, but not for one that has read.
         document: Document | None = None
         while True:
             now = self._clock.now()
             if document is not None and (done := _find_done(document, now, on_crash)):
                 return _Entry(done, document.version)
-            # It lasts for no time: others meet it only if the caller commits what has failed.
+            # The claim expires at once: others see it only if the caller commits a failed action.
             claim = begin_effect(tenant, key, token_hex(8), now, timedelta(0))
             try:
                 version = await self._write(claim, None if document is None else document.version)
@@ -215,10 +214,10 @@ class TransactionEntries:
 
 
 def _find_done(document: Document, now: datetime, on_crash: OnCrash) -> Effect | None:
-    """The effect if it is done, None if it is the caller's to bring about."""
+    """The effect if it is done, None if the caller performs it."""
     effect = decode_effect(document)
     verdict = judge_effect(effect, now, on_crash)
-    if verdict is Verdict.WAIT:  # not with a transaction open, for whose locks others may wait
+    if verdict is Verdict.WAIT:  # not with a transaction open, whose locks others may wait for
         raise EffectInProgressError(effect.tenant, effect.key, effect.until)
     if verdict is Verdict.GIVE_UP:
         raise EffectUnknownError(effect.tenant, effect.key, effect.started_at)
@@ -226,9 +225,9 @@ def _find_done(document: Document, now: datetime, on_crash: OnCrash) -> Effect |
 
 
 class LedgerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a claim lasts unless it is renewed, and how often others look whether it still does.
+    """How long a claim lasts, and how often others check it.
 
-    A claim is renewed, while its action runs, when a third of it has passed.
+    A claim is renewed while its action runs, after a third of its duration.
     """
 
     lease_for: timedelta = timedelta(minutes=1)
@@ -236,7 +235,7 @@ class LedgerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ledger:
-    """Remembers which effects have happened, for all tenants of a store."""
+    """Records which effects have happened, for all tenants of a store."""
 
     def __init__(
         self, store: TransactionalStore, clock: Clock, settings: LedgerSettings | None = None
@@ -254,13 +253,13 @@ class Ledger:
         on_crash: OnCrash = "at_least_once",
         wait_for: timedelta | None = None,
     ) -> Any:
-        """The result of the action, which is called unless the effect has happened already.
+        """The result of the action, which is called unless the effect has happened.
 
-        Its result is remembered as JSON, of at most 64 KiB, and given to whoever asks again. While
-        somebody else brings the effect about, wait: until they have, or their claim has run out;
-        EffectInProgressError after ``wait_for``, if that is sooner. An effect that began and was
-        cut short, by a crash or by an exception, is brought about again or, ``at_most_once``,
-        never: EffectUnknownError.
+        The result is stored as JSON of at most 64 KiB and returned to later callers. While another
+        caller performs the effect, wait until it is done or its claim expires;
+        EffectInProgressError after ``wait_for``. An effect that started and was interrupted by a
+        crash or an exception is performed again or, with ``at_most_once``, never:
+        EffectUnknownError.
         """
         check_choice(on_crash)
         claim = await self._claim(tenant, check_key(key), on_crash, wait_for)
@@ -281,40 +280,39 @@ class Ledger:
         *,
         on_crash: OnCrash = "at_least_once",
     ) -> Any:
-        """As ``once``, for an action that does nothing but work in a transaction of the caller's.
+        """As ``once``, for an action that only works in the caller's transaction.
 
-        The caller has begun it on ``connection``, does the work there, and commits or rolls back.
-        With the commit both the work and the entry are there, and without it neither; no crash
-        comes between them. While the transaction lasts, another that wants the same effect waits
-        for its end, and if that was a commit, has its result. An exception of the action is passed
-        on: roll back. EffectInProgressError, without waiting, while somebody has claimed the
-        effect with ``once``; ``on_crash`` is about such a claim that has run out.
-        UnsupportedConnectionError where the store takes no part in such a transaction.
+        The caller begins the transaction on ``connection``, does the work there, and commits or
+        rolls back. The commit writes the work and the entry together, so no crash separates them.
+        Another transaction that wants the same effect waits for this one and, after a commit, gets
+        its result. Exceptions of the action are raised: roll back. EffectInProgressError, without
+        waiting, while another caller holds a claim by ``once``; ``on_crash`` applies to an expired
+        claim. UnsupportedConnectionError where the store cannot join the transaction.
         """
         check_choice(on_crash)
         entries = TransactionEntries(self._store, self._clock, connection)
         return await entries.once(tenant, check_key(key), action, on_crash)
 
     async def find(self, tenant: str, key: str) -> Effect | None:
-        """What is remembered about an effect."""
+        """The stored effect."""
         document = await self._read(tenant, key)
         return None if document is None else decode_effect(document)
 
     async def confirm(self, tenant: str, key: str, result: Any = None) -> None:
-        """Somebody knows that the effect happened: remember it, with what came of it."""
+        """Record that the effect happened, with its result."""
         holder = token_hex(8)
         claim = begin_effect(tenant, check_key(key), holder, self._clock.now(), timedelta(0))
         await self._finish(claim, result)
 
     async def forget(self, tenant: str, key: str) -> bool:
-        """Somebody knows that the effect did not happen, or may happen again; False if unknown."""
+        """Record that the effect did not happen or may happen again. False if it is unknown."""
         document = await self._read(tenant, key)
         if document is None:
             return False
         return await self._write(tenant, key, document.version, None) is not None
 
     async def prune(self, ended_before: datetime) -> int:
-        """Forget effects that were done, or became unknown, before then; how many."""
+        """Remove effects that were done, or became unknown, before then. Returns how many."""
         count = 0
         async for page in self._store.scan(EFFECTS):
             writes = [
@@ -328,7 +326,7 @@ class Ledger:
     async def _claim(
         self, tenant: str, key: str, on_crash: OnCrash, wait_for: timedelta | None
     ) -> Effect:
-        """The effect, either done or the caller's to bring about."""
+        """The effect, either done or claimed by the caller."""
         give_way_at = None if wait_for is None else later(self._clock.now(), wait_for)
         while True:
             document = await self._read(tenant, key)
@@ -358,7 +356,7 @@ class Ledger:
 
     @asynccontextmanager
     async def _renewing(self, claim: Effect) -> AsyncIterator[None]:
-        """The claim lasts while the block does."""
+        """Renew the claim while the block runs."""
         renewal = asyncio.get_running_loop().create_task(self._renew(claim))
         try:
             yield
@@ -375,14 +373,14 @@ class Ledger:
 
     @asynccontextmanager
     async def _giving_up(self, claim: Effect, on_crash: OnCrash) -> AsyncIterator[None]:
-        """If the block fails, so that another attempt need not wait until the claim has run out."""
+        """Release the claim when the block fails, so that the next attempt need not wait."""
         is_done = False
         try:
             yield
             is_done = True
         finally:
             if not is_done:
-                with suppress(StoreError):  # then the claim runs out
+                with suppress(StoreError):  # then the claim expires
                     await self._rewrite(claim, self._given_up(claim, on_crash))
 
     def _given_up(self, claim: Effect, on_crash: OnCrash) -> Effect | None:
@@ -391,7 +389,7 @@ class Ledger:
         return replace(claim, state=EffectState.UNKNOWN, ended_at=self._clock.now())
 
     async def _rewrite(self, claim: Effect, effect: Effect | None) -> None:
-        """Write what became of a claim, as long as it is still the same holder's."""
+        """Write the outcome of a claim while its holder still owns it."""
         while True:
             document = await self._read(claim.tenant, claim.key)
             if document is None or decode_effect(document).holder != claim.holder:
@@ -400,7 +398,10 @@ class Ledger:
                 return
 
     async def _finish(self, claim: Effect, result: Any) -> Any:
-        """The effect has happened, whoever else may think they hold it; the result to go by."""
+        """Record that the effect happened, even if another holder claimed it.
+
+        Returns the result to use.
+        """
         error: InvalidInputError | None = None
         kept: Any = None
         try:
@@ -414,9 +415,9 @@ class Ledger:
         return first.result
 
     async def _record(self, done: Effect) -> Effect:
-        """What is remembered from now on; a store that is away is waited for, as long as a claim.
+        """Write the entry. Wait for an unavailable store for as long as a claim lasts.
 
-        Who gives up sooner has the effect repeated, for want of a word.
+        Giving up earlier would repeat the effect.
         """
         give_up_at = later(self._clock.now(), self._settings.lease_for)
         while True:

@@ -1,4 +1,4 @@
-"""Hours in which nobody is told anything."""
+"""Quiet hours, in which jobs that notify people wait."""
 
 from collections.abc import Set
 from dataclasses import dataclass, field
@@ -28,15 +28,14 @@ _A_MONDAY = date(2024, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class QuietHours:
-    """Closed to jobs that notify while the wall clock of ``zone`` is inside a window.
+    """Closed to jobs that notify while the wall time in ``zone`` is inside a window.
 
-    The first window is ``start`` to ``end`` on ``weekdays``; ``more`` are others. All day long,
-    from midnight to midnight, it is quiet on ``rest_days``, which are weekdays, and on
-    ``holidays``, which are dates. Windows may overlap. What leaves no moment of a week open is
-    refused.
+    The first window is ``start`` to ``end`` on ``weekdays``; ``more`` are others. ``rest_days``
+    (weekdays) and ``holidays`` (dates) are quiet from midnight to midnight. Windows may overlap.
+    Quiet hours that leave no moment of a week open are refused.
 
-    Only the wall clock counts. Where it is set forward over the end of a window, the window ends
-    with the jump; where it is set back into a window that has ended, it is quiet a second time.
+    Only the wall time counts. When it jumps forward over the end of a window, the window ends with
+    the jump; when it goes back into a window that has ended, it is quiet a second time.
     """
 
     start: time
@@ -47,7 +46,7 @@ class QuietHours:
     rest_days: Set[int] = frozenset()
     holidays: Set[date] = _NO_DATES
     windows: tuple[QuietWindow, ...] = field(init=False, repr=False, compare=False)
-    """Those with a length."""
+    """The windows that have a length."""
 
     def __post_init__(self) -> None:
         first = QuietWindow(self.start, self.end, self.weekdays)
@@ -68,7 +67,7 @@ class QuietHours:
             raise refuse("windows", "leave no moment of the week open")
 
     def reopens_at(self, now: datetime) -> datetime | None:
-        """The first instant from ``now`` on that is not quiet; None when ``now`` is not."""
+        """The first instant from ``now`` on that is not quiet; None when ``now`` is not quiet."""
         instant = to_utc(now, "now")
         try:
             wall = wall_time(instant, self.zone)
@@ -82,13 +81,13 @@ class QuietHours:
         return OPEN if reopens_at is None else Closed(reopens_at, REASON)
 
     def covers(self, wall: datetime) -> bool:
-        """Whether it is quiet when the clock shows ``wall``."""
+        """Whether the wall time is quiet."""
         if wall.weekday() in self.rest_days or wall.date() in self.holidays:
             return True
         return any(window.covers(wall) for window in self.windows)
 
     def _find_opening(self, instant: datetime, wall: datetime) -> datetime:
-        """From a quiet instant to the first open one, stopping at every change of the clock."""
+        """The first open instant after a quiet one, checking every DST change in between."""
         while self.covers(wall):
             opens_at = instant + (self._end_of_quiet(wall) - wall)
             changes = transitions_between(instant + _INSTANT_LATER, opens_at, self.zone)
@@ -98,22 +97,22 @@ class QuietHours:
         return instant
 
     def _end_of_quiet(self, wall: datetime) -> datetime:
-        """When the quiet around ``wall`` ends on a clock that is never set.
+        """When the quiet around ``wall`` ends on a clock without DST changes.
 
-        It does: some moment of every week is open, and there are only so many holidays.
+        It always ends: every week has an open moment, and the holidays are finite.
         """
         while self.covers(wall):
             wall = self._next_edge(wall)
         return wall
 
     def _next_edge(self, wall: datetime) -> datetime:
-        """The next wall time at which quiet may end: a window does, or the day."""
+        """The next wall time at which quiet may end: the end of a window or of the day."""
         shown, day = wall.time(), wall.date()
         later_ends = [window.end for window in self.windows if window.end > shown]
         return datetime.combine(day, min(later_ends)) if later_ends else end_of_day(wall)
 
     def _is_open_on(self, weekday: int) -> bool:
-        """Whether some moment of that day is open; if any is, then midnight or an end of quiet."""
+        """Whether the day has an open moment, which is then midnight or the end of a window."""
         if weekday in self.rest_days:
             return False
         day = _A_MONDAY + timedelta(days=weekday)
@@ -123,5 +122,5 @@ class QuietHours:
 
 
 def _set(hours: QuietHours, name: str, value: object) -> None:
-    """For ``__post_init__``: what may be given in several forms is kept in one."""
+    """For ``__post_init__``: store one form of values that may be given in several."""
     object.__setattr__(hours, name, value)

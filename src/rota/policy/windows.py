@@ -1,4 +1,4 @@
-"""Stretches of the day on a wall clock, and the weekdays on which they begin."""
+"""Windows of the day in wall time, and the weekdays on which they start."""
 
 import re
 from collections.abc import Iterable, Set
@@ -9,7 +9,7 @@ from typing import TypeVar
 from rota.errors import InvalidInputError
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-"""The names of the weekdays; the place of each is its number, as ``date.weekday()`` gives it."""
+"""The names of the weekdays, at the positions of ``date.weekday()``."""
 
 EVERY_DAY = frozenset(range(7))
 MIDNIGHT = time()
@@ -25,8 +25,8 @@ Kind = TypeVar("Kind")
 class QuietWindow:
     """From ``start`` until just before ``end``, on each of the ``weekdays`` (0 is Monday).
 
-    A window whose end is before its start lasts over midnight, into the next day, and belongs to
-    the day on which it begins. With equal ends there is no window at all.
+    A window that ends before it starts lasts past midnight and belongs to the day on which it
+    starts. A window with equal ends is empty.
     """
 
     start: time
@@ -39,7 +39,7 @@ class QuietWindow:
         object.__setattr__(self, "weekdays", read_weekdays(self.weekdays, "weekdays"))
 
     def covers(self, wall: datetime) -> bool:
-        """Whether a clock that shows ``wall`` is inside."""
+        """Whether the wall time is inside the window."""
         shown = wall.time()
         if self.start <= self.end:
             return self.start <= shown < self.end and wall.weekday() in self.weekdays
@@ -49,7 +49,7 @@ class QuietWindow:
 
 
 def parse_time_of_day(text: object, field: str) -> time:
-    """``22:00`` or ``22:00:30`` as a time, which it may also be already."""
+    """Parse ``22:00`` or ``22:00:30``. A time is returned as it is."""
     if isinstance(text, time):
         return _read_time(text, field)
     found = _TIME_OF_DAY.fullmatch(text) if isinstance(text, str) else None
@@ -62,7 +62,7 @@ def parse_time_of_day(text: object, field: str) -> time:
 
 
 def format_time_of_day(shown: time) -> str:
-    """As short as it can be: ``22:00``, unless there are seconds."""
+    """The shortest form: ``22:00``, unless there are seconds."""
     return shown.isoformat("seconds" if shown.second else "minutes")
 
 
@@ -74,14 +74,14 @@ def read_weekdays(days: object, field: str) -> frozenset[int]:
 
 
 def read_dates(days: object, field: str) -> frozenset[date]:
-    """Dates, each as such or as text like ``2026-12-25``."""
+    """Dates, or text like ``2026-12-25``."""
     if isinstance(days, str) or not isinstance(days, Iterable):
         raise refuse(field, f"must be a set of dates, got {days!r:.40}")
     return frozenset(_read_date(day, field) for day in days)
 
 
 def end_of_day(wall: datetime) -> datetime:
-    """The midnight that follows."""
+    """The following midnight."""
     return datetime.combine(wall.date() + _DAY, MIDNIGHT)
 
 

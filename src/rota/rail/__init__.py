@@ -1,4 +1,4 @@
-"""The rail: scheduling, recurrence and dead letters for many tenants, after specification 3."""
+"""The rail of specification 3: scheduling, recurrence and dead letters for many tenants."""
 
 from rota.rail.audit import AuditEntry, read_audit
 from rota.rail.context import RailSettings, RailStore

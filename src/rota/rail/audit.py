@@ -1,7 +1,7 @@
-"""Who did what to whose jobs, when and why: a list that only grows.
+"""The audit log: who did what to which jobs, when and why. Append-only.
 
-Every tenant has a collection of its own, in which the newest entry comes first: whoever reads the
-last few does not read the whole log.
+Each tenant has its own collection, newest entry first, so that reading the last few entries does
+not read the whole log.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -17,10 +17,10 @@ from rota.rail.context import Surroundings
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
 AUDIT = "audit"
-"""What the collections are called by, before a colon and the tenant.
+"""The prefix of the collections, before a colon and the tenant.
 
-Entries of earlier versions are in one that is called nothing else: a key of it is the tenant, a
-slash and an id that sorts by time.
+Earlier versions used one collection with this name; its keys are the tenant, a slash and an id that
+sorts by time.
 """
 
 LONGEST_WHY = 2_000
@@ -29,7 +29,7 @@ _COMPLEMENT = str.maketrans("0123456789abcdef", "fedcba9876543210")
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One act of somebody; written before the act itself."""
+    """One recorded action, written before the action itself."""
 
     id: str
     tenant: str
@@ -42,7 +42,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """What is about to be done, on whose word and for what reason."""
+    """An action about to happen: who, what and why."""
 
     action: str
     who: str | None = None
@@ -52,7 +52,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def record_act(around: Surroundings, act: Act) -> AuditEntry:
-    """Write it down. Nothing that is recorded is ever changed or removed."""
+    """Append an entry. Entries are never changed or removed."""
     now = around.clock.now()
     entry = AuditEntry(
         id=around.make_id(now),
@@ -70,12 +70,15 @@ async def record_act(around: Surroundings, act: Act) -> AuditEntry:
 
 
 def collection_of(tenant: str) -> str:
-    """Where a tenant's entries are kept, under ids whose every digit is turned round."""
+    """The tenant's collection.
+
+    Its keys are ids with every digit inverted, so that the newest sorts first.
+    """
     return f"{AUDIT}:{tenant}"
 
 
 async def read_audit(store: DocumentStore, tenant: str) -> AsyncIterator[AuditEntry]:
-    """Everything that was done to a tenant's jobs, the oldest first."""
+    """Everything done to a tenant's jobs, oldest first."""
     entries = [entry async for entry in read_audit_backwards(store, tenant)]
     for entry in reversed(entries):
         yield entry
@@ -84,7 +87,7 @@ async def read_audit(store: DocumentStore, tenant: str) -> AsyncIterator[AuditEn
 async def read_audit_backwards(
     store: DocumentStore, tenant: str
 ) -> AsyncGenerator[AuditEntry, None]:
-    """The same, the newest first. Who stops early has not read what comes later."""
+    """Everything done to a tenant's jobs, newest first. Stopping early reads no further."""
     async for page in store.scan(collection_of(tenant)):
         for document in page:
             yield _decode(document.key, document.body)

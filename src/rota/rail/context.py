@@ -1,4 +1,4 @@
-"""What every part of one rail shares."""
+"""What the functions of one rail share."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -19,14 +19,14 @@ class RailStore(DocumentStore, JobStore, Protocol):
 
 
 class RailSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What jobs are given that do not say otherwise."""
+    """Defaults for jobs that do not set their own values."""
 
     queue: str = "default"
     retry_policy: RetryPolicy = RAIL_RETRIES
 
 
 class Surroundings(NamedTuple):
-    """The collaborators a rail was given, and whose rail it is."""
+    """The store, clock and tenant of a rail."""
 
     store: RailStore
     tenant: str

@@ -29,7 +29,7 @@ _RETRIED = frozenset({Ending.EXHAUSTED, Ending.LOST, Ending.DISCARDED})
 
 
 class Resubmission(msgspec.Struct, frozen=True):
-    """What a retry would do: the dead jobs, and those that were blocked because of them."""
+    """The effect of a retry: the dead jobs, and the jobs blocked by them."""
 
     dead: tuple[Job, ...]
     blocked: tuple[Job, ...] = ()
@@ -40,14 +40,14 @@ class Resubmission(msgspec.Struct, frozen=True):
 
 
 def is_dead(job: Job) -> bool:
-    """Whether the job ended without having done its work, and not because somebody wished so."""
+    """Whether the job failed, and was not cancelled."""
     return job.status is JobStatus.FAILED and job.ending in _RETRIED
 
 
 def find_blocked(dead: Iterable[Job], blocked: Iterable[Job]) -> tuple[Job, ...]:
-    """Those among ``blocked`` that wait, directly or through others, for one of the dead.
+    """The jobs in ``blocked`` that wait, directly or through others, for one of the dead jobs.
 
-    A blocked job that also waits for another failure is among them: it stays blocked by that.
+    A blocked job that also waits for another failure is included. That failure keeps it blocked.
     """
     waiting = {job.id: job for job in blocked}
     dependents: dict[JobId, list[JobId]] = {}
@@ -65,12 +65,12 @@ def find_blocked(dead: Iterable[Job], blocked: Iterable[Job]) -> tuple[Job, ...]
 
 
 def replacement_id(job: Job) -> JobId:
-    """The id of the job that stands in the place of an ended one, if it was ever retried."""
+    """The id of the job that replaces an ended job, if it was retried."""
     return derive_job_id(f"{job.id}{RETRY_MARK}", job.updated_at)
 
 
 def replace_jobs(resubmission: Resubmission, now: datetime) -> list[Job]:
-    """The new jobs, one for each, which depend on each other as the old ones did."""
+    """One new job for each, with the same dependencies among each other."""
     new_ids = {job.id: replacement_id(job) for job in resubmission.jobs}
     made = [_replace(job, new_ids, now, dependencies=()) for job in resubmission.dead]
     made += [
@@ -82,10 +82,10 @@ def replace_jobs(resubmission: Resubmission, now: datetime) -> list[Job]:
 def _replace(
     job: Job, new_ids: Mapping[JobId, JobId], now: datetime, dependencies: tuple[JobId, ...]
 ) -> Job:
-    """A clean slate. A second replacement of the same job would be the same job.
+    """A new job without attempts. A second replacement of the same job has the same id.
 
-    What is dead had no open dependencies any more; and its series has gone on without it. It is
-    kept when it is done, whatever the old one wished: it shows that the old one was seen to.
+    A dead job has no open dependencies, and its series has continued without it. The new job is
+    kept after completion, because it shows that the dead one was retried.
     """
     occurrence = (job.occurrence or "").partition(RETRY_MARK)[0]
     return Job(
@@ -110,16 +110,16 @@ def _replace(
 
 
 HIGHEST_RETRY = 1_000
-"""So many jobs are retried by one call."""
+"""The maximum number of jobs one call retries."""
 
 _EXHAUSTED = frozenset({Ending.EXHAUSTED, Ending.LOST})
 
 
 class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which dead letters are wanted: those that fit everything that is said.
+    """Selects dead letters. A dead letter must match every given field.
 
-    ``ended_after`` is included, ``ended_before`` is not. With ``with_discarded`` those count, too,
-    that their handler gave up; with ``with_retried`` those that another job stands in for already.
+    ``ended_after`` is inclusive, ``ended_before`` exclusive. ``with_discarded`` includes jobs their
+    handler discarded; ``with_retried`` includes jobs that were retried already.
     """
 
     kind: str | None = None
@@ -146,16 +146,16 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """A dead job and all its attempts, the first one first: error, worker, beginning and end."""
+    """A dead job and all its attempts, first one first: error, worker, start and end."""
 
     job: RailJob
     attempts: tuple[Attempt, ...]
 
 
 class RetryPlan(msgspec.Struct, frozen=True):
-    """What a retry would do, and does when it is handed to ``retry``; nothing has happened yet.
+    """The effect of a retry that has not run yet. ``retry`` runs it.
 
-    ``dependent_ids`` are jobs that were blocked by those, and would be submitted again with them.
+    ``dependent_ids`` are the jobs blocked by them, which are submitted again too.
     """
 
     job_ids: tuple[JobId, ...]
@@ -164,9 +164,9 @@ class RetryPlan(msgspec.Struct, frozen=True):
 
 
 class Retried(msgspec.Struct, frozen=True):
-    """Which new job stands in the place of which old one.
+    """Maps each retried job to its replacement.
 
-    ``earlier_ids`` are the old ones that had been retried before: nothing was made for them.
+    ``earlier_ids`` are jobs that were retried before; no new job was created for them.
     """
 
     replacements: dict[JobId, JobId]
@@ -195,14 +195,17 @@ class DeadLetters:
         cursor: str | None = None,
         limit: int = 20,
     ) -> RailPage:
-        """A page of them, the newest job first."""
+        """A page of dead letters, newest job first."""
         wanted = wanted or DeadLetterFilter()
         sift = None if wanted.with_retried else self._sift_retried
         search = Search(wanted=_among(wanted), accepts=wanted.accepts, sift=sift)
         return await list_rail_jobs(self._around, search, cursor, limit)
 
     async def inspect(self, job_id: JobId) -> DeadLetter:
-        """One of them with every attempt; JobNotFoundError when it is none of the tenant's."""
+        """One dead letter with every attempt.
+
+        Raises JobNotFoundError when the tenant has none with that id.
+        """
         (job,) = await self._read_dead([job_id])
         attempts = await self._around.store.attempts(self._around.tenant, job.id)
         return DeadLetter(view_job(job), tuple(attempts))
@@ -214,7 +217,7 @@ class DeadLetters:
         cascade: bool = False,
         limit: int = HIGHEST_RETRY,
     ) -> RetryPlan:
-        """The preview of a retry of all that are wanted, up to ``limit``; writes nothing."""
+        """Plan a retry of all matching dead letters, up to ``limit``. Writes nothing."""
         _check_limit(limit)
         chosen = wanted or DeadLetterFilter()
         sift = None if chosen.with_retried else self._sift_retried
@@ -237,10 +240,9 @@ class DeadLetters:
         who: str | None = None,
         why: str | None = None,
     ) -> Retried:
-        """Put a new job in the place of each, in one step, and with it of those it blocked.
+        """Create a new job for each dead job and each job it blocked, in one call.
 
-        What ``plan_retry`` planned is done to the letter. A job that has been retried already is
-        not retried twice: its replacement is the one there is.
+        Runs a plan of ``plan_retry`` exactly. A job that was retried before keeps its replacement.
         """
         if isinstance(what, RetryPlan):
             dead = await self._read_dead(what.job_ids)
@@ -260,10 +262,10 @@ class DeadLetters:
     async def discard(
         self, job_ids: Iterable[JobId], *, who: str | None = None, why: str | None = None
     ) -> int:
-        """Forget dead jobs for good, with their attempts; how many.
+        """Delete dead jobs with their attempts. Returns how many.
 
-        All are looked at before any goes. HasDependentsError when another job depends on one: those
-        before it are gone by then.
+        Checks all jobs before it deletes any. Raises HasDependentsError when another job depends on
+        one; the jobs before it are deleted by then.
         """
         if isinstance(job_ids, str):
             raise InvalidInputError("job_ids must be several, got a text", {"field": "job_ids"})
@@ -275,7 +277,7 @@ class DeadLetters:
         return len(dead)
 
     async def _sift_retried(self, jobs: Sequence[Job]) -> Sequence[Job]:
-        """Those in whose place no other job has been put."""
+        """The jobs without a replacement."""
         stand_ins = {job.id: replacement_id(job) for job in jobs}
         found = await self._around.store.get(self._around.tenant, [*stand_ins.values()])
         return [job for job in jobs if stand_ins[job.id] not in found]

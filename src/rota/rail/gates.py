@@ -1,7 +1,7 @@
-"""The gates of all tenants, as they are kept: set, cleared and listed.
+"""Sets, clears and lists the stored gates of all tenants.
 
-Workers notice a change within seconds. Of two that change the same gate at once the later one
-holds.
+Workers notice a change within seconds. When two callers change the same gate at once, the last
+write wins.
 """
 
 from collections.abc import Callable
@@ -29,35 +29,35 @@ from rota.policy.quiet_hours import QuietHours
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 
 WRITE_LIMIT = 20
-"""So often a write is tried while others change the same gate."""
+"""How often a write is retried while others change the same gate."""
 
 PLANNED_LIMIT = 100
-"""So many windows of maintenance may be planned for one scope."""
+"""The maximum number of planned maintenance windows per scope."""
 
 Body: TypeAlias = bytes | None
 
 
 class GateList(NamedTuple):
-    """What is kept, in the order of its keys, and what of it cannot be read."""
+    """The stored gates in key order, and the unreadable documents."""
 
     entries: tuple[Entry, ...]
     damages: tuple[Damage, ...]
 
 
 async def set_quiet_hours(store: DocumentStore, tenant: str, hours: QuietHours) -> None:
-    """The tenant's people are not told anything in these hours, and in no others."""
+    """Hold back notifications for the tenant in these hours, replacing earlier quiet hours."""
     entry = TenantQuietHours(tenant, hours)
     body = encode_entry(entry)
     await _write(store, key_of(entry), lambda _: body)
 
 
 async def clear_quiet_hours(store: DocumentStore, tenant: str) -> None:
-    """The tenant has no quiet hours; it is no error if there were none."""
+    """Remove the tenant's quiet hours, if any."""
     await _write(store, quiet_hours_key(read_word(tenant, "tenant")), lambda _: None)
 
 
 async def set_maintenance(store: DocumentStore, scope: Scope, window: Maintenance) -> None:
-    """Nothing in the scope runs while this lasts. It replaces what was planned for the scope."""
+    """Run nothing in the scope during this window. Replaces the windows planned for the scope."""
     entry = ScopedMaintenance(scope, (window,))
     body = encode_entry(entry)
     await _write(store, key_of(entry), lambda _: body)
@@ -66,7 +66,7 @@ async def set_maintenance(store: DocumentStore, scope: Scope, window: Maintenanc
 async def plan_maintenance(
     store: DocumentStore, scope: Scope, window: Maintenance, now: datetime
 ) -> None:
-    """As ``set_maintenance``, beside the windows that are planned already and not over."""
+    """As ``set_maintenance``, in addition to planned windows that are not over."""
 
     def add(document: Document | None) -> bytes:
         planned = [each for each in _windows_in(document) if not each.is_over(now)]
@@ -79,12 +79,12 @@ async def plan_maintenance(
 
 
 async def clear_maintenance(store: DocumentStore, scope: Scope) -> None:
-    """Whatever was set or planned for the scope is over; it is no error if nothing was."""
+    """Remove every window of the scope, if any."""
     await _write(store, maintenance_key(scope), lambda _: None)
 
 
 async def list_gates(store: DocumentStore) -> GateList:
-    """Every gate that is kept, of all tenants."""
+    """Every stored gate of all tenants."""
     found = [
         decode_entry(document.key, document.body)
         async for page in store.scan(GATES)
@@ -97,7 +97,7 @@ async def list_gates(store: DocumentStore) -> GateList:
 
 
 def _windows_in(document: Document | None) -> tuple[Maintenance, ...]:
-    """A document that cannot be read says nothing, and is replaced."""
+    """The windows of a document. An unreadable document is replaced."""
     entry = None if document is None else decode_entry(document.key, document.body)
     return entry.windows if isinstance(entry, ScopedMaintenance) else ()
 
@@ -114,9 +114,9 @@ async def _write(store: DocumentStore, key: str, change: Callable[[Document | No
 
 
 async def _tell(store: DocumentStore) -> None:
-    """Let workers know that something has changed.
+    """Notify workers of a change.
 
-    A stale write is as good: then somebody else has told them, after our own change was written.
+    A stale write is fine: another caller has notified them after our change was written.
     """
     latest = (await store.read(CHANGES, [LATEST_CHANGE])).get(LATEST_CHANGE)
     expected = None if latest is None else latest.version

@@ -27,15 +27,15 @@ _SPECIFIED_NAMES = {"tenant": "guildId", "kind": "type"}
 
 
 def _outer_name(name: str) -> str:
-    """As the specification spells it."""
+    """The name in the specification."""
     first, *others = name.split("_")
     return _SPECIFIED_NAMES.get(name, first + "".join(part.title() for part in others))
 
 
 class SeriesView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The series that a job belongs to; exactly one of the first three says when.
+    """The series of a job. Exactly one of the first three fields is set.
 
-    ``scheduled_for`` is the occurrence that the job stands for, whatever has moved ``run_at``.
+    ``scheduled_for`` is the occurrence of the job, even when ``run_at`` was moved.
     """
 
     rrule: str | None = None
@@ -57,9 +57,9 @@ class RailJob(
     omit_defaults=True,
     rename=_outer_name,
 ):
-    """A job as the rail shows it: ``state`` is queued, processing, done, failed or dlq.
+    """A job as the rail shows it. ``state`` is queued, processing, done, failed or dlq.
 
-    Attributes are spelled as Python spells them; ``to_document`` gives specification 3's names.
+    Attributes use Python names; ``to_document`` uses specification 3's names.
     """
 
     job_id: JobId
@@ -85,7 +85,7 @@ class RailJob(
     updated_at: datetime
 
     def to_document(self) -> dict[str, Any]:
-        """Plain values for JSON; what is absent is left out, instants are ISO 8601 text."""
+        """Plain values for JSON. Absent values are left out; instants are ISO 8601 text."""
         plain: dict[str, Any] = msgspec.to_builtins(self, builtin_types=(datetime,))
         return {
             name: value if name == "payload" else _with_text(value) for name, value in plain.items()
@@ -152,20 +152,20 @@ STATUSES: dict[RailWord, tuple[JobStatus, ...]] = {
     "failed": (JobStatus.FAILED, JobStatus.BLOCKED),
     "dlq": (JobStatus.FAILED,),
 }
-"""Which statuses a job of that state may have; those of FAILED differ by how they ended."""
+"""The statuses of each state. FAILED jobs differ by their ending."""
 
 
 class RailPage(msgspec.Struct, frozen=True):
-    """One page of a list, the newest first; without a ``next_cursor`` it is the last."""
+    """One page, newest first. The last page has no ``next_cursor``."""
 
     items: tuple[RailJob, ...]
     next_cursor: str | None
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs are wanted: those in this state that pass, and then what ``sift`` leaves of them.
+    """Selects jobs by state and predicate, then passes them through ``sift``.
 
-    ``sift`` may ask the store about many at once.
+    ``sift`` may query the store for many jobs at once.
     """
 
     state: RailWord | None = None
@@ -178,7 +178,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         return is_in_state and self.accepts(job)
 
     async def choose(self, jobs: Sequence[Job]) -> Sequence[Job]:
-        """Those of them that are wanted, in their order."""
+        """The matching jobs, in order."""
         taken = [job for job in jobs if self.takes(job)]
         return taken if self.sift is None or not taken else await self.sift(taken)
 
@@ -193,10 +193,9 @@ async def list_rail_jobs(
 async def find_page(
     around: Surroundings, search: Search, cursor: str | None, limit: int
 ) -> tuple[list[Job], str | None]:
-    """Up to ``limit`` jobs from ``cursor`` on, and where to go on, if there is more.
+    """Up to ``limit`` jobs from ``cursor`` on, and the next cursor if there may be more.
 
-    Looks at as many as it takes, page by page: where few of those in a status are wanted, the
-    others are passed over here.
+    Reads page by page until enough jobs match.
     """
     check_limit(limit)
     found: list[Job] = []
@@ -213,7 +212,7 @@ async def find_page(
 
 
 async def walk_search(around: Surroundings, search: Search) -> AsyncIterator[Job]:
-    """All jobs of the tenant that are searched for, the newest first, page by page."""
+    """All matching jobs of the tenant, newest first, page by page."""
     cursor: str | None = None
     while True:
         found, cursor = await find_page(around, search, cursor, HIGHEST_LIMIT)
@@ -224,7 +223,7 @@ async def walk_search(around: Surroundings, search: Search) -> AsyncIterator[Job
 
 
 async def walk_jobs(around: Surroundings, wanted: JobFilter) -> AsyncIterator[Job]:
-    """All jobs of the tenant that are wanted, the newest first, page by page."""
+    """All jobs of the tenant that pass the predicate, newest first, page by page."""
     cursor: str | None = None
     while True:
         page = await around.store.find(around.tenant, wanted, cursor, HIGHEST_LIMIT)
@@ -247,7 +246,7 @@ def read_state(state: object) -> RailWord | None:
 async def _look(
     around: Surroundings, search: Search, cursor: str | None, limit: int
 ) -> tuple[list[Job], bool]:
-    """The next ``limit`` jobs of all the statuses that come into question, in order."""
+    """The next ``limit`` jobs in all relevant statuses, in order."""
     statuses = (None,) if search.state is None else STATUSES[search.state]
     found: list[Job] = []
     has_more = False

@@ -1,8 +1,8 @@
-"""The limits of all tenants and queues, as they are kept: set, cleared and listed.
+"""Sets, clears and lists the stored limits of all tenants and queues.
 
-Workers that follow them with a ``LimitWatch`` notice a change within seconds. Of two that change
-the same limit at once the later one holds. Everything is written into the audit log: for a tenant
-under its name, for a queue or for all jobs under ``EVERYBODY``.
+Workers with a ``LimitWatch`` notice a change within seconds. When two callers change the same limit
+at once, the last write wins. Every change is in the audit log: under the tenant's name, or under
+``EVERYBODY`` for a queue or for all jobs.
 """
 
 from secrets import randbits
@@ -29,14 +29,14 @@ from rota.rail.context import RailSettings, RailStore, Surroundings
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
 EVERYBODY = "*"
-"""Under which the audit log has what concerns more than one tenant."""
+"""The audit log name for changes that affect more than one tenant."""
 
 WRITE_LIMIT = 20
-"""So often a write is tried while others change the same limit."""
+"""How often a write is retried while others change the same limit."""
 
 
 class LimitList(NamedTuple):
-    """What is kept, in the order of its keys, and what of it cannot be read."""
+    """The stored limits in key order, and the unreadable documents."""
 
     limits: tuple[Limit, ...]
     damages: tuple[Damage, ...]
@@ -50,7 +50,7 @@ async def set_limit(
     why: str | None = None,
     clock: Clock | None = None,
 ) -> None:
-    """This holds for its scope from now on, in the place of what held before."""
+    """Set the limit of its scope, replacing the earlier one."""
     body = encode_limit(limit)
     around = _surroundings(store, limit.tenant, clock)
     details = {"queue": limit.queue, **msgspec.json.decode(body)}
@@ -67,7 +67,7 @@ async def clear_limit(
     why: str | None = None,
     clock: Clock | None = None,
 ) -> None:
-    """Nothing of its own holds for this scope any more; it is no error if nothing did."""
+    """Remove the limit of this scope, if any."""
     check_scope(tenant, queue)
     around = _surroundings(store, tenant, clock)
     act = Act(action="clear_limit", who=who, why=why, details={"queue": queue})
@@ -76,7 +76,7 @@ async def clear_limit(
 
 
 async def list_limits(store: DocumentStore) -> LimitList:
-    """Every limit that is kept, of all tenants and queues."""
+    """Every stored limit of all tenants and queues."""
     found = [
         decode_limit(document.key, document.body)
         async for page in store.scan(LIMITS)
@@ -104,9 +104,9 @@ async def _write(store: DocumentStore, key: str, body: bytes | None) -> None:
 
 
 async def _tell(store: DocumentStore) -> None:
-    """Let workers know that something has changed.
+    """Notify workers of a change.
 
-    A stale write is as good: then somebody else has told them, after our own change was written.
+    A stale write is fine: another caller has notified them after our change was written.
     """
     latest = (await store.read(CHANGES, [LATEST_CHANGE])).get(LATEST_CHANGE)
     expected = None if latest is None else latest.version

@@ -1,4 +1,4 @@
-"""When a series will occur, and what changes of the clocks do to it."""
+"""The next occurrences of a series, with notes at DST changes."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta, tzinfo
@@ -22,7 +22,7 @@ _INSTANT = timedelta(microseconds=1)
 
 
 class Upcoming(msgspec.Struct, frozen=True):
-    """One occurrence: the instant, the same on the series' clock, and what the clocks did to it."""
+    """One occurrence: the instant, the wall time, and how DST affected it."""
 
     at: datetime
     local: datetime
@@ -32,8 +32,8 @@ class Upcoming(msgspec.Struct, frozen=True):
 class Preview(msgspec.Struct, frozen=True):
     """The next occurrences of a series.
 
-    ``skipped`` tells of times that were asked for and do not exist. ``is_complete``: the series has
-    no occurrences after these.
+    ``skipped`` lists wall times that do not exist. ``is_complete``: the series has no further
+    occurrences.
     """
 
     description: str
@@ -43,7 +43,7 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 def preview_series(recurrence: Recurrence, start: datetime, count: int) -> Preview:
-    """Up to ``count`` occurrences from ``start`` on; the count of the series is counted from it."""
+    """Up to ``count`` occurrences from ``start`` on. A series' COUNT is counted from ``start``."""
     if type(count) is not int or not 1 <= count <= HIGHEST_COUNT:
         raise InvalidInputError(
             f"count must be an integer from 1 to {HIGHEST_COUNT}, got {count!r}", {"field": "count"}
@@ -72,7 +72,7 @@ def _walk(recurrence: Recurrence, trigger: Trigger, after: datetime) -> Iterator
 
 
 def _rules_of(trigger: Trigger, recurrence: Recurrence) -> tuple[Gap, Fold, AskedFor | None]:
-    """What becomes of wall times in a gap or a fold, and which of them are asked for."""
+    """The gap and fold rules, and the wall times the series asks for."""
     if isinstance(trigger, CronTrigger):
         return trigger.gap, trigger.fold, asked_by_cron(trigger.cron)
     gap, fold = recurrence.gap or "shift", recurrence.fold or "first"

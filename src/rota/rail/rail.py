@@ -1,4 +1,4 @@
-"""The rail: one place to schedule the work of any module, for one tenant."""
+"""The rail: schedules the work of any module, for one tenant."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, time, timedelta, tzinfo
@@ -37,10 +37,10 @@ Payload = Mapping[str, Any]
 
 
 class Rail:
-    """Schedules jobs of one tenant and looks after them; it never sees another tenant's.
+    """Schedules and manages the jobs of one tenant. It never sees another tenant's jobs.
 
-    Every argument is checked before anything happens: InvalidJobError names it and says why.
-    ``who`` and ``why`` go into the audit log.
+    All arguments are checked first: InvalidJobError names the argument and the reason. ``who`` and
+    ``why`` go into the audit log.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class Rail:
         retry_policy: RetryPolicy | Mapping[str, Any] | None = None,
         within: Any = None,
     ) -> JobId:
-        """One job at one time; the id of the job.
+        """Schedule one job and return its id.
 
-        With an ``idempotency_key``, given here or in the payload, a job of the same kind that has
-        it already is the one: its id is returned, or DuplicateJobError raised if its payload is
-        another. ``within`` is a connection of the caller's own with a transaction under way: the
-        job comes into being when that is committed.
+        With an ``idempotency_key``, given here or in the payload, an existing job of the same kind
+        and key is returned instead; DuplicateJobError is raised when its payload differs.
+        ``within`` is the caller's own connection with an open transaction: the job is created when
+        it commits.
         """
         asked = Asked(kind, payload, priority, idempotency_key, queue, retry_policy)
         with outer_names():
@@ -105,12 +105,11 @@ class Rail:
         retry_policy: RetryPolicy | Mapping[str, Any] | None = None,
         within: Any = None,
     ) -> JobId:
-        """A series, one job at a time; the id of its first, which also names the series.
+        """Schedule a series and return the id of its first job, which also names the series.
 
-        Exactly one of ``rrule``, ``cron`` and ``interval`` says when, on the clock of ``tz``. The
-        first occurrence is the first at or after ``start_from``, which is now unless the rule's own
-        DTSTART says otherwise. Left out, the ``idempotency_key`` is that id: each call is a series
-        of its own.
+        Exactly one of ``rrule``, ``cron`` and ``interval`` says when, in the zone ``tz``. The first
+        occurrence is at or after ``start_from``, which defaults to the rule's DTSTART or now.
+        Without an ``idempotency_key`` each call creates its own series.
         """
         rule = Rule(rrule, cron, interval, tz, start_from, until, count, gap, fold, overlap)
         asked = Asked(kind, payload, priority, idempotency_key, queue, retry_policy)
@@ -119,7 +118,7 @@ class Rail:
             return await self._insert(request, within)
 
     async def get(self, job_id: JobId) -> RailJob:
-        """The job as it stands; JobNotFoundError when the tenant has none of that id."""
+        """The job as it is now. Raises JobNotFoundError when the tenant has no job with that id."""
         job = await find_job(self._around, job_id)
         if job is None:
             raise JobNotFoundError(str(job_id))
@@ -133,7 +132,7 @@ class Rail:
         cursor: str | None = None,
         limit: int = 20,
     ) -> RailPage:
-        """A page of the tenant's jobs, the newest first."""
+        """A page of the tenant's jobs, newest first."""
         search = Search(
             state=read_state(state), accepts=lambda job: kind is None or job.kind == kind
         )
@@ -147,10 +146,10 @@ class Rail:
         who: str | None = None,
         why: str | None = None,
     ) -> RailJob:
-        """Call off a job, at whatever stage; of a series any job's id will do, and it ends.
+        """Cancel a job in any state. For a series, any of its job ids will do, and the series ends.
 
-        With ``ends_series=False`` only the present occurrence is called off. JobEndedError when
-        there is nothing left to call off.
+        With ``ends_series=False`` only the current occurrence is cancelled. Raises JobEndedError
+        when nothing is left to cancel.
         """
         await find_live(self._around, job_id)
         await self._record("cancel", job_id, who, why, endsSeries=ends_series)
@@ -161,7 +160,7 @@ class Rail:
     async def reschedule(
         self, job_id: JobId, run_at: Moment, *, who: str | None = None, why: str | None = None
     ) -> RailJob:
-        """Let a job that waits run at another time; of a series, only its next occurrence."""
+        """Move a waiting job to another time. In a series this moves only the next occurrence."""
         due_at = read_moment(run_at, "run_at")
         await find_live(self._around, job_id)
         await self._record("reschedule", job_id, who, why, runAt=due_at.isoformat())
@@ -170,7 +169,7 @@ class Rail:
     async def run_now(
         self, job_id: JobId, *, who: str | None = None, why: str | None = None
     ) -> RailJob:
-        """Let a job that waits run at once; a series goes on afterwards as if it had waited."""
+        """Run a waiting job at once. A series continues as if the job had waited."""
         await find_live(self._around, job_id)
         await self._record("run_now", job_id, who, why)
         return view_job(await move_job(self._around, job_id, self._around.clock.now()))
@@ -178,7 +177,7 @@ class Rail:
     async def pause(
         self, job_id: JobId, *, who: str | None = None, why: str | None = None
     ) -> RailJob:
-        """Let a series wait: an occurrence that has begun is finished, none begins."""
+        """Pause a series. A running occurrence finishes; no other starts."""
         await find_live(self._around, job_id)
         await self._record("pause", job_id, who, why)
         return view_job(await pause_series(self._around, job_id))
@@ -191,9 +190,10 @@ class Rail:
         who: str | None = None,
         why: str | None = None,
     ) -> RailJob:
-        """Let a paused series go on with its next occurrence.
+        """Resume a paused series with its next occurrence.
 
-        Those that passed meanwhile are passed over; with ``catch_up`` the first of them runs now.
+        Occurrences missed during the pause are skipped; with ``catch_up`` the first of them runs
+        now.
         """
         await find_live(self._around, job_id)
         await self._record("resume", job_id, who, why, catchUp=catch_up)
@@ -202,9 +202,9 @@ class Rail:
     async def preview(
         self, job_id: JobId | None = None, *, occurrence_count: int = 5, **rule: Any
     ) -> Preview:
-        """The next occurrences, with notes where the clocks change: of a series, or of a rule.
+        """The next occurrences of a series or a rule, with notes at DST changes.
 
-        A rule is given with the arguments of ``schedule_recurring`` that say when.
+        A rule is given by the arguments of ``schedule_recurring`` that say when.
         """
         if job_id is not None:
             job = (await find_live(self._around, job_id))[-1]
@@ -226,9 +226,9 @@ class Rail:
         why: str | None = None,
         **more: Any,
     ) -> None:
-        """Hold back what notifies people between these times of day; None clears.
+        """Hold back notifications between these times of day. None clears the quiet hours.
 
-        ``more`` is what ``rota.gates.parse_quiet_hours`` takes: weekdays, rest days, holidays.
+        ``more`` is passed to ``rota.gates.parse_quiet_hours``: weekdays, rest days, holidays.
         """
         store, tenant = self._around.store, self._around.tenant
         if start is None and end is None:
@@ -249,7 +249,7 @@ class Rail:
         reason: str = "",
         who: str = "",
     ) -> None:
-        """Hold back everything of the tenant, until then or until it is switched off."""
+        """Hold back all jobs of the tenant, until then or until maintenance is switched off."""
         store, scope = self._around.store, Scope(tenant=self._around.tenant)
         if not is_on:
             await self._record("set_maintenance", None, who or None, reason, isOn=False)

@@ -1,6 +1,6 @@
-"""What is asked of a rail, in specification 3's words, as a request for a job.
+"""Turns a call in specification 3's words into a job request.
 
-Refusals name the argument by the name that the caller used.
+Errors name the argument as the caller spelled it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,10 +21,10 @@ Moment = datetime | str | int | float
 """An aware datetime, ISO 8601 text with an offset, or a number of seconds or milliseconds."""
 
 MILLISECONDS_FROM = 100_000_000_000
-"""A number from here on is milliseconds since 1970, a smaller one seconds.
+"""Numbers from here on are milliseconds since 1970, smaller ones seconds.
 
-As seconds it would be the year 5138, as milliseconds it is March 1973: no moment that anybody means
-is read wrongly, whether it comes from Python or from JavaScript.
+As seconds this would be the year 5138, as milliseconds it is March 1973, so realistic times from
+Python and from JavaScript are both read correctly.
 """
 
 KEY_IN_PAYLOAD = "idempotencyKey"
@@ -40,7 +40,7 @@ Value = TypeVar("Value")
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """When a series occurs, in the words of ``schedule_recurring`` and as it was handed in."""
+    """When a series occurs, as given to ``schedule_recurring``."""
 
     rrule: object = None
     cron: object = None
@@ -55,12 +55,12 @@ class Rule(msgspec.Struct, frozen=True):
 
     @property
     def texts(self) -> list[str]:
-        """Which of those are given of which exactly one must be."""
+        """The given texts, of which exactly one must be set."""
         return [name for name in ("rrule", "cron", "interval") if getattr(self, name) is not None]
 
 
 class Asked(NamedTuple):
-    """What both kinds of schedule have in common, as it was handed in."""
+    """The arguments common to both kinds of schedule."""
 
     kind: object
     payload: object
@@ -75,7 +75,7 @@ def read_tenant(value: object) -> str:
 
 
 def read_moment(value: object, field: str) -> datetime:
-    """The instant that is meant, in UTC."""
+    """The instant in UTC."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return read_instant(value, field)
     if not isfinite(value) or value < 0:
@@ -87,12 +87,12 @@ def read_moment(value: object, field: str) -> datetime:
 
 
 def read_rail_priority(value: object) -> int:
-    """1 to 5, the first being the highest, as Rota's 10, 8, 6, 4 or 2."""
+    """Convert priority 1 (highest) to 5 into Rota's 10, 8, 6, 4 or 2."""
     return 12 - 2 * read_number(value, "priority", 1, _LOWEST_PRIORITY)
 
 
 def show_rail_priority(priority: int) -> int:
-    """A priority of Rota's as the rail's; those that no rail gives count as the next higher one."""
+    """Convert a Rota priority to the rail's. Values in between round to the next higher one."""
     return 6 - (priority + 1) // 2
 
 
@@ -117,7 +117,7 @@ def read_series(asked: Asked, rule: Rule, settings: RailSettings) -> JobRequest:
 
 
 def read_rule(rule: Rule) -> Any:
-    """The fields of a ``Recurrence``, of which it is checked what only this entrance knows."""
+    """The fields of a ``Recurrence``, after the checks that only this entrance needs."""
     if len(rule.texts) != 1:
         raise InvalidJobError("rrule", "or cron or interval must be given, and only one of them")
     return {
@@ -136,7 +136,7 @@ def read_rule(rule: Rule) -> Any:
 
 @contextmanager
 def outer_names(rule: Rule | None = None) -> Iterator[None]:
-    """Within it refusals name a field as callers of the rail know it."""
+    """Within the context, errors name fields as callers of the rail know them."""
     try:
         yield
     except InvalidJobError as error:
@@ -170,7 +170,7 @@ def _read_object(payload: object) -> dict[str, Any]:
 
 
 def _read_key(key: object, payload: Mapping[str, Any]) -> str | None:
-    """The key, wherever it was given."""
+    """The idempotency key, from the argument or the payload."""
     inner = _from_payload(payload, KEY_IN_PAYLOAD)
     if key is None:
         return inner
@@ -185,7 +185,7 @@ def _from_payload(payload: Mapping[str, Any], name: str) -> str | None:
 
 
 def _read_interval(value: object) -> object:
-    """A timedelta as text; whatever else it is will be looked at later."""
+    """A timedelta as text. Other values are validated later."""
     if not isinstance(value, timedelta):
         return value
     if value < _SECOND or value % _SECOND:

@@ -1,7 +1,6 @@
-"""What an operator does to a job or to a series: the present job of it is found, then changed.
+"""Operator actions on a job or series: find its current job, then change it.
 
-A worker may take or end a job at any moment. Whatever was decided on how it stood before is then
-decided again on how it stands.
+A worker may take or end a job at any moment. The decision is then made again on the new state.
 """
 
 from collections.abc import AsyncIterator
@@ -28,7 +27,7 @@ from rota.rail.context import Surroundings
 from rota.rail.jobs import walk_jobs
 
 ROUND_LIMIT = 20
-"""So often a decision is taken again because a worker was faster."""
+"""How often a decision is repeated because a worker was faster."""
 
 PASSED_OVER = "passed over: its series was paused when its time came"
 
@@ -41,10 +40,10 @@ async def find_job(around: Surroundings, job_id: object) -> Job | None:
 
 
 async def find_live(around: Surroundings, job_id: object) -> list[Job]:
-    """The job, if it has not ended; else whatever is live of the series that it was part of.
+    """The job if it has not ended, else the live jobs of its series.
 
-    JobNotFoundError when there is neither, JobEndedError when all of it has ended. Of a series
-    whose occurrences overlap there may be several.
+    Raises JobNotFoundError when there is neither, JobEndedError when the whole series has ended. A
+    series with overlapping occurrences may have several live jobs.
     """
     named = read_id(job_id, "job_id")
     job = await find_job(around, named)
@@ -53,7 +52,7 @@ async def find_live(around: Surroundings, job_id: object) -> list[Job]:
     if job is not None and job.recurrence is None:
         raise JobEndedError(job.id, job.status)
     origin = named if job is None else job.origin or job.id
-    # Twice: between looking for those that wait and those that run, one may become the other.
+    # Twice: between the two queries a waiting job may start running.
     for _ in range(2):
         found = {each.id: each async for each in _scan_series(around, origin)}
         if found:
@@ -66,7 +65,7 @@ async def find_live(around: Surroundings, job_id: object) -> list[Job]:
 async def cancel_jobs(
     around: Surroundings, job_id: object, reason: str, *, ends_series: bool
 ) -> list[Job]:
-    """Call the job off, and with it its series, or only this occurrence of it."""
+    """Cancel the job and its series, or only this occurrence."""
     cancelled: list[Job] = []
     for _ in range(ROUND_LIMIT):
         now = around.clock.now()
@@ -87,7 +86,7 @@ async def cancel_jobs(
 
 
 async def move_job(around: Surroundings, job_id: object, due_at: datetime) -> Job:
-    """Let the job that waits be due at another time."""
+    """Move a waiting job to another due time."""
     for _ in range(ROUND_LIMIT):
         live = await find_live(around, job_id)
         waiting = [job for job in live if job.status is not JobStatus.RUNNING]
@@ -100,7 +99,7 @@ async def move_job(around: Surroundings, job_id: object, due_at: datetime) -> Jo
 
 
 async def pause_series(around: Surroundings, job_id: object) -> Job:
-    """Nothing of the series starts any more; what has begun is brought to its end."""
+    """Pause the series. Running jobs finish."""
     for _ in range(ROUND_LIMIT):
         live = _require_series(await find_live(around, job_id))
         paused = [job if job.is_paused else await _pause(around, job) for job in live]
@@ -110,7 +109,7 @@ async def pause_series(around: Surroundings, job_id: object) -> Job:
 
 
 async def resume_series(around: Surroundings, job_id: object, *, catch_up: bool) -> Job:
-    """The series goes on, with its next occurrence or, to catch up, with the one it missed."""
+    """Resume the series with its next occurrence or, to catch up, with the one it missed."""
     for _ in range(ROUND_LIMIT):
         live = _require_series(await find_live(around, job_id))
         resumed = [await _resume(around, job, catch_up=catch_up) for job in live]
@@ -127,7 +126,7 @@ async def _scan_series(around: Surroundings, origin: JobId) -> AsyncIterator[Job
 
 
 async def _amend(around: Surroundings, job: Job, **fields: Any) -> Job | None:
-    """The job with these fields changed; None when it has ended, or gone, in the meantime."""
+    """The amended job, or None when it has ended or was removed meanwhile."""
     try:
         return await around.store.amend(around.tenant, job.id, fields, around.clock.now())
     except (JobEndedError, JobNotFoundError):
@@ -142,14 +141,14 @@ async def _pause(around: Surroundings, job: Job) -> Job | None:
 
 
 async def _resume(around: Surroundings, job: Job, *, catch_up: bool) -> Job | None:
-    """The job that goes on. None when it moved meanwhile, and has to be looked at again."""
+    """The job that continues the series, or None when it moved meanwhile and must be read again."""
     occurrence_at = job.occurrence_at or job.due_at
     if job.due_at != PAUSED_UNTIL or job.status is JobStatus.RUNNING:
         return await _amend(around, job, is_paused=False) if job.is_paused else job
     if catch_up or occurrence_at >= around.clock.now():
         return await _amend(around, job, is_paused=False, due_at=occurrence_at)
-    # First the mark, then the end that hands it on: a crash in between leaves a job that is never
-    # due, which the next resume takes up here.
+    # First the mark, then the end that passes it on: a crash in between leaves a job that is never
+    # due, and the next resume continues from there.
     freed = await _amend(around, job, is_paused=False)
     if freed is None or freed.status is JobStatus.RUNNING:
         return None

@@ -1,8 +1,8 @@
-"""Watching what happens: counters, logs, metrics, traces, and what needs looking at.
+"""Counters, logs, metrics, traces, and findings that need attention.
 
-Everything here listens to events that are made only when somebody listens, so that nothing is paid
-for what nobody observes. ``rota.telemetry.metrics`` needs the extra ``rota[metrics]`` and
-``rota.telemetry.tracing`` the extra ``rota[otel]``; they are therefore imported by their own names.
+Telemetry subscribes to events. An event without subscribers is never created, so unused telemetry
+costs nothing. ``rota.telemetry.metrics`` needs the extra ``rota[metrics]`` and
+``rota.telemetry.tracing`` the extra ``rota[otel]``; import them by their own names.
 """
 
 from rota.telemetry.counters import COUNTERS, TIMINGS, Counters, Journal, Timing

@@ -12,7 +12,7 @@ OTHER = "other"
 
 
 class BoundedLabel:
-    """The first ``limit`` values that come, as they are; all others are ``other``."""
+    """Keeps the first ``limit`` distinct values; all others become ``other``."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -44,7 +44,7 @@ COUNTERS: tuple[Counter, ...] = (
 TIMINGS: tuple[TimingName, ...] = ("handler.duration_ms", "lease.wait_ms")
 
 NO_HANDLER = "NoHandler"
-"""The error code of an attempt that never came to a handler, and so has no duration."""
+"""The error code of an attempt without a handler, which has no duration."""
 
 _SUCCEEDED: tuple[Counter, ...] = ("jobs.succeeded",)
 _FAILED: tuple[Counter, ...] = ("jobs.failed",)
@@ -56,18 +56,20 @@ _DEAD = "dlq"
 
 
 class Journal(Protocol):
-    """Where events are told: ``worker.events`` and ``scheduler.events``."""
+    """Emits events: ``worker.events`` and ``scheduler.events``."""
 
     def subscribe(self, listener: Callable[[Event], object]) -> Callable[[], None]:
-        """Have the listener called for every event; the returned function ends that."""
+        """Call the listener for every event. The returned function unsubscribes it."""
         ...
 
 
 def counted_by(event: Event) -> tuple[Counter, ...]:
-    """The counters that the event moves by one; ``JobsLeased`` is about many jobs, and no one's.
+    """The counters that the event increments.
 
-    An attempt ends in one of succeeded, failed, deferred and stalled; or in none, when it was
-    snoozed or handed back. A job that has had its last attempt is counted as dlq besides.
+    ``JobsLeased`` covers many jobs and is not counted here.
+
+    An attempt ends in one of succeeded, failed, deferred and stalled, or in none when it was
+    snoozed or released. The last failed attempt of a job also counts as dlq.
     """
     if isinstance(event, JobFailed):
         return _FAILED_LAST if event.state == _DEAD else _FAILED
@@ -81,14 +83,14 @@ def counted_by(event: Event) -> tuple[Counter, ...]:
 
 
 class Durations(NamedTuple):
-    """What an attempt took, in milliseconds; None for a handler that was never called."""
+    """The durations of an attempt in milliseconds; None for a handler that was never called."""
 
     handler_ms: float | None
     wait_ms: float
 
 
 def timed_by(event: Event) -> Durations | None:
-    """The timings of an attempt that has ended."""
+    """The durations of an ended attempt."""
     if not isinstance(event, JobSettled):
         return None
     is_uncalled = isinstance(event, JobFailed) and event.err_code == NO_HANDLER
@@ -96,7 +98,7 @@ def timed_by(event: Event) -> Durations | None:
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """Durations in milliseconds: how many, their sum, and the longest."""
+    """Durations in milliseconds: count, sum and maximum."""
 
     count: int = 0
     sum_ms: float = 0.0
@@ -108,9 +110,9 @@ class Timing(msgspec.Struct, frozen=True):
 
 
 class Counters:
-    """Specification 3's counters and timings, by its names, for programs without Prometheus.
+    """Specification 3's counters and timings, for programs without Prometheus.
 
-    ``counters.follow(worker.events)``, for any number of workers, in any threads; then
+    Call ``counters.follow(worker.events)`` for any number of workers, in any threads; then read
     ``counters["jobs.succeeded"]`` and ``counters.timing("lease.wait_ms")``.
     """
 
@@ -120,7 +122,7 @@ class Counters:
         self._timings: dict[TimingName, Timing] = dict.fromkeys(TIMINGS, Timing())
 
     def follow(self, journal: Journal) -> Callable[[], None]:
-        """Count what is told there from now on; the returned function ends that."""
+        """Count events from now on. The returned function stops counting."""
         return journal.subscribe(self.observe)
 
     def observe(self, event: Event) -> None:

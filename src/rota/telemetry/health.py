@@ -22,13 +22,13 @@ Inspect = Callable[[], Awaitable[StoreInspection]]
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """A store as it was found at one moment.
+    """The state of a store at one moment.
 
-    ``job_counts`` is by status, and holds every status. ``oldest_due_at`` is since when the job is
-    due that has waited the longest; None when none is due. ``stalled_count`` are held under leases
-    that have run out, and nobody has rescued them. ``dead_count`` are dead letters, of the tenants
-    that were named or else of all. ``queues`` has each queue by itself, with all tenants together.
-    ``pinned_by`` is who keeps the database from clearing away what is gone.
+    ``job_counts`` has every status. ``oldest_due_at`` is the due time of the job that has waited
+    longest; None when none is due. ``stalled_count`` jobs have an expired lease and wait for
+    rescue. ``dead_count`` are dead letters, of the named tenants or of all. ``queues`` has each
+    queue over all tenants. ``pinned_by`` names the transaction that keeps the database from
+    removing dead rows.
     """
 
     taken_at: datetime
@@ -42,17 +42,17 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def oldest_due_for(self) -> timedelta:
-        """How long the job that has waited the longest is due."""
+        """How long the oldest due job has been due."""
         return _NO_TIME if self.oldest_due_at is None else self.taken_at - self.oldest_due_at
 
 
 async def take_standing(
     store: JobStore, inspect: Inspect, now: datetime, tenants: Collection[str] = ()
 ) -> Standing:
-    """Look at the store; nothing is changed.
+    """Read the state of the store. Changes nothing.
 
-    ``inspect`` is usually ``partial(inspect_store, url)``. It counts every job that is kept, so
-    once a minute is often enough for a store that keeps millions.
+    ``inspect`` is usually ``partial(inspect_store, url)``. It counts every stored job, so once a
+    minute is often enough for a store with millions of jobs.
     """
     return await complete_standing(store, await inspect(), now, tenants)
 
@@ -60,7 +60,7 @@ async def take_standing(
 async def complete_standing(
     store: JobStore, inspection: StoreInspection, now: datetime, tenants: Collection[str] = ()
 ) -> Standing:
-    """As ``take_standing``, when the store has been inspected already."""
+    """As ``take_standing``, for a store that has been inspected already."""
     counts = inspection.job_counts or {}
     queues = await store.survey(now)
     due_since = [depth.oldest_due_at for depth in queues if depth.oldest_due_at is not None]
@@ -78,7 +78,7 @@ async def complete_standing(
 
 
 def count_set_aside(inspection: StoreInspection) -> int:
-    """Records of tasks and jobs that cannot be read."""
+    """The number of task and job records that cannot be read."""
     return inspection.document_counts.get(SET_ASIDE, 0) + inspection.set_aside_job_count
 
 
@@ -103,7 +103,7 @@ SAMPLED_EVERY = timedelta(seconds=30)
 
 
 class Sampler:
-    """Hands every so often to ``show`` what ``look`` finds, or None when the store is at fault."""
+    """Passes what ``look`` returns to ``show`` at intervals, or None when the store fails."""
 
     def __init__(
         self, look: Look, show: Show, clock: Clock, every: timedelta = SAMPLED_EVERY
@@ -118,13 +118,13 @@ class Sampler:
         self._every = every
 
     async def run(self) -> None:
-        """Look at once and then again and again, until cancelled."""
+        """Sample at once and then at intervals, until cancelled."""
         while True:
             await self.run_once()
             await self._clock.sleep(self._every)
 
     async def run_once(self) -> Standing | None:
-        """Look once; a store that cannot be asked is shown as that."""
+        """Sample once. A store failure is shown as None."""
         try:
             standing: Standing | None = await self._look()
         except StoreError:
@@ -139,7 +139,7 @@ LATE_AFTER = timedelta(minutes=5)
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
-    """What is still well: so many dead letters and stalled jobs, and jobs due for so long."""
+    """The accepted number of dead letters and stalled jobs, and the accepted lateness."""
 
     dead_letters: int = 0
     stalled: int = 0
@@ -147,7 +147,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing to look at: what it is, how many, and what to make of it."""
+    """One finding: what it is, how many, and what to do."""
 
     concern: Concern
     count: int
@@ -155,7 +155,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def list_findings(standing: Standing, thresholds: Thresholds | None = None) -> list[Finding]:
-    """What is not well; empty when all is."""
+    """The findings; empty when all is well."""
     limits = thresholds or Thresholds()
     judged = (
         _judge_dead_letters(standing, limits),
@@ -191,7 +191,7 @@ def _judge_late(standing: Standing, limits: Thresholds) -> Finding | None:
 
 
 def judge_set_aside(count: int) -> Finding | None:
-    """Records that cannot be read wait for somebody to mend them."""
+    """Records that cannot be read need repair."""
     if not count:
         return None
     text = f"{count} records are set aside: they cannot be read, and are kept"
@@ -208,21 +208,21 @@ def _judge_pinned(standing: Standing) -> Finding | None:
 
 
 def describe_dead(count: int) -> str:
-    """A sentence about dead letters, one or many."""
+    """A sentence about dead letters."""
     if count == 1:
         return "1 job has had its last attempt, and failed: a dead letter"
     return f"{count} jobs have had their last attempt, and failed: dead letters"
 
 
 def describe_stalled(count: int) -> str:
-    """A sentence about jobs that stalled, one or many."""
+    """A sentence about stalled jobs."""
     if count == 1:
         return "1 job is stalled: its lease has run out, and no worker has rescued it"
     return f"{count} jobs are stalled: their leases have run out, and no worker has rescued them"
 
 
 def _in_words(duration: timedelta) -> str:
-    """Days, hours, minutes or seconds: the largest that fits, rounded down."""
+    """A duration in its largest unit, rounded down."""
     seconds = int(duration.total_seconds())
     for name, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:

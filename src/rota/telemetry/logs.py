@@ -1,4 +1,4 @@
-"""Log records as single lines of JSON, in specification 3's words."""
+"""Log records as single lines of JSON, with specification 3's field names."""
 
 import json
 import logging
@@ -9,22 +9,21 @@ from typing import Any
 from rota.escape import escape_json
 
 SPOKEN = {"tenant": "guildId", "kind": "type", "attempt": "attempts"}
-"""What specification 3 calls the fields of events about jobs; its other words are the same."""
+"""Specification 3's names for the fields of job events; other names are the same."""
 
 PROMISED = ("guildId", "jobId", "type", "state", "attempts", "errCode", "durationMs")
-"""What every line about a job has, null where there is nothing to say."""
+"""The fields of every line about a job, null where they do not apply."""
 
 STATES = {"JobStarted": "processing", "JobDeferred": "queued"}
-"""The state of jobs in events that do not say it, because it is always the same."""
+"""The job state of events that do not carry one, because it is always the same."""
 
 
 class JsonFormatter(logging.Formatter):
-    r"""One line of JSON for every record, whatever users have put into it.
+    r"""Formats every record as one line of JSON, whatever text users supplied.
 
-    Lines about jobs have specification 3's fields; those of schedulers the fields of their events;
-    all others have a ``message``. Control characters, marks that reorder text and invisible ones
-    are written as ``\uNNNN``: a line cannot be split, forged or made to look like another, and
-    whoever parses it gets back what was said.
+    Lines about jobs have specification 3's fields, lines of schedulers the fields of their events,
+    all others a ``message``. Control, bidi and invisible characters are written as ``\uNNNN``, so
+    that a line cannot be split or forged; a JSON parser restores them.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -44,7 +43,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def speak(event: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an event; of one about a job, in the words of specification 3."""
+    """The fields of an event; for job events, with specification 3's names."""
     if "jobId" not in fields or "tenant" not in fields:
         return dict(fields)
     spoken = {SPOKEN.get(name, name): value for name, value in fields.items()}

@@ -27,7 +27,7 @@ DEPTHS: Mapping[str, Callable[[QueueDepth], int]] = {
     "stalled": attrgetter("stalled_count"),
     "dead": attrgetter("dead_count"),
 }
-"""What is told of each queue; the stalled are among the running."""
+"""The gauges of each queue. Stalled jobs are part of the running ones."""
 
 IDLE = QueueDepth(queue="")
 """A queue without jobs."""
@@ -36,7 +36,7 @@ IDLE = QueueDepth(queue="")
 def combine_depths(
     queues: Iterable[QueueDepth], label: Callable[[str], str]
 ) -> dict[str, QueueDepth]:
-    """The queues by their labels; those that share one are taken together."""
+    """The queues by label. Queues that share a label are added up."""
     combined: dict[str, QueueDepth] = {}
     for depth in queues:
         name = label(depth.queue)
@@ -65,7 +65,7 @@ except ModuleNotFoundError as error:
 Labels: TypeAlias = tuple[str, ...]
 
 LABEL_LIMIT = 100
-"""How many distinct values a label has, before the others become ``other``."""
+"""The number of distinct values of a label before further ones become ``other``."""
 
 DURATION_BUCKETS = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
 WAIT_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600, 14400)
@@ -75,11 +75,11 @@ _MILLISECONDS = 1000
 
 
 class Metrics:
-    """All metrics of Rota in one registry: what workers tell, and how the store stands.
+    """All metrics of Rota in one registry: worker events and the state of the store.
 
-    ``metrics.follow(worker.events)`` for each worker of the process; ``metrics.show(standing)``
-    whenever the store was looked at, or let a ``Sampler`` do it. ``by_tenant`` adds the tenant to
-    the labels of what is counted: only with few tenants.
+    Call ``metrics.follow(worker.events)`` for each worker of the process, and
+    ``metrics.show(standing)`` after each sample of the store, or let a ``Sampler`` do it.
+    ``by_tenant`` adds a tenant label to counters; use it only with few tenants.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Metrics:
         self._depths = _QueueMetrics(registry, self._queues)
 
     def follow(self, journal: Journal) -> Callable[[], None]:
-        """Measure what is told there from now on; the returned function ends that."""
+        """Measure events from now on. The returned function stops measuring."""
         return journal.subscribe(self.observe)
 
     def observe(self, event: Event) -> None:
@@ -116,7 +116,7 @@ class Metrics:
             self._store.is_up.set(isinstance(event, StoreRecovered))
 
     def show(self, standing: Standing | None) -> None:
-        """Let the gauges say how the store stands; None when it could not be asked."""
+        """Set the gauges from a store sample; None when the store failed."""
         self._store.show(standing)
         if standing is not None:
             self._depths.show(standing.queues, standing.taken_at)
@@ -127,7 +127,7 @@ class Metrics:
 
 
 class _EventMetrics:
-    """What is counted as it happens."""
+    """Metrics updated by events."""
 
     def __init__(self, registry: prometheus.CollectorRegistry, labels: Labels) -> None:
         self.picked = prometheus.Counter(
@@ -158,7 +158,7 @@ class _EventMetrics:
 
     def add(self, event: JobEvent, counted: tuple[Counter, ...], labels: Labels) -> None:
         series = self._series.get(labels)
-        if series is None:  # finding it in each metric costs more than all the rest
+        if series is None:  # looking it up in each metric costs more than everything else
             series = self._series[labels] = self._make_series(labels)
         for name in counted:
             counter = series.counters.get(name)
@@ -177,7 +177,7 @@ class _EventMetrics:
 
 
 class _Series(NamedTuple):
-    """The metrics of one set of labels; counters come into being with their first event."""
+    """The metrics of one label set. A counter is created by its first event."""
 
     counters: dict[Counter, prometheus.Counter]
     duration: prometheus.Histogram
@@ -185,7 +185,7 @@ class _Series(NamedTuple):
 
 
 class _StoreMetrics:
-    """What is read from the store now and then."""
+    """Metrics sampled from the store."""
 
     def __init__(self, registry: prometheus.CollectorRegistry) -> None:
         self.is_up = prometheus.Gauge(
@@ -219,7 +219,7 @@ class _StoreMetrics:
 
 
 class _QueueMetrics:
-    """How full each queue is; one that has become empty is shown as empty."""
+    """The depth of each queue. A queue that became empty is shown as empty."""
 
     def __init__(self, registry: prometheus.CollectorRegistry, label: BoundedLabel) -> None:
         self._label = label
@@ -258,7 +258,7 @@ _TEXTS: dict[Counter, str] = {
 
 
 def prometheus_name(name: Counter) -> str:
-    """Specification 3's name of a counter as Prometheus spells it, but for ``_total``."""
+    """The Prometheus name of a specification 3 counter, without ``_total``."""
     if name not in COUNTERS:
         raise KeyError(name)
     return f"rota_{name.replace('.', '_')}"

@@ -16,16 +16,16 @@ BOUNDS_MS: tuple[float, ...] = (
     1, 2.5, 5, 10, 25, 50, 100, 250, 500,
     1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000, 3_600_000,
 )  # fmt: skip
-"""Up to how many milliseconds the durations of each bucket took; those of the last, longer.
+"""The upper bounds of the duration buckets in milliseconds; the last bucket has none.
 
-They are part of what is kept: another list would be another record.
+They are part of the stored format: other bounds would need another record.
 """
 
 NO_BUCKETS = (0,) * (len(BOUNDS_MS) + 1)
 
 
 class DurationTally(msgspec.Struct, frozen=True, array_like=True):
-    """How many durations there were, their sum, the longest, and how many were how long."""
+    """Durations: count, sum, maximum and a histogram."""
 
     count: int = 0
     sum_ms: float = 0.0
@@ -53,9 +53,9 @@ class DurationTally(msgspec.Struct, frozen=True, array_like=True):
         return self.quantile(0.95)
 
     def quantile(self, share: float) -> float | None:
-        """What this share of the durations did not exceed, as far as buckets tell; None of none.
+        """The quantile, interpolated within its bucket; None without durations.
 
-        Within a bucket they are taken to be evenly spread; nothing exceeds the longest.
+        It never exceeds the maximum.
         """
         if not self.count:
             return None
@@ -71,7 +71,7 @@ class DurationTally(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DurationCount:
-    """DurationTally while they are being counted."""
+    """A mutable DurationStats for counting."""
 
     __slots__ = ("_buckets", "_count", "_longest_ms", "_sum_ms")
 
@@ -103,18 +103,18 @@ _FIELDS: Mapping[Counter, str] = {
 
 
 class DepthSample(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """How many jobs of a tenant were due, and how many ran, when somebody looked."""
+    """The due and running jobs of a tenant at a sample."""
 
     due: int = 0
     running: int = 0
 
 
 class MinuteTally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How many attempts of a tenant's jobs ended how, in the minute that begins ``at``.
+    """The ended attempts of a tenant's jobs in the minute that starts ``at``.
 
-    Each is one of ``succeeded``, ``failed``, ``deferred`` and ``stalled``; those that were a job's
-    last are ``dead`` besides. ``handler`` is how long handlers took, ``wait`` how long jobs had
-    been due when they were leased. ``depth`` is the highest that was seen when somebody looked.
+    Each attempt is one of ``succeeded``, ``failed``, ``deferred`` and ``stalled``; a job's last
+    failed attempt is also ``dead``. ``handler`` is the handlers' duration, ``wait`` the time from
+    due to leased. ``depth`` is the highest sampled depth.
     """
 
     at: datetime
@@ -128,7 +128,10 @@ class MinuteTally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     depth: DepthSample | None = None
 
     def __add__(self, other: "MinuteTally") -> "MinuteTally":
-        """Both together; ``at`` is the earlier's, so that minutes add up to longer times."""
+        """Add two minutes.
+
+        ``at`` is the earlier one's, so that minutes add up to longer periods.
+        """
         return MinuteTally(
             at=min(self.at, other.at),
             succeeded=self.succeeded + other.succeeded,
@@ -143,7 +146,7 @@ class MinuteTally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class MinuteCount:
-    """A tally while it is being counted."""
+    """A mutable MinuteStats for counting."""
 
     __slots__ = ("_counts", "_depth", "_handler", "_wait")
 
@@ -172,15 +175,15 @@ class MinuteCount:
 
 
 def max_depth(one: DepthSample | None, other: DepthSample | None) -> DepthSample | None:
-    """The one with more jobs due; of several who look in the same minute, none counts twice."""
+    """The deeper sample, so that several samplers in one minute do not count twice."""
     return max((it for it in (one, other) if it is not None), default=None)
 
 
 TALLIES = "tallies"
-"""The collection; a key is the hour, a slash and the tenant."""
+"""The collection. A key is the hour, a slash and the tenant."""
 
 RETENTION = timedelta(hours=48)
-"""How long tallies are kept."""
+"""How long statistics are kept."""
 
 _HOUR = timedelta(hours=1)
 _HOUR_FORMAT = "%Y-%m-%dT%H"
@@ -201,7 +204,7 @@ def encode(minutes: Iterable[MinuteTally]) -> bytes:
 
 
 def decode(document: Document | None) -> Minutes:
-    """What the document tells; nothing, when there is none or it cannot be read."""
+    """The minutes in the document; none when it is missing or unreadable."""
     if document is None:
         return {}
     try:
@@ -211,7 +214,7 @@ def decode(document: Document | None) -> Minutes:
 
 
 def add_minutes(kept: Minutes, more: Sequence[MinuteTally]) -> Minutes:
-    """Both together, minute by minute."""
+    """Add two sets of minutes, minute by minute."""
     total = dict(kept)
     for tally in more:
         found = total.get(tally.at)
@@ -222,11 +225,10 @@ def add_minutes(kept: Minutes, more: Sequence[MinuteTally]) -> Minutes:
 async def read_tallies(
     store: DocumentStore, tenant: str, since: datetime, until: datetime
 ) -> list[MinuteTally]:
-    """The tenant's minutes that began at ``since`` or later, and before ``until``; in order.
+    """The tenant's minutes from ``since`` until before ``until``, in order.
 
-    A minute in which nothing ended, and nobody looked, is left out. No more than the last two days
-    before ``until`` are read, however long ago ``since`` is. Workers write what they counted every
-    few seconds.
+    Minutes without activity or samples are left out. At most the last two days before ``until`` are
+    read. Workers write their counts every few seconds.
     """
     until = to_utc(until, "until")
     since = max(to_utc(since, "since"), until - RETENTION)
@@ -249,7 +251,7 @@ def _hours(since: datetime, until: datetime) -> Iterator[datetime]:
 
 
 async def prune_tallies(store: DocumentStore, now: datetime) -> int:
-    """Remove the documents of hours that are too long ago, and look at hardly any other."""
+    """Remove the documents of expired hours, reading hardly any other."""
     oldest = key_of("", now.astimezone(UTC) - RETENTION - _HOUR)
     removed_count = 0
     async for page in store.scan(TALLIES):

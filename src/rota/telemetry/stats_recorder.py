@@ -30,7 +30,7 @@ FLUSHED_EVERY = timedelta(seconds=5)
 PRUNED_EVERY = timedelta(minutes=10)
 WRITTEN_AT_ONCE = 200
 MOST_PENDING = 20_000
-"""Of so many minutes of tenants at most is something counted that is not written yet."""
+"""The maximum number of unwritten tenant minutes."""
 
 TRY_COUNT = 5
 LAST_WORD = timedelta(seconds=2)
@@ -40,12 +40,12 @@ Batch = Mapping[str, list[MinuteTally]]
 
 
 class Tally:
-    """Follows workers, and keeps what it counts in the store.
+    """Follows workers and stores job statistics.
 
-    ``tally.follow(worker.events)`` for any number of workers, and ``await tally.run()`` beside
-    them. Several tallies, in any processes, add up. Numbers are for people who look at charts: what
-    cannot be written for a long time, or of which nobody knows whether it was, may be left out
-    (``dropped_count``), and nothing is counted twice.
+    Call ``recorder.follow(worker.events)`` for any number of workers, and run ``await
+    recorder.run()`` beside them. Several recorders, in any processes, add up. The numbers are for
+    charts: what cannot be written for a long time, or whose write has an unknown outcome, may be
+    dropped (``dropped_count``); nothing is counted twice.
     """
 
     def __init__(self, store: DocumentStore, clock: Clock) -> None:
@@ -58,7 +58,7 @@ class Tally:
         self._pruned_at: datetime | None = None
 
     def follow(self, journal: Journal) -> Callable[[], None]:
-        """Count what is told there from now on; the returned function ends that."""
+        """Count events from now on. The returned function stops counting."""
         return journal.subscribe(self.observe)
 
     def observe(self, event: Event) -> None:
@@ -71,16 +71,16 @@ class Tally:
                 count.add(event)
 
     def note_depth(self, tenant: str, depth: DepthSample) -> None:
-        """Keep how full the tenant's queues are, as of now."""
+        """Record the depth of the tenant's queues, as of now."""
         with self._lock:
             count = self._count_of(tenant)
             if count is not None:
                 count.note_depth(depth)
 
     async def run(self) -> None:
-        """Write every few seconds, until cancelled; then once more.
+        """Write every few seconds until cancelled, then once more.
 
-        A store that is at fault is asked again later.
+        After a store failure, try again later.
         """
         try:
             while True:
@@ -94,14 +94,14 @@ class Tally:
                     await self.flush()
 
     async def flush(self) -> None:
-        """Write everything that was counted; what the store raises is passed on."""
+        """Write all counts. Store errors are raised."""
         self._take_pending()
         try_count = 0
         while self._waiting and try_count < TRY_COUNT:
             try_count = try_count + 1 if await self._write(self._take_batch()) else 0
 
     def _count_of(self, tenant: str) -> MinuteCount | None:
-        """That of this minute; None, and a drop, when there are too many already."""
+        """The count of the current minute; None, and one more drop, when there are too many."""
         at = self._clock.now().replace(second=0, microsecond=0)
         count = self._pending.get((tenant, at))
         if count is None:
@@ -128,11 +128,11 @@ class Tally:
                 self._waiting.setdefault(key, []).append(count.freeze(at))
 
     def _take_batch(self) -> Batch:
-        """What is taken is nobody else's, should two write at once."""
+        """Take a batch, so that two concurrent writers do not write it twice."""
         return {key: self._waiting.pop(key) for key in [*islice(self._waiting, WRITTEN_AT_ONCE)]}
 
     async def _write(self, batch: Batch) -> bool:
-        """Add these to what is kept; whether somebody else has written one meanwhile."""
+        """Add the batch to the stored statistics. Returns whether another writer was faster."""
         try:
             kept = await self._store.read(TALLIES, list(batch))
             writes = [_add_to(key, kept.get(key), more) for key, more in batch.items()]
@@ -165,23 +165,24 @@ def _add_to(key: str, kept: Document | None, more: Sequence[MinuteTally]) -> Doc
 
 SAMPLED_EVERY = timedelta(minutes=1)
 MOST_TENANTS = 100
-"""Of so many tenants at most is the depth looked at: those that were active last."""
+"""The maximum number of tenants sampled: the most recently active."""
 
 Tenants = Callable[[], Awaitable[Iterable[str]]]
-"""Who else is to be looked at, beside those of whom workers tell."""
+"""Returns further tenants to sample, besides those seen in events."""
 
 
 class Surveyed(Protocol):
-    """The one verb of a store that is needed."""
+    """The one store verb a sampler needs."""
 
     async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]: ...
 
 
 class DepthSampler:
-    """Notes in a tally, minute by minute, how many jobs of a tenant were due and how many ran.
+    """Samples once a minute how many of each tenant's jobs are due and running.
 
-    ``sampler.follow(worker.events)`` for any number of workers, and ``await sampler.run()`` beside
-    the tally. One for each server is enough; of several the highest number counts.
+    Call ``sampler.follow(worker.events)`` for any number of workers, and run ``await
+    sampler.run()`` beside the recorder. One per server is enough; of several, the highest number
+    counts.
     """
 
     def __init__(self, store: Surveyed, clock: Clock, tally: Tally, tenants: Tenants) -> None:
@@ -193,23 +194,23 @@ class DepthSampler:
         self._active: dict[str, None] = {}
 
     def follow(self, journal: Journal) -> Callable[[], None]:
-        """Look from now on at the tenants that are told of there; the function ends that."""
+        """Sample the tenants seen in these events. The returned function stops that."""
         return journal.subscribe(self.observe)
 
     def observe(self, event: Event) -> None:
-        """Remember whose job it was."""
+        """Remember the tenant of the event."""
         if isinstance(event, (JobSettled, JobDeferred, JobStalled)):
             self._note_active(event.tenant)
 
     async def run(self) -> None:
-        """Look in every minute, until cancelled; a store that is at fault is asked again later."""
+        """Sample every minute until cancelled. After a store failure, try again later."""
         while True:
             with suppress(RotaError):
                 await self.sample()
             await self._clock.sleep(SAMPLED_EVERY)
 
     async def sample(self) -> None:
-        """Look once, at every tenant that is known; what the store raises is passed on."""
+        """Sample every known tenant once. Store errors are raised."""
         others = await self._find_tenants()
         with self._lock:
             known = [*(it for it in others if it not in self._active), *self._active]
@@ -222,7 +223,7 @@ class DepthSampler:
             self._tally.note_depth(tenant, DepthSample(due, running))
 
     def _note_active(self, tenant: str) -> None:
-        """The last one is the most recent. Workers may tell of it in threads of their own."""
+        """Move the tenant to the end of the list. Workers may call this from their own threads."""
         with self._lock:
             self._active.pop(tenant, None)
             self._active[tenant] = None

@@ -1,8 +1,8 @@
-"""OpenTelemetry spans from the moment a job is asked for to each of its runs.
+"""OpenTelemetry spans from the enqueue of a job to each of its runs.
 
-The trace travels with the job, as the W3C ``traceparent`` in ``Job.trace``. A store that is traced
-writes it there when jobs are put in; a handler that is traced reads it when they run, in whatever
-process that is. Neither costs anything where it is not used.
+The trace travels with the job as the W3C ``traceparent`` in ``Job.trace``. A traced store writes it
+on insert; a traced handler reads it when the job runs, in any process. Neither costs anything when
+unused.
 """
 
 import functools
@@ -36,23 +36,23 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class Tracing:
-    """Makes spans with the given provider, or else with the one the program has set up."""
+    """Creates spans with the given provider, or with the program's global one."""
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
         self._tracer = trace.get_tracer("rota", tracer_provider=provider)
 
     def store(self, store: AnyStore) -> AnyStore:
-        """The store, with a span for every call that puts jobs in, which they carry with them.
+        """The store with a span around every insert; the jobs carry it.
 
-        A job that has a trace already, such as the next of a series, keeps it.
+        A job that already has a trace, such as the next of a series, keeps it.
         """
         return cast("AnyStore", _TracedStore(store, self._tracer))
 
     def handler(self, work: AnyWork) -> AnyWork:
-        """The handler, with a span around each of its runs, under which its own spans are.
+        """The handler with a span around each run, the parent of the handler's own spans.
 
-        The span belongs to the trace in which the job was asked for. Those of a series, which may
-        go on for years, begin a trace each, with a link to that one.
+        The span belongs to the trace of the enqueue. Each job of a series starts its own trace,
+        with a link to that one.
         """
         traced = self._trace_async(work) if _is_async(work) else self._trace_plain(work)
         return cast("AnyWork", functools.wraps(work)(traced))
@@ -92,7 +92,7 @@ class Tracing:
 
 
 class _TracedStore:
-    """Puts the present span into jobs that are put in; everything else is the store's own."""
+    """Adds the current span to inserted jobs; passes everything else to the store."""
 
     def __init__(self, store: JobStore, tracer: trace.Tracer) -> None:
         self._store = store
@@ -133,14 +133,14 @@ class _TracedStore:
 
 
 def write_trace() -> str | None:
-    """The present span as a ``traceparent``; None outside of any."""
+    """The current span as a ``traceparent``; None outside a span."""
     carrier: dict[str, str] = {}
     _PROPAGATOR.inject(carrier)
     return carrier.get(_HEADER)
 
 
 def read_trace(text: str | None) -> SpanContext | None:
-    """The span that a ``traceparent`` names; None when it names none."""
+    """The span named by a ``traceparent``; None when it is not valid."""
     if text is None:
         return None
     found = trace.get_current_span(_PROPAGATOR.extract({_HEADER: text})).get_span_context()
@@ -148,7 +148,7 @@ def read_trace(text: str | None) -> SpanContext | None:
 
 
 def describe_run(context: Context) -> dict[str, str | int | float]:
-    """The attributes of a run's span; neither payload nor error text is among them."""
+    """The attributes of a run's span, without payload and error text."""
     job = context.job
     waited_for = timedelta(0) if job.lease is None else job.lease.taken_at - job.due_at
     return {
@@ -175,7 +175,7 @@ def _describe_job(job: Job) -> dict[str, str | int]:
 
 
 def _note_result(span: Span, returned: Any) -> Any:
-    """What the handler returned; the span says so if the job is not done by it."""
+    """Record on the span what the handler returned, if the job is not completed by it."""
     if isinstance(returned, Snooze):
         span.set_attribute("rota.outcome", "snoozed")
     elif isinstance(returned, Discard):

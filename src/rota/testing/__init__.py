@@ -1,4 +1,4 @@
-"""What tests need: time that moves when told to, jobs and stored tasks as they are wanted."""
+"""What tests need: virtual time, jobs and stored tasks."""
 
 from rota.clock.virtual import VirtualClock
 from rota.testing.builders import a_job, seed_tasks

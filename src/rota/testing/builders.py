@@ -1,4 +1,4 @@
-"""Jobs, and stored things as an earlier instance left them; valid unless told otherwise."""
+"""Builds jobs and stored records, valid by default."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -18,12 +18,12 @@ _numbers = count(1)
 
 
 def a_job(**fields: Any) -> Job:
-    """A job with these fields; the others are such that it makes sense.
+    """A job with these fields and sensible defaults for the others.
 
-    Each has an id of its own, greater than those of the jobs made before. Left out, ``status`` is
-    READY or, with dependencies, PENDING; ``kind`` is the name; ``due_at`` and ``updated_at`` are
-    ``created_at``. One that is RUNNING has a lease for a minute, one that FAILED is exhausted.
-    Nothing is checked, so that a job may be as odd as a test needs it.
+    Each has its own id, greater than those of earlier jobs. ``status`` defaults to READY or, with
+    dependencies, PENDING; ``kind`` to the name; ``due_at`` and ``updated_at`` to ``created_at``. A
+    RUNNING job has a lease for a minute, a FAILED one is exhausted. Nothing is validated, so a test
+    can build an odd job.
     """
     dependencies = tuple(fields.get("dependencies", ()))
     created_at = fields.get("created_at", _MADE_AT)
@@ -50,11 +50,11 @@ def _implied_by(status: JobStatus, created_at: datetime) -> dict[str, Any]:
 
 
 async def seed_tasks(store: DocumentStore, records: Iterable[Mapping[str, Any]]) -> None:
-    """Put task records into the store, each under its name, replacing what was there.
+    """Write task records into the store, each under its name, replacing earlier ones.
 
     The fields are those of specification 1 (name, cronExpression, retryDelayMs, lastAttemptAt,
     lastSuccessAt, lastFailureAt, pendingRetryUntil, schedulerIdentifier); times may be datetimes.
-    Apart from the name nothing is checked, so that a record may be as broken as a test needs it.
+    Only the name is validated, so a test can write a broken record.
     """
     bodies = {_name_of(record): msgspec.json.encode(record) for record in records}
     present = await store.read(TASKS, list(bodies))

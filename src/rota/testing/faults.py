@@ -34,10 +34,10 @@ from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach, 
 
 
 class Failure(Enum):
-    """When a call fails, and what its caller knows of it.
+    """When a call fails, and what its caller learns.
 
     ``BEFORE`` anything was done, and the error says so. ``AFTER`` everything was done, or ``LOST``
-    on the way there and nothing done: these two look alike, for the outcome is unknown.
+    on the way with nothing done: these two look alike, because the outcome is unknown.
     """
 
     BEFORE = "before it was carried out"
@@ -46,13 +46,13 @@ class Failure(Enum):
 
     @property
     def outcome(self) -> str:
-        """What ``details["outcome"]`` of the error says."""
+        """The error's ``details["outcome"]``."""
         return "nothing was written" if self is Failure.BEFORE else "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What befalls one call: it begins late, its answer comes late, it fails, or several."""
+    """The faults of one call: a late start, a late answer, a failure, or several."""
 
     failure: Failure | None = None
     delay_for: timedelta = timedelta(0)
@@ -67,16 +67,16 @@ class StoreCall(NamedTuple):
 
 
 Faults = Callable[[StoreCall], Fault | None]
-"""Asked once for each call, in order, what befalls it."""
+"""Called once for each call, in order; returns its fault, if any."""
 
 
 def scripted_faults(faults: Mapping[int, Fault]) -> Faults:
-    """Faults for calls with these numbers, whatever their verb."""
+    """Faults for the calls with these numbers, of any verb."""
     return lambda call: faults.get(call.number)
 
 
 def faults_on(verbs: Collection[str], faults: Faults) -> Faults:
-    """Faults for calls of these verbs alone, which are counted from 1 by themselves."""
+    """Faults for calls of these verbs, counted from 1 by themselves."""
     met = 0
 
     def draw(call: StoreCall) -> Fault | None:
@@ -96,10 +96,10 @@ def seeded_faults(
     failures: Sequence[Failure | None] = (Failure.BEFORE, Failure.AFTER, None),
     longest_delay: timedelta = timedelta(0),
 ) -> Faults:
-    """Faults for about ``fault_share`` of all calls (0 to 1), the same ones for the same seed.
+    """Faults for about ``fault_share`` of all calls (0 to 1), the same for the same seed.
 
-    Each is drawn from ``failures``, None standing for a call that succeeds, and comes with delays
-    of up to ``longest_delay`` before the call and before its answer.
+    Each is drawn from ``failures``, where None is a call that succeeds, with delays of up to
+    ``longest_delay`` before the call and before its answer.
     """
     random = Random(seed)  # noqa: S311 - must be repeatable, not secret
 
@@ -119,17 +119,17 @@ Result = TypeVar("Result")
 
 
 class Striker:
-    """Counts the calls and lets each suffer what it is meant to."""
+    """Counts the calls and applies each call's fault."""
 
     def __init__(self, clock: Clock, faults: Faults) -> None:
         self.call_count = 0
         self.injected: list[tuple[StoreCall, Fault]] = []
         self._clock = clock
         self._faults = faults
-        self._lock = Lock()  # a keeper of leases calls from another thread
+        self._lock = Lock()  # a lease keeper calls from another thread
 
     async def suffer(self, verb: str, act: Callable[[], Awaitable[Result]]) -> Result:
-        """Carry out a call, or not, and answer, or not."""
+        """Make a call with its fault."""
         call, fault = self.meet(verb)
         await self._wait(fault.delay_for)
         _fail_if(fault, call, Failure.BEFORE, Failure.LOST)
@@ -139,7 +139,7 @@ class Striker:
         return result
 
     def suffer_at_once(self, verb: str, act: Callable[[], Result]) -> Result:
-        """The same in a thread without an event loop, where no delay is waited for."""
+        """The same in a thread without an event loop, without delays."""
         call, fault = self.meet(verb)
         _fail_if(fault, call, Failure.BEFORE, Failure.LOST)
         result = act()
@@ -147,7 +147,7 @@ class Striker:
         return result
 
     def meet(self, verb: str) -> tuple[StoreCall, Fault]:
-        """Count one more call; what befalls it may be nothing."""
+        """Count one more call and return its fault, if any."""
         with self._lock:
             self.call_count += 1
             call = StoreCall(self.call_count, verb)
@@ -170,13 +170,13 @@ def _fail_if(fault: Fault, call: StoreCall, *moments: Failure) -> None:
 
 
 class DocumentVerbs:
-    """As the other store, unless struck."""
+    """As the inner store, with faults."""
 
     _striker: Striker
     _documents: TransactionalStore
 
     async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
-        """The other store's pages, each as a call of its own."""
+        """The inner store's pages, each as a call of its own."""
         pages = self._documents.scan(collection)
         while page := await self._striker.suffer("scan", lambda: _next_page(pages)):
             yield page
@@ -210,7 +210,7 @@ async def _next_page(pages: AsyncIterator[Sequence[Document]]) -> Sequence[Docum
 
 
 class JobVerbs:
-    """As the other store, unless struck."""
+    """As the inner store, with faults."""
 
     _striker: Striker
     _jobs: JobStore
@@ -232,7 +232,7 @@ class JobVerbs:
         return await self._striker.suffer("extend", lambda: self._jobs.extend(held, until, now))
 
     def make_keeper(self) -> LeaseKeeper:
-        """The other store's keeper; its ``extend`` is struck as the verb ``keep``."""
+        """The inner store's keeper; its ``extend`` is the verb ``keep``."""
         return _FaultyKeeper(self._jobs.make_keeper(), self._striker)
 
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
@@ -253,7 +253,7 @@ class JobVerbs:
 
 
 class JobQuestions:
-    """As the other store, unless struck."""
+    """As the inner store, with faults."""
 
     _striker: Striker
     _jobs: JobStore
@@ -277,7 +277,7 @@ class JobQuestions:
     async def listen(
         self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
     ) -> AsyncIterator[Listener]:
-        """The other store's listener. A wake-up is a call ``wake``; one that fails is lost."""
+        """The inner store's listener. A wake-up is a call ``wake``; a failing one is lost."""
         async with self._jobs.listen(queues, tenants) as listener:
             yield _FaultyListener(listener, self._striker)
 
@@ -328,7 +328,7 @@ class _FaultyListener:
         self._striker = striker
 
     async def wait(self) -> None:
-        """Until a wake-up comes that is not struck: who waits cannot know of the others."""
+        """Wait for a wake-up without a fault."""
         is_lost = True
         while is_lost:
             await self._listener.wait()
@@ -337,18 +337,17 @@ class _FaultyListener:
 
 
 class FaultyStore(DocumentVerbs, JobVerbs, JobQuestions):
-    """Another store, struck by faults. Closing never fails, and closes the other store.
+    """A store with injected faults. Closing never fails, and closes the inner store.
 
-    It has the verbs that the other store has: those of documents, and those of jobs and of shared
-    transactions where that has them. A delay is waited for on ``clock``. ``call_count`` tells how
-    many calls there were and ``injected`` what befell which, so that a test can show that its
-    faults were reached.
+    It has the verbs of the inner store: documents, and jobs and shared transactions where it has
+    them. Delays use ``clock``. ``call_count`` is the number of calls and ``injected`` the faults
+    that were applied, so that a test can show that its faults were reached.
     """
 
     def __init__(self, store: DocumentStore, clock: Clock, faults: Faults) -> None:
         self.reach: Reach = store.reach
         self._striker = Striker(clock, faults)
-        whole: Any = store  # one with fewer verbs is not asked for them
+        whole: Any = store  # a store with fewer verbs is not asked for them
         self._documents = self._jobs = self._whole = whole
 
     async def __aenter__(self) -> Self:
@@ -366,10 +365,10 @@ class FaultyStore(DocumentVerbs, JobVerbs, JobQuestions):
         return self._striker.injected
 
     async def read_clock(self) -> datetime | None:
-        """As the other store, unless struck."""
+        """As the inner store, with faults."""
         shown: datetime | None = await self._striker.suffer("read_clock", self._whole.read_clock)
         return shown
 
     async def close(self) -> None:
-        """Close the other store."""
+        """Close the inner store."""
         await self._documents.close()

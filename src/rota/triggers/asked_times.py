@@ -1,6 +1,6 @@
-"""The wall times that a schedule asks for, whatever becomes of them where the clocks change.
+"""The wall times that a schedule asks for, before DST changes apply.
 
-In UTC every wall time happens, and happens once: there the schedule itself can be asked.
+In UTC every wall time happens once, so the schedule itself can be asked there.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _TICK = timedelta.resolution
 
 
 def asked_by_cron(cron: Cron) -> AskedFor | None:
-    """What an expression asks for; None where it counts elapsed time and asks for no wall time."""
+    """The wall times of an expression; None for one that counts elapsed time."""
     if not isinstance(cron, FieldCron):
         return None
 
@@ -28,7 +28,7 @@ def asked_by_cron(cron: Cron) -> AskedFor | None:
 
 
 def asked_by_rule(rule: RecurrenceRule) -> AskedFor | None:
-    """What a rule asks for, its RDATEs apart; None where it steps in elapsed time."""
+    """The wall times of a rule without its RDATEs; None for one that steps in elapsed time."""
     if rule.parts.frequency.is_sub_daily:
         return None
     twin = _without_zone(rule)
@@ -41,7 +41,7 @@ def asked_by_rule(rule: RecurrenceRule) -> AskedFor | None:
 
 
 def _without_zone(rule: RecurrenceRule) -> RecurrenceRule:
-    """The same rule on the same wall clock, in a place where that clock never changes."""
+    """The same rule on the same wall clock, in a zone that never changes."""
     parts = rule.parts
     if isinstance(parts.until, datetime) and parts.until.tzinfo is not None:
         until = wall_time(parts.until, rule.zone).replace(fold=0)

@@ -1,8 +1,7 @@
-"""What daylight saving does to the occurrences of a schedule, in words.
+"""Describes how DST affects the occurrences of a schedule.
 
-A schedule asks for wall times. Where the clocks change, what it asks for may never happen, happen
-twice, or happen later than asked. This module finds those places for a list of occurrences that
-someone is about to read; it decides nothing.
+A schedule asks for wall times. At a DST change a wall time may never happen, happen twice, or
+happen later. This module finds these places for a list of occurrences; it decides nothing.
 """
 
 from bisect import bisect_left
@@ -21,9 +20,9 @@ from rota.triggers.zone import (
 )
 
 AskedFor = Callable[[datetime, datetime], Iterable[datetime]]
-"""The wall times a schedule asks for in a half-open stretch of wall time, whatever becomes of them.
+"""The wall times a schedule asks for in a half-open range, before DST changes apply.
 
-The cheapest one asks the schedule itself, in a zone without transitions.
+The cheapest implementation asks the schedule itself, in a zone without transitions.
 """
 
 NoteKind = Literal["moved", "merged", "first", "first_only", "second"]
@@ -33,11 +32,11 @@ _INSTANT = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a change of the clocks did to one occurrence; ``wall`` is the time it was asked for.
+    """How a DST change affected one occurrence; ``wall`` is the time it was scheduled for.
 
     ``moved``: that time does not exist, so it runs later. ``merged``: the same, and the later time
-    was asked for too, so one run stands for both. ``first``, ``second``: which showing of a time
-    shown twice. ``first_only``: the second showing is passed over by rule.
+    was scheduled too, so one run covers both. ``first``, ``second``: which showing of a repeated
+    time. ``first_only``: the rule skips the second showing.
     """
 
     kind: NoteKind
@@ -60,7 +59,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Wall times, at least one and ascending, that were asked for and never happen."""
+    """Scheduled wall times, at least one and ascending, that never happen."""
 
     walls: tuple[datetime, ...]
     transition: Transition
@@ -97,10 +96,10 @@ def annotate(
     gap: Gap,
     fold: Fold,
 ) -> DstNotes:
-    """Find what the clocks did to ``occurrences``: ascending, in UTC, and all after ``after``.
+    """Find how DST affected ``occurrences``: ascending, in UTC, and all after ``after``.
 
-    A schedule that counts real time and asks for no wall times has ``asked_for=None``: nothing of
-    it is ever moved or skipped, and of a time shown twice it meets whichever showing it meets.
+    A schedule in elapsed time has ``asked_for=None``: none of its occurrences is moved or skipped,
+    and at a repeated time it meets whichever showing it meets.
     """
     if not occurrences:
         return DstNotes({}, ())

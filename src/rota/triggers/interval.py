@@ -1,4 +1,4 @@
-"""Every so long since an anchor, in real time: no zone, no daylight saving."""
+"""Fixed intervals from an anchor, in elapsed time: no zone, no DST."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,7 +9,7 @@ from rota.triggers.zone import to_utc
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The anchor and what follows it at equal distances: a ``Trigger``, in constant time."""
+    """The anchor and the instants after it at equal distances, found in constant time."""
 
     every: timedelta
     anchor: datetime

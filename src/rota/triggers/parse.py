@@ -1,4 +1,4 @@
-"""Cron text to schedule: which dialect is which."""
+"""Parses cron text in one of its dialects."""
 
 from datetime import timedelta
 from typing import Literal, get_args

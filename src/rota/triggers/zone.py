@@ -18,10 +18,10 @@ from zoneinfo import ZoneInfo
 from rota.errors import InvalidInputError, InvalidZoneError
 
 Gap = Literal["skip", "shift"]
-"""What becomes of a wall time that never happens: nothing, or it moves on by the gap's length."""
+"""What happens to a wall time that DST skips: nothing, or it moves on by the gap's length."""
 
 Fold = Literal["first", "both"]
-"""Which showing of a wall time that happens twice counts."""
+"""Which showing of a repeated wall time counts."""
 
 LONGEST_SHIFT = timedelta(hours=48)
 """No transition moves a clock further: offsets lie strictly between -24 and +24 hours.
@@ -69,7 +69,7 @@ class Transition:
 
 
 def load_zone(name: str) -> ZoneInfo:
-    """The IANA zone of that name; whatever else the name may be is an ``InvalidZoneError``."""
+    """The IANA zone with that name. Raises ``InvalidZoneError`` for any other name."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, TypeError, OSError) as error:

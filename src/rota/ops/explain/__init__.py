@@ -1,4 +1,4 @@
-"""Why a job ran, did not run, waits, or will run then."""
+"""Explains why a job ran, did not run, waits, or will run."""
 
 from rota.ops.explain.explanation import Explanation, Reason, ReasonCode
 from rota.ops.explain.job import explain, explain_job

@@ -1,4 +1,4 @@
-"""Why a job that has ended ended as it did."""
+"""Explains how a job ended."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ _OUTCOMES = {"lost": "was lost", "discarded": "gave up", "cancelled": "was calle
 
 
 def explain_completed(around: Circumstances) -> Finding:
-    """It ran."""
+    """The job ran."""
     job = around.job
     meant_for, done_at = job.occurrence_at or job.due_at, job.updated_at
     text = f"It was due at {around.show(meant_for)}"
@@ -38,7 +38,7 @@ def explain_completed(around: Circumstances) -> Finding:
 
 
 def explain_failed(around: Circumstances) -> Finding:
-    """It ran as often as it may, was given up, or was called off."""
+    """The job used up its attempts, was discarded, or was cancelled."""
     job, at = around.job, around.job.updated_at
     if job.ending is Ending.CANCELLED:
         return _explain_cancelled(around)
@@ -61,7 +61,7 @@ def _tell_end(job: Job) -> str:
 
 
 def explain_blocked(around: Circumstances) -> Finding:
-    """Something that it waited for failed, or somebody called it off while it waited."""
+    """A dependency failed, or an operator cancelled the job while it waited."""
     job = around.job
     if job.ending is Ending.CANCELLED:
         return _explain_cancelled(around)
@@ -99,13 +99,13 @@ def _explain_cancelled(around: Circumstances) -> Finding:
 
 
 def _history(around: Circumstances) -> Iterator[Reason]:
-    """The attempts that did not succeed, the last one first."""
+    """The failed attempts, last one first."""
     for attempt in reversed(around.attempts):
         yield describe_attempt(around, attempt)
 
 
 def describe_attempt(around: Circumstances, attempt: Attempt) -> Reason:
-    """Which one it was, who made it, and how it ended."""
+    """The attempt's number, its worker, and how it ended."""
     return Reason(
         code="attempt",
         text=f"Attempt {attempt.number} of {around.job.retry_policy.max_attempts}, on "
@@ -118,7 +118,7 @@ def describe_attempt(around: Circumstances, attempt: Attempt) -> Reason:
 
 
 def _links(around: Circumstances) -> Iterator[Reason]:
-    """What came before and after it."""
+    """The jobs it replaced and the job that replaced it."""
     job, stand_in = around.job, around.replacement
     if stand_in is not None:
         yield Reason(

@@ -16,10 +16,10 @@ _TRACEBACK = "Traceback (most recent call last):"
 
 
 def name_error(text: str | None) -> str:
-    """The line of an error that says what it was; empty for none.
+    """The line of an error that names it; empty when there is no error.
 
-    That is the first one, except in a traceback of Python, where it stands below the calls. Tokens
-    of Rota and the passwords of URLs are masked.
+    This is the first line, or the last line of a Python traceback. Rota tokens and passwords in
+    URLs are masked.
     """
     lines = [line.rstrip() for line in (text or "").splitlines() if line.strip()]
     if not lines:
@@ -28,7 +28,7 @@ def name_error(text: str | None) -> str:
 
 
 def end_sentence(text: str) -> str:
-    """The text with a full stop, unless it has one."""
+    """The text, ending in a full stop."""
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
@@ -38,7 +38,7 @@ def tell_error(text: str | None) -> str:
 
 
 def show(instant: datetime, zone: tzinfo = UTC) -> str:
-    """An instant as people read it: on the clock of a zone, and in UTC besides."""
+    """An instant for people: the wall time in a zone, and UTC."""
     local, universal = instant.astimezone(zone), instant.astimezone(UTC)
     told = f"{local:%a %Y-%m-%d %H:%M:%S %Z}"
     if local.utcoffset() == timedelta(0):
@@ -48,7 +48,7 @@ def show(instant: datetime, zone: tzinfo = UTC) -> str:
 
 
 def in_words(duration: timedelta) -> str:
-    """The two largest units that matter: ``3 days 4 hours``, ``12 seconds``."""
+    """A duration in its two largest units: ``3 days 4 hours``, ``12 seconds``."""
     seconds = int(duration.total_seconds())
     parts: list[str] = []
     for name, length in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
@@ -59,12 +59,12 @@ def in_words(duration: timedelta) -> str:
 
 
 def named(job: Job) -> str:
-    """A job as it is called in a sentence."""
+    """The name of a job inside a sentence."""
     return f'job {job.id} ("{job.name}")'
 
 
 def zone_of(job: Job) -> tzinfo:
-    """The zone on whose clock the job recurs; UTC for one that does not, or in one unknown here."""
+    """The zone of the job's series; UTC for a job without a series or with an unknown zone."""
     if job.recurrence is None:
         return UTC
     try:
@@ -96,11 +96,11 @@ Answer = Literal[
     "waits",
     "not known",
 ]
-"""What has become of the job, or will, in a word.
+"""The state of the job in a word.
 
-``due``: nothing but a free worker, or what the reasons name, keeps it from running now.
-``will run``: at a time that is known. ``waits``: for other jobs, or to be resumed. ``did not run``
-and ``not known`` are said of an instant only: for the latter, too little of the past is kept.
+``due``: only a free worker, or what the reasons name, is missing. ``will run``: at a known time.
+``waits``: for other jobs, or to be resumed. ``did not run`` and ``not known`` answer questions
+about an instant; ``not known`` means the history does not reach back far enough.
 """
 
 ReasonCode = Literal[
@@ -140,10 +140,10 @@ ReasonCode = Literal[
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that explains: in words, and for programs.
+    """One reason, in words and for programs.
 
-    ``at`` is the instant that it speaks of, ``until`` when it ends; ``job_id`` another job that it
-    names, ``who`` somebody.
+    ``at`` is the instant it refers to and ``until`` its end. ``job_id`` names another job, ``who``
+    a person or worker.
     """
 
     code: ReasonCode
@@ -155,10 +155,10 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer in a word and in a sentence, and the reasons, the most telling first.
+    """The answer in a word and a sentence, and the reasons, most important first.
 
-    ``next_at`` is when something is known to happen next: the job starts, or may be asked about
-    again. ``at`` is the instant that was asked about, if one was.
+    ``next_at`` is the next known event: the job starts, or the answer may change. ``at`` is the
+    instant in question, if any.
     """
 
     job_id: JobId
@@ -175,7 +175,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(NamedTuple):
-    """The answer, the sentence that gives it, and the reasons, the most telling first."""
+    """The answer, the sentence that gives it, and the reasons, most important first."""
 
     answer: Answer
     sentence: str

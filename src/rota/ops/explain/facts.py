@@ -1,4 +1,4 @@
-"""Everything that an explanation is made from, read from the store; nothing is judged here."""
+"""Reads everything an explanation needs from the store. Judges nothing."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -23,16 +23,16 @@ from rota.stores.jobs.caps import LanePlace, scopes_of
 from rota.worker.presence import WorkerPresence, list_workers
 
 MOST_ANCESTORS = 200
-"""So many jobs are looked at on the way to a failure."""
+"""The number of jobs visited on the way to a failed dependency."""
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _NOBODY = ""
-"""Stands for all other tenants: no tenant has such a name."""
+"""Represents all other tenants. It is not a valid tenant name."""
 _DEAD_ENDS = frozenset({JobStatus.FAILED, JobStatus.BLOCKED})
 
 
 class Climate(NamedTuple):
-    """What may keep a job that is due from running, as it is now."""
+    """The gates, limits and workers that may hold back a due job, as they are now."""
 
     board: Board
     limits: tuple[Limit, ...] = ()
@@ -43,10 +43,10 @@ class Climate(NamedTuple):
 
 
 class Circumstances(NamedTuple):
-    """A job, the time, and all that concerns the job.
+    """A job, the time, and everything that affects the job.
 
-    ``dependencies`` are those that still exist. ``culprits`` are the failures, near or far, that
-    block it. ``climate`` is there for a job that has not ended.
+    ``dependencies`` are those that still exist. ``culprits`` are the failed jobs that block it,
+    directly or through other jobs. ``snapshot`` is set for a job that has not ended.
     """
 
     job: Job
@@ -60,12 +60,15 @@ class Circumstances(NamedTuple):
     replacement: Job | None = None
 
     def show(self, instant: datetime) -> str:
-        """An instant in words, also on the clock by which the job recurs."""
+        """An instant in words, in UTC and in the zone of the job's series."""
         return show(instant, zone_of(self.job))
 
 
 async def gather(store: RailStore, now: datetime, tenant: str, job_id: object) -> Circumstances:
-    """Look around the job; JobNotFoundError when the tenant has none of that id."""
+    """Read the facts about a job.
+
+    Raises JobNotFoundError when the tenant has no job with that id.
+    """
     named = read_id(job_id, "job_id")
     job = (await store.get(tenant, [named])).get(named)
     if job is None:
@@ -87,7 +90,7 @@ async def gather(store: RailStore, now: datetime, tenant: str, job_id: object) -
 
 
 async def read_climate(store: RailStore, now: datetime, job: Job) -> Climate:
-    """Gates, limits and workers, as they are now and as they concern the job's lane."""
+    """Read the gates, limits and workers that apply to the job's tenant and queue."""
     limits = [it for it in (await list_limits(store)).limits if _concerns(it, job)]
     rated = [key_of(it.tenant, it.queue) for it in limits if it.rate is not None]
     kept = await store.read(BUCKETS, rated) if rated else {}
@@ -103,7 +106,7 @@ async def read_climate(store: RailStore, now: datetime, job: Job) -> Climate:
 
 
 async def _find_culprits(store: RailStore, job: Job) -> tuple[Job, ...]:
-    """The failures, directly or through blocked jobs, that this one waits for in vain."""
+    """Find the failed jobs that block this one, directly or through blocked jobs."""
     found: dict[JobId, Job] = {}
     met, left = {job.id}, list(job.dependencies)
     while left and len(met) < MOST_ANCESTORS:
@@ -123,14 +126,14 @@ def _was_called_off(job: Job) -> bool:
 
 
 def _may_be_acted_on(job: Job) -> bool:
-    """Whether the audit log, which is long, may have something to say that the job has not."""
+    """Whether the audit log, which is long, may explain more than the job record."""
     if _was_called_off(job) or job.is_paused:
         return True
     return job.status is JobStatus.READY and job.updated_at > job.created_at
 
 
 async def _find_acts(store: RailStore, job: Job) -> tuple[AuditEntry, ...]:
-    """Of a series, the first job may have been named, which is older."""
+    """In a series, the audit log may name its first job."""
     if job.origin is None:
         return await find_acts(store, job.tenant, [job.id], job.created_at)
     return await find_acts(store, job.tenant, [job.id, job.origin], _LONG_AGO)
@@ -147,7 +150,7 @@ def _concerns(limit: Limit, job: Job) -> bool:
 def _count_running(
     tenant: str, everybody: Sequence[QueueDepth], own: Sequence[QueueDepth]
 ) -> dict[LanePlace, int]:
-    """By lane, with all others taken together."""
+    """Count running jobs by tenant and queue. All other tenants count as one."""
     mine = {it.queue: it.running_count for it in own}
     counts = {(tenant, queue): count for queue, count in mine.items()}
     counts |= {(_NOBODY, it.queue): it.running_count - mine.get(it.queue, 0) for it in everybody}
@@ -155,7 +158,7 @@ def _count_running(
 
 
 def _read_bucket(body: bytes) -> Bucket | None:
-    """None for one that cannot be read: it counts as a full one."""
+    """None for an unreadable bucket, which counts as full."""
     try:
         return msgspec.json.decode(body, type=Bucket)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Explains a job, from what is stored and by the functions that decide; no log is searched."""
+"""Explains a job from the store and the deciding functions. Searches no logs."""
 
 from collections.abc import Callable
 
@@ -21,15 +21,15 @@ _BY_STATUS: dict[JobStatus, Callable[[Circumstances], Finding]] = {
 
 
 async def explain_job(store: RailStore, clock: Clock, tenant: str, job_id: JobId) -> Explanation:
-    """Why the job ran, did not run, waits or will run then.
+    """Explain why the job ran, did not run, waits or will run.
 
-    JobNotFoundError when the tenant has none of that id. Nothing is written.
+    Raises JobNotFoundError when the tenant has no job with that id. Writes nothing.
     """
     return explain(await gather(store, clock.now(), tenant, job_id))
 
 
 def explain(around: Circumstances) -> Explanation:
-    """The same, of what has been gathered; looks at nothing else."""
+    """Explain a job from facts already read."""
     job = around.job
     found = _BY_STATUS[job.status](around)
     return Explanation(
@@ -44,7 +44,7 @@ def explain(around: Circumstances) -> Explanation:
 
 
 def _origin(around: Circumstances) -> list[Reason]:
-    """Whose place it has taken."""
+    """The job it replaces."""
     replaced = around.job.replaces
     if replaced is None:
         return []

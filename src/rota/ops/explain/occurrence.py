@@ -38,7 +38,7 @@ _KEPT = "Runs that are so long ago are not kept, or were never recorded."
 
 
 class SeriesHistory(NamedTuple):
-    """The job that was asked about, all jobs of its series that are known, and what was done."""
+    """A job, the known jobs of its series, and the audit entries about them."""
 
     around: Circumstances
     jobs: tuple[Job, ...]
@@ -46,7 +46,7 @@ class SeriesHistory(NamedTuple):
 
     @property
     def live(self) -> Job | None:
-        """The job that stands for the next occurrence."""
+        """The job of the next occurrence."""
         left = [job for job in self.jobs if not job.status.is_terminal]
         return max(left, key=meant_for) if left else None
 
@@ -54,7 +54,7 @@ class SeriesHistory(NamedTuple):
         return next((job for job in self.jobs if meant_for(job) == occurrence_at), None)
 
     def find_before(self, instant: datetime) -> Job | None:
-        """The last job that is meant for a time before the instant."""
+        """The last job whose occurrence lies before the instant."""
         return max(
             (job for job in self.jobs if meant_for(job) < instant), key=meant_for, default=None
         )
@@ -67,8 +67,8 @@ class SeriesHistory(NamedTuple):
         return job
 
     def find_pause(self, instant: datetime) -> AuditEntry | None:
-        """The pause, if there was one, in which the instant lies."""
-        for act in self.acts:  # the newest first
+        """The pause that covers the instant, if any."""
+        for act in self.acts:  # newest first
             if act.at <= instant and act.action in ("pause", "resume"):
                 return act if act.action == "pause" else None
         return None
@@ -79,7 +79,7 @@ class SeriesHistory(NamedTuple):
         yield from describe_next(self.around.job, at)
 
     def describe_run(self, job: Job) -> Reason:
-        """The job of an occurrence, and what became of it."""
+        """The job of an occurrence, and how it ended."""
         show, at = self.around.show, meant_for(job)
         ends = {
             JobStatus.COMPLETED: f"was done at {show(job.updated_at)}",
@@ -96,12 +96,12 @@ class SeriesHistory(NamedTuple):
 
 
 def meant_for(job: Job) -> datetime:
-    """The occurrence that a job stands for."""
+    """The occurrence a job belongs to."""
     return job.occurrence_at or job.due_at
 
 
 def look_back(history: SeriesHistory, occurrence_at: datetime) -> Finding:
-    """What became of an occurrence that is past."""
+    """Explain a past occurrence."""
     run = history.find_for(occurrence_at)
     told = history.around.show(occurrence_at)
     if run is not None and not _was_paused_away(history, run):
@@ -116,7 +116,7 @@ def look_back(history: SeriesHistory, occurrence_at: datetime) -> Finding:
 
 
 def _was_paused_away(history: SeriesHistory, run: Job) -> bool:
-    """Whoever resumes a series calls off what it passed over while it was paused."""
+    """Resuming a series cancels the occurrences that passed during the pause."""
     is_called_off = run.ending is Ending.CANCELLED
     return is_called_off and history.find_pause(meant_for(run)) is not None
 
@@ -136,7 +136,7 @@ def _tell_run(run: Job, told: str) -> tuple[Answer, str]:
 
 
 def _find_cause(history: SeriesHistory, occurrence_at: datetime) -> tuple[Answer, Reason]:
-    """Why no job stands for an occurrence that is past."""
+    """Why a past occurrence has no job."""
     job, show = history.around.job, history.around.show
     before, pause = history.find_before(occurrence_at), history.find_pause(occurrence_at)
     if job.recurrence is not None and occurrence_at < job.recurrence.start:
@@ -156,7 +156,7 @@ def _find_cause(history: SeriesHistory, occurrence_at: datetime) -> tuple[Answer
 
 
 def _describe_overlap(history: SeriesHistory, before: Job) -> Reason:
-    """It came while the job before it still waited or ran."""
+    """The previous job was still waiting or running."""
     show = history.around.show
     until = f"until {show(before.updated_at)}" if before.status.is_terminal else "and still does"
     verb = "ran or waited" if before.status.is_terminal else "runs or waits"
@@ -168,7 +168,7 @@ def _describe_overlap(history: SeriesHistory, before: Job) -> Reason:
 
 
 def foresee(history: SeriesHistory, occurrence_at: datetime, climate: Climate | None) -> Finding:
-    """Whether it will run, as far as can be known now."""
+    """Explain a future occurrence, as far as it can be known now."""
     told = history.around.show(occurrence_at)
     cause = _find_hindrance(history, occurrence_at)
     rule = [*describe_rule(history.around.job, occurrence_at)]
@@ -191,7 +191,7 @@ def foresee(history: SeriesHistory, occurrence_at: datetime, climate: Climate | 
 
 
 def _find_hindrance(history: SeriesHistory, occurrence_at: datetime) -> Reason | None:
-    """What keeps the series from coming to the occurrence."""
+    """What stops the series before it reaches the occurrence."""
     live, show = history.live, history.around.show
     if live is None or live.recurrence is None:
         last = max(history.jobs, key=meant_for)
@@ -230,7 +230,7 @@ def _list_holds(live: Job, climate: Climate, occurrence_at: datetime) -> Iterato
 
 
 def _describe_way(history: SeriesHistory, live: Job, occurrence_at: datetime) -> Iterator[Reason]:
-    """The job that stands for it, or will after those before it."""
+    """The job of the occurrence, or the jobs that come before it."""
     if meant_for(live) == occurrence_at:
         yield history.describe_run(live)
         if live.due_at != occurrence_at:
@@ -242,7 +242,7 @@ def _describe_way(history: SeriesHistory, live: Job, occurrence_at: datetime) ->
 
 
 class Place(NamedTuple):
-    """The instant that is asked about; ``gap`` says so where the clocks skip the time on them."""
+    """The instant in question. ``gap`` is true when DST skips the wall time."""
 
     at: datetime
     gap: Reason | None = None
@@ -251,10 +251,10 @@ class Place(NamedTuple):
 async def explain_job_at(
     store: RailStore, clock: Clock, tenant: str, job_id: JobId, at: datetime
 ) -> Explanation:
-    """Whether the job, or another one of its series, ran at this instant or will, and why.
+    """Explain whether the job, or another job of its series, ran or will run at this instant.
 
-    A naive ``at`` is a time on the clock of the series, or of UTC. An occurrence of the same
-    minute counts. JobNotFoundError when the tenant has no job of that id. Nothing is written.
+    A naive ``at`` is a wall time in the zone of the series, or in UTC. An occurrence in the same
+    minute counts. Raises JobNotFoundError when the tenant has no job with that id. Writes nothing.
     """
     around = await gather(store, clock.now(), tenant, job_id)
     place = _find_place(around.job, at)
@@ -324,7 +324,7 @@ def _judge_off_schedule(history: SeriesHistory, place: Place) -> Finding:
 
 
 def _judge_job(around: Circumstances, at: datetime) -> Finding:
-    """Of a job that does not recur."""
+    """Explain a job without a series."""
     job = around.job
     attempt = next((it for it in around.attempts if it.started_at <= at <= it.ended_at), None)
     if attempt is not None:
@@ -342,7 +342,7 @@ def _judge_job(around: Circumstances, at: datetime) -> Finding:
 
 
 def _judge_kept(around: Circumstances, at: datetime) -> Finding:
-    """Nothing that is recorded of it was going on then."""
+    """No record shows activity at that instant."""
     job, now = around.job, around.now
     told = show(at)
     if job.status.is_terminal and at > job.updated_at:
@@ -375,5 +375,5 @@ def _judge_future(around: Circumstances, at: datetime) -> Finding:
 
 
 def _now(around: Circumstances) -> Reason:
-    """How it stands, in the words of the explanation without an instant."""
+    """The current state, as the explanation without an instant words it."""
     return Reason(code="now", text=explain(around).sentence)

@@ -1,4 +1,4 @@
-"""What its series has to say about a job: rule, zone, changes of the clocks, what was missed."""
+"""Explains a job by its series: rule, zone, DST changes, missed occurrences."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -22,7 +22,7 @@ _OVERLAPS = {
 
 
 def describe_occurrence(job: Job) -> Iterator[Reason]:
-    """Which occurrence of which rule the job stands for, and what the clocks did to it."""
+    """The occurrence and the rule the job belongs to, and how DST affected it."""
     if job.recurrence is None:
         return
     at = job.occurrence_at or job.due_at
@@ -48,7 +48,7 @@ def describe_occurrence(job: Job) -> Iterator[Reason]:
 
 
 def find_occurrence(job: Job, at: datetime) -> datetime | None:
-    """The occurrence at this instant, or else the first one of its minute; None for none."""
+    """The occurrence at this instant, else the first one in its minute, else None."""
     if job.recurrence is None:
         return None
     minute = at.replace(second=0, microsecond=0)
@@ -63,7 +63,7 @@ def find_occurrence(job: Job, at: datetime) -> datetime | None:
 
 
 def describe_rule(job: Job, at: datetime) -> Iterator[Reason]:
-    """The rule of its series, and what the clocks do to it at an instant that is an occurrence."""
+    """The rule of the series, and how DST affects it at an occurrence."""
     recurrence = job.recurrence
     if recurrence is None:
         return
@@ -82,7 +82,7 @@ def describe_rule(job: Job, at: datetime) -> Iterator[Reason]:
 
 
 def describe_next(job: Job, at: datetime) -> Iterator[Reason]:
-    """The occurrence after an instant, whatever stands for it."""
+    """The next occurrence after an instant."""
     if job.recurrence is None:
         return
     try:
@@ -95,7 +95,7 @@ def describe_next(job: Job, at: datetime) -> Iterator[Reason]:
 
 
 def describe_misses(job: Job, now: datetime) -> Iterator[Reason]:
-    """Occurrences that nothing was run for, and that this job stands for besides its own."""
+    """Missed occurrences that this job also covers."""
     if job.recurrence is None:
         return
     told = assess_punctuality(job, now)
@@ -115,13 +115,13 @@ def describe_misses(job: Job, now: datetime) -> Iterator[Reason]:
 
 
 def describe_overlap(job: Job) -> Iterator[Reason]:
-    """What becomes of occurrences that come while it runs."""
+    """What happens to occurrences that come due while the job runs."""
     if job.recurrence is not None:
         yield Reason(code="overlap", text=_OVERLAPS[job.recurrence.overlap])
 
 
 def describe_future(around: Circumstances) -> Iterator[Reason]:
-    """How the series goes on after this job."""
+    """How the series continues after this job."""
     job, successor = around.job, around.successor
     if job.recurrence is None:
         return
@@ -150,7 +150,7 @@ def describe_future(around: Circumstances) -> Iterator[Reason]:
 
 
 def why_it_ends(around: Circumstances) -> str:
-    """The successor was never made, or is gone by now."""
+    """The next job was never created, or was removed."""
     job = around.job
     if job.recurrence is None:
         return "it does not recur"

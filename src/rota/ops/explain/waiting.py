@@ -33,11 +33,14 @@ from rota.stores.jobs.requests import is_chosen
 from rota.worker.presence import WorkerPresence
 
 ANY_KIND = "*"
-"""What a worker says to serve that takes whatever its queues hold, as workers over HTTP do."""
+"""The kind of a worker that takes every job of its queues, as HTTP workers do."""
 
 
 def list_holds(job: Job, climate: Climate, at: datetime) -> list[Reason]:
-    """Whatever would hold the job back at that instant; of limits and workers only now is known."""
+    """Everything that would hold the job back at that instant.
+
+    Limits and workers are known for now only.
+    """
     return [
         *_judge_gates(job, climate, at),
         *_judge_places(job, climate),
@@ -47,7 +50,7 @@ def list_holds(job: Job, climate: Climate, at: datetime) -> list[Reason]:
 
 
 def suspect_quiet_hours(job: Job, climate: Climate, at: datetime) -> Reason | None:
-    """Quiet hours hold back what notifies people; only its workers know whether this job does."""
+    """Quiet hours hold back jobs that notify people. Only workers know whether this job does."""
     if is_known_to_notify(job):
         return None
     if isinstance(climate.board.judge(job, at, notifies=False), Closed):
@@ -65,7 +68,7 @@ def suspect_quiet_hours(job: Job, climate: Climate, at: datetime) -> Reason | No
 
 
 def describe_line(job: Job, climate: Climate) -> Reason | None:
-    """How many others are due beside it."""
+    """How many other jobs are due."""
     depth = climate.depth
     if depth is None or depth.due_count < 2:
         return None
@@ -80,17 +83,17 @@ def describe_line(job: Job, climate: Climate) -> Reason | None:
 
 
 def serves(worker: WorkerPresence, job: Job) -> bool:
-    """Whether the worker takes jobs of this queue and tenant, and can do them."""
+    """Whether the worker takes jobs of this queue and tenant and has a handler for the kind."""
     return takes(worker, job) and (job.kind in worker.kinds or ANY_KIND in worker.kinds)
 
 
 def takes(worker: WorkerPresence, job: Job) -> bool:
-    """Whether the worker takes jobs of this queue and tenant, be it able to do them or not."""
+    """Whether the worker takes jobs of this queue and tenant, with or without a handler."""
     return is_chosen(job.queue, worker.queues) and is_chosen(job.tenant, worker.tenants)
 
 
 def is_known_to_notify(job: Job) -> bool:
-    """Quiet hours have held it back before."""
+    """Whether quiet hours held the job back before."""
     return job.deferral is not None and QUIET in job.deferral.reason
 
 
@@ -174,11 +177,11 @@ _HOLDS: dict[ReasonCode, str] = {
     "rate": "no more may be started for now",
     "no_worker": "no worker takes it",
 }
-"""What keeps a job that is due from running, as the headline has it."""
+"""The headline for each reason that holds back a due job."""
 
 
 def explain_pending(around: Circumstances) -> Finding:
-    """It waits for other jobs, which are named."""
+    """The job waits for other jobs, named in the reasons."""
     job = around.job
     waited_for = [
         _describe_dependency(around, each)
@@ -195,7 +198,7 @@ def explain_pending(around: Circumstances) -> Finding:
 
 
 def explain_running(around: Circumstances) -> Finding:
-    """Somebody has it."""
+    """A worker holds the lease."""
     job, now, lease = around.job, around.now, around.job.lease
     if lease is None:
         return Finding("running", "It is running, and nobody holds a lease on it.", [])
@@ -228,7 +231,7 @@ def explain_running(around: Circumstances) -> Finding:
 
 
 def explain_ready(around: Circumstances) -> Finding:
-    """It is due, or will be."""
+    """The job is due, or will be."""
     job, now = around.job, around.now
     if job.due_at == PAUSED_UNTIL:
         return _explain_paused(around)
@@ -330,7 +333,7 @@ def _describe_deferral(around: Circumstances) -> Iterator[Reason]:
 
 
 def _describe_retry(around: Circumstances) -> Iterator[Reason]:
-    """Attempt so many of so many, and why it is tried again just then."""
+    """The attempt number, and why the retry happens then."""
     job, attempts = around.job, around.attempts
     if not job.attempt_count or not attempts:
         return
@@ -346,7 +349,7 @@ def _describe_retry(around: Circumstances) -> Iterator[Reason]:
 
 
 def is_backoff(job: Job, last: Attempt) -> bool:
-    """Whether it is the retry policy that has put the job where it is, and nothing since."""
+    """Whether the retry policy set the due time, and nothing has moved the job since."""
     shortest = last.ended_at + retry_after(job.retry_policy, job.attempt_count)
     longest = last.ended_at + retry_after(job.retry_policy, job.attempt_count, _ALMOST_ONE)
     return shortest <= job.due_at <= longest
@@ -367,14 +370,14 @@ def _describe_moves(around: Circumstances) -> Iterator[Reason]:
 
 
 def _is_where_it_was_put(job: Job, act: AuditEntry) -> bool:
-    """Nothing has moved it since."""
+    """Whether nothing has moved the job since."""
     if act.action == "run_now":
         return abs(job.due_at - act.at) <= _A_MOMENT
     return bool(act.details.get("runAt") == job.due_at.isoformat())
 
 
 def _describe_snooze(around: Circumstances) -> Iterator[Reason]:
-    """It was leased, and put off without an attempt being spent or a gate being closed."""
+    """The handler snoozed the job. No attempt was spent, and no gate was closed."""
     job, attempts = around.job, around.attempts
     last_spent = attempts[-1].token if attempts else 0
     is_deferred = job.deferral is not None and job.deferral.until == job.due_at

@@ -21,10 +21,10 @@ from rota.triggers.cron.words import describe_fields
 from rota.triggers.zone import Fold, Gap, to_utc
 
 LONGEST_EXPRESSION = 4096
-"""Longer text is refused unread; every meaning there is can be written in a tenth of it."""
+"""Longer text is refused unread. Every possible schedule fits in a tenth of it."""
 
 NEVER_HAPPENS = "no valid execution times: none of the months has any of the days"
-"""Why dates that no year has are refused."""
+"""The reason for refusing dates that no year has."""
 
 ReadField = Callable[[str, FieldRange], int]
 """Turns the text of a field into its set, or raises FieldParseError."""
@@ -44,7 +44,7 @@ def check_text(expression: object) -> str:
 def read_fields(
     expression: str, texts: Sequence[str], ranges: Sequence[FieldRange], read: ReadField
 ) -> list[int]:
-    """The sets of all fields; the leftmost bad one is refused, with where it stands."""
+    """The sets of all fields. The leftmost invalid one is refused, with its position."""
     sets: list[int] = []
     for text, allowed in zip(texts, ranges, strict=True):
         bits = allowed.all_bits if text == "*" else allowed.singles.get(text)
@@ -81,10 +81,10 @@ def compile_splitter(blanks: str) -> Callable[[str], list[str]]:
 
 
 class Cron(Protocol):
-    """A parsed cron expression. Immutable; equal to another that means the same.
+    """A parsed cron expression. Immutable; equal to another with the same meaning.
 
-    Instants go in as aware datetimes and come out in UTC. ``gap`` and ``fold`` say what becomes
-    of times that the zone's clock never shows, or shows twice.
+    Instants go in as aware datetimes and come out in UTC. ``gap`` and ``fold`` say what happens to
+    wall times that DST skips or repeats.
     """
 
     @property

@@ -13,7 +13,7 @@ from rota.errors import InvalidRecurrenceRuleError
 from rota.triggers.rrule.parts import NthWeekday
 
 MAX_TEXT_LENGTH = 32_768
-"""More than this is no rule somebody wrote; it is refused before it is read."""
+"""A longer text is not a rule a person wrote; it is refused unread."""
 
 MAX_LIST_LENGTH = 1_000
 """No BY list of RFC 5545 has as many different values."""

@@ -1,4 +1,4 @@
-"""Reads RFC 5545 text: one RRULE, and the DTSTART, RDATE and EXDATE beside it."""
+"""Parses RFC 5545 text: one RRULE, and the DTSTART, RDATE and EXDATE beside it."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time, tzinfo
@@ -33,7 +33,7 @@ from rota.triggers.zone import Fold, Gap, instants_of, wall_time
 MAX_INTERVAL = 100_000_000
 MAX_COUNT = 100_000
 MAX_DATES = 1_000
-"""So many dates may RDATE name, and so many EXDATE."""
+"""The maximum number of RDATE values, and of EXDATE values."""
 
 Moment = date | datetime
 
@@ -49,13 +49,13 @@ def parse_rrule(
     gap: Gap = "shift",
     fold: Fold = "first",
 ) -> RecurrenceRule:
-    """The rule that ``text`` says, in ``zone``, from ``start`` on.
+    """The rule in ``text``, in ``zone``, from ``start`` on.
 
     ``text`` is a bare rule ("FREQ=DAILY;BYHOUR=9") or lines that begin with RRULE, DTSTART, RDATE
     or EXDATE. ``start`` is DTSTART: an aware instant, or a naive wall time in ``zone``. It may be
     left out when the text has a DTSTART; when both are given they must agree.
 
-    Raises InvalidRecurrenceRuleError, which names the part, for text that is no rule, and
+    Raises InvalidRecurrenceRuleError, which names the part, for an invalid text, and
     InvalidInputError for the other arguments.
     """
     _check_choices(zone, gap, fold)

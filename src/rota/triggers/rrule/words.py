@@ -15,11 +15,11 @@ _MONTHS = (
 )
 _T = TypeVar("_T")
 _MOST_TIMES = 6
-"""A longer list of times of day is told by its hours and minutes instead."""
+"""A longer list of times of day is described by its hours and minutes instead."""
 
 
 def describe_rule(parts: Parts, start: datetime) -> str:
-    """One sentence without a full stop; what the rule leaves open is told as ``start`` has it."""
+    """One sentence without a full stop. Parts the rule leaves open are taken from ``start``."""
     told = complete_parts(parts, start)
     words = " ".join([_every(told), *_days(told), *_times(told)])
     return "".join([words, *_choice(told), *_limits(told)])
