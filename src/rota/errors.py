@@ -498,7 +498,7 @@ class EffectInProgressError(ConflictError):
 
     def __init__(self, tenant: str, key: str, until: datetime) -> None:
         super().__init__(
-            f'Effect "{key}" is being brought about elsewhere, until {until.isoformat()} at least',
+            f'Effect "{key}" is being performed elsewhere, until {until.isoformat()} at least',
             {"tenant": tenant, "key": key, "until": until.isoformat()},
         )
         self.tenant = tenant
@@ -881,7 +881,7 @@ class TokenNotFoundError(NotFoundError):
     """
 
     def __init__(self) -> None:
-        super().__init__("There is no token with that id")
+        super().__init__("No token has that id")
 
 
 class UnauthorizedError(RefusedError):

@@ -75,5 +75,5 @@ async def find_acts(
 def _read_cursor(cursor: str) -> str:
     read = normalize_job_id(cursor)
     if read is None:
-        raise InvalidInputError("cursor is no place in the audit log", {"field": "cursor"})
+        raise InvalidInputError("cursor is not valid for the audit log", {"field": "cursor"})
     return read

@@ -110,13 +110,13 @@ async def take_plan(store: DocumentStore, tenant: str, plan_id: str, now: dateti
     plan = None if document is None else _decode(document.body)
     if document is None or plan is None or plan.expires_at <= now:
         raise NotFoundError(
-            "There is no such plan: it is too old, or was carried out", {"field": "plan_id"}
+            "Plan not found: it has expired or was carried out", {"field": "plan_id"}
         )
     try:
         await store.write_all([DocumentWrite(PLANS, key, document.version, None)])
     except StaleVersionError as error:
         raise NotFoundError(
-            "The plan is being carried out by somebody else", {"field": "plan_id"}
+            "Another caller is carrying out this plan", {"field": "plan_id"}
         ) from error
     return plan
 
@@ -168,8 +168,8 @@ BATCH_SIZE = 500
 """The number of jobs read, recorded in the audit log and acted on at a time."""
 
 SKIPPED_SHOWN = 100
-GONE = "it is not kept any more"
-MOVED_ON = "it has moved on, and there is no sense in it any more"
+GONE = "it no longer exists"
+MOVED_ON = "its state has changed, and the action no longer applies"
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -274,7 +274,7 @@ async def _run_now(around: Surroundings, jobs: Sequence[Job], _: _Order) -> list
             around.tenant, job.id, {"due_at": around.clock.now()}, around.clock.now()
         )
         if moved.status is JobStatus.RUNNING:
-            raise ConflictError("it runs already")
+            raise ConflictError("it is already running")
 
     return await _one_by_one(jobs, move)
 

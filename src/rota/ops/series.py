@@ -256,5 +256,5 @@ def _standing_for(job: Job) -> tuple[float, JobId]:
 def _read_cursor(cursor: str) -> JobId:
     read = normalize_job_id(cursor)
     if read is None:
-        raise InvalidCursorError("is no place in a list of series")
+        raise InvalidCursorError("is not a cursor of this list")
     return read

@@ -323,7 +323,7 @@ async def _name_differences(
         **{name: "differs" for name in held.keys() & came.keys() if held[name] != came[name]},
     }
     return [f"{name} {what}" for name, what in sorted(told.items())][:MOST_NAMED] or [
-        "they were equal when looked at again: somebody is writing to them"
+        "they were equal when compared again: another program is writing to them"
     ]
 
 

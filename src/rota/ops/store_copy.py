@@ -198,7 +198,7 @@ async def recognise_copy(source: PortableStore, target: PortableStore, tell: Tel
     tally, differences = await compare(source, target, tell)
     if differences:
         raise CopyRefusedError(
-            "The target is not empty, and is no copy of the source as it is now: "
+            "The target is not empty, and is not a copy of the source: "
             f"{'; '.join(differences)}. Name a store that is empty, or empty this one",
             {"differences": differences},
         )

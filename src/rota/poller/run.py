@@ -65,7 +65,7 @@ class Run:
             await asyncio.shield(self._started)
         except asyncio.CancelledError:
             if self._started.cancelled() and not self._is_cancelled:
-                raise ConflictError("The start of the poller was called off") from None
+                raise ConflictError("The start of the poller was cancelled") from None
             if is_asked_for:
                 await self._call_off()
             raise

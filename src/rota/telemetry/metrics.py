@@ -196,7 +196,7 @@ class _StoreMetrics:
         )
         self._oldest_due = prometheus.Gauge(
             "rota_oldest_due_seconds",
-            "How long the job has been due that nobody has leased for the longest time.",
+            "How long the oldest due job has been due.",
             registry=registry,
         )
         self._stalled = prometheus.Gauge(

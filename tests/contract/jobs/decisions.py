@@ -25,7 +25,7 @@ _DECISIONS: dict[str, Callable[[Job, datetime], Change]] = {
     "discard": lambda job, now: decide_discard(job, "no hope", now),
     "hand back": decide_hand_back,
     "lost": lambda job, now: decide_lost(job, now, 0.5),
-    "cancel": lambda job, now: decide_cancel(job, "called off", now),
+    "cancel": lambda job, now: decide_cancel(job, "cancelled", now),
     "skip": lambda job, now: decide_cancel(job, "skipped", now, ends_series=False),
 }
 

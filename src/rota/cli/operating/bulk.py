@@ -25,7 +25,7 @@ from rota.errors import InvalidInputError
 from rota.jobs import JobStatus
 
 MOST_AT_ONCE = 1000
-WORDS = {"cancel": "called off", "retry": "retried", "run_now": "due now", "delete": "deleted"}
+WORDS = {"cancel": "cancelled", "retry": "retried", "run_now": "due now", "delete": "deleted"}
 
 app = App(name="bulk")
 

@@ -22,7 +22,7 @@ _CODES: dict[Ending | None, ReasonCode] = {
     Ending.CANCELLED: "cancelled",
     None: "exhausted",
 }
-_OUTCOMES = {"lost": "was lost", "discarded": "gave up", "cancelled": "was called off"}
+_OUTCOMES = {"lost": "was lost", "discarded": "gave up", "cancelled": "was cancelled"}
 
 
 def explain_completed(around: Circumstances) -> Finding:
@@ -51,7 +51,7 @@ def explain_failed(around: Circumstances) -> Finding:
 
 def _tell_end(job: Job) -> str:
     if job.ending is Ending.DISCARDED:
-        return "its handler gave it up, as no attempt would ever succeed"
+        return "its handler discarded it"
     if job.ending is Ending.LOST:
         return f"{job.loss_count} workers in a row were lost while they ran it"
     count = job.retry_policy.max_attempts
@@ -69,7 +69,7 @@ def explain_blocked(around: Circumstances) -> Finding:
         Reason(
             code="blocked",
             text=f"J{named(each)[1:]} "
-            + ("was called off" if each.ending is Ending.CANCELLED else "failed")
+            + ("was cancelled" if each.ending is Ending.CANCELLED else "failed")
             + f" at {around.show(each.updated_at)}: {tell_error(each.last_error)}",
             at=each.updated_at,
             job_id=each.id,
@@ -77,9 +77,9 @@ def explain_blocked(around: Circumstances) -> Finding:
         for each in around.culprits
     ]
     if not reasons:
-        text = "A job that it depended on failed, and is not kept any more."
+        text = "A job it depended on failed and no longer exists."
         reasons = [Reason(code="blocked", text=text, at=job.updated_at)]
-    sentence = "It will never run: a job that it depends on, directly or through others, failed."
+    sentence = "It will never run: a job it depends on failed, directly or through others."
     return Finding("will not run", sentence, [*reasons, *_links(around)])
 
 
@@ -94,8 +94,8 @@ def _explain_cancelled(around: Circumstances) -> Finding:
         who=None if act is None else act.who,
     )
     by = "" if act is None else f" by {act.who}"
-    sentence = f"It was called off{by} at {around.show(job.updated_at)}."
-    return Finding("called off", sentence, [called_off, *_history(around), *_links(around)])
+    sentence = f"It was cancelled{by} at {around.show(job.updated_at)}."
+    return Finding("cancelled", sentence, [called_off, *_history(around), *_links(around)])
 
 
 def _history(around: Circumstances) -> Iterator[Reason]:

@@ -34,7 +34,7 @@ def end_sentence(text: str) -> str:
 
 def tell_error(text: str | None) -> str:
     """An error as the end of a sentence."""
-    return end_sentence(name_error(text) or "no error was told")
+    return end_sentence(name_error(text) or "no error was recorded")
 
 
 def show(instant: datetime, zone: tzinfo = UTC) -> str:
@@ -86,7 +86,7 @@ def _find_telling(lines: list[str]) -> str:
 Answer = Literal[
     "ran",
     "failed",
-    "called off",
+    "cancelled",
     "did not run",
     "will not run",
     "running",

@@ -48,5 +48,5 @@ def _origin(around: Circumstances) -> list[Reason]:
     replaced = around.job.replaces
     if replaced is None:
         return []
-    text = f"It stands in the place of job {replaced}, which died."
+    text = f"It replaces job {replaced}, which failed."
     return [Reason(code="replaces", text=text, at=around.job.created_at, job_id=replaced)]

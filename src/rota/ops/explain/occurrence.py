@@ -34,7 +34,7 @@ from rota.rail.audit import AuditEntry
 from rota.rail.context import RailStore
 from rota.triggers.zone import instants_of, to_utc
 
-_KEPT = "Runs that are so long ago are not kept, or were never recorded."
+_KEPT = "Runs that old are not kept, or were never recorded."
 
 
 class SeriesHistory(NamedTuple):
@@ -89,7 +89,7 @@ class SeriesHistory(NamedTuple):
         }
         ended = ends.get(job.status, f"is {job.status.lower()}")
         if job.ending is Ending.CANCELLED:
-            ended = f"was called off at {show(job.updated_at)}"
+            ended = f"was cancelled at {show(job.updated_at)}"
         text = f"Job {job.id}, for {show(at)}, {ended}"
         text = text if text.endswith(".") else f"{text}."
         return Reason(code="occurrence", text=text, at=at, job_id=job.id)
@@ -123,7 +123,7 @@ def _was_paused_away(history: SeriesHistory, run: Job) -> bool:
 
 def _tell_run(run: Job, told: str) -> tuple[Answer, str]:
     if run.ending is Ending.CANCELLED:
-        return "called off", f"It was to run at {told}, and was called off."
+        return "cancelled", f"It was to run at {told}, and was cancelled."
     answers: dict[JobStatus, tuple[Answer, str]] = {
         JobStatus.COMPLETED: ("ran", f"It ran for {told}."),
         JobStatus.FAILED: ("failed", f"It ran for {told}, and failed for good."),
@@ -161,8 +161,8 @@ def _describe_overlap(history: SeriesHistory, before: Job) -> Reason:
     until = f"until {show(before.updated_at)}" if before.status.is_terminal else "and still does"
     verb = "ran or waited" if before.status.is_terminal else "runs or waits"
     text = (
-        f"It was passed over, as the job for {show(meant_for(before))} {verb} {until}. That job "
-        "stands for it, too, and its handler is told how many it stands for."
+        f"It was skipped because the job for {show(meant_for(before))} {verb} {until}. That job "
+        "covers it too; its handler gets the number of skipped occurrences."
     )
     return Reason(code="overlap", text=text, at=meant_for(before), job_id=before.id)
 
@@ -203,7 +203,7 @@ def _find_hindrance(history: SeriesHistory, occurrence_at: datetime) -> Reason |
         text = f"The series is paused{by}; it will run if the series is resumed before."
         return Reason(code="paused", text=text, who=None if pause is None else pause.who)
     if live.ending is not Ending.CANCELLED and occurrence_at < meant_for(live):
-        text = f"The series stands at {show(meant_for(live))} already, with job {live.id}."
+        text = f"The series is already at {show(meant_for(live))}, with job {live.id}."
         return Reason(code="next_occurrence", text=text, at=meant_for(live), job_id=live.id)
     return _find_end(history, live, live.recurrence, occurrence_at)
 
@@ -234,7 +234,7 @@ def _describe_way(history: SeriesHistory, live: Job, occurrence_at: datetime) ->
     if meant_for(live) == occurrence_at:
         yield history.describe_run(live)
         if live.due_at != occurrence_at:
-            text = f"Its job has been put to {history.around.show(live.due_at)}."
+            text = f"Its job was moved to {history.around.show(live.due_at)}."
             yield Reason(code="moved", text=text, at=live.due_at, job_id=live.id)
         return
     yield history.describe_run(live)
@@ -313,7 +313,7 @@ def _judge_off_schedule(history: SeriesHistory, place: Place) -> Finding:
     is_past = at <= around.now
     will = "did" if is_past else "will"
     told = around.show(at)
-    sentence = f"It {will} not run at {told}: that is no occurrence of its rule."
+    sentence = f"It {will} not run at {told}: its rule has no occurrence then."
     if place.gap is not None:
         sentence = f"It {will} not run then: the clocks go forward past that time."
     reasons = [*history.describe_rule(at)]
@@ -334,7 +334,7 @@ def _judge_job(around: Circumstances, at: datetime) -> Finding:
     if lease is not None and lease.taken_at <= at <= around.now:
         return Finding("running", f"It was running at {show(at)}, and still is.", [_now(around)])
     if at < job.created_at:
-        text = f"It was made later, at {show(job.created_at)}."
+        text = f"It was created later, at {show(job.created_at)}."
         return Finding("did not run", f"It did not run at {show(at)}: {text}", [_now(around)])
     if at <= around.now or job.status.is_terminal:
         return _judge_kept(around, at)

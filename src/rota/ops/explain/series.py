@@ -14,10 +14,10 @@ from rota.rail.preview import preview_series
 _INSTANT = timedelta(microseconds=1)
 _MINUTE = timedelta(minutes=1)
 _OVERLAPS = {
-    "skip": "An occurrence that comes while it runs is passed over.",
+    "skip": "An occurrence that comes due while it runs is skipped.",
     "queue": "The first occurrence that comes while it runs follows at once, others are passed "
     "over.",
-    "allow": "An occurrence that comes while it runs starts beside it.",
+    "allow": "An occurrence that comes due while it runs starts in parallel.",
 }
 
 
@@ -38,8 +38,8 @@ def describe_occurrence(job: Job) -> Iterator[Reason]:
     rule = preview.description or job.recurrence.text
     yield Reason(
         code="occurrence",
-        text=f"It stands for {show(at, zone_of(job))} in a series: {rule} "
-        f"({text_of(job.recurrence)}), on the clock of {job.recurrence.zone}.",
+        text=f"It is the occurrence of {show(at, zone_of(job))} in a series: {rule} "
+        f"({text_of(job.recurrence)}), in zone {job.recurrence.zone}.",
         at=at,
     )
     note = preview.occurrences[0].note if preview.occurrences else None
@@ -74,7 +74,7 @@ def describe_rule(job: Job, at: datetime) -> Iterator[Reason]:
         yield Reason(code="occurrence", text=text, at=at)
         return
     rule = preview.description or recurrence.text
-    text = f"Its rule is: {rule} ({text_of(recurrence)}), on the clock of {recurrence.zone}."
+    text = f"Its rule is: {rule} ({text_of(recurrence)}), in zone {recurrence.zone}."
     yield Reason(code="occurrence", text=text)
     note = next((it.note for it in preview.occurrences if it.at == at), None)
     if note is not None:
@@ -103,13 +103,13 @@ def describe_misses(job: Job, now: datetime) -> Iterator[Reason]:
         many = _occurrences(told.missed_count)
         yield Reason(
             code="missed",
-            text=f"{many} of the series passed without a run; its handler is told the number.",
+            text=f"{many} of the series passed without a run; its handler gets the number.",
             at=told.scheduled_for,
         )
     if told.is_catch_up:
         yield Reason(
             code="catch_up",
-            text="The next occurrence has come already: this run stands for it, too.",
+            text="The next occurrence is already due: this run covers it too.",
             at=told.scheduled_for,
         )
 
@@ -161,7 +161,7 @@ def why_it_ends(around: Circumstances) -> str:
     following = next_occurrence(job.recurrence, job.occurrence_at or job.due_at, job.updated_at)
     if isinstance(following, SeriesEnd):
         return following.reason
-    return "the one that followed is not kept any more"
+    return "the next job no longer exists"
 
 
 def text_of(recurrence: Recurrence) -> str:

@@ -101,7 +101,7 @@ def _judge_gates(job: Job, climate: Climate, at: datetime) -> Iterator[Reason]:
     verdict = climate.board.judge(job, at, notifies=is_known_to_notify(job))
     if not isinstance(verdict, Closed):
         return
-    opens = "It is asked again at" if verdict.is_recheck else "It opens at"
+    opens = "It is checked again at" if verdict.is_recheck else "It opens at"
     when = show(verdict.reopens_at, zone_of(job))
     yield Reason(
         code="gate",
@@ -120,7 +120,7 @@ def _judge_places(job: Job, climate: Climate) -> Iterator[Reason]:
             taken = (
                 "may not run at all" if not limit.running else f"may run {limit.running} at once"
             )
-            tail = "." if not limit.running else ", and so many do."
+            tail = "." if not limit.running else ", and that many are running."
             yield Reason(code="limit", text=f"A limit is reached: {_scope(limit)} {taken}{tail}")
 
 
@@ -155,7 +155,7 @@ def _judge_workers(job: Job, climate: Climate) -> Iterator[Reason]:
         yield Reason(
             code="no_worker",
             text=f"No worker that takes its queue has a handler for the kind {job.kind}: "
-            "whichever takes it will fail it.",
+            "the worker that takes it will fail it.",
         )
 
 
@@ -173,8 +173,8 @@ _PAUSES = frozenset({"pause"})
 _A_MOMENT = timedelta(seconds=1)
 _HOLDS: dict[ReasonCode, str] = {
     "gate": "a gate is closed to it",
-    "limit": "as many run as may at once",
-    "rate": "no more may be started for now",
+    "limit": "its concurrency limit is reached",
+    "rate": "its rate limit is used up",
     "no_worker": "no worker takes it",
 }
 """The headline for each reason that holds back a due job."""
@@ -201,7 +201,7 @@ def explain_running(around: Circumstances) -> Finding:
     """A worker holds the lease."""
     job, now, lease = around.job, around.now, around.job.lease
     if lease is None:
-        return Finding("running", "It is running, and nobody holds a lease on it.", [])
+        return Finding("running", "It is running, but no worker holds a lease on it.", [])
     until, worker = lease.until, lease.worker
     about = [
         *_describe_retry(around),
@@ -211,18 +211,18 @@ def explain_running(around: Circumstances) -> Finding:
     ]
     if is_stalled(job, now):
         text = (
-            f"The lease of {worker} ran out at {around.show(until)}. Its attempt is called lost, "
-            "and the job tried again, when a worker or the service next looks for such jobs."
+            f"The lease of {worker} expired at {around.show(until)}. The next rescue marks its "
+            "attempt as lost and retries the job."
         )
         held = Reason(code="stalled", text=text, at=lease.taken_at, until=until, who=worker)
         silent_for = in_words(now - until)
-        sentence = f"It has stalled: {worker} should have been heard of {silent_for} ago."
+        sentence = f"It has stalled: {worker} should have extended its lease {silent_for} ago."
         return Finding("stalled", sentence, [held, *about])
     since = f"since {around.show(lease.taken_at)}, for {in_words(now - lease.taken_at)}"
     held = Reason(
         code="lease",
-        text=f"Its lease, token {lease.token}, lasts until {around.show(until)}, and longer as "
-        "long as the worker is heard of.",
+        text=f"Its lease, token {lease.token}, lasts until {around.show(until)}; the "
+        "worker extends it while it is alive.",
         at=lease.taken_at,
         until=until,
         who=worker,
@@ -260,7 +260,7 @@ def _explain_paused(around: Circumstances) -> Finding:
         why = end_sentence(f": {act.why}" if act.why else "")
         text = f"{act.who} paused it at {around.show(act.at)}{why}"
         paused = Reason(code="paused", text=text, at=act.at, who=act.who)
-    sentence = "Its series is paused: nothing of it runs until somebody resumes it."
+    sentence = "Its series is paused: nothing of it runs until it is resumed."
     return Finding("waits", sentence, [paused, *describe_occurrence(job)])
 
 
@@ -302,7 +302,7 @@ def _extra(job: Job, climate: Climate | None, now: datetime) -> list[Reason]:
 def _describe_dependency(around: Circumstances, job_id: JobId) -> Reason:
     job = around.dependencies.get(job_id)
     if job is None:
-        text = f"It depends on job {job_id}, which is not kept any more."
+        text = f"It depends on job {job_id}, which no longer exists."
         return Reason(code="dependency", text=text, job_id=job_id)
     due = f", due at {around.show(job.due_at)}" if job.status is JobStatus.READY else ""
     return Reason(
@@ -314,7 +314,7 @@ def _describe_dependency(around: Circumstances, job_id: JobId) -> Reason:
 
 
 def _describe_time(around: Circumstances) -> Reason:
-    text = "That is the time it was asked to run at."
+    text = "That is the requested time."
     return Reason(code="later", text=text, at=around.job.due_at)
 
 
@@ -359,7 +359,7 @@ def _describe_moves(around: Circumstances) -> Iterator[Reason]:
     act = _latest(around.acts, _MOVES)
     if act is None or not _is_where_it_was_put(around.job, act):
         return
-    done = "told it to run at once" if act.action == "run_now" else "put it to this time"
+    done = "requested an immediate run" if act.action == "run_now" else "moved it to this time"
     why = f": {act.why}" if act.why else ""
     yield Reason(
         code="moved",

@@ -209,7 +209,7 @@ def _read_outcome(ended: Ended, field: str) -> Outcome:
         return _read_snooze(ended, field)
     if ended.outcome in _PLAIN:
         return _PLAIN[ended.outcome]
-    error = ended.error or f"{ended.outcome}, and no error was told"
+    error = ended.error or f"{ended.outcome}, and no error was recorded"
     if ended.outcome == "discarded" or not ended.retryable:
         return Discarded(error)
     return Failed(error)

@@ -268,9 +268,9 @@ class TestBulk:
         rota("jobs", "bulk", "create", listed)
         act = ("jobs", "bulk", "act", "cancel", "--queue", "mail", "--status", "READY")
         dry = rota(*act, "--dry-run")
-        assert dry.out.splitlines()[-1] == "29 jobs would be called off"
+        assert dry.out.splitlines()[-1] == "29 jobs would be cancelled"
         assert rota("jobs", "list", "--status", "FAILED").out == "0 jobs\n"
-        assert rota(*act, "--yes").out.splitlines()[-1] == "29 jobs called off."
+        assert rota(*act, "--yes").out.splitlines()[-1] == "29 jobs cancelled."
         assert rota(*act, "--yes", "--json").document["count"] == 0
 
     def test_nobody_is_asked_where_there_is_nobody(

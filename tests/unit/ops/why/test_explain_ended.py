@@ -94,7 +94,7 @@ async def test_what_was_called_off_names_who_and_why(
     await rail.cancel(job_id, who="ada", why="not any more")
     told = await ask(store, clock, job_id)
     cancelled = only(told, "cancelled")
-    assert (told.answer, cancelled.who) == ("called off", "ada")
+    assert (told.answer, cancelled.who) == ("cancelled", "ada")
     assert "not any more" in cancelled.text
 
 

@@ -171,7 +171,7 @@ async def test_a_full_limit_and_a_spent_rate_are_named(
     assert len((await LimitWatch(store).lease(request, NOW)).jobs) == 1
     told = await ask(store, clock, waiting.id)
     assert only(told, "limit").text == (
-        "A limit is reached: queue default may run 1 at once, and so many do."
+        "A limit is reached: queue default may run 1 at once, and that many are running."
     )
     assert only(told, "rate").until == NOW + HOUR
 
@@ -268,6 +268,6 @@ async def test_it_reads_as_a_text(store: MemoryStore, clock: VirtualClock) -> No
     told = await ask(store, clock, job.id)
     assert str(told) == (
         "It will run at Fri 2026-05-01 13:00:00 UTC, in 1 hour.\n"
-        "- That is the time it was asked to run at.\n"
+        "- That is the requested time.\n"
         "- No worker is known to run on this store."
     )

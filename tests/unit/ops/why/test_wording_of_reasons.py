@@ -47,7 +47,7 @@ def test_no_password_is_told() -> None:
 
 def test_sentences_end_once() -> None:
     assert [end_sentence(text) for text in ("No", "No.", "No!")] == ["No.", "No.", "No!"]
-    assert tell_error(None) == "no error was told."
+    assert tell_error(None) == "no error was recorded."
 
 
 def test_an_instant_is_told_on_both_clocks_where_they_differ() -> None:

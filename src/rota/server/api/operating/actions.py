@@ -50,7 +50,7 @@ async def retry_job(call: Call[Order, RetryChoice]) -> Answer:
     """
     old = await read_job(call)
     if not is_dead(old):
-        reason = "only a job that failed, and was not called off, is retried"
+        reason = "only a job that failed, and was not cancelled, can be retried"
         raise IllegalMoveError(old.status, JobStatus.READY, reason)
     await call.around.make_room(call.caller.tenant)
     retried = await letters_of(call).retry(

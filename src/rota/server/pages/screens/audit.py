@@ -20,7 +20,7 @@ _HUMP = re.compile(r"(?<=[a-z])([A-Z])")
 
 
 class NamedJob(NamedTuple):
-    """A job that something was done to; without a name it is not kept any more."""
+    """A job that something was done to; without a name it no longer exists."""
 
     id: JobId
     name: str | None
