@@ -32,7 +32,7 @@ from rota.auth.tokens import TokenBook
 from rota.clock import Clock, SystemClock
 from rota.server import create_app
 from rota.stores.opened import OpenStore
-from rota.telemetry.stats_recorder import Tally
+from rota.telemetry.stats_recorder import StatsRecorder
 from rota.testing import VirtualClock
 from rota.worker import list_workers
 
@@ -65,7 +65,7 @@ def make_shop(address: str, clock: Clock) -> Starlette:
             scheduler = Scheduler(store, clock=clock, zone=UTC)
             report = ("report", "0 19 * * *", send_report, timedelta(minutes=5))
             await scheduler.initialize([report])
-            async with working(worker, Tally(store, clock)):
+            async with working(worker, StatsRecorder(store, clock)):
                 yield
                 rota.state.lease_desk.close()  # whoever waits there for jobs gets none
             await scheduler.stop()
@@ -74,7 +74,7 @@ def make_shop(address: str, clock: Clock) -> Starlette:
 
 
 @asynccontextmanager
-async def working(worker: Worker, tally: Tally) -> AsyncIterator[None]:
+async def working(worker: Worker, tally: StatsRecorder) -> AsyncIterator[None]:
     """The worker runs, and what it does is counted for the pages; at the end, it finishes first."""
     tally.follow(worker.events)
     run, count = asyncio.create_task(worker.run()), asyncio.create_task(tally.run())

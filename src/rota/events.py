@@ -435,7 +435,7 @@ class JobsPruned(Event, frozen=True):
 Listener: TypeAlias = Callable[[Event], object]
 
 
-class Journal:
+class EventEmitter:
     """Emits the events of one engine, in order, to the log and to subscribers.
 
     A log record has the event name as ``record.event`` and the fields as ``record.fields``; its

@@ -2,15 +2,15 @@
 
 from rota.policy.gate_settings import (
     EVERYTHING,
-    Board,
     Chain,
     Damage,
     Entry,
+    GateSettings,
     Scope,
     ScopedMaintenance,
     TenantQuietHours,
     first_open,
-    make_board,
+    make_gate_settings,
     parse_quiet_hours,
 )
 from rota.policy.gate_watch import GateWatch
@@ -22,12 +22,12 @@ from rota.policy.windows import QuietWindow, parse_time_of_day
 __all__ = [
     "EVERYTHING",
     "OPEN",
-    "Board",
     "Chain",
     "Closed",
     "Damage",
     "Entry",
     "Gate",
+    "GateSettings",
     "GateWatch",
     "Maintenance",
     "Only",
@@ -41,7 +41,7 @@ __all__ = [
     "TenantQuietHours",
     "Verdict",
     "first_open",
-    "make_board",
+    "make_gate_settings",
     "parse_quiet_hours",
     "parse_time_of_day",
     "spread_out",

@@ -17,12 +17,12 @@ from rota.jobs import Job, Recurrence, RetryPolicy
 from rota.policy.gate_settings import Scope
 from rota.policy.maintenance import Maintenance
 from rota.rail import RailSettings
-from rota.rail.audit import Act, record_act
-from rota.rail.context import Surroundings
+from rota.rail.audit import AuditedAction, record_action
+from rota.rail.context import RailContext
 from rota.rail.gates import set_maintenance
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentWrite
-from rota.telemetry.stats import TALLIES, MinuteTally, encode, key_of
+from rota.telemetry.stats import STATS, MinuteStats, encode, key_of
 from rota.testing.builders import a_job, seed_tasks
 
 EVIL = (
@@ -69,11 +69,11 @@ async def _tell(store: OpenStore) -> None:
             {"name": f"broken {EVIL}", "cronExpression": 5},
         ],
     )
-    body = encode([MinuteTally(at=NOW - MINUTE, succeeded=3, failed=1)])
-    await store.write_all([DocumentWrite(TALLIES, key_of("default", NOW - MINUTE), None, body)])
-    act = Act(action=EVIL, who=EVIL, why=EVIL, details={EVIL: EVIL})
-    around = Surroundings(store, "default", story.clock, RailSettings(), randbits)
-    await record_act(around, act)
+    body = encode([MinuteStats(at=NOW - MINUTE, succeeded=3, failed=1)])
+    await store.write_all([DocumentWrite(STATS, key_of("default", NOW - MINUTE), None, body)])
+    act = AuditedAction(action=EVIL, who=EVIL, why=EVIL, details={EVIL: EVIL})
+    around = RailContext(store, "default", story.clock, RailSettings(), randbits)
+    await record_action(around, act)
 
 
 async def _tell_jobs(story: Story) -> None:

@@ -5,7 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rota.events import Event, Journal, TaskRunStarted, TaskScheduled, TaskSkipped, WorkerStarted
+from rota.events import (
+    Event,
+    EventEmitter,
+    TaskRunStarted,
+    TaskScheduled,
+    TaskSkipped,
+    WorkerStarted,
+)
 
 SKIPPED = TaskSkipped(task_name="a", reason="because")
 STARTED = WorkerStarted(worker="host:1:ab", kinds=["a\nb"], concurrency=3)
@@ -16,7 +23,7 @@ class Something(Event, frozen=True):
 
 
 def test_listeners_are_told_in_order_until_they_leave() -> None:
-    journal, heard = Journal("rota.scheduler"), list[str]()
+    journal, heard = EventEmitter("rota.scheduler"), list[str]()
     leave = journal.subscribe(lambda event: heard.append(f"first {event.name}"))
     journal.subscribe(lambda event: heard.append(f"second {event.name}"))
     journal.tell(SKIPPED)
@@ -26,7 +33,7 @@ def test_listeners_are_told_in_order_until_they_leave() -> None:
 
 
 def test_a_listener_may_leave_while_it_is_told() -> None:
-    journal, heard = Journal("rota.scheduler"), list[Event]()
+    journal, heard = EventEmitter("rota.scheduler"), list[Event]()
 
     def once(event: Event) -> None:
         heard.append(event)
@@ -43,7 +50,7 @@ def test_a_listener_may_leave_while_it_is_told() -> None:
 def test_nothing_is_wanted_below_the_level_unless_somebody_listens(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    journal = Journal("rota.scheduler")
+    journal = EventEmitter("rota.scheduler")
     caplog.set_level(logging.INFO, "rota.scheduler")
     assert journal.wants(TaskRunStarted)
     assert not journal.wants(TaskScheduled)
@@ -60,7 +67,7 @@ def test_nothing_is_wanted_below_the_level_unless_somebody_listens(
 def test_a_record_carries_event_and_fields(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "rota.scheduler")
     instant = datetime(2027, 1, 4, 10, 0, 0, 500_000, tzinfo=UTC)
-    Journal("rota.scheduler").tell(
+    EventEmitter("rota.scheduler").tell(
         TaskRunStarted(task_name="a", scheduled_time=instant, actual_time=instant)
     )
     (record,) = caplog.records
@@ -78,7 +85,7 @@ def test_a_record_carries_event_and_fields_and_is_one_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG, "rota.worker")
-    Journal("rota.worker").tell(STARTED)
+    EventEmitter("rota.worker").tell(STARTED)
     (record,) = caplog.records
     assert record.__dict__["event"] == "WorkerStarted"
     assert record.__dict__["fields"] == STARTED.fields()
@@ -87,7 +94,7 @@ def test_a_record_carries_event_and_fields_and_is_one_line(
 
 
 def test_a_subscriber_that_fails_disturbs_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    journal = Journal("rota.scheduler")
+    journal = EventEmitter("rota.scheduler")
     told: list[Event] = []
 
     def fail(_: object) -> None:

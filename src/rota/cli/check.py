@@ -14,11 +14,11 @@ from rota.runtime.wiring import inspect_store, open_store
 from rota.stores.inspection import StoreInspection
 from rota.telemetry.health import (
     Finding,
-    Standing,
+    StoreStatus,
     Thresholds,
-    complete_standing,
-    count_set_aside,
-    judge_set_aside,
+    complete_store_status,
+    count_unreadable,
+    judge_unreadable,
     list_findings,
 )
 
@@ -48,7 +48,7 @@ TenantOption = Annotated[
     ),
 ]
 
-Examined = tuple[Standing | None, list[Finding]]
+Examined = tuple[StoreStatus | None, list[Finding]]
 
 
 def check(
@@ -80,11 +80,11 @@ async def _examine(url: str, clock: Clock, limits: Thresholds, tenants: list[str
     inspection = await inspect_store(url)
     problem = judge_schema(inspection)
     if problem is not None:  # to open such a store would change it
-        aside = judge_set_aside(count_set_aside(inspection))
+        aside = judge_unreadable(count_unreadable(inspection))
         return None, [problem] if aside is None else [problem, aside]
     async with await open_store(url) as store:
         now = await store.read_clock() or clock.now()
-        standing = await complete_standing(store, inspection, now, tenants)
+        standing = await complete_store_status(store, inspection, now, tenants)
     return standing, list_findings(standing, limits)
 
 
@@ -101,7 +101,7 @@ def judge_schema(inspection: StoreInspection) -> Finding | None:
     return None
 
 
-def check_document(standing: Standing | None, findings: list[Finding]) -> dict[str, Any]:
+def check_document(standing: StoreStatus | None, findings: list[Finding]) -> dict[str, Any]:
     """The answer for programs."""
     return {
         "is_well": not findings,

@@ -31,7 +31,7 @@ class AuditPage(msgspec.Struct, frozen=True):
         return self.next_cursor is not None
 
 
-async def list_acts(
+async def list_audit_entries(
     store: DocumentStore,
     tenant: str,
     *,
@@ -55,7 +55,7 @@ async def list_acts(
     return AuditPage(tuple(found), None)
 
 
-async def find_acts(
+async def find_audit_entries(
     store: DocumentStore, tenant: str, job_ids: Collection[JobId], since: datetime
 ) -> tuple[AuditEntry, ...]:
     """Find entries about any of these jobs, newest first, of the newest ``MOST_READ`` entries."""

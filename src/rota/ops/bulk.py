@@ -16,8 +16,8 @@ from rota.errors import (
 from rota.jobs import Change, Job, JobId, JobStatus, decide_cancel
 from rota.jobs.search import HIGHEST_LIMIT
 from rota.ops.search import JobQuery, SearchPage, search_jobs
-from rota.rail.audit import Act, record_act
-from rota.rail.context import RailStore, Surroundings
+from rota.rail.audit import AuditedAction, record_action
+from rota.rail.context import RailContext, RailStore
 from rota.rail.dead_letters import Resubmission, is_dead, replace_jobs
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
@@ -56,7 +56,7 @@ class BulkPlan(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.job_ids)
 
 
-def fits(action: BulkAction, job: Job, now: datetime) -> bool:
+def applies_to(action: BulkAction, job: Job, now: datetime) -> bool:
     """Whether the action applies to the job in its current state."""
     return _FITS[action](job, now)
 
@@ -71,14 +71,14 @@ _FITS: dict[BulkAction, Callable[[Job, datetime], bool]] = {
 }
 
 
-async def plan_bulk(around: Surroundings, action: BulkAction, query: JobQuery) -> BulkPlan:
+async def plan_bulk(around: RailContext, action: BulkAction, query: JobQuery) -> BulkPlan:
     """Plan a bulk action and store the plan for a while. Writes nothing else."""
     store, tenant, now = around.store, around.tenant, around.clock.now()
     plan_id = around.make_id(now)
     chosen: list[Job] = []
     passed_over_count, has_more = 0, False
     async for job in _walk(store, tenant, query):
-        if not fits(action, job, now):
+        if not applies_to(action, job, now):
             passed_over_count += 1
         elif len(chosen) == MOST_PLANNED:
             has_more = True
@@ -195,7 +195,7 @@ class _Order(msgspec.Struct, frozen=True):
     why: str
 
 
-async def carry_out(around: Surroundings, plan_id: str, *, who: str, why: str = "") -> BulkReport:
+async def carry_out(around: RailContext, plan_id: str, *, who: str, why: str = "") -> BulkReport:
     """Run the plan on the planned jobs and report the result.
 
     Each batch is recorded in the audit log before it runs. A plan runs at most once.
@@ -207,7 +207,7 @@ async def carry_out(around: Surroundings, plan_id: str, *, who: str, why: str = 
         batch = plan.job_ids[start : start + BATCH_SIZE]
         found = await around.store.get(around.tenant, batch)
         now = around.clock.now()
-        fitting = [it for it in found.values() if fits(plan.action, it, now)]
+        fitting = [it for it in found.values() if applies_to(plan.action, it, now)]
         skipped += [
             Skipped(job_id, MOVED_ON if job_id in found else GONE)
             for job_id in batch
@@ -226,18 +226,18 @@ async def carry_out(around: Surroundings, plan_id: str, *, who: str, why: str = 
     )
 
 
-async def _record(around: Surroundings, plan: BulkPlan, jobs: Sequence[Job], order: _Order) -> None:
-    act = Act(
+async def _record(around: RailContext, plan: BulkPlan, jobs: Sequence[Job], order: _Order) -> None:
+    act = AuditedAction(
         action=f"bulk_{plan.action}",
         who=order.who,
         why=order.why,
         job_ids=[job.id for job in jobs],
         details={"plan": plan.id, "planned": plan.count},
     )
-    await record_act(around, act)
+    await record_action(around, act)
 
 
-async def _cancel(around: Surroundings, jobs: Sequence[Job], order: _Order) -> list[Skipped]:
+async def _cancel(around: RailContext, jobs: Sequence[Job], order: _Order) -> list[Skipped]:
     """Cancel jobs and end their series. Retry once the jobs that a worker leased meanwhile."""
     reason = f"cancelled by {order.who}" + (f": {order.why}" if order.why else "")
     stale = await _apply(around, [decide_cancel(job, reason, around.clock.now()) for job in jobs])
@@ -250,7 +250,7 @@ async def _cancel(around: Surroundings, jobs: Sequence[Job], order: _Order) -> l
     return [Skipped(job_id, MOVED_ON) for job_id in (*ended, *lost)]
 
 
-async def _apply(around: Surroundings, changes: Sequence[Change]) -> list[JobId]:
+async def _apply(around: RailContext, changes: Sequence[Change]) -> list[JobId]:
     """Apply the changes and return the ids of the stale ones."""
     if not changes:
         return []
@@ -258,7 +258,7 @@ async def _apply(around: Surroundings, changes: Sequence[Change]) -> list[JobId]
     return [change.job_id for change, it in zip(changes, applied, strict=True) if it.is_stale]
 
 
-async def _retry(around: Surroundings, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
+async def _retry(around: RailContext, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
     """Create one new job for each, in one call.
 
     A job that was retried before keeps its replacement.
@@ -268,7 +268,7 @@ async def _retry(around: Surroundings, jobs: Sequence[Job], _: _Order) -> list[S
     return []
 
 
-async def _run_now(around: Surroundings, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
+async def _run_now(around: RailContext, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
     async def move(job: Job) -> None:
         moved = await around.store.amend(
             around.tenant, job.id, {"due_at": around.clock.now()}, around.clock.now()
@@ -279,7 +279,7 @@ async def _run_now(around: Surroundings, jobs: Sequence[Job], _: _Order) -> list
     return await _one_by_one(jobs, move)
 
 
-async def _delete(around: Surroundings, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
+async def _delete(around: RailContext, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
     """Delete dependents before the jobs they depend on."""
 
     async def remove(job: Job) -> object:
@@ -307,5 +307,5 @@ async def _one_by_one(
 
 
 _ACTS: dict[
-    BulkAction, Callable[[Surroundings, Sequence[Job], _Order], Awaitable[list[Skipped]]]
+    BulkAction, Callable[[RailContext, Sequence[Job], _Order], Awaitable[list[Skipped]]]
 ] = {"cancel": _cancel, "retry": _retry, "run_now": _run_now, "delete": _delete}

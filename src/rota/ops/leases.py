@@ -16,7 +16,7 @@ from rota.jobs.fields import read_name, read_queue, read_word
 from rota.ops.explain.waiting import ANY_KIND
 from rota.policy.gate_watch import GateWatch
 from rota.policy.gates import Closed
-from rota.policy.limit_watch import Allotment, LimitWatch
+from rota.policy.limit_watch import LeasedUnderLimits, LimitWatch
 from rota.rail.context import RailStore
 from rota.stores.jobs import HeldLease, LeaseRequest
 from rota.stores.jobs.protocol import Listener
@@ -33,7 +33,7 @@ LONGEST_WAIT = timedelta(seconds=30)
 _NO_TIME = timedelta(0)
 
 
-class LeaseWish(msgspec.Struct, frozen=True, kw_only=True):
+class HttpLeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A lease request from an HTTP worker.
 
     ``wait_for`` is how long to wait for a job. Quiet hours hold back kinds in ``notifies``.
@@ -98,14 +98,14 @@ _MOST_KNOWN = 10_000
 _LONGEST_KEY = 255
 
 
-class Visibility:
+class HttpWorkerPresence:
     """Records the presence of HTTP workers. A failure to record is ignored."""
 
     def __init__(self, store: DocumentStore) -> None:
         self._store = store
         self._shown_at: dict[str, datetime] = {}
 
-    async def show(self, tenant: str, wish: LeaseWish, now: datetime) -> None:
+    async def show(self, tenant: str, wish: HttpLeaseRequest, now: datetime) -> None:
         """Record that the worker was seen, unless it was recorded a moment ago."""
         key = f"{HTTP}:{tenant}:{wish.worker}"[:_LONGEST_KEY]
         shown_at = self._shown_at.get(key)
@@ -119,7 +119,7 @@ class Visibility:
             if shown_at is None:
                 await sweep(self._store, now)
 
-    async def _write(self, key: str, tenant: str, wish: LeaseWish, now: datetime) -> None:
+    async def _write(self, key: str, tenant: str, wish: HttpLeaseRequest, now: datetime) -> None:
         document = (await self._store.read(WORKERS, [key])).get(key)
         presence = WorkerPresence(
             id=wish.worker,
@@ -158,11 +158,11 @@ SWEEP_FOR = timedelta(seconds=5)
 MOST_ROUNDS = 5
 """How often one call leases again when gates held back every leased job."""
 
-HungUp = Callable[[], Awaitable[None]]
+Disconnected = Callable[[], Awaitable[None]]
 """Returns when the caller has disconnected."""
 
 
-class LeaseDesk:
+class HttpLeases:
     """Leases for HTTP workers; one per server. Holds no state that it cannot rebuild."""
 
     def __init__(self, store: RailStore, clock: Clock, random: Random | None = None) -> None:
@@ -171,7 +171,7 @@ class LeaseDesk:
         self._random = random or Random()  # noqa: S311 - jitter is not a secret
         self._gate = GateWatch(store)
         self._limits = LimitWatch(store)
-        self._visibility = Visibility(store)
+        self._visibility = HttpWorkerPresence(store)
         self._swept_at: datetime | None = None
         self._closing = asyncio.Event()
 
@@ -179,7 +179,9 @@ class LeaseDesk:
         """End every wait. Waiting requests get an empty answer."""
         self._closing.set()
 
-    async def lease(self, tenant: str, wish: LeaseWish, hung_up: HungUp | None = None) -> list[Job]:
+    async def lease(
+        self, tenant: str, wish: HttpLeaseRequest, hung_up: Disconnected | None = None
+    ) -> list[Job]:
         """Lease up to ``wish.limit`` of the tenant's jobs to the worker.
 
         Waits up to ``wish.wait_for`` for the first job. When the caller disconnects meanwhile, the
@@ -249,7 +251,9 @@ class LeaseDesk:
                 return count
             after = page[-1]
 
-    async def _take_or_wait(self, tenant: str, wish: LeaseWish, calls: "_Calls") -> list[Job]:
+    async def _take_or_wait(
+        self, tenant: str, wish: HttpLeaseRequest, calls: "_Calls"
+    ) -> list[Job]:
         while not calls.gone.is_set():
             allotment = await self._take(tenant, wish)
             is_over = self._clock.now() >= calls.deadline or self._closing.is_set()
@@ -259,7 +263,9 @@ class LeaseDesk:
         return []
 
     @asynccontextmanager
-    async def _listening(self, tenant: str, wish: LeaseWish) -> AsyncIterator[Listener | None]:
+    async def _listening(
+        self, tenant: str, wish: HttpLeaseRequest
+    ) -> AsyncIterator[Listener | None]:
         """A listener for a request that waits."""
         if not wish.wait_for:
             yield None
@@ -267,7 +273,7 @@ class LeaseDesk:
         async with self._store.listen(wish.queues, [tenant]) as listener:
             yield listener
 
-    async def _take(self, tenant: str, wish: LeaseWish) -> Allotment:
+    async def _take(self, tenant: str, wish: HttpLeaseRequest) -> LeasedUnderLimits:
         """Lease jobs and let the gates hold some back."""
         await self._sweep_now_and_then()
         await self._visibility.show(tenant, wish, self._clock.now())
@@ -278,7 +284,7 @@ class LeaseDesk:
             queues=wish.queues,
             tenants=[tenant],
         )
-        allotment = Allotment(())
+        allotment = LeasedUnderLimits(())
         for _ in range(MOST_ROUNDS):
             await self._gate.refresh(self._clock.now())
             allotment = await self._limits.lease(request, self._clock.now())
@@ -287,7 +293,7 @@ class LeaseDesk:
                 return allotment._replace(jobs=passed)
         return allotment._replace(jobs=())
 
-    async def _pass_gates(self, jobs: Sequence[Job], wish: LeaseWish) -> list[Job]:
+    async def _pass_gates(self, jobs: Sequence[Job], wish: HttpLeaseRequest) -> list[Job]:
         now = self._clock.now()
         judged = [
             (job, self._gate.judge(job, now, notifies=job.kind in wish.notifies)) for job in jobs
@@ -325,7 +331,7 @@ class LeaseDesk:
         await self.sweep()
 
     async def _rest(
-        self, tenant: str, wish: LeaseWish, held_back: Allotment, calls: "_Calls"
+        self, tenant: str, wish: HttpLeaseRequest, held_back: LeasedUnderLimits, calls: "_Calls"
     ) -> None:
         """Wait for a wake-up, the next due job, or the next poll."""
         now = self._clock.now()
@@ -371,7 +377,7 @@ class _Calls:
 
 
 @asynccontextmanager
-async def _noticing(hung_up: HungUp | None) -> AsyncIterator[asyncio.Event]:
+async def _noticing(hung_up: Disconnected | None) -> AsyncIterator[asyncio.Event]:
     """An event that is set when the caller has disconnected."""
     gone = asyncio.Event()
     if hung_up is None:

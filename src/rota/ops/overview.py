@@ -8,7 +8,7 @@ import msgspec
 
 from rota.clock.protocol import Clock
 from rota.jobs import Job, JobFilter, JobStatus
-from rota.ops.explain.explanation import in_words, show
+from rota.ops.explain.explanation import format_duration, show
 from rota.ops.series import SeriesSummary, list_series
 from rota.ops.tasks import TaskSummary, list_tasks
 from rota.rail.context import RailStore
@@ -183,8 +183,8 @@ def _judge_queue(it: QueueStanding) -> Iterator[tuple[Concern, int, str]]:
 
 def _describe_late(due_count: int, late_for: timedelta) -> str:
     if due_count == 1:
-        return f"1 job is late: it has been due for {in_words(late_for)}"
-    return f"jobs are late: the oldest has been due for {in_words(late_for)}"
+        return f"1 job is late: it has been due for {format_duration(late_for)}"
+    return f"jobs are late: the oldest has been due for {format_duration(late_for)}"
 
 
 def _judge_series(series: Sequence[SeriesSummary]) -> list[Alarm]:

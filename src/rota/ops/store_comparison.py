@@ -196,7 +196,7 @@ def bucket_of(name: str) -> int:
     return crc32(name.encode()) % BUCKET_COUNT
 
 
-class Tally:
+class ContentDigest:
     """Counts records by type and sums their digests."""
 
     def __init__(self) -> None:
@@ -219,7 +219,7 @@ class Tally:
         parts = ((each % _MODULUS).to_bytes(16) for each in self.sums)
         return sha256(b"".join(parts)).hexdigest()
 
-    def find_differing(self, other: "Tally") -> list[int]:
+    def find_differing(self, other: "ContentDigest") -> list[int]:
         """The buckets in which the two differ."""
         pairs = enumerate(zip(self.sums, other.sums, strict=True))
         return [bucket for bucket, (mine, its) in pairs if mine != its]
@@ -292,7 +292,7 @@ Tell: TypeAlias = Callable[[Phase, int], None]
 
 async def compare(
     source: PortableStore, target: PortableStore, tell: Tell
-) -> tuple[Tally, list[str]]:
+) -> tuple[ContentDigest, list[str]]:
     """Return the source's content digest and the first differences, if any."""
     held, came = await _both(
         _sum_up(source, Phase.VERIFYING_SOURCE, tell),
@@ -303,8 +303,8 @@ async def compare(
     return held, await _name_differences(source, target, buckets) if buckets else []
 
 
-async def _sum_up(store: PortableStore, phase: Phase, tell: Tell) -> Tally:
-    tally = Tally()
+async def _sum_up(store: PortableStore, phase: Phase, tell: Tell) -> ContentDigest:
+    tally = ContentDigest()
     tell(phase, 0)
     async with aclosing(walk_through(store)) as walk:
         async for records in walk:

@@ -13,9 +13,9 @@ from rota.errors import (
 )
 from rota.ops.store_comparison import (
     UNFINISHED,
+    ContentDigest,
     MarkedTarget,
     Phase,
-    Tally,
     Tell,
     compare,
     content_counts,
@@ -165,7 +165,7 @@ class CopyReport:
     copy already, and nothing was written.
     """
 
-    tally: Tally
+    tally: ContentDigest
     is_resumed: bool = False
     was_finished: bool = False
 

@@ -7,9 +7,9 @@ import msgspec
 
 from rota.clock.protocol import Clock
 from rota.errors import InvalidCronExpressionError
-from rota.events import Journal
-from rota.rail.audit import Act, record_act
-from rota.rail.context import Surroundings as RailSurroundings
+from rota.events import EventEmitter
+from rota.rail.audit import AuditedAction, record_action
+from rota.rail.context import RailContext
 from rota.scheduler.asking.desk import TaskDesk
 from rota.scheduler.asking.plan import PlannedTask, list_occurrences, make_plan
 from rota.scheduler.asking.why import Explanation, explain_task
@@ -74,7 +74,7 @@ async def list_tasks(store: DocumentStore, clock: Clock, zone: tzinfo) -> tuple[
 
 
 async def request_run(
-    around: RailSurroundings, name: str, *, who: str, why: str | None = None
+    around: RailContext, name: str, *, who: str, why: str | None = None
 ) -> int:
     """Request one immediate run of a task. Returns the number of live schedulers.
 
@@ -83,7 +83,9 @@ async def request_run(
     """
     desk = TaskDesk(around.store, around.clock)
     await desk.check_registered(name)
-    await record_act(around, Act(action="run_task", who=who, why=why, details={"task": name}))
+    await record_action(
+        around, AuditedAction(action="run_task", who=who, why=why, details={"task": name})
+    )
     await desk.request_run(name)
     return len(await desk.find_living())
 
@@ -198,5 +200,5 @@ def _describe(expression: str, around: Surroundings) -> str:
 
 def _surroundings(store: DocumentStore, clock: Clock, zone: tzinfo) -> Surroundings:
     return Surroundings(
-        store, clock, zone, DECLARATIVE, SchedulerSettings(), Journal("rota.control")
+        store, clock, zone, DECLARATIVE, SchedulerSettings(), EventEmitter("rota.control")
     )

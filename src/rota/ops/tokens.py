@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from rota.auth.caller import Scope
 from rota.auth.tokens import IssuedToken, Token, TokenBook
-from rota.rail.audit import Act, record_act
-from rota.rail.context import Surroundings
+from rota.rail.audit import AuditedAction, record_action
+from rota.rail.context import RailContext
 
 
-class TokenWish(NamedTuple):
+class TokenRequest(NamedTuple):
     """The requested properties of a token."""
 
     name: str
@@ -21,14 +21,14 @@ class TokenWish(NamedTuple):
     expires_at: datetime | None = None
 
 
-class TokenDesk:
+class TenantTokens:
     """Issues and revokes a tenant's tokens. Records each action in the audit log first."""
 
-    def __init__(self, around: Surroundings, book: TokenBook | None = None) -> None:
+    def __init__(self, around: RailContext, book: TokenBook | None = None) -> None:
         self._around = around
         self._book = book or TokenBook(around.store, around.clock)
 
-    async def issue(self, wish: TokenWish, who: str, why: str | None = None) -> IssuedToken:
+    async def issue(self, wish: TokenRequest, who: str, why: str | None = None) -> IssuedToken:
         """Issue a token. Its secret cannot be shown again."""
         drafted = self._book.draft(self._around.tenant, wish.scopes, wish.name, wish.expires_at)
         await self._record("token.issue", drafted.token, who, why)
@@ -53,4 +53,6 @@ class TokenDesk:
             "name": token.name,
             "scopes": [str(scope) for scope in token.scopes],
         }
-        await record_act(self._around, Act(action=action, who=who, why=why, details=details))
+        await record_action(
+            self._around, AuditedAction(action=action, who=who, why=why, details=details)
+        )

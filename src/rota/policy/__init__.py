@@ -3,7 +3,7 @@
 ``rota.gates`` exports the gates.
 """
 
-from rota.policy.limit_watch import Allotment, LimitWatch
+from rota.policy.limit_watch import LeasedUnderLimits, LimitWatch
 from rota.policy.limits import (
     Bucket,
     Limit,
@@ -16,10 +16,10 @@ from rota.policy.limits import (
 from rota.policy.once import Effect, EffectState, Ledger, LedgerSettings, OnCrash, effect_key
 
 __all__ = [
-    "Allotment",
     "Bucket",
     "Effect",
     "EffectState",
+    "LeasedUnderLimits",
     "Ledger",
     "LedgerSettings",
     "Limit",

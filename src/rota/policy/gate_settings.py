@@ -141,7 +141,7 @@ Entry: TypeAlias = TenantQuietHours | ScopedMaintenance
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class GateSettings:
     """A gate made of stored entries. Every entry that applies to a job judges it."""
 
     quiet_hours: Mapping[str, QuietHours]
@@ -165,7 +165,7 @@ class Board:
         return gates if hours is None else [*gates, hours]
 
 
-def make_board(entries: Iterable[Entry]) -> Board:
+def make_gate_settings(entries: Iterable[Entry]) -> GateSettings:
     """The gate these entries form. The last entry for a tenant or scope wins."""
     hours = dict[str, QuietHours]()
     closures = dict[Scope, tuple[Maintenance, ...]]()
@@ -174,7 +174,7 @@ def make_board(entries: Iterable[Entry]) -> Board:
             hours[entry.tenant] = entry.hours
         else:
             closures[entry.scope] = entry.windows
-    return Board(
+    return GateSettings(
         quiet_hours=hours,
         everywhere=closures.get(EVERYTHING, ()),
         by_tenant={scope.tenant: each for scope, each in closures.items() if scope.tenant},

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from rota.jobs.record import Job
-from rota.policy.gate_settings import GATES, Chain, Damage, Entry, decode_entry, make_board
+from rota.policy.gate_settings import GATES, Chain, Damage, Entry, decode_entry, make_gate_settings
 from rota.policy.gates import Closed, Gate, Open, Refreshed, Spread, Verdict, spread_out
 
 CHANGES = "gate_changes"
@@ -125,7 +125,7 @@ class GateWatch:
         async for page in self._documents.scan(GATES):
             for document in page:
                 self._take(document, known, damages)
-        board = make_board(entry for _, entry in known.values())
+        board = make_gate_settings(entry for _, entry in known.values())
         self._known, self.damages = known, tuple(damages)
         self._gate = Chain((board, *self._more)) if self._more else board
 

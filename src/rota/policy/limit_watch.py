@@ -129,7 +129,7 @@ class LimitStore(DocumentStore, JobStore, Protocol):
     """A store of documents and jobs, as every opened store is."""
 
 
-class Allotment(NamedTuple):
+class LeasedUnderLimits(NamedTuple):
     """Jobs leased under the current limits.
 
     ``is_limited``: there are limits, so due jobs may have been skipped. ``again_at`` is when the
@@ -187,7 +187,7 @@ class LimitWatch:
         self._looked_at = now
         return not is_current
 
-    async def lease(self, request: LeaseRequest, now: datetime) -> Allotment:
+    async def lease(self, request: LeaseRequest, now: datetime) -> LeasedUnderLimits:
         """As ``JobStore.lease``, under the limits that apply to the request.
 
         Until the first successful read it leases nothing and raises the store's error.
@@ -195,15 +195,15 @@ class LimitWatch:
         await self.refresh(now)
         limits = [limit for limit in self._limits.values() if _concerns(limit, request)]
         if not limits:
-            return Allotment(await self._store.lease(request, now))
+            return LeasedUnderLimits(await self._store.lease(request, now))
         rates = [rated for limit in limits if (rated := rated_of(limit)) is not None]
         if not rates:
-            return Allotment(
+            return LeasedUnderLimits(
                 await self._store.lease(_limited(request, limits), now), is_limited=True
             )
         due_at = await self._store.next_due_at(now, request.queues, request.tenants)
         if due_at is None or due_at > now:  # don't move tokens back and forth for nothing
-            return Allotment((), is_limited=True)
+            return LeasedUnderLimits((), is_limited=True)
         return await self._lease_at_rate(request, limits, rates, now)
 
     async def _lease_at_rate(
@@ -212,7 +212,7 @@ class LimitWatch:
         limits: Sequence[Limit],
         rates: Sequence[Rated],
         now: datetime,
-    ) -> Allotment:
+    ) -> LeasedUnderLimits:
         """Lease with reserved tokens.
 
         When the outcome of the lease is unknown, the tokens stay spent.
@@ -231,7 +231,7 @@ class LimitWatch:
             for rated in rates
             if _is_short(rated, reserved, unused, request.limit)
         ]
-        return Allotment(jobs, is_limited=True, again_at=min(waits, default=None))
+        return LeasedUnderLimits(jobs, is_limited=True, again_at=min(waits, default=None))
 
     async def _read_all(self) -> None:
         limits: dict[str, Limit] = {}

@@ -13,7 +13,7 @@ import msgspec
 from rota.errors import InvalidInputError, StoreError
 from rota.jobs import JobId
 from rota.jobs.fields import read_name
-from rota.rail.context import Surroundings
+from rota.rail.context import RailContext
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
 AUDIT = "audit"
@@ -41,7 +41,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     details: dict[str, Any] = {}
 
 
-class Act(msgspec.Struct, frozen=True, kw_only=True):
+class AuditedAction(msgspec.Struct, frozen=True, kw_only=True):
     """An action about to happen: who, what and why."""
 
     action: str
@@ -51,7 +51,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     details: Mapping[str, Any] = {}
 
 
-async def record_act(around: Surroundings, act: Act) -> AuditEntry:
+async def record_action(around: RailContext, act: AuditedAction) -> AuditEntry:
     """Append an entry. Entries are never changed or removed."""
     now = around.clock.now()
     entry = AuditEntry(

@@ -25,7 +25,7 @@ class RailSettings(msgspec.Struct, frozen=True, kw_only=True):
     retry_policy: RetryPolicy = RAIL_RETRIES
 
 
-class Surroundings(NamedTuple):
+class RailContext(NamedTuple):
     """The store, clock and tenant of a rail."""
 
     store: RailStore

@@ -12,8 +12,8 @@ from rota.errors import InvalidInputError, JobNotFoundError
 from rota.jobs import Attempt, Ending, Job, JobFilter, JobId, JobStatus, derive_job_id
 from rota.jobs.fields import read_id
 from rota.policy.once import RETRY_MARK
-from rota.rail.audit import Act, record_act
-from rota.rail.context import RailSettings, RailStore, Surroundings
+from rota.rail.audit import AuditedAction, record_action
+from rota.rail.context import RailContext, RailSettings, RailStore
 from rota.rail.jobs import (
     RailJob,
     RailPage,
@@ -184,7 +184,7 @@ class DeadLetters:
         clock: Clock | None = None,
         draw_bits: Callable[[int], int] = randbits,
     ) -> None:
-        self._around = Surroundings(
+        self._around = RailContext(
             store, read_tenant(tenant), clock or SystemClock(), RailSettings(), draw_bits
         )
 
@@ -311,8 +311,8 @@ class DeadLetters:
         why: str | None,
         **details: object,
     ) -> None:
-        act = Act(action=action, who=who, why=why, job_ids=job_ids, details=details)
-        await record_act(self._around, act)
+        act = AuditedAction(action=action, who=who, why=why, job_ids=job_ids, details=details)
+        await record_action(self._around, act)
 
 
 def _among(wanted: DeadLetterFilter) -> JobFilter:

@@ -20,7 +20,7 @@ from rota.jobs import (
 )
 from rota.jobs.search import HIGHEST_LIMIT, listing_key
 from rota.jobs.states import RailWord
-from rota.rail.context import Surroundings
+from rota.rail.context import RailContext
 from rota.rail.requests import show_rail_priority
 
 _SPECIFIED_NAMES = {"tenant": "guildId", "kind": "type"}
@@ -184,14 +184,14 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_rail_jobs(
-    around: Surroundings, search: Search, cursor: str | None, limit: int
+    around: RailContext, search: Search, cursor: str | None, limit: int
 ) -> RailPage:
     found, next_cursor = await find_page(around, search, cursor, limit)
     return RailPage(tuple(view_job(job) for job in found), next_cursor)
 
 
 async def find_page(
-    around: Surroundings, search: Search, cursor: str | None, limit: int
+    around: RailContext, search: Search, cursor: str | None, limit: int
 ) -> tuple[list[Job], str | None]:
     """Up to ``limit`` jobs from ``cursor`` on, and the next cursor if there may be more.
 
@@ -211,7 +211,7 @@ async def find_page(
         cursor = encode_cursor(looked_at[-1].created_at, looked_at[-1].id)
 
 
-async def walk_search(around: Surroundings, search: Search) -> AsyncIterator[Job]:
+async def walk_search(around: RailContext, search: Search) -> AsyncIterator[Job]:
     """All matching jobs of the tenant, newest first, page by page."""
     cursor: str | None = None
     while True:
@@ -222,7 +222,7 @@ async def walk_search(around: Surroundings, search: Search) -> AsyncIterator[Job
             return
 
 
-async def walk_jobs(around: Surroundings, wanted: JobFilter) -> AsyncIterator[Job]:
+async def walk_jobs(around: RailContext, wanted: JobFilter) -> AsyncIterator[Job]:
     """All jobs of the tenant that pass the predicate, newest first, page by page."""
     cursor: str | None = None
     while True:
@@ -244,7 +244,7 @@ def read_state(state: object) -> RailWord | None:
 
 
 async def _look(
-    around: Surroundings, search: Search, cursor: str | None, limit: int
+    around: RailContext, search: Search, cursor: str | None, limit: int
 ) -> tuple[list[Job], bool]:
     """The next ``limit`` jobs in all relevant statuses, in order."""
     statuses = (None,) if search.state is None else STATUSES[search.state]

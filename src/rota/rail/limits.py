@@ -24,8 +24,8 @@ from rota.policy.limits import (
     encode_limit,
     key_of,
 )
-from rota.rail.audit import Act, record_act
-from rota.rail.context import RailSettings, RailStore, Surroundings
+from rota.rail.audit import AuditedAction, record_action
+from rota.rail.context import RailContext, RailSettings, RailStore
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
 EVERYBODY = "*"
@@ -54,7 +54,9 @@ async def set_limit(
     body = encode_limit(limit)
     around = _surroundings(store, limit.tenant, clock)
     details = {"queue": limit.queue, **msgspec.json.decode(body)}
-    await record_act(around, Act(action="set_limit", who=who, why=why, details=details))
+    await record_action(
+        around, AuditedAction(action="set_limit", who=who, why=why, details=details)
+    )
     await _write(store, key_of(limit.tenant, limit.queue), body)
 
 
@@ -70,8 +72,8 @@ async def clear_limit(
     """Remove the limit of this scope, if any."""
     check_scope(tenant, queue)
     around = _surroundings(store, tenant, clock)
-    act = Act(action="clear_limit", who=who, why=why, details={"queue": queue})
-    await record_act(around, act)
+    act = AuditedAction(action="clear_limit", who=who, why=why, details={"queue": queue})
+    await record_action(around, act)
     await _write(store, key_of(tenant, queue), None)
 
 
@@ -88,9 +90,9 @@ async def list_limits(store: DocumentStore) -> LimitList:
     )
 
 
-def _surroundings(store: RailStore, tenant: str | None, clock: Clock | None) -> Surroundings:
+def _surroundings(store: RailStore, tenant: str | None, clock: Clock | None) -> RailContext:
     whose = EVERYBODY if tenant is None else tenant
-    return Surroundings(store, whose, clock or SystemClock(), RailSettings(), randbits)
+    return RailContext(store, whose, clock or SystemClock(), RailSettings(), randbits)
 
 
 async def _write(store: DocumentStore, key: str, body: bytes | None) -> None:

@@ -15,8 +15,8 @@ from rota.jobs.validation import read_recurrence
 from rota.policy.gate_settings import Scope, parse_quiet_hours
 from rota.policy.maintenance import Maintenance
 from rota.rail import gates
-from rota.rail.audit import Act, record_act
-from rota.rail.context import RailSettings, RailStore, Surroundings
+from rota.rail.audit import AuditedAction, record_action
+from rota.rail.context import RailContext, RailSettings, RailStore
 from rota.rail.jobs import RailJob, RailPage, Search, list_rail_jobs, read_state, view_job
 from rota.rail.preview import Preview, preview_series
 from rota.rail.requests import (
@@ -52,7 +52,7 @@ class Rail:
         settings: RailSettings | None = None,
         draw_bits: Callable[[int], int] = randbits,
     ) -> None:
-        self._around = Surroundings(
+        self._around = RailContext(
             store,
             read_tenant(tenant),
             clock or SystemClock(),
@@ -272,5 +272,5 @@ class Rail:
         self, action: str, job_id: JobId | None, who: str | None, why: str | None, **details: Any
     ) -> None:
         job_ids = () if job_id is None else (job_id,)
-        act = Act(action=action, who=who, why=why, job_ids=job_ids, details=details)
-        await record_act(self._around, act)
+        act = AuditedAction(action=action, who=who, why=why, job_ids=job_ids, details=details)
+        await record_action(self._around, act)

@@ -23,7 +23,7 @@ from rota.jobs import (
     decide_cancel,
 )
 from rota.jobs.fields import read_id
-from rota.rail.context import Surroundings
+from rota.rail.context import RailContext
 from rota.rail.jobs import walk_jobs
 
 ROUND_LIMIT = 20
@@ -34,12 +34,12 @@ PASSED_OVER = "passed over: its series was paused when its time came"
 _LIVE = (JobStatus.READY, JobStatus.PENDING, JobStatus.RUNNING)
 
 
-async def find_job(around: Surroundings, job_id: object) -> Job | None:
+async def find_job(around: RailContext, job_id: object) -> Job | None:
     named = read_id(job_id, "job_id")
     return (await around.store.get(around.tenant, [named])).get(named)
 
 
-async def find_live(around: Surroundings, job_id: object) -> list[Job]:
+async def find_live(around: RailContext, job_id: object) -> list[Job]:
     """The job if it has not ended, else the live jobs of its series.
 
     Raises JobNotFoundError when there is neither, JobEndedError when the whole series has ended. A
@@ -63,7 +63,7 @@ async def find_live(around: Surroundings, job_id: object) -> list[Job]:
 
 
 async def cancel_jobs(
-    around: Surroundings, job_id: object, reason: str, *, ends_series: bool
+    around: RailContext, job_id: object, reason: str, *, ends_series: bool
 ) -> list[Job]:
     """Cancel the job and its series, or only this occurrence."""
     cancelled: list[Job] = []
@@ -85,7 +85,7 @@ async def cancel_jobs(
     raise _outrun(job_id)
 
 
-async def move_job(around: Surroundings, job_id: object, due_at: datetime) -> Job:
+async def move_job(around: RailContext, job_id: object, due_at: datetime) -> Job:
     """Move a waiting job to another due time."""
     for _ in range(ROUND_LIMIT):
         live = await find_live(around, job_id)
@@ -98,7 +98,7 @@ async def move_job(around: Surroundings, job_id: object, due_at: datetime) -> Jo
     raise _outrun(job_id)
 
 
-async def pause_series(around: Surroundings, job_id: object) -> Job:
+async def pause_series(around: RailContext, job_id: object) -> Job:
     """Pause the series. Running jobs finish."""
     for _ in range(ROUND_LIMIT):
         live = _require_series(await find_live(around, job_id))
@@ -108,7 +108,7 @@ async def pause_series(around: Surroundings, job_id: object) -> Job:
     raise _outrun(job_id)
 
 
-async def resume_series(around: Surroundings, job_id: object, *, catch_up: bool) -> Job:
+async def resume_series(around: RailContext, job_id: object, *, catch_up: bool) -> Job:
     """Resume the series with its next occurrence or, to catch up, with the one it missed."""
     for _ in range(ROUND_LIMIT):
         live = _require_series(await find_live(around, job_id))
@@ -118,14 +118,14 @@ async def resume_series(around: Surroundings, job_id: object, *, catch_up: bool)
     raise _outrun(job_id)
 
 
-async def _scan_series(around: Surroundings, origin: JobId) -> AsyncIterator[Job]:
+async def _scan_series(around: RailContext, origin: JobId) -> AsyncIterator[Job]:
     for status in _LIVE:
         async for job in walk_jobs(around, JobFilter(status=status)):
             if job.origin == origin:
                 yield job
 
 
-async def _amend(around: Surroundings, job: Job, **fields: Any) -> Job | None:
+async def _amend(around: RailContext, job: Job, **fields: Any) -> Job | None:
     """The amended job, or None when it has ended or was removed meanwhile."""
     try:
         return await around.store.amend(around.tenant, job.id, fields, around.clock.now())
@@ -133,14 +133,14 @@ async def _amend(around: Surroundings, job: Job, **fields: Any) -> Job | None:
         return None
 
 
-async def _pause(around: Surroundings, job: Job) -> Job | None:
+async def _pause(around: RailContext, job: Job) -> Job | None:
     has_begun = job.status is JobStatus.RUNNING or job.attempt_count > 0
     if has_begun:
         return await _amend(around, job, is_paused=True)
     return await _amend(around, job, is_paused=True, due_at=PAUSED_UNTIL)
 
 
-async def _resume(around: Surroundings, job: Job, *, catch_up: bool) -> Job | None:
+async def _resume(around: RailContext, job: Job, *, catch_up: bool) -> Job | None:
     """The job that continues the series, or None when it moved meanwhile and must be read again."""
     occurrence_at = job.occurrence_at or job.due_at
     if job.due_at != PAUSED_UNTIL or job.status is JobStatus.RUNNING:

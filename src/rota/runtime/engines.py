@@ -9,7 +9,7 @@ import msgspec
 
 from rota.clock.protocol import Clock
 from rota.errors import RotaError, WorkerWornOutError
-from rota.events import Journal
+from rota.events import EventEmitter
 from rota.runtime.process import StopWish
 from rota.runtime.user_modules import (
     FileWatch,
@@ -27,7 +27,7 @@ from rota.worker.registry import Registry, Work
 from rota.worker.surroundings import Surroundings, make_owner
 
 Say = Callable[[str], object]
-Follow = Callable[[Journal], object]
+Follow = Callable[[EventEmitter], object]
 OnReady = Callable[[], Awaitable[object]]
 
 
@@ -48,7 +48,7 @@ class Engine(NamedTuple):
     say: Say
     followers: Collection[Follow] = ()
 
-    def follow(self, journal: Journal) -> None:
+    def follow(self, journal: EventEmitter) -> None:
         for follow in self.followers:
             follow(journal)
 
@@ -157,7 +157,7 @@ class LoopPart:
 
 def make_rescue(engine: Engine, settings: WorkerSettings) -> LoopPart:
     """Frees jobs whose workers are gone, in a house that has no worker of its own to do so."""
-    journal = Journal("rota.worker")
+    journal = EventEmitter("rota.worker")
     engine.follow(journal)
     around = Surroundings(
         engine.store,

@@ -17,9 +17,9 @@ from rota.clock.protocol import Clock, keeps_real_time
 from rota.errors import hide_password
 from rota.events import Event
 from rota.jobs.record import DEFAULT_TENANT
-from rota.ops.tokens import TokenDesk, TokenWish
+from rota.ops.tokens import TenantTokens, TokenRequest
 from rota.rail import Rail, RailSettings
-from rota.rail.context import Surroundings
+from rota.rail.context import RailContext
 from rota.runtime.engines import (
     Engine,
     Follow,
@@ -37,7 +37,7 @@ from rota.runtime.wiring import inspect_store, open_clock, open_store
 from rota.scheduler import Scheduler
 from rota.server import ServerSettings, create_app
 from rota.stores.opened import OpenStore
-from rota.telemetry.stats_recorder import DepthSampler, Tally
+from rota.telemetry.stats_recorder import DepthSampler, StatsRecorder
 from rota.worker import WorkerSettings
 
 ListTasks: TypeAlias = Callable[[OpenStore, Clock], Sequence[Any]]
@@ -81,9 +81,9 @@ async def issue_first_token(store: OpenStore, clock: Clock) -> IssuedToken | Non
     book = TokenBook(store, clock)
     if await book.list_tokens():
         return None
-    around = Surroundings(store, DEFAULT_TENANT, clock, RailSettings(), randbits)
-    wish = TokenWish(FIRST_TOKEN, EVERY_SCOPE)
-    return await TokenDesk(around, book).issue(wish, ISSUER, REASON)
+    around = RailContext(store, DEFAULT_TENANT, clock, RailSettings(), randbits)
+    wish = TokenRequest(FIRST_TOKEN, EVERY_SCOPE)
+    return await TenantTokens(around, book).issue(wish, ISSUER, REASON)
 
 
 async def schedule_first_job(store: OpenStore, clock: Clock) -> None:
@@ -154,7 +154,7 @@ class _Ground(NamedTuple):
 
 
 async def _furnish(plan: HousePlan, voice: Voice, ground: _Ground) -> House:
-    tally = Tally(ground.store, ground.clock)
+    tally = StatsRecorder(ground.store, ground.clock)
     followers: list[Follow] = [tally.follow]
     if voice.listen is not None:
         listen = voice.listen

@@ -3,7 +3,7 @@
 from typing import Any
 
 from rota.events import (
-    Journal,
+    EventEmitter,
     TaskAdded,
     TaskOrphaned,
     TaskOverridden,
@@ -39,7 +39,7 @@ def report_intake(surroundings: Surroundings, intake: Intake, identifier: str) -
     _tell_summary(journal, intake)
 
 
-def _tell_task(journal: Journal, decided: Decided) -> None:
+def _tell_task(journal: EventEmitter, decided: Decided) -> None:
     state, before = decided.reconciled.state, decided.before
     configuration = _configuration(state)
     if decided.reconciled.standing is Standing.NEW:
@@ -58,7 +58,7 @@ def _tell_task(journal: Journal, decided: Decided) -> None:
     journal.tell(TaskScheduled(task_name=state.name, **configuration))
 
 
-def _tell_orphaned(journal: Journal, state: TaskState) -> None:
+def _tell_orphaned(journal: EventEmitter, state: TaskState) -> None:
     journal.tell(
         TaskOrphaned(
             task_name=state.name,
@@ -68,7 +68,7 @@ def _tell_orphaned(journal: Journal, state: TaskState) -> None:
     )
 
 
-def _tell_summary(journal: Journal, intake: Intake) -> None:
+def _tell_summary(journal: EventEmitter, intake: Intake) -> None:
     if not journal.wants(TasksOverridden):
         return
     added = [name for name, it in intake.tasks.items() if it.reconciled.standing is Standing.NEW]

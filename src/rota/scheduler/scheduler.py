@@ -16,7 +16,7 @@ from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import InvalidInputError, SchedulerAlreadyActiveError, StopSchedulerError
 from rota.events import (
-    Journal,
+    EventEmitter,
     PollingStarted,
     PollingStopped,
     PollingStopRequested,
@@ -80,7 +80,7 @@ class Scheduler:
         policy: SchedulerPolicy = DECLARATIVE,
         settings: SchedulerSettings | None = None,
     ) -> None:
-        self.events = Journal("rota.scheduler")
+        self.events = EventEmitter("rota.scheduler")
         self._surroundings = Surroundings(
             store=store,
             clock=clock if clock is not None else SystemClock(),

@@ -4,7 +4,7 @@ from datetime import tzinfo
 from typing import NamedTuple
 
 from rota.clock.protocol import Clock
-from rota.events import Journal
+from rota.events import EventEmitter
 from rota.scheduler.policy import SchedulerPolicy, SchedulerSettings
 from rota.stores.protocol import DocumentStore
 
@@ -17,4 +17,4 @@ class Surroundings(NamedTuple):
     zone: tzinfo
     policy: SchedulerPolicy
     settings: SchedulerSettings
-    journal: Journal
+    journal: EventEmitter

@@ -8,7 +8,7 @@ from starlette.middleware import Middleware
 from rota.auth.caller import Auth
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
-from rota.ops.leases import LeaseDesk
+from rota.ops.leases import HttpLeases
 from rota.server.guarding import GuardLayer, PageGuard, RatedGuard, Turnstiles, WaitingQuota
 from rota.server.metrics import MetricsBoard
 from rota.server.pages import page_routes
@@ -41,7 +41,7 @@ def create_app(
     if auth is not None:
         guard = RatedGuard(BearerGuard(auth, clock), turnstiles)
     quota = WaitingQuota(store, clock, guarding.waiting_limit)
-    desk = LeaseDesk(store, clock)
+    desk = HttpLeases(store, clock)
     board = MetricsBoard(store, settings.inspect)
     around = Surroundings(store, clock, randbits, board, quota, desk, guarding.masked_words)
     keeping = Keeping(around, guard, settings.longest_body)

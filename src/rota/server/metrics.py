@@ -9,7 +9,7 @@ from prometheus_client.exposition import generate_latest
 from rota.errors import StoreError
 from rota.stores.inspection import StoreInspection
 from rota.stores.jobs import JobStore
-from rota.telemetry.health import Inspect, Standing, complete_standing, take_standing
+from rota.telemetry.health import Inspect, StoreStatus, complete_store_status, read_store_status
 from rota.telemetry.metrics import Metrics
 
 LOOKED_AT_EVERY = timedelta(seconds=10)
@@ -39,11 +39,11 @@ class MetricsBoard:
             self._looked_at = now
         return generate_latest(self._registry)
 
-    async def _take_standing(self, now: datetime) -> Standing | None:
+    async def _take_standing(self, now: datetime) -> StoreStatus | None:
         try:
             if self._inspect is not None:
-                return await take_standing(self._store, self._inspect, now)
-            standing = await complete_standing(self._store, _NOT_INSPECTED, now)
+                return await read_store_status(self._store, self._inspect, now)
+            standing = await complete_store_status(self._store, _NOT_INSPECTED, now)
         except StoreError:
             return None  # which is a metric, too
         return msgspec.structs.replace(standing, job_counts={})

@@ -8,7 +8,7 @@ from rota.auth.masking import SECRET_WORDS
 from rota.clock.protocol import Clock
 from rota.jobs import JobId
 from rota.jobs.identity import make_job_id
-from rota.ops.leases import LeaseDesk
+from rota.ops.leases import HttpLeases
 from rota.server.guarding.waiting import WaitingQuota
 from rota.server.metrics import MetricsBoard
 from rota.stores.opened import OpenStore
@@ -24,7 +24,7 @@ class Surroundings(NamedTuple):
     draw_bits: Callable[[int], int]
     metrics: MetricsBoard
     quota: WaitingQuota | None = None
-    desk: LeaseDesk | None = None
+    desk: HttpLeases | None = None
     masked_words: Collection[str] = SECRET_WORDS
 
     def make_id(self, now: datetime) -> JobId:

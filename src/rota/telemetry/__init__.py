@@ -5,11 +5,11 @@ costs nothing. ``rota.telemetry.metrics`` needs the extra ``rota[metrics]`` and
 ``rota.telemetry.tracing`` the extra ``rota[otel]``; import them by their own names.
 """
 
-from rota.telemetry.counters import COUNTERS, TIMINGS, Counters, Journal, Timing
-from rota.telemetry.health import Finding, Standing, Thresholds, list_findings, take_standing
+from rota.telemetry.counters import COUNTERS, TIMINGS, Counters, EventSource, Timing
+from rota.telemetry.health import Finding, StoreStatus, Thresholds, list_findings, read_store_status
 from rota.telemetry.logs import JsonFormatter
-from rota.telemetry.stats import DepthSample, DurationTally, MinuteTally, read_tallies
-from rota.telemetry.stats_recorder import DepthSampler, Tally
+from rota.telemetry.stats import DepthSample, DurationStats, MinuteStats, read_stats
+from rota.telemetry.stats_recorder import DepthSampler, StatsRecorder
 
 __all__ = [
     "COUNTERS",
@@ -17,16 +17,16 @@ __all__ = [
     "Counters",
     "DepthSample",
     "DepthSampler",
-    "DurationTally",
+    "DurationStats",
+    "EventSource",
     "Finding",
-    "Journal",
     "JsonFormatter",
-    "MinuteTally",
-    "Standing",
-    "Tally",
+    "MinuteStats",
+    "StatsRecorder",
+    "StoreStatus",
     "Thresholds",
     "Timing",
     "list_findings",
-    "read_tallies",
-    "take_standing",
+    "read_stats",
+    "read_store_status",
 ]

@@ -55,7 +55,7 @@ _STALLED_LAST: tuple[Counter, ...] = ("jobs.stalled", "jobs.dlq")
 _DEAD = "dlq"
 
 
-class Journal(Protocol):
+class EventSource(Protocol):
     """Emits events: ``worker.events`` and ``scheduler.events``."""
 
     def subscribe(self, listener: Callable[[Event], object]) -> Callable[[], None]:
@@ -121,7 +121,7 @@ class Counters:
         self._counts: dict[Counter, int] = dict.fromkeys(COUNTERS, 0)
         self._timings: dict[TimingName, Timing] = dict.fromkeys(TIMINGS, Timing())
 
-    def follow(self, journal: Journal) -> Callable[[], None]:
+    def follow(self, journal: EventSource) -> Callable[[], None]:
         """Count events from now on. The returned function stops counting."""
         return journal.subscribe(self.observe)
 

@@ -21,7 +21,7 @@ _NO_TIME = timedelta(0)
 Inspect = Callable[[], Awaitable[StoreInspection]]
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a store at one moment.
 
     ``job_counts`` has every status. ``oldest_due_at`` is the due time of the job that has waited
@@ -46,29 +46,29 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         return _NO_TIME if self.oldest_due_at is None else self.taken_at - self.oldest_due_at
 
 
-async def take_standing(
+async def read_store_status(
     store: JobStore, inspect: Inspect, now: datetime, tenants: Collection[str] = ()
-) -> Standing:
+) -> StoreStatus:
     """Read the state of the store. Changes nothing.
 
     ``inspect`` is usually ``partial(inspect_store, url)``. It counts every stored job, so once a
     minute is often enough for a store with millions of jobs.
     """
-    return await complete_standing(store, await inspect(), now, tenants)
+    return await complete_store_status(store, await inspect(), now, tenants)
 
 
-async def complete_standing(
+async def complete_store_status(
     store: JobStore, inspection: StoreInspection, now: datetime, tenants: Collection[str] = ()
-) -> Standing:
+) -> StoreStatus:
     """As ``take_standing``, for a store that has been inspected already."""
     counts = inspection.job_counts or {}
     queues = await store.survey(now)
     due_since = [depth.oldest_due_at for depth in queues if depth.oldest_due_at is not None]
     all_dead_count = sum(depth.dead_count for depth in queues)
-    return Standing(
+    return StoreStatus(
         taken_at=now,
         job_counts={str(status): counts.get(status, 0) for status in JobStatus},
-        set_aside_count=count_set_aside(inspection),
+        set_aside_count=count_unreadable(inspection),
         oldest_due_at=min(due_since, default=None),
         stalled_count=sum(depth.stalled_count for depth in queues),
         dead_count=await _count_dead(store, tenants) if tenants else all_dead_count,
@@ -77,7 +77,7 @@ async def complete_standing(
     )
 
 
-def count_set_aside(inspection: StoreInspection) -> int:
+def count_unreadable(inspection: StoreInspection) -> int:
     """The number of task and job records that cannot be read."""
     return inspection.document_counts.get(SET_ASIDE, 0) + inspection.set_aside_job_count
 
@@ -96,8 +96,8 @@ async def _count_dead_of(store: JobStore, tenant: str) -> int:
             return count
 
 
-Look = Callable[[], Awaitable[Standing]]
-Show = Callable[[Standing | None], object]
+Look = Callable[[], Awaitable[StoreStatus]]
+Show = Callable[[StoreStatus | None], object]
 
 SAMPLED_EVERY = timedelta(seconds=30)
 
@@ -123,10 +123,10 @@ class Sampler:
             await self.run_once()
             await self._clock.sleep(self._every)
 
-    async def run_once(self) -> Standing | None:
+    async def run_once(self) -> StoreStatus | None:
         """Sample once. A store failure is shown as None."""
         try:
-            standing: Standing | None = await self._look()
+            standing: StoreStatus | None = await self._look()
         except StoreError:
             standing = None
         self._show(standing)
@@ -154,34 +154,34 @@ class Finding(msgspec.Struct, frozen=True):
     text: str
 
 
-def list_findings(standing: Standing, thresholds: Thresholds | None = None) -> list[Finding]:
+def list_findings(standing: StoreStatus, thresholds: Thresholds | None = None) -> list[Finding]:
     """The findings; empty when all is well."""
     limits = thresholds or Thresholds()
     judged = (
         _judge_dead_letters(standing, limits),
         _judge_stalled(standing, limits),
         _judge_late(standing, limits),
-        judge_set_aside(standing.set_aside_count),
+        judge_unreadable(standing.set_aside_count),
         _judge_pinned(standing),
     )
     return [finding for finding in judged if finding is not None]
 
 
-def _judge_dead_letters(standing: Standing, limits: Thresholds) -> Finding | None:
+def _judge_dead_letters(standing: StoreStatus, limits: Thresholds) -> Finding | None:
     count = standing.dead_count
     if count <= limits.dead_letters:
         return None
     return Finding("dead_letters", count, describe_dead(count))
 
 
-def _judge_stalled(standing: Standing, limits: Thresholds) -> Finding | None:
+def _judge_stalled(standing: StoreStatus, limits: Thresholds) -> Finding | None:
     count = standing.stalled_count
     if count <= limits.stalled:
         return None
     return Finding("stalled", count, describe_stalled(count))
 
 
-def _judge_late(standing: Standing, limits: Thresholds) -> Finding | None:
+def _judge_late(standing: StoreStatus, limits: Thresholds) -> Finding | None:
     late_for = standing.oldest_due_for
     if late_for <= limits.late_after:
         return None
@@ -190,7 +190,7 @@ def _judge_late(standing: Standing, limits: Thresholds) -> Finding | None:
     return Finding("late", 1, text)
 
 
-def judge_set_aside(count: int) -> Finding | None:
+def judge_unreadable(count: int) -> Finding | None:
     """Records that cannot be read need repair."""
     if not count:
         return None
@@ -200,7 +200,7 @@ def judge_set_aside(count: int) -> Finding | None:
     return Finding("set_aside", count, text)
 
 
-def _judge_pinned(standing: Standing) -> Finding | None:
+def _judge_pinned(standing: StoreStatus) -> Finding | None:
     if standing.pinned_by is None:
         return None
     text = f"the database cannot clear away what is gone: it is kept by {standing.pinned_by}"

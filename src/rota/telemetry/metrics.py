@@ -17,8 +17,15 @@ from rota.events import (
     WorkerStopped,
 )
 from rota.stores.jobs import QueueDepth
-from rota.telemetry.counters import COUNTERS, BoundedLabel, Counter, Journal, counted_by, timed_by
-from rota.telemetry.health import Standing
+from rota.telemetry.counters import (
+    COUNTERS,
+    BoundedLabel,
+    Counter,
+    EventSource,
+    counted_by,
+    timed_by,
+)
+from rota.telemetry.health import StoreStatus
 
 DEPTHS: Mapping[str, Callable[[QueueDepth], int]] = {
     "due": attrgetter("due_count"),
@@ -96,7 +103,7 @@ class Metrics:
         self._store = _StoreMetrics(registry)
         self._depths = _QueueMetrics(registry, self._queues)
 
-    def follow(self, journal: Journal) -> Callable[[], None]:
+    def follow(self, journal: EventSource) -> Callable[[], None]:
         """Measure events from now on. The returned function stops measuring."""
         return journal.subscribe(self.observe)
 
@@ -115,7 +122,7 @@ class Metrics:
         elif isinstance(event, StoreFailed | StoreRecovered):
             self._store.is_up.set(isinstance(event, StoreRecovered))
 
-    def show(self, standing: Standing | None) -> None:
+    def show(self, standing: StoreStatus | None) -> None:
         """Set the gauges from a store sample; None when the store failed."""
         self._store.show(standing)
         if standing is not None:
@@ -207,7 +214,7 @@ class _StoreMetrics:
         )
         self.is_up.set(1)
 
-    def show(self, standing: Standing | None) -> None:
+    def show(self, standing: StoreStatus | None) -> None:
         self.is_up.set(standing is not None)
         if standing is None:
             return

@@ -24,7 +24,7 @@ They are part of the stored format: other bounds would need another record.
 NO_BUCKETS = (0,) * (len(BOUNDS_MS) + 1)
 
 
-class DurationTally(msgspec.Struct, frozen=True, array_like=True):
+class DurationStats(msgspec.Struct, frozen=True, array_like=True):
     """Durations: count, sum, maximum and a histogram."""
 
     count: int = 0
@@ -32,8 +32,8 @@ class DurationTally(msgspec.Struct, frozen=True, array_like=True):
     longest_ms: float = 0.0
     buckets: tuple[int, ...] = NO_BUCKETS
 
-    def __add__(self, other: "DurationTally") -> "DurationTally":
-        return DurationTally(
+    def __add__(self, other: "DurationStats") -> "DurationStats":
+        return DurationStats(
             self.count + other.count,
             self.sum_ms + other.sum_ms,
             max(self.longest_ms, other.longest_ms),
@@ -87,11 +87,11 @@ class DurationCount:
         self._longest_ms = max(self._longest_ms, milliseconds)
         self._buckets[bisect_left(BOUNDS_MS, milliseconds)] += 1
 
-    def freeze(self) -> DurationTally:
-        return DurationTally(self._count, self._sum_ms, self._longest_ms, tuple(self._buckets))
+    def freeze(self) -> DurationStats:
+        return DurationStats(self._count, self._sum_ms, self._longest_ms, tuple(self._buckets))
 
 
-NO_DURATIONS = DurationTally()
+NO_DURATIONS = DurationStats()
 
 _FIELDS: Mapping[Counter, str] = {
     "jobs.succeeded": "succeeded",
@@ -109,7 +109,7 @@ class DepthSample(msgspec.Struct, frozen=True, array_like=True, order=True):
     running: int = 0
 
 
-class MinuteTally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MinuteStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The ended attempts of a tenant's jobs in the minute that starts ``at``.
 
     Each attempt is one of ``succeeded``, ``failed``, ``deferred`` and ``stalled``; a job's last
@@ -123,16 +123,16 @@ class MinuteTally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     dead: int = 0
     deferred: int = 0
     stalled: int = 0
-    handler: DurationTally = NO_DURATIONS
-    wait: DurationTally = NO_DURATIONS
+    handler: DurationStats = NO_DURATIONS
+    wait: DurationStats = NO_DURATIONS
     depth: DepthSample | None = None
 
-    def __add__(self, other: "MinuteTally") -> "MinuteTally":
+    def __add__(self, other: "MinuteStats") -> "MinuteStats":
         """Add two minutes.
 
         ``at`` is the earlier one's, so that minutes add up to longer periods.
         """
-        return MinuteTally(
+        return MinuteStats(
             at=min(self.at, other.at),
             succeeded=self.succeeded + other.succeeded,
             failed=self.failed + other.failed,
@@ -169,9 +169,9 @@ class MinuteCount:
         if timed.handler_ms is not None:
             self._handler.add(timed.handler_ms)
 
-    def freeze(self, at: datetime) -> MinuteTally:
+    def freeze(self, at: datetime) -> MinuteStats:
         handler, wait = self._handler.freeze(), self._wait.freeze()
-        return MinuteTally(at=at, handler=handler, wait=wait, depth=self._depth, **self._counts)
+        return MinuteStats(at=at, handler=handler, wait=wait, depth=self._depth, **self._counts)
 
 
 def max_depth(one: DepthSample | None, other: DepthSample | None) -> DepthSample | None:
@@ -179,7 +179,7 @@ def max_depth(one: DepthSample | None, other: DepthSample | None) -> DepthSample
     return max((it for it in (one, other) if it is not None), default=None)
 
 
-TALLIES = "tallies"
+STATS = "tallies"
 """The collection. A key is the hour, a slash and the tenant."""
 
 RETENTION = timedelta(hours=48)
@@ -188,18 +188,18 @@ RETENTION = timedelta(hours=48)
 _HOUR = timedelta(hours=1)
 _HOUR_FORMAT = "%Y-%m-%dT%H"
 
-Minutes = Mapping[datetime, MinuteTally]
+Minutes = Mapping[datetime, MinuteStats]
 
 
 class _Body(msgspec.Struct, frozen=True):
-    minutes: list[MinuteTally]
+    minutes: list[MinuteStats]
 
 
 def key_of(tenant: str, at: datetime) -> str:
     return f"{at.strftime(_HOUR_FORMAT)}/{tenant}"
 
 
-def encode(minutes: Iterable[MinuteTally]) -> bytes:
+def encode(minutes: Iterable[MinuteStats]) -> bytes:
     return msgspec.json.encode(_Body(sorted(minutes, key=lambda it: it.at)))
 
 
@@ -213,7 +213,7 @@ def decode(document: Document | None) -> Minutes:
         return {}
 
 
-def add_minutes(kept: Minutes, more: Sequence[MinuteTally]) -> Minutes:
+def add_minutes(kept: Minutes, more: Sequence[MinuteStats]) -> Minutes:
     """Add two sets of minutes, minute by minute."""
     total = dict(kept)
     for tally in more:
@@ -222,9 +222,9 @@ def add_minutes(kept: Minutes, more: Sequence[MinuteTally]) -> Minutes:
     return total
 
 
-async def read_tallies(
+async def read_stats(
     store: DocumentStore, tenant: str, since: datetime, until: datetime
-) -> list[MinuteTally]:
+) -> list[MinuteStats]:
     """The tenant's minutes from ``since`` until before ``until``, in order.
 
     Minutes without activity or samples are left out. At most the last two days before ``until`` are
@@ -233,7 +233,7 @@ async def read_tallies(
     until = to_utc(until, "until")
     since = max(to_utc(since, "since"), until - RETENTION)
     keys = [key_of(tenant, hour) for hour in _hours(since, until)]
-    documents = await store.read(TALLIES, keys)
+    documents = await store.read(STATS, keys)
     tallies = [
         tally
         for key in keys
@@ -250,14 +250,14 @@ def _hours(since: datetime, until: datetime) -> Iterator[datetime]:
         hour += _HOUR
 
 
-async def prune_tallies(store: DocumentStore, now: datetime) -> int:
+async def prune_stats(store: DocumentStore, now: datetime) -> int:
     """Remove the documents of expired hours, reading hardly any other."""
     oldest = key_of("", now.astimezone(UTC) - RETENTION - _HOUR)
     removed_count = 0
-    async for page in store.scan(TALLIES):
+    async for page in store.scan(STATS):
         old = [document for document in page if document.key < oldest]
         if old:
-            removals = [DocumentWrite(TALLIES, it.key, it.version, None) for it in old]
+            removals = [DocumentWrite(STATS, it.key, it.version, None) for it in old]
             removed_count += sum(it is not None for it in await store.write_each(removals))
         if len(old) < len(page):
             break

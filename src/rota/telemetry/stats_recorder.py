@@ -13,17 +13,17 @@ from rota.errors import RotaError
 from rota.events import Event, JobDeferred, JobSettled, JobStalled
 from rota.stores.jobs import QueueDepth
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
-from rota.telemetry.counters import Journal
+from rota.telemetry.counters import EventSource
 from rota.telemetry.stats import (
-    TALLIES,
+    STATS,
     DepthSample,
     MinuteCount,
-    MinuteTally,
+    MinuteStats,
     add_minutes,
     decode,
     encode,
     key_of,
-    prune_tallies,
+    prune_stats,
 )
 
 FLUSHED_EVERY = timedelta(seconds=5)
@@ -36,10 +36,10 @@ TRY_COUNT = 5
 LAST_WORD = timedelta(seconds=2)
 
 Pending = dict[tuple[str, datetime], MinuteCount]
-Batch = Mapping[str, list[MinuteTally]]
+Batch = Mapping[str, list[MinuteStats]]
 
 
-class Tally:
+class StatsRecorder:
     """Follows workers and stores job statistics.
 
     Call ``recorder.follow(worker.events)`` for any number of workers, and run ``await
@@ -54,10 +54,10 @@ class Tally:
         self._clock = clock
         self._lock = Lock()
         self._pending: Pending = {}
-        self._waiting: dict[str, list[MinuteTally]] = {}
+        self._waiting: dict[str, list[MinuteStats]] = {}
         self._pruned_at: datetime | None = None
 
-    def follow(self, journal: Journal) -> Callable[[], None]:
+    def follow(self, journal: EventSource) -> Callable[[], None]:
         """Count events from now on. The returned function stops counting."""
         return journal.subscribe(self.observe)
 
@@ -114,7 +114,7 @@ class Tally:
     async def _prune(self) -> None:
         now = self._clock.now()
         if self._pruned_at is None or now - self._pruned_at >= PRUNED_EVERY:
-            await prune_tallies(self._store, now)
+            await prune_stats(self._store, now)
             self._pruned_at = now
 
     def _take_pending(self) -> None:
@@ -134,7 +134,7 @@ class Tally:
     async def _write(self, batch: Batch) -> bool:
         """Add the batch to the stored statistics. Returns whether another writer was faster."""
         try:
-            kept = await self._store.read(TALLIES, list(batch))
+            kept = await self._store.read(STATS, list(batch))
             writes = [_add_to(key, kept.get(key), more) for key, more in batch.items()]
             written = await self._store.write_each(writes)
         except RotaError as error:
@@ -156,11 +156,9 @@ class Tally:
             self._waiting.setdefault(key, []).extend(more)
 
 
-def _add_to(key: str, kept: Document | None, more: Sequence[MinuteTally]) -> DocumentWrite:
+def _add_to(key: str, kept: Document | None, more: Sequence[MinuteStats]) -> DocumentWrite:
     total = add_minutes(decode(kept), more)
-    return DocumentWrite(
-        TALLIES, key, None if kept is None else kept.version, encode(total.values())
-    )
+    return DocumentWrite(STATS, key, None if kept is None else kept.version, encode(total.values()))
 
 
 SAMPLED_EVERY = timedelta(minutes=1)
@@ -185,7 +183,9 @@ class DepthSampler:
     counts.
     """
 
-    def __init__(self, store: Surveyed, clock: Clock, tally: Tally, tenants: Tenants) -> None:
+    def __init__(
+        self, store: Surveyed, clock: Clock, tally: StatsRecorder, tenants: Tenants
+    ) -> None:
         self._store = store
         self._clock = clock
         self._tally = tally
@@ -193,7 +193,7 @@ class DepthSampler:
         self._lock = Lock()
         self._active: dict[str, None] = {}
 
-    def follow(self, journal: Journal) -> Callable[[], None]:
+    def follow(self, journal: EventSource) -> Callable[[], None]:
         """Sample the tenants seen in these events. The returned function stops that."""
         return journal.subscribe(self.observe)
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from rota.clock.protocol import Clock
 from rota.clock.timeout import timeout_after
 from rota.errors import StoreClosedError, StoreError
-from rota.events import Journal, StoreFailed, StoreRecovered
+from rota.events import EventEmitter, StoreFailed, StoreRecovered
 
 FIRST_PAUSE = timedelta(milliseconds=200)
 LONGEST_PAUSE = timedelta(seconds=10)
@@ -27,7 +27,7 @@ class Outage:
     in one respect only is not reported again and again.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: EventEmitter) -> None:
         self._journal = journal
         self._waiting: set[object] = set()
 

@@ -7,7 +7,7 @@ from random import Random
 from typing import NamedTuple, Protocol
 
 from rota.clock.protocol import Clock
-from rota.events import Journal
+from rota.events import EventEmitter
 from rota.stores.jobs import JobStore
 from rota.stores.protocol import TransactionalStore
 from rota.worker.registry import Registry
@@ -30,7 +30,7 @@ class Surroundings(NamedTuple):
     clock: Clock
     settings: WorkerSettings
     handlers: Registry
-    journal: Journal
+    journal: EventEmitter
     random: Random
     owner: str
 

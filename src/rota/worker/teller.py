@@ -6,6 +6,7 @@ from typing import Any
 
 from rota.errors import RotaError
 from rota.events import (
+    EventEmitter,
     HandlerLeaked,
     JobDeferred,
     JobFailed,
@@ -14,7 +15,6 @@ from rota.events import (
     JobSettled,
     JobStalled,
     JobStarted,
-    Journal,
     LeaseLost,
 )
 from rota.jobs import Change, Interrupted, Job, Snoozed, Succeeded, rail_word
@@ -34,7 +34,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 class Teller:
     """Turns what happened to jobs into events."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: EventEmitter) -> None:
         self._journal = journal
 
     def tell_settled(self, batch: Iterable[Held]) -> None:

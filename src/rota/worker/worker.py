@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import WorkerBusyError, WorkerForkedError
-from rota.events import Journal
+from rota.events import EventEmitter
 from rota.policy.gate_watch import GateWatch
 from rota.policy.limit_watch import LimitWatch
 from rota.worker.loops.settling import Settled
@@ -54,7 +54,7 @@ class Worker:
         notifies: Collection[str] = (),
         settings: WorkerSettings | None = None,
     ) -> None:
-        self.events = Journal("rota.worker")
+        self.events = EventEmitter("rota.worker")
         self.name = make_owner()
         self.random = Random()  # noqa: S311 - jitter is no secret
         self._store = store

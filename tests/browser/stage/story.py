@@ -24,7 +24,7 @@ from rota.rail import Rail
 from rota.rail.gates import set_quiet_hours
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentWrite
-from rota.telemetry.stats import TALLIES, DepthSample, DurationCount, MinuteTally, encode, key_of
+from rota.telemetry.stats import STATS, DepthSample, DurationCount, MinuteStats, encode, key_of
 from rota.testing import VirtualClock
 from rota.testing.builders import seed_tasks
 from rota.worker.presence import WORKERS, WorkerPresence
@@ -131,15 +131,15 @@ class Story:
 
     async def tell_tallies(self) -> None:
         """An hour of work: steady, with a dip, a burst and some failures."""
-        hours: dict[str, list[MinuteTally]] = {}
+        hours: dict[str, list[MinuteStats]] = {}
         for back in range(60, 0, -1):
             at = (self.now - back * MINUTE).replace(second=0, microsecond=0)
             tally = self._tally(at, back)
             hours.setdefault(key_of(self.tenant, at), []).append(tally)
         for key, minutes in hours.items():
-            await self.store.write_all([DocumentWrite(TALLIES, key, None, encode(minutes))])
+            await self.store.write_all([DocumentWrite(STATS, key, None, encode(minutes))])
 
-    def _tally(self, at: datetime, back: int) -> MinuteTally:
+    def _tally(self, at: datetime, back: int) -> MinuteStats:
         draw = self._random
         succeeded = 0 if 33 < back < 37 else draw.randint(60, 95) + (90 if 14 < back < 20 else 0)
         failed = draw.choice((0, 0, 1, 2)) + (18 if 16 < back < 19 else 0)
@@ -148,7 +148,7 @@ class Story:
             wait.add(draw.uniform(5, 60) * (6 if 14 < back < 20 else 1))
             handler.add(draw.uniform(20, 400))
         depth = DepthSample((40 - back) % 7 + (64 if 14 < back < 20 else 0), 4 if succeeded else 0)
-        return MinuteTally(
+        return MinuteStats(
             at=at,
             succeeded=succeeded,
             failed=failed,

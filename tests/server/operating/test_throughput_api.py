@@ -8,7 +8,7 @@ from tests.server.operating.neighbours import Neighbours
 from tests.server.service import field_of
 
 from rota import Worker
-from rota.telemetry.stats_recorder import Tally
+from rota.telemetry.stats_recorder import StatsRecorder
 from rota.worker import Context
 
 THROUGHPUT = "/api/v1/throughput"
@@ -23,7 +23,7 @@ async def work(neighbours: Neighbours, *, fails: bool = False) -> None:
 
     await make(neighbours, kind="print")
     store, clock = neighbours.service.store, neighbours.service.clock
-    worker, tally = Worker(store, {"print": handle}, clock=clock), Tally(store, clock)
+    worker, tally = Worker(store, {"print": handle}, clock=clock), StatsRecorder(store, clock)
     tally.follow(worker.events)
     await worker.run_once()
     await tally.flush()

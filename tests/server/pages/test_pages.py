@@ -13,8 +13,8 @@ from tests.server.pages.conftest import START, Knock, sign_in
 from rota.errors import StoreUnavailableError
 from rota.jobs import admit_job, make_job_id
 from rota.rail import RailSettings
-from rota.rail.audit import Act, record_act
-from rota.rail.context import Surroundings
+from rota.rail.audit import AuditedAction, record_action
+from rota.rail.context import RailContext
 from rota.server import ServerSettings, create_app
 from rota.stores.opened import OpenStore
 from rota.testing import VirtualClock
@@ -63,8 +63,8 @@ async def test_the_audit_log_tells_lists_and_nothing_in_words(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
     details = {"scopes": ["read", "write"], "isOn": True, "queue": None}
-    around = Surroundings(store, "default", VirtualClock(START), RailSettings(), randbits)
-    await record_act(around, Act(action="token_issue", who="anna", details=details))
+    around = RailContext(store, "default", VirtualClock(START), RailSettings(), randbits)
+    await record_action(around, AuditedAction(action="token_issue", who="anna", details=details))
     answer = await pages.get("/admin/audit")
     assert "scopes: read write, is on: yes, queue: none" in answer.text
 

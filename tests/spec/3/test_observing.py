@@ -18,7 +18,7 @@ from rota.runtime.configuration import read_configuration
 from rota.stores.inspection import StoreInspection
 from rota.stores.jobs import LeaseRequest
 from rota.telemetry.counters import Counters
-from rota.telemetry.health import list_findings, take_standing
+from rota.telemetry.health import list_findings, read_store_status
 from rota.telemetry.logs import JsonFormatter
 from rota.telemetry.metrics import Metrics
 from rota.worker import Context, WorkerSettings
@@ -157,7 +157,7 @@ async def test_stalled_and_late_jobs_raise_an_alert_until_a_worker_has_dealt_wit
         async def inspect() -> StoreInspection:
             return StoreInspection("memory://", "memory")
 
-        standing = await take_standing(shop.store, inspect, shop.clock.now())
+        standing = await read_store_status(shop.store, inspect, shop.clock.now())
         return [finding.concern for finding in list_findings(standing)]
 
     await shop.add("work", retry_policy=RAIL_RETRIES)

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from rota.rail import Rail
-from rota.rail.context import RailSettings, Surroundings
+from rota.rail.context import RailContext, RailSettings
 from rota.stores.memory import MemoryStore
 from rota.testing import VirtualClock
 
@@ -29,5 +29,5 @@ def rail(store: MemoryStore, clock: VirtualClock) -> Rail:
 
 
 @pytest.fixture
-def around(store: MemoryStore, clock: VirtualClock) -> Surroundings:
-    return Surroundings(store, "default", clock, RailSettings(), Random(2).getrandbits)
+def around(store: MemoryStore, clock: VirtualClock) -> RailContext:
+    return RailContext(store, "default", clock, RailSettings(), Random(2).getrandbits)

@@ -11,7 +11,7 @@ from rota.ops import bulk
 from rota.ops.bulk import carry_out, plan_bulk
 from rota.ops.search import JobQuery
 from rota.rail.audit import read_audit
-from rota.rail.context import Surroundings
+from rota.rail.context import RailContext
 from rota.stores.jobs import LeaseRequest
 from rota.stores.memory import MemoryStore
 from rota.testing import VirtualClock, a_job
@@ -27,7 +27,7 @@ async def statuses(store: MemoryStore, *jobs: Job) -> list[JobStatus]:
 
 
 async def test_a_plan_shows_what_would_be_done_and_does_nothing(
-    around: Surroundings, store: MemoryStore
+    around: RailContext, store: MemoryStore
 ) -> None:
     jobs = [a_job(queue="mail") for _ in range(15)]
     await store.insert([*jobs, a_job(queue="other"), a_job(queue="mail", tenant="other")], NOW)
@@ -38,7 +38,7 @@ async def test_a_plan_shows_what_would_be_done_and_does_nothing(
     assert [entry async for entry in read_audit(store, "default")] == []
 
 
-async def test_what_is_done_is_what_was_shown(around: Surroundings, store: MemoryStore) -> None:
+async def test_what_is_done_is_what_was_shown(around: RailContext, store: MemoryStore) -> None:
     planned, later = [a_job(queue="mail") for _ in range(3)], a_job(queue="mail")
     await store.insert(planned, NOW)
     plan = await plan_bulk(around, "cancel", MAIL)
@@ -58,7 +58,7 @@ async def test_what_is_done_is_what_was_shown(around: Surroundings, store: Memor
 
 
 async def test_what_is_about_to_be_done_is_in_the_audit_log_before_it_is(
-    around: Surroundings, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    around: RailContext, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = a_job(queue="mail")
     await store.insert([job], NOW)
@@ -75,7 +75,7 @@ async def test_what_is_about_to_be_done_is_in_the_audit_log_before_it_is(
 
 
 async def test_a_plan_is_carried_out_once_in_its_time_and_by_its_tenant(
-    around: Surroundings, clock: VirtualClock
+    around: RailContext, clock: VirtualClock
 ) -> None:
     plan = await plan_bulk(around, "delete", MAIL)
     with pytest.raises(NotFoundError):
@@ -90,7 +90,7 @@ async def test_a_plan_is_carried_out_once_in_its_time_and_by_its_tenant(
 
 
 async def test_old_plans_are_swept(
-    around: Surroundings, store: MemoryStore, clock: VirtualClock
+    around: RailContext, store: MemoryStore, clock: VirtualClock
 ) -> None:
     await plan_bulk(around, "delete", MAIL)
     await clock.advance(HOUR)
@@ -100,7 +100,7 @@ async def test_old_plans_are_swept(
 
 
 async def test_who_has_moved_on_is_left_alone_and_told(
-    around: Surroundings, store: MemoryStore
+    around: RailContext, store: MemoryStore
 ) -> None:
     ended, gone, live = (a_job(queue="mail") for _ in range(3))
     await store.insert([ended, gone, live], NOW)
@@ -117,7 +117,7 @@ async def test_who_has_moved_on_is_left_alone_and_told(
 
 
 async def test_only_those_are_planned_for_whom_it_makes_sense(
-    around: Surroundings, store: MemoryStore
+    around: RailContext, store: MemoryStore
 ) -> None:
     dead = a_job(queue="mail", due_at=NOW, retry_policy=RetryPolicy(max_attempts=1))
     later, due = a_job(queue="mail", due_at=NOW + HOUR), a_job(queue="mail", due_at=NOW + HOUR)
@@ -138,7 +138,7 @@ async def test_only_those_are_planned_for_whom_it_makes_sense(
 
 
 async def test_retrying_makes_new_jobs_and_running_now_makes_them_due(
-    around: Surroundings, store: MemoryStore
+    around: RailContext, store: MemoryStore
 ) -> None:
     dead = a_job(queue="mail", due_at=NOW, retry_policy=RetryPolicy(max_attempts=1))
     await store.insert([dead], NOW)
@@ -156,7 +156,7 @@ async def test_retrying_makes_new_jobs_and_running_now_makes_them_due(
 
 
 async def test_a_family_is_deleted_whatever_its_order_and_who_is_needed_stays(
-    around: Surroundings, store: MemoryStore
+    around: RailContext, store: MemoryStore
 ) -> None:
     parent = a_job(queue="mail")
     child = a_job(queue="mail", dependencies=[parent.id])
@@ -171,7 +171,7 @@ async def test_a_family_is_deleted_whatever_its_order_and_who_is_needed_stays(
 
 
 async def test_batches_are_bounded_and_each_is_in_the_audit_log(
-    around: Surroundings, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    around: RailContext, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "BATCH_SIZE", 4)
     monkeypatch.setattr(bulk, "MOST_PLANNED", 10)

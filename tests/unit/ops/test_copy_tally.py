@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from rota.jobs import JobStatus
-from rota.ops.store_comparison import Tally, bucket_of, digest_of, name_of
+from rota.ops.store_comparison import ContentDigest, bucket_of, digest_of, name_of
 from rota.stores.protocol import KeptDocument, KeptJob, Record, UnreadableJob
 from rota.testing import a_job
 from rota.testing.store_contract.portability import records_of_every_sort
@@ -14,8 +14,8 @@ DOCUMENT = KeptDocument("tasks", "a", 1, b"body")
 UNREADABLE = UnreadableJob(JOB.id, "default", "default", (), b"{}")
 
 
-def tally_of(records: list[Record]) -> Tally:
-    tally = Tally()
+def tally_of(records: list[Record]) -> ContentDigest:
+    tally = ContentDigest()
     tally.add(records)
     return tally
 

@@ -11,7 +11,7 @@ from rota.policy.gate_settings import (
     Scope,
     ScopedMaintenance,
     TenantQuietHours,
-    make_board,
+    make_gate_settings,
 )
 from rota.policy.gates import Closed, Open
 from rota.policy.maintenance import Maintenance
@@ -30,12 +30,12 @@ JOBS = (ACME_MAIL, OTHER_MAIL, OTHER_FILES)
 
 
 def held_by(scope: Scope) -> list[bool]:
-    board = make_board([ScopedMaintenance(scope, (WINDOW,))])
+    board = make_gate_settings([ScopedMaintenance(scope, (WINDOW,))])
     return [board.judge(job, LATE, notifies=False) != Open() for job in JOBS]
 
 
 def test_an_empty_board_is_open() -> None:
-    assert make_board([]).judge(ACME_MAIL, LATE, notifies=True) == Open()
+    assert make_gate_settings([]).judge(ACME_MAIL, LATE, notifies=True) == Open()
 
 
 @pytest.mark.clause("T-17")
@@ -47,7 +47,7 @@ def test_maintenance_concerns_everything_a_tenant_or_a_queue() -> None:
 
 @pytest.mark.clause("T-18")
 def test_quiet_hours_concern_their_tenant_and_what_notifies() -> None:
-    board = make_board([TenantQuietHours("acme", NIGHT)])
+    board = make_gate_settings([TenantQuietHours("acme", NIGHT)])
     assert board.judge(ACME_MAIL, LATE, notifies=True) == Closed(SEVEN, "quiet hours")
     assert board.judge(ACME_MAIL, LATE, notifies=False) == Open()
     assert board.judge(OTHER_MAIL, LATE, notifies=True) == Open()
@@ -56,7 +56,7 @@ def test_quiet_hours_concern_their_tenant_and_what_notifies() -> None:
 @pytest.mark.clause("T-17", "T-18")
 def test_a_job_waits_for_all_that_concern_it() -> None:
     early = Maintenance(from_at=SEVEN - HOUR, until=SEVEN + HOUR, reason="disks")
-    board = make_board(
+    board = make_gate_settings(
         [TenantQuietHours("acme", NIGHT), ScopedMaintenance(Scope(queue="mail"), (WINDOW, early))]
     )
     assert board.judge(ACME_MAIL, LATE, notifies=True) == Closed(
@@ -67,7 +67,7 @@ def test_a_job_waits_for_all_that_concern_it() -> None:
 
 def test_of_two_entries_for_the_same_the_last_holds() -> None:
     entries = [ScopedMaintenance(EVERYTHING, (WINDOW,)), ScopedMaintenance(EVERYTHING, ())]
-    assert make_board(entries).judge(ACME_MAIL, LATE, notifies=False) == Open()
+    assert make_gate_settings(entries).judge(ACME_MAIL, LATE, notifies=False) == Open()
 
 
 def test_a_scope_says_what_it_is() -> None:

@@ -10,7 +10,7 @@ from tests.architecture.source_tree import ROOT
 from tests.unit.telemetry.test_counters import failed, settled, stalled
 
 from rota.stores.jobs import QueueDepth
-from rota.telemetry.health import Standing
+from rota.telemetry.health import StoreStatus
 from rota.telemetry.metrics import Metrics
 
 RULES = ROOT / "deploy/prometheus/rota-alerts.yml"
@@ -31,7 +31,7 @@ def made_samples() -> dict[str, set[str]]:
     for event in (settled(), failed("dlq"), stalled()):
         metrics.observe(event)
     queues = [QueueDepth(queue="mail", due_count=1)]
-    metrics.show(Standing(taken_at=failed().due_at, job_counts={"READY": 1}, queues=queues))
+    metrics.show(StoreStatus(taken_at=failed().due_at, job_counts={"READY": 1}, queues=queues))
     return {
         sample.name: set(sample.labels)
         for family in registry.collect()

@@ -9,13 +9,13 @@ import pytest
 
 from rota.events import (
     Event,
+    EventEmitter,
     JobDeferred,
     JobFailed,
     JobSettled,
     JobsLeased,
     JobStalled,
     JobStarted,
-    Journal,
 )
 from rota.telemetry.counters import COUNTERS, Counters, Timing
 
@@ -80,7 +80,7 @@ def test_an_attempt_that_found_no_handler_has_no_duration() -> None:
 
 
 def test_following_ends_when_told() -> None:
-    counters, journal = Counters(), Journal("rota.worker")
+    counters, journal = Counters(), EventEmitter("rota.worker")
     stop: Callable[[], None] = counters.follow(journal)
     journal.tell(settled())
     stop()

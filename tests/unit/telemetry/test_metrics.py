@@ -20,7 +20,7 @@ from rota.events import (
 )
 from rota.stores.jobs import QueueDepth
 from rota.telemetry.counters import OTHER, BoundedLabel
-from rota.telemetry.health import Standing
+from rota.telemetry.health import StoreStatus
 from rota.telemetry.metrics import Metrics
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -100,7 +100,7 @@ def test_workers_and_the_stores_answers_are_gauges(registry: CollectorRegistry) 
 def test_how_a_store_stands_is_shown(registry: CollectorRegistry) -> None:
     metrics, value = Metrics(registry), registry.get_sample_value
     metrics.show(
-        Standing(
+        StoreStatus(
             taken_at=NOW,
             job_counts={"READY": 4, "FAILED": 1},
             set_aside_count=2,
@@ -137,7 +137,7 @@ def test_each_queue_is_shown_by_itself(registry: CollectorRegistry) -> None:
         dead_count=1,
         oldest_due_at=since,
     )
-    metrics.show(Standing(taken_at=NOW, job_counts={}, queues=[mail, QueueDepth(queue="call")]))
+    metrics.show(StoreStatus(taken_at=NOW, job_counts={}, queues=[mail, QueueDepth(queue="call")]))
     shown = {"due": 5, "later": 4, "running": 3, "stalled": 2, "dead": 1}
     assert depths_of(registry, "mail") == shown
     assert value("rota_queue_oldest_due_seconds", {"queue": "mail"}) == 90
@@ -147,10 +147,10 @@ def test_each_queue_is_shown_by_itself(registry: CollectorRegistry) -> None:
 def test_a_queue_that_has_become_empty_is_shown_as_empty(registry: CollectorRegistry) -> None:
     metrics, value = Metrics(registry), registry.get_sample_value
     mail = QueueDepth(queue="mail", due_count=5, oldest_due_at=NOW - timedelta(seconds=90))
-    metrics.show(Standing(taken_at=NOW, job_counts={}, queues=[mail]))
+    metrics.show(StoreStatus(taken_at=NOW, job_counts={}, queues=[mail]))
     metrics.show(None)
     assert depths_of(registry, "mail")["due"] == 5
-    metrics.show(Standing(taken_at=NOW, job_counts={}))
+    metrics.show(StoreStatus(taken_at=NOW, job_counts={}))
     assert set(depths_of(registry, "mail").values()) == {0}
     assert value("rota_queue_oldest_due_seconds", {"queue": "mail"}) == 0
 
@@ -166,7 +166,7 @@ def test_queues_beyond_the_limit_are_added_up(registry: CollectorRegistry) -> No
         )
         for number in range(6)
     ]
-    metrics.show(Standing(taken_at=NOW, job_counts={}, queues=queues))
+    metrics.show(StoreStatus(taken_at=NOW, job_counts={}, queues=queues))
     assert depths_of(registry, "queue-1")["dead"] == 1
     other = depths_of(registry, OTHER)
     assert (other["due"], other["dead"]) == (4, 2 + 3 + 4 + 5)

@@ -29,16 +29,16 @@ from rota.stores.protocol import DocumentWrite
 from rota.telemetry.health import (
     Finding,
     Sampler,
-    Standing,
+    StoreStatus,
     Thresholds,
     list_findings,
-    take_standing,
+    read_store_status,
 )
 from rota.testing import VirtualClock, a_job
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-WELL = Standing(taken_at=NOW, job_counts={})
+WELL = StoreStatus(taken_at=NOW, job_counts={})
 
 
 async def find_nothing() -> StoreInspection:
@@ -59,8 +59,8 @@ async def store(url: str) -> AsyncIterator[OpenStore]:
         yield opened
 
 
-async def look(store: OpenStore, now: datetime = NOW, *tenants: str) -> Standing:
-    return await take_standing(store, find_nothing, now, tenants)
+async def look(store: OpenStore, now: datetime = NOW, *tenants: str) -> StoreStatus:
+    return await read_store_status(store, find_nothing, now, tenants)
 
 
 async def end(store: OpenStore, outcome: Outcome, tenant: str, job_count: int = 1) -> None:
@@ -148,7 +148,7 @@ async def test_counts_and_what_is_set_aside_come_from_the_inspection(
     await end(store, Failed("no"), "a")
     await store.insert([a_job(), a_job()], NOW)
     await store.write_all([DocumentWrite(SET_ASIDE, "task", None, b"?")])
-    standing = await take_standing(store, partial(inspect_store, url), NOW)
+    standing = await read_store_status(store, partial(inspect_store, url), NOW)
     assert (standing.job_counts["READY"], standing.job_counts["FAILED"]) == (2, 1)
     assert standing.set_aside_count == 1
 
@@ -158,16 +158,16 @@ async def test_counts_and_what_is_set_aside_come_from_the_inspection(
     ("standing", "concerns"),
     [
         (WELL, []),
-        (Standing(taken_at=NOW, job_counts={"FAILED": 2}), []),
-        (Standing(taken_at=NOW, job_counts={"FAILED": 2}, dead_count=1), [("dead_letters", 1)]),
-        (Standing(taken_at=NOW, job_counts={}, stalled_count=3), [("stalled", 3)]),
-        (Standing(taken_at=NOW, job_counts={}, oldest_due_at=NOW - 5 * MINUTE), []),
-        (Standing(taken_at=NOW, job_counts={}, oldest_due_at=NOW - 6 * MINUTE), [("late", 1)]),
-        (Standing(taken_at=NOW, job_counts={}, set_aside_count=1), [("set_aside", 1)]),
-        (Standing(taken_at=NOW, job_counts={}, pinned_by="process 7"), [("pinned", 1)]),
+        (StoreStatus(taken_at=NOW, job_counts={"FAILED": 2}), []),
+        (StoreStatus(taken_at=NOW, job_counts={"FAILED": 2}, dead_count=1), [("dead_letters", 1)]),
+        (StoreStatus(taken_at=NOW, job_counts={}, stalled_count=3), [("stalled", 3)]),
+        (StoreStatus(taken_at=NOW, job_counts={}, oldest_due_at=NOW - 5 * MINUTE), []),
+        (StoreStatus(taken_at=NOW, job_counts={}, oldest_due_at=NOW - 6 * MINUTE), [("late", 1)]),
+        (StoreStatus(taken_at=NOW, job_counts={}, set_aside_count=1), [("set_aside", 1)]),
+        (StoreStatus(taken_at=NOW, job_counts={}, pinned_by="process 7"), [("pinned", 1)]),
     ],
 )
-def test_what_is_not_well_is_found(standing: Standing, concerns: list[tuple[str, int]]) -> None:
+def test_what_is_not_well_is_found(standing: StoreStatus, concerns: list[tuple[str, int]]) -> None:
     assert [(it.concern, it.count) for it in list_findings(standing)] == concerns
 
 
@@ -193,7 +193,7 @@ def test_what_is_not_well_is_found(standing: Standing, concerns: list[tuple[str,
     ],
 )
 def test_sentences_are_right_of_one_and_of_many(count: int, texts: list[str]) -> None:
-    standing = Standing(
+    standing = StoreStatus(
         taken_at=NOW,
         job_counts={},
         dead_count=count,
@@ -204,7 +204,7 @@ def test_sentences_are_right_of_one_and_of_many(count: int, texts: list[str]) ->
 
 
 def test_who_keeps_the_database_from_clearing_up_is_named() -> None:
-    standing = Standing(taken_at=NOW, job_counts={}, pinned_by="process 7 (a report)")
+    standing = StoreStatus(taken_at=NOW, job_counts={}, pinned_by="process 7 (a report)")
     (finding,) = list_findings(standing)
     assert finding.text == (
         "the database cannot clear away what is gone: it is kept by process 7 (a report)"
@@ -212,7 +212,7 @@ def test_who_keeps_the_database_from_clearing_up_is_named() -> None:
 
 
 def test_thresholds_are_the_operators_to_choose() -> None:
-    standing = Standing(
+    standing = StoreStatus(
         taken_at=NOW,
         job_counts={"FAILED": 2},
         dead_count=2,
@@ -228,9 +228,9 @@ def test_thresholds_are_the_operators_to_choose() -> None:
 
 async def test_a_sampler_looks_again_and_again_and_shows_when_the_store_is_away() -> None:
     clock = VirtualClock(NOW)
-    seen: list[tuple[datetime, Standing | None]] = []
+    seen: list[tuple[datetime, StoreStatus | None]] = []
 
-    async def see() -> Standing:
+    async def see() -> StoreStatus:
         if len(seen) == 1:
             raise StoreUnavailableError("away")
         return WELL
@@ -243,7 +243,7 @@ async def test_a_sampler_looks_again_and_again_and_shows_when_the_store_is_away(
 
 
 def test_a_sampler_that_never_rests_is_refused() -> None:
-    async def see() -> Standing:
+    async def see() -> StoreStatus:
         return WELL
 
     with pytest.raises(InvalidInputError, match="every must be longer"):

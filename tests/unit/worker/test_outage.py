@@ -8,7 +8,7 @@ import pytest
 from tests.unit.worker.workshop import NOW
 
 from rota.errors import StoreClosedError, StoreUnavailableError
-from rota.events import Event, Journal, StoreFailed, StoreRecovered
+from rota.events import Event, EventEmitter, StoreFailed, StoreRecovered
 from rota.testing import VirtualClock
 from rota.worker.outage import FIRST_PAUSE, LONGEST_PAUSE, Outage, Patience, choose_pause
 
@@ -17,7 +17,7 @@ class Scene:
     def __init__(self) -> None:
         self.clock = VirtualClock(NOW)
         self.told: list[Event] = []
-        journal = Journal("rota.worker")
+        journal = EventEmitter("rota.worker")
         journal.subscribe(self.told.append)
         self.outage = Outage(journal)
 

@@ -8,11 +8,11 @@ from rota.ops.explain.explanation import (
     Reason,
     ReasonCode,
     end_sentence,
-    in_words,
-    named,
-    tell_error,
+    format_duration,
+    format_error,
+    format_job,
 )
-from rota.ops.explain.facts import Circumstances
+from rota.ops.explain.facts import JobFacts
 from rota.ops.explain.series import describe_future, describe_occurrence
 
 _CODES: dict[Ending | None, ReasonCode] = {
@@ -25,28 +25,30 @@ _CODES: dict[Ending | None, ReasonCode] = {
 _OUTCOMES = {"lost": "was lost", "discarded": "gave up", "cancelled": "was cancelled"}
 
 
-def explain_completed(around: Circumstances) -> Finding:
+def explain_completed(facts: JobFacts) -> Finding:
     """The job ran."""
-    job = around.job
+    job = facts.job
     meant_for, done_at = job.occurrence_at or job.due_at, job.updated_at
-    text = f"It was due at {around.show(meant_for)}"
-    text += "" if done_at < meant_for else f", and done {in_words(done_at - meant_for)} later"
+    text = f"It was due at {facts.show(meant_for)}"
+    text += (
+        "" if done_at < meant_for else f", and done {format_duration(done_at - meant_for)} later"
+    )
     done = Reason(code="succeeded", text=f"{text}.", at=done_at)
     tries = f", after {_attempts(job.attempt_count)}" if job.attempt_count else ""
-    sentence = f"It ran, and was done at {around.show(done_at)}{tries}."
-    return Finding("ran", sentence, [done, *_history(around), *_links(around)])
+    sentence = f"It ran, and was done at {facts.show(done_at)}{tries}."
+    return Finding("ran", sentence, [done, *_history(facts), *_links(facts)])
 
 
-def explain_failed(around: Circumstances) -> Finding:
+def explain_failed(facts: JobFacts) -> Finding:
     """The job used up its attempts, was discarded, or was cancelled."""
-    job, at = around.job, around.job.updated_at
+    job, at = facts.job, facts.job.updated_at
     if job.ending is Ending.CANCELLED:
-        return _explain_cancelled(around)
+        return _explain_cancelled(facts)
     told = "Its handler said" if job.ending is Ending.DISCARDED else "The last error was"
-    text = f"{told}: {tell_error(job.last_error)}"
+    text = f"{told}: {format_error(job.last_error)}"
     given_up = Reason(code=_CODES[job.ending], text=text, at=at)
-    sentence = f"It failed for good at {around.show(at)}: {_tell_end(job)}."
-    return Finding("failed", sentence, [given_up, *_history(around), *_links(around)])
+    sentence = f"It failed for good at {facts.show(at)}: {_tell_end(job)}."
+    return Finding("failed", sentence, [given_up, *_history(facts), *_links(facts)])
 
 
 def _tell_end(job: Job) -> str:
@@ -60,32 +62,32 @@ def _tell_end(job: Job) -> str:
     return f"{'both' if count == 2 else f'all {count}'} attempts have failed"
 
 
-def explain_blocked(around: Circumstances) -> Finding:
+def explain_blocked(facts: JobFacts) -> Finding:
     """A dependency failed, or an operator cancelled the job while it waited."""
-    job = around.job
+    job = facts.job
     if job.ending is Ending.CANCELLED:
-        return _explain_cancelled(around)
+        return _explain_cancelled(facts)
     reasons = [
         Reason(
             code="blocked",
-            text=f"J{named(each)[1:]} "
+            text=f"J{format_job(each)[1:]} "
             + ("was cancelled" if each.ending is Ending.CANCELLED else "failed")
-            + f" at {around.show(each.updated_at)}: {tell_error(each.last_error)}",
+            + f" at {facts.show(each.updated_at)}: {format_error(each.last_error)}",
             at=each.updated_at,
             job_id=each.id,
         )
-        for each in around.culprits
+        for each in facts.culprits
     ]
     if not reasons:
         text = "A job it depended on failed and no longer exists."
         reasons = [Reason(code="blocked", text=text, at=job.updated_at)]
     sentence = "It will never run: a job it depends on failed, directly or through others."
-    return Finding("will not run", sentence, [*reasons, *_links(around)])
+    return Finding("will not run", sentence, [*reasons, *_links(facts)])
 
 
-def _explain_cancelled(around: Circumstances) -> Finding:
-    job = around.job
-    act = next((it for it in around.acts if it.action in ("cancel", "bulk_cancel")), None)
+def _explain_cancelled(facts: JobFacts) -> Finding:
+    job = facts.job
+    act = next((it for it in facts.acts if it.action in ("cancel", "bulk_cancel")), None)
     given = act.why if act is not None else job.last_error
     called_off = Reason(
         code="cancelled",
@@ -94,32 +96,32 @@ def _explain_cancelled(around: Circumstances) -> Finding:
         who=None if act is None else act.who,
     )
     by = "" if act is None else f" by {act.who}"
-    sentence = f"It was cancelled{by} at {around.show(job.updated_at)}."
-    return Finding("cancelled", sentence, [called_off, *_history(around), *_links(around)])
+    sentence = f"It was cancelled{by} at {facts.show(job.updated_at)}."
+    return Finding("cancelled", sentence, [called_off, *_history(facts), *_links(facts)])
 
 
-def _history(around: Circumstances) -> Iterator[Reason]:
+def _history(facts: JobFacts) -> Iterator[Reason]:
     """The failed attempts, last one first."""
-    for attempt in reversed(around.attempts):
-        yield describe_attempt(around, attempt)
+    for attempt in reversed(facts.attempts):
+        yield describe_attempt(facts, attempt)
 
 
-def describe_attempt(around: Circumstances, attempt: Attempt) -> Reason:
+def describe_attempt(facts: JobFacts, attempt: Attempt) -> Reason:
     """The attempt's number, its worker, and how it ended."""
     return Reason(
         code="attempt",
-        text=f"Attempt {attempt.number} of {around.job.retry_policy.max_attempts}, on "
-        f"{attempt.worker}, {_outcome(attempt)} at {around.show(attempt.ended_at)}: "
-        f"{tell_error(attempt.error)}",
+        text=f"Attempt {attempt.number} of {facts.job.retry_policy.max_attempts}, on "
+        f"{attempt.worker}, {_outcome(attempt)} at {facts.show(attempt.ended_at)}: "
+        f"{format_error(attempt.error)}",
         at=attempt.started_at,
         until=attempt.ended_at,
         who=attempt.worker,
     )
 
 
-def _links(around: Circumstances) -> Iterator[Reason]:
+def _links(facts: JobFacts) -> Iterator[Reason]:
     """The jobs it replaced and the job that replaced it."""
-    job, stand_in = around.job, around.replacement
+    job, stand_in = facts.job, facts.replacement
     if stand_in is not None:
         yield Reason(
             code="replaced_by",
@@ -128,7 +130,7 @@ def _links(around: Circumstances) -> Iterator[Reason]:
             job_id=stand_in.id,
         )
     yield from describe_occurrence(job)
-    yield from describe_future(around)
+    yield from describe_future(facts)
 
 
 def _outcome(attempt: Attempt) -> str:

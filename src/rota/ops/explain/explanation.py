@@ -32,7 +32,7 @@ def end_sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-def tell_error(text: str | None) -> str:
+def format_error(text: str | None) -> str:
     """An error as the end of a sentence."""
     return end_sentence(name_error(text) or "no error was recorded")
 
@@ -47,7 +47,7 @@ def show(instant: datetime, zone: tzinfo = UTC) -> str:
     return f"{told} ({universal.strftime(day)} UTC)"
 
 
-def in_words(duration: timedelta) -> str:
+def format_duration(duration: timedelta) -> str:
     """A duration in its two largest units: ``3 days 4 hours``, ``12 seconds``."""
     seconds = int(duration.total_seconds())
     parts: list[str] = []
@@ -58,7 +58,7 @@ def in_words(duration: timedelta) -> str:
     return " ".join(parts[:2]) or "less than a second"
 
 
-def named(job: Job) -> str:
+def format_job(job: Job) -> str:
     """The name of a job inside a sentence."""
     return f'job {job.id} ("{job.name}")'
 

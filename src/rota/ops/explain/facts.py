@@ -9,9 +9,9 @@ import msgspec
 from rota.errors import JobNotFoundError
 from rota.jobs import Attempt, Ending, Job, JobId, JobStatus, derive_job_id
 from rota.jobs.fields import read_id
-from rota.ops.audit import find_acts
+from rota.ops.audit import find_audit_entries
 from rota.ops.explain.explanation import show, zone_of
-from rota.policy.gate_settings import Board, make_board
+from rota.policy.gate_settings import GateSettings, make_gate_settings
 from rota.policy.limits import BUCKETS, Bucket, Limit, key_of
 from rota.rail.audit import AuditEntry
 from rota.rail.context import RailStore
@@ -31,10 +31,10 @@ _NOBODY = ""
 _DEAD_ENDS = frozenset({JobStatus.FAILED, JobStatus.BLOCKED})
 
 
-class Climate(NamedTuple):
+class Snapshot(NamedTuple):
     """The gates, limits and workers that may hold back a due job, as they are now."""
 
-    board: Board
+    board: GateSettings
     limits: tuple[Limit, ...] = ()
     buckets: Mapping[str, Bucket] = {}
     running_counts: Mapping[LanePlace, int] = {}
@@ -42,7 +42,7 @@ class Climate(NamedTuple):
     depth: QueueDepth | None = None
 
 
-class Circumstances(NamedTuple):
+class JobFacts(NamedTuple):
     """A job, the time, and everything that affects the job.
 
     ``dependencies`` are those that still exist. ``culprits`` are the failed jobs that block it,
@@ -51,7 +51,7 @@ class Circumstances(NamedTuple):
 
     job: Job
     now: datetime
-    climate: Climate | None = None
+    snapshot: Snapshot | None = None
     dependencies: Mapping[JobId, Job] = {}
     culprits: tuple[Job, ...] = ()
     attempts: tuple[Attempt, ...] = ()
@@ -64,7 +64,7 @@ class Circumstances(NamedTuple):
         return show(instant, zone_of(self.job))
 
 
-async def gather(store: RailStore, now: datetime, tenant: str, job_id: object) -> Circumstances:
+async def read_facts(store: RailStore, now: datetime, tenant: str, job_id: object) -> JobFacts:
     """Read the facts about a job.
 
     Raises JobNotFoundError when the tenant has no job with that id.
@@ -76,10 +76,10 @@ async def gather(store: RailStore, now: datetime, tenant: str, job_id: object) -
     follower, stand_in = _follower_id(job), replacement_id(job)
     kin = await store.get(tenant, [*job.dependencies, follower, stand_in])
     has_ended = job.status.is_terminal
-    return Circumstances(
+    return JobFacts(
         job=job,
         now=now,
-        climate=None if has_ended else await read_climate(store, now, job),
+        snapshot=None if has_ended else await read_snapshot(store, now, job),
         dependencies={each: kin[each] for each in job.dependencies if each in kin},
         culprits=await _find_culprits(store, job) if job.status is JobStatus.BLOCKED else (),
         attempts=tuple(await store.attempts(tenant, job.id)),
@@ -89,14 +89,14 @@ async def gather(store: RailStore, now: datetime, tenant: str, job_id: object) -
     )
 
 
-async def read_climate(store: RailStore, now: datetime, job: Job) -> Climate:
+async def read_snapshot(store: RailStore, now: datetime, job: Job) -> Snapshot:
     """Read the gates, limits and workers that apply to the job's tenant and queue."""
     limits = [it for it in (await list_limits(store)).limits if _concerns(it, job)]
     rated = [key_of(it.tenant, it.queue) for it in limits if it.rate is not None]
     kept = await store.read(BUCKETS, rated) if rated else {}
     everybody, own = await store.survey(now), await store.survey(now, job.tenant)
-    return Climate(
-        board=make_board((await list_gates(store)).entries),
+    return Snapshot(
+        board=make_gate_settings((await list_gates(store)).entries),
         limits=tuple(limits),
         buckets={key: it for key in kept if (it := _read_bucket(kept[key].body)) is not None},
         running_counts=_count_running(job.tenant, everybody, own),
@@ -135,8 +135,8 @@ def _may_be_acted_on(job: Job) -> bool:
 async def _find_acts(store: RailStore, job: Job) -> tuple[AuditEntry, ...]:
     """In a series, the audit log may name its first job."""
     if job.origin is None:
-        return await find_acts(store, job.tenant, [job.id], job.created_at)
-    return await find_acts(store, job.tenant, [job.id, job.origin], _LONG_AGO)
+        return await find_audit_entries(store, job.tenant, [job.id], job.created_at)
+    return await find_audit_entries(store, job.tenant, [job.id, job.origin], _LONG_AGO)
 
 
 def _follower_id(job: Job) -> JobId:

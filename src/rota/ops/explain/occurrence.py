@@ -8,18 +8,18 @@ from rota.clock.protocol import Clock
 from rota.errors import InvalidInputError
 from rota.jobs import Ending, Job, JobId, JobStatus, Recurrence
 from rota.jobs.recurrence import count_missed
-from rota.ops.audit import find_acts
+from rota.ops.audit import find_audit_entries
 from rota.ops.explain.ended import describe_attempt
 from rota.ops.explain.explanation import (
     Answer,
     Explanation,
     Finding,
     Reason,
+    format_error,
     show,
-    tell_error,
     zone_of,
 )
-from rota.ops.explain.facts import Circumstances, Climate, gather, read_climate
+from rota.ops.explain.facts import JobFacts, Snapshot, read_facts, read_snapshot
 from rota.ops.explain.job import explain
 from rota.ops.explain.series import (
     describe_next,
@@ -40,7 +40,7 @@ _KEPT = "Runs that old are not kept, or were never recorded."
 class SeriesHistory(NamedTuple):
     """A job, the known jobs of its series, and the audit entries about them."""
 
-    around: Circumstances
+    facts: JobFacts
     jobs: tuple[Job, ...]
     acts: tuple[AuditEntry, ...] = ()
 
@@ -75,15 +75,15 @@ class SeriesHistory(NamedTuple):
 
     def describe_rule(self, at: datetime) -> Iterator[Reason]:
         """The rule, and its next occurrence after an instant."""
-        yield from describe_rule(self.around.job, at)
-        yield from describe_next(self.around.job, at)
+        yield from describe_rule(self.facts.job, at)
+        yield from describe_next(self.facts.job, at)
 
     def describe_run(self, job: Job) -> Reason:
         """The job of an occurrence, and how it ended."""
-        show, at = self.around.show, meant_for(job)
+        show, at = self.facts.show, meant_for(job)
         ends = {
             JobStatus.COMPLETED: f"was done at {show(job.updated_at)}",
-            JobStatus.FAILED: f"failed at {show(job.updated_at)}: {tell_error(job.last_error)}",
+            JobStatus.FAILED: f"failed at {show(job.updated_at)}: {format_error(job.last_error)}",
             JobStatus.BLOCKED: f"was blocked at {show(job.updated_at)}",
             JobStatus.RUNNING: "is running",
         }
@@ -100,10 +100,10 @@ def meant_for(job: Job) -> datetime:
     return job.occurrence_at or job.due_at
 
 
-def look_back(history: SeriesHistory, occurrence_at: datetime) -> Finding:
+def explain_past(history: SeriesHistory, occurrence_at: datetime) -> Finding:
     """Explain a past occurrence."""
     run = history.find_for(occurrence_at)
-    told = history.around.show(occurrence_at)
+    told = history.facts.show(occurrence_at)
     if run is not None and not _was_paused_away(history, run):
         answer, sentence = _tell_run(run, told)
         reasons = [history.describe_run(run), *describe_rule(run, occurrence_at)]
@@ -137,7 +137,7 @@ def _tell_run(run: Job, told: str) -> tuple[Answer, str]:
 
 def _find_cause(history: SeriesHistory, occurrence_at: datetime) -> tuple[Answer, Reason]:
     """Why a past occurrence has no job."""
-    job, show = history.around.job, history.around.show
+    job, show = history.facts.job, history.facts.show
     before, pause = history.find_before(occurrence_at), history.find_pause(occurrence_at)
     if job.recurrence is not None and occurrence_at < job.recurrence.start:
         text = f"The series began later, at {show(job.recurrence.start)}."
@@ -150,14 +150,14 @@ def _find_cause(history: SeriesHistory, occurrence_at: datetime) -> tuple[Answer
     if not before.status.is_terminal or before.updated_at >= occurrence_at:
         return "did not run", _describe_overlap(history, before)
     if history.live is None:
-        text = f"The series had ended: {why_it_ends(history.around._replace(job=before))}."
+        text = f"The series had ended: {why_it_ends(history.facts._replace(job=before))}."
         return "did not run", Reason(code="series_end", text=text, job_id=before.id)
     return "not known", Reason(code="occurrence", text=_KEPT)
 
 
 def _describe_overlap(history: SeriesHistory, before: Job) -> Reason:
     """The previous job was still waiting or running."""
-    show = history.around.show
+    show = history.facts.show
     until = f"until {show(before.updated_at)}" if before.status.is_terminal else "and still does"
     verb = "ran or waited" if before.status.is_terminal else "runs or waits"
     text = (
@@ -167,20 +167,24 @@ def _describe_overlap(history: SeriesHistory, before: Job) -> Reason:
     return Reason(code="overlap", text=text, at=meant_for(before), job_id=before.id)
 
 
-def foresee(history: SeriesHistory, occurrence_at: datetime, climate: Climate | None) -> Finding:
+def explain_future(
+    history: SeriesHistory, occurrence_at: datetime, snapshot: Snapshot | None
+) -> Finding:
     """Explain a future occurrence, as far as it can be known now."""
-    told = history.around.show(occurrence_at)
+    told = history.facts.show(occurrence_at)
     cause = _find_hindrance(history, occurrence_at)
-    rule = [*describe_rule(history.around.job, occurrence_at)]
+    rule = [*describe_rule(history.facts.job, occurrence_at)]
     if cause is not None:
         sentence = f"It will not run at {told}, though its rule says so."
         return Finding("will not run", sentence, [cause, *rule])
     live = history.live
-    holds = [] if live is None or climate is None else [*_list_holds(live, climate, occurrence_at)]
+    holds = (
+        [] if live is None or snapshot is None else [*_list_holds(live, snapshot, occurrence_at)]
+    )
     held_until = next((it.until for it in holds if it.code == "gate"), None)
     sentence = f"It will run at {told}."
     if held_until is not None:
-        opens = history.around.show(held_until)
+        opens = history.facts.show(held_until)
         sentence = f"It is due at {told}, but a gate will be closed until {opens}."
     reasons = [
         *rule,
@@ -192,10 +196,10 @@ def foresee(history: SeriesHistory, occurrence_at: datetime, climate: Climate | 
 
 def _find_hindrance(history: SeriesHistory, occurrence_at: datetime) -> Reason | None:
     """What stops the series before it reaches the occurrence."""
-    live, show = history.live, history.around.show
+    live, show = history.live, history.facts.show
     if live is None or live.recurrence is None:
         last = max(history.jobs, key=meant_for)
-        text = f"The series has ended: {why_it_ends(history.around._replace(job=last))}."
+        text = f"The series has ended: {why_it_ends(history.facts._replace(job=last))}."
         return Reason(code="series_end", text=text, job_id=last.id)
     if live.is_paused:
         pause = next((act for act in history.acts if act.action == "pause"), None)
@@ -213,7 +217,7 @@ def _find_end(
 ) -> Reason | None:
     until = recurrence.until
     if until is not None and occurrence_at > until:
-        text = f"The series ends at {history.around.show(until)}."
+        text = f"The series ends at {history.facts.show(until)}."
         return Reason(code="series_end", text=text, at=until)
     if recurrence.count is None:
         return None
@@ -223,8 +227,8 @@ def _find_end(
     return Reason(code="series_end", text=f"The series ends before: it has {left} left.")
 
 
-def _list_holds(live: Job, climate: Climate, occurrence_at: datetime) -> Iterator[Reason]:
-    for hold in list_holds(live, climate, occurrence_at):
+def _list_holds(live: Job, snapshot: Snapshot, occurrence_at: datetime) -> Iterator[Reason]:
+    for hold in list_holds(live, snapshot, occurrence_at):
         if hold.code in ("gate", "no_worker"):
             yield hold
 
@@ -234,7 +238,7 @@ def _describe_way(history: SeriesHistory, live: Job, occurrence_at: datetime) ->
     if meant_for(live) == occurrence_at:
         yield history.describe_run(live)
         if live.due_at != occurrence_at:
-            text = f"Its job was moved to {history.around.show(live.due_at)}."
+            text = f"Its job was moved to {history.facts.show(live.due_at)}."
             yield Reason(code="moved", text=text, at=live.due_at, job_id=live.id)
         return
     yield history.describe_run(live)
@@ -256,21 +260,21 @@ async def explain_job_at(
     A naive ``at`` is a wall time in the zone of the series, or in UTC. An occurrence in the same
     minute counts. Raises JobNotFoundError when the tenant has no job with that id. Writes nothing.
     """
-    around = await gather(store, clock.now(), tenant, job_id)
-    place = _find_place(around.job, at)
-    if around.job.recurrence is None:
-        found = _judge_job(around, place.at)
+    facts = await read_facts(store, clock.now(), tenant, job_id)
+    place = _find_place(facts.job, at)
+    if facts.job.recurrence is None:
+        found = _judge_job(facts, place.at)
     else:
-        found = await _judge_series(store, around, place)
+        found = await _judge_series(store, facts, place)
     return Explanation(
-        job_id=around.job.id,
-        status=around.job.status,
+        job_id=facts.job.id,
+        status=facts.job.status,
         answer=found.answer,
         sentence=found.sentence,
         reasons=tuple(found.reasons),
         next_at=found.next_at,
         at=place.at,
-        asked_at=around.now,
+        asked_at=facts.now,
     )
 
 
@@ -287,32 +291,32 @@ def _find_place(job: Job, at: datetime) -> Place:
     return Place(shown[0], Reason(code="clock_change", text=text, at=shown[0]))
 
 
-async def _judge_series(store: RailStore, around: Circumstances, place: Place) -> Finding:
-    job = around.job
+async def _judge_series(store: RailStore, facts: JobFacts, place: Place) -> Finding:
+    job = facts.job
     origin = job.origin or job.id
     jobs = await find_jobs_of(store, job.tenant, origin)
     known = {each.id: each for each in [*jobs, job]}
     began_at = min(each.created_at for each in known.values())
-    acts = await find_acts(store, job.tenant, {*known, origin}, began_at)
-    history = SeriesHistory(around, tuple(known.values()), acts)
+    acts = await find_audit_entries(store, job.tenant, {*known, origin}, began_at)
+    history = SeriesHistory(facts, tuple(known.values()), acts)
     live = history.live
     occurrence_at = find_occurrence(job, place.at)
     if occurrence_at is None:
         found = _judge_off_schedule(history, place)
-    elif occurrence_at <= around.now:
-        found = look_back(history, occurrence_at)
+    elif occurrence_at <= facts.now:
+        found = explain_past(history, occurrence_at)
     else:
-        climate = None if live is None else await read_climate(store, around.now, live)
-        found = foresee(history, occurrence_at, climate)
+        snapshot = None if live is None else await read_snapshot(store, facts.now, live)
+        found = explain_future(history, occurrence_at, snapshot)
     gap = [] if place.gap is None else [place.gap]
     return found._replace(reasons=[*gap, *found.reasons])
 
 
 def _judge_off_schedule(history: SeriesHistory, place: Place) -> Finding:
-    around, at = history.around, place.at
-    is_past = at <= around.now
+    facts, at = history.facts, place.at
+    is_past = at <= facts.now
     will = "did" if is_past else "will"
-    told = around.show(at)
+    told = facts.show(at)
     sentence = f"It {will} not run at {told}: its rule has no occurrence then."
     if place.gap is not None:
         sentence = f"It {will} not run then: the clocks go forward past that time."
@@ -323,44 +327,44 @@ def _judge_off_schedule(history: SeriesHistory, place: Place) -> Finding:
     return Finding("did not run" if is_past else "will not run", sentence, reasons)
 
 
-def _judge_job(around: Circumstances, at: datetime) -> Finding:
+def _judge_job(facts: JobFacts, at: datetime) -> Finding:
     """Explain a job without a series."""
-    job = around.job
-    attempt = next((it for it in around.attempts if it.started_at <= at <= it.ended_at), None)
+    job = facts.job
+    attempt = next((it for it in facts.attempts if it.started_at <= at <= it.ended_at), None)
     if attempt is not None:
-        reason = describe_attempt(around, attempt)
+        reason = describe_attempt(facts, attempt)
         return Finding("ran", f"It was running at {show(at)}, and did not succeed.", [reason])
     lease = job.lease
-    if lease is not None and lease.taken_at <= at <= around.now:
-        return Finding("running", f"It was running at {show(at)}, and still is.", [_now(around)])
+    if lease is not None and lease.taken_at <= at <= facts.now:
+        return Finding("running", f"It was running at {show(at)}, and still is.", [_now(facts)])
     if at < job.created_at:
         text = f"It was created later, at {show(job.created_at)}."
-        return Finding("did not run", f"It did not run at {show(at)}: {text}", [_now(around)])
-    if at <= around.now or job.status.is_terminal:
-        return _judge_kept(around, at)
-    return _judge_future(around, at)
+        return Finding("did not run", f"It did not run at {show(at)}: {text}", [_now(facts)])
+    if at <= facts.now or job.status.is_terminal:
+        return _judge_kept(facts, at)
+    return _judge_future(facts, at)
 
 
-def _judge_kept(around: Circumstances, at: datetime) -> Finding:
+def _judge_kept(facts: JobFacts, at: datetime) -> Finding:
     """No record shows activity at that instant."""
-    job, now = around.job, around.now
+    job, now = facts.job, facts.now
     told = show(at)
     if job.status.is_terminal and at > job.updated_at:
         if at <= now:
             sentence = f"It did not run at {told}: it had ended before."
-            return Finding("did not run", sentence, [_now(around)])
-        return Finding("will not run", f"It will not run at {told}: it has ended.", [_now(around)])
+            return Finding("did not run", sentence, [_now(facts)])
+        return Finding("will not run", f"It will not run at {told}: it has ended.", [_now(facts)])
     if job.status is JobStatus.COMPLETED and job.due_at <= at:
         sentence = f"By {told} it was due, and it was done at {show(job.updated_at)}."
         begun = "When the attempt that succeeded began is not kept."
-        return Finding("ran", sentence, [Reason(code="succeeded", text=begun), _now(around)])
-    return Finding("did not run", f"It did not run at {told}: it waited.", [_now(around)])
+        return Finding("ran", sentence, [Reason(code="succeeded", text=begun), _now(facts)])
+    return Finding("did not run", f"It did not run at {told}: it waited.", [_now(facts)])
 
 
-def _judge_future(around: Circumstances, at: datetime) -> Finding:
-    job, told = around.job, show(at)
-    present = explain(around)
-    reason = _now(around)
+def _judge_future(facts: JobFacts, at: datetime) -> Finding:
+    job, told = facts.job, show(at)
+    present = explain(facts)
+    reason = _now(facts)
     if present.next_at is None or job.status is not JobStatus.READY:
         sentence = f"Whether it will run at {told} is not known."
         return Finding("not known", sentence, [reason, *present.reasons])
@@ -374,6 +378,6 @@ def _judge_future(around: Circumstances, at: datetime) -> Finding:
     return Finding("will run", sentence, list(present.reasons), present.next_at)
 
 
-def _now(around: Circumstances) -> Reason:
+def _now(facts: JobFacts) -> Reason:
     """The current state, as the explanation without an instant words it."""
-    return Reason(code="now", text=explain(around).sentence)
+    return Reason(code="now", text=explain(facts).sentence)

@@ -8,7 +8,7 @@ from rota.jobs import Job, Recurrence, make_trigger, next_occurrence
 from rota.jobs.recurrence import SeriesEnd
 from rota.jobs.series import assess_punctuality
 from rota.ops.explain.explanation import Reason, end_sentence, show, zone_of
-from rota.ops.explain.facts import Circumstances
+from rota.ops.explain.facts import JobFacts
 from rota.rail.preview import preview_series
 
 _INSTANT = timedelta(microseconds=1)
@@ -120,9 +120,9 @@ def describe_overlap(job: Job) -> Iterator[Reason]:
         yield Reason(code="overlap", text=_OVERLAPS[job.recurrence.overlap])
 
 
-def describe_future(around: Circumstances) -> Iterator[Reason]:
+def describe_future(facts: JobFacts) -> Iterator[Reason]:
     """How the series continues after this job."""
-    job, successor = around.job, around.successor
+    job, successor = facts.job, facts.successor
     if job.recurrence is None:
         return
     zone = zone_of(job)
@@ -136,9 +136,9 @@ def describe_future(around: Circumstances) -> Iterator[Reason]:
         )
         return
     if job.status.is_terminal:
-        yield Reason(code="series_end", text=f"No job follows it: {why_it_ends(around)}.")
+        yield Reason(code="series_end", text=f"No job follows it: {why_it_ends(facts)}.")
         return
-    following = next_occurrence(job.recurrence, job.occurrence_at or job.due_at, around.now)
+    following = next_occurrence(job.recurrence, job.occurrence_at or job.due_at, facts.now)
     if isinstance(following, SeriesEnd):
         yield Reason(code="series_end", text=f"It is the last of its series: {following.reason}.")
     else:
@@ -149,9 +149,9 @@ def describe_future(around: Circumstances) -> Iterator[Reason]:
         )
 
 
-def why_it_ends(around: Circumstances) -> str:
+def why_it_ends(facts: JobFacts) -> str:
     """The next job was never created, or was removed."""
-    job = around.job
+    job = facts.job
     if job.recurrence is None:
         return "it does not recur"
     if job.ending == "cancelled":

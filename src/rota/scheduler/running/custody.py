@@ -7,7 +7,7 @@ it took effect, or when an instance dies. Then the store is read again, and it d
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from rota.events import Journal, TaskRunDiscarded, TaskSkipped
+from rota.events import EventEmitter, TaskRunDiscarded, TaskSkipped
 from rota.scheduler.keeping.ledger import BrokenRecord, StoredTask, TaskLedger
 from rota.scheduler.keeping.presence import Presence
 from rota.scheduler.running.agenda import Agenda, Task
@@ -18,7 +18,7 @@ class Custody:
     """The tasks of one instance: which are in doubt, and which end is yet to be written."""
 
     def __init__(
-        self, presence: Presence, agenda: Agenda, ledger: TaskLedger, journal: Journal
+        self, presence: Presence, agenda: Agenda, ledger: TaskLedger, journal: EventEmitter
     ) -> None:
         self.unsaved: dict[str, Task] = {}
         self._presence = presence

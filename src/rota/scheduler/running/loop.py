@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rota.errors import StopSchedulerError, StoreError
 from rota.events import (
     ClockMovedBack,
-    Journal,
+    EventEmitter,
     PollCompleted,
     PollDelayed,
     PollStarted,
@@ -285,7 +285,7 @@ class TaskLoop:
 class Outage:
     """A store that does not answer: asked again after growing pauses, reported once."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: EventEmitter) -> None:
         self.until: datetime | None = None
         self._journal = journal
         self._pause = FIRST_PAUSE

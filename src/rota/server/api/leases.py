@@ -11,7 +11,7 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
 from rota.jobs import Discarded, Failed, Interrupted, Outcome, Snoozed, Succeeded
 from rota.jobs.fields import read_id, read_name
-from rota.ops.leases import LeaseDesk, LeaseWish, Settlement
+from rota.ops.leases import HttpLeaseRequest, HttpLeases, Settlement
 from rota.server.api.shapes.limited import NO_NUL
 from rota.server.api.shapes.words import Kind, Moment, Name, Queue, Uuid
 from rota.server.api.views import JobView, view_job, view_jobs
@@ -146,7 +146,7 @@ async def lease_jobs(call: Call[LeaseOrder, Nothing]) -> LeasedJobs:
     extended; afterwards the attempt counts as lost, and the job is tried again.
     """
     asked = call.body
-    wish = LeaseWish(
+    wish = HttpLeaseRequest(
         worker=asked.worker,
         limit=asked.limit,
         lease_for=timedelta(seconds=asked.lease_seconds),
@@ -194,9 +194,9 @@ async def settle_leases(call: Call[SettleOrder, Nothing]) -> SettleAnswer:
     return SettleAnswer(items=items, stale_count=sum(each.is_stale for each in settled))
 
 
-def _desk(call: Call[Any, Nothing]) -> LeaseDesk:
+def _desk(call: Call[Any, Nothing]) -> HttpLeases:
     desk = call.around.desk
-    return LeaseDesk(call.around.store, call.around.clock) if desk is None else desk
+    return HttpLeases(call.around.store, call.around.clock) if desk is None else desk
 
 
 def _read_ended(ended: Ended, field: str) -> Settlement:

@@ -10,9 +10,9 @@ from rota.auth.tokens import Token
 from rota.errors import ForbiddenError, InvalidCursorError
 from rota.jobs.fields import read_instant
 from rota.jobs.search import DEFAULT_LIMIT, HIGHEST_LIMIT, check_limit
-from rota.ops.tokens import TokenDesk, TokenWish
+from rota.ops.tokens import TenantTokens, TokenRequest
+from rota.rail.context import RailContext as RailSurroundings
 from rota.rail.context import RailSettings
-from rota.rail.context import Surroundings as RailSurroundings
 from rota.server.api.shapes.words import NAME, InstantText, Moment
 from rota.server.api.views import Cursor
 from rota.server.routing.route import Answer, Call, Nothing, Route
@@ -99,7 +99,7 @@ async def issue_token(call: Call[NewToken, Nothing]) -> Answer:
         if not call.caller.may(scope):
             raise ForbiddenError(scope)
     expires_at = None if asked.expires_at is None else read_instant(asked.expires_at, "expires_at")
-    wish = TokenWish(asked.name, asked.scopes, expires_at)
+    wish = TokenRequest(asked.name, asked.scopes, expires_at)
     issued = await _desk(call).issue(wish, call.caller.who)
     shown = msgspec.structs.asdict(view_token(issued.token))
     return Answer(201, IssuedTokenView(**shown, secret=issued.secret.reveal()))
@@ -135,9 +135,9 @@ def _place_after(tokens: list[Token], cursor: str) -> int:
 
 def _desk(
     call: Call[NewToken, Nothing] | Call[Nothing, TokenSearch] | Call[Nothing, Nothing],
-) -> TokenDesk:
+) -> TenantTokens:
     around = call.around
-    return TokenDesk(
+    return TenantTokens(
         RailSurroundings(
             around.store, call.caller.tenant, around.clock, RailSettings(), around.draw_bits
         )

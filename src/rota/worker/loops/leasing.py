@@ -11,7 +11,7 @@ from rota.errors import RotaError, StoreError
 from rota.events import JobsLeased
 from rota.jobs import Job, begin_beside
 from rota.policy.gates import Refreshed
-from rota.policy.limit_watch import Allotment
+from rota.policy.limit_watch import LeasedUnderLimits
 from rota.stores.jobs import LeaseRequest
 from rota.worker.loops.resting import Resting
 from rota.worker.loops.settling import Settler
@@ -75,7 +75,7 @@ class Leaser:
         self._asked_at: datetime | None = None
         self._asking_for = _NO_TIME
         self._finished_count = 0
-        self._held_back = Allotment(())
+        self._held_back = LeasedUnderLimits(())
         gate: object = surroundings.settings.gate
         self._refreshed = gate if isinstance(gate, Refreshed) else None
         settler.on_written = self._note_place

@@ -8,7 +8,7 @@ from rota.clock.protocol import keeps_real_time, later
 from rota.clock.timeout import Timeout, timeout_after
 from rota.errors import RotaError
 from rota.policy.gate_watch import GateWatch
-from rota.policy.limit_watch import Allotment, LimitWatch
+from rota.policy.limit_watch import LeasedUnderLimits, LimitWatch
 from rota.stores.jobs import Watchable
 from rota.worker.outage import Patience
 from rota.worker.surroundings import Surroundings
@@ -25,7 +25,7 @@ LOOKS_EASED_AFTER = 50
 """A worker without work for a while looks again after a part of that time: one in so many."""
 
 _NO_TIME = timedelta(0)
-_NOTHING_HELD_BACK = Allotment(())
+_NOTHING_HELD_BACK = LeasedUnderLimits(())
 
 
 def choose_rest(poll_for: timedelta, due_for: timedelta | None, chance: float) -> timedelta:
@@ -35,7 +35,7 @@ def choose_rest(poll_for: timedelta, due_for: timedelta | None, chance: float) -
 
 
 def choose_due_for(
-    due_at: datetime | None, held_back: Allotment, now: datetime
+    due_at: datetime | None, held_back: LeasedUnderLimits, now: datetime
 ) -> timedelta | None:
     """How long it is until a job can be had; None when nobody knows.
 
@@ -79,7 +79,7 @@ class Resting:
         is_real = keeps_real_time(surroundings.clock)
         self._watchable = store if is_real and isinstance(store, Watchable) else None
 
-    async def rest(self, held_back: Allotment, taken_at: datetime) -> None:
+    async def rest(self, held_back: LeasedUnderLimits, taken_at: datetime) -> None:
         """Until somebody calls, the next job is due, or it is time to look without being called.
 
         When the next one is due is looked up meanwhile: whoever is called does not wait for that.
@@ -101,7 +101,7 @@ class Resting:
             looking.result()
 
     async def _look(
-        self, due: Timeout, rest_for: timedelta, held_back: Allotment, taken_at: datetime
+        self, due: Timeout, rest_for: timedelta, held_back: LeasedUnderLimits, taken_at: datetime
     ) -> None:
         """Let the rest end when the next job is due; at once if that cannot be found out."""
         watchable, shortest = self._watchable, SHORTEST_REST

@@ -11,10 +11,10 @@ from tests.server.security.conftest import NOW, Stage
 from tests.unit.cli.conftest import RunRota
 
 from rota.errors import StoreError, StoreUnavailableError
-from rota.ops.tokens import TokenDesk, TokenWish
+from rota.ops.tokens import TenantTokens, TokenRequest
 from rota.rail import Rail, read_audit
 from rota.rail.audit import AuditEntry
-from rota.rail.context import RailSettings, Surroundings
+from rota.rail.context import RailContext, RailSettings
 from rota.runtime.wiring import open_store
 from rota.stores.protocol import DocumentWrite
 
@@ -59,9 +59,9 @@ async def test_the_entry_is_written_before_the_act(stage: Stage) -> None:
             await super().write_all(kept)
 
     store = Unwritable()
-    around = Surroundings(store, "ours", stage.clock, RailSettings(), lambda _: 7)
+    around = RailContext(store, "ours", stage.clock, RailSettings(), lambda _: 7)
     with pytest.raises(StoreError):
-        await TokenDesk(around).issue(TokenWish("x", ["read"]), "ada")
+        await TenantTokens(around).issue(TokenRequest("x", ["read"]), "ada")
     assert [page async for page in store.scan("tokens")] == []
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.cli.conftest import NOW, RunRota
 
 from rota import Worker, open_store
-from rota.telemetry.stats_recorder import Tally
+from rota.telemetry.stats_recorder import StatsRecorder
 from rota.testing import VirtualClock
 from rota.worker import Context
 
@@ -90,7 +90,7 @@ async def work_a_little() -> None:
             raise ValueError("out of paper")
 
     async with await open_store("sqlite:///rota.db") as store:
-        worker, tally = Worker(store, {"print": work}, clock=clock), Tally(store, clock)
+        worker, tally = Worker(store, {"print": work}, clock=clock), StatsRecorder(store, clock)
         tally.follow(worker.events)
         await worker.run_once()
         await tally.flush()

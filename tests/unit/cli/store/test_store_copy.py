@@ -287,7 +287,7 @@ def test_a_copy_that_somebody_has_worked_with_is_refused_by_what_differs(
     asyncio.run(write())
     outcome = rota("store", "copy", source, target)
     assert outcome.status == 5
-    assert 'is no copy of the source as it is now: document "a" of "tasks" differs' in outcome.err
+    assert 'is not a copy of the source: document "a" of "tasks" differs' in outcome.err
     assert rota("jobs", "list", "--store", target).status == 0, "it is refused to nobody else"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from rota.errors import InvalidInputError, StoreUnavailableError
 from rota.jobs import Job, JobStatus
-from rota.ops.leases import LeaseDesk, LeaseWish
+from rota.ops.leases import HttpLeaseRequest, HttpLeases
 from rota.stores.jobs import HeldLease, LeaseRequest
 from rota.stores.memory import MemoryStore
 from rota.testing import VirtualClock, a_job
@@ -21,8 +21,8 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def desk(store: MemoryStore, clock: VirtualClock) -> LeaseDesk:
-    return LeaseDesk(store, clock, Random(1))
+def desk(store: MemoryStore, clock: VirtualClock) -> HttpLeases:
+    return HttpLeases(store, clock, Random(1))
 
 
 async def kept(store: MemoryStore, job: Job) -> Job:
@@ -30,14 +30,14 @@ async def kept(store: MemoryStore, job: Job) -> Job:
 
 
 async def test_who_hangs_up_while_waiting_leaves_the_job_to_others(
-    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock
+    desk: HttpLeases, store: MemoryStore, clock: VirtualClock
 ) -> None:
     gone = asyncio.Event()
 
     async def hung_up() -> None:
         await gone.wait()
 
-    wish = LeaseWish(worker="w", wait_for=timedelta(seconds=30))
+    wish = HttpLeaseRequest(worker="w", wait_for=timedelta(seconds=30))
     waiting = asyncio.create_task(desk.lease("default", wish, hung_up))
     await clock.advance(timedelta(seconds=1))
     gone.set()
@@ -48,7 +48,7 @@ async def test_who_hangs_up_while_waiting_leaves_the_job_to_others(
 
 
 async def test_what_was_leased_for_one_who_is_gone_goes_back_unspent(
-    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+    desk: HttpLeases, store: MemoryStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = a_job(due_at=NOW)
     await store.insert([job], NOW)
@@ -66,13 +66,13 @@ async def test_what_was_leased_for_one_who_is_gone_goes_back_unspent(
     async def hung_up() -> None:
         await gone.wait()
 
-    assert await desk.lease("default", LeaseWish(worker="w"), hung_up) == []
+    assert await desk.lease("default", HttpLeaseRequest(worker="w"), hung_up) == []
     now_kept = await kept(store, job)
     assert (now_kept.status, now_kept.attempt_count) == (JobStatus.READY, 0)
 
 
 async def test_leases_that_ran_out_are_swept_for_all_tenants(
-    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock
+    desk: HttpLeases, store: MemoryStore, clock: VirtualClock
 ) -> None:
     jobs = [a_job(due_at=NOW, tenant=tenant) for tenant in ("a", "b")]
     await store.insert(jobs, NOW)
@@ -84,9 +84,9 @@ async def test_leases_that_ran_out_are_swept_for_all_tenants(
 
 
 async def test_a_worker_that_keeps_asking_is_seen_and_then_forgotten(
-    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock
+    desk: HttpLeases, store: MemoryStore, clock: VirtualClock
 ) -> None:
-    wish = LeaseWish(worker="w", queues=("mail",))
+    wish = HttpLeaseRequest(worker="w", queues=("mail",))
     for _ in range(4):
         await desk.lease("default", wish)
         await clock.advance(timedelta(seconds=20))
@@ -96,21 +96,21 @@ async def test_a_worker_that_keeps_asking_is_seen_and_then_forgotten(
     assert await list_workers(store, clock.now()) == []
 
 
-async def test_a_lease_that_nobody_could_keep_is_refused(desk: LeaseDesk) -> None:
+async def test_a_lease_that_nobody_could_keep_is_refused(desk: HttpLeases) -> None:
     with pytest.raises(InvalidInputError, match="lease_seconds"):
-        LeaseWish(worker="w", lease_for=timedelta(0))
+        HttpLeaseRequest(worker="w", lease_for=timedelta(0))
     with pytest.raises(InvalidInputError, match="lease_seconds"):
         await desk.extend("default", "w", [], timedelta(hours=2))
     with pytest.raises(InvalidInputError, match="wait_seconds"):
-        LeaseWish(worker="w", wait_for=MINUTE)
+        HttpLeaseRequest(worker="w", wait_for=MINUTE)
 
 
 async def test_an_extended_lease_lasts_from_now_for_as_long_as_was_asked(
-    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock
+    desk: HttpLeases, store: MemoryStore, clock: VirtualClock
 ) -> None:
     job = a_job(due_at=NOW)
     await store.insert([job], NOW)
-    (leased,) = await desk.lease("default", LeaseWish(worker="w", lease_for=MINUTE), _stays)
+    (leased,) = await desk.lease("default", HttpLeaseRequest(worker="w", lease_for=MINUTE), _stays)
     assert leased.lease is not None
     await clock.advance(MINUTE / 2)
     held = HeldLease(job.id, leased.lease.token)
@@ -126,7 +126,7 @@ async def _stays() -> None:
 
 
 async def test_a_listener_that_fails_does_not_keep_the_desk_asking(
-    desk: LeaseDesk, store: MemoryStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+    desk: HttpLeases, store: MemoryStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its connection may be lost while the store answers: then the desk looks by itself."""
     lease_count = 0
@@ -147,7 +147,7 @@ async def test_a_listener_that_fails_does_not_keep_the_desk_asking(
 
     monkeypatch.setattr(store, "lease", count_leases)
     monkeypatch.setattr(store, "listen", listen)
-    wish = LeaseWish(worker="w", wait_for=timedelta(seconds=10))
+    wish = HttpLeaseRequest(worker="w", wait_for=timedelta(seconds=10))
     waiting = asyncio.create_task(desk.lease("default", wish))
     await clock.advance(timedelta(seconds=10))
     assert await waiting == []

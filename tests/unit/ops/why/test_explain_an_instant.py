@@ -73,7 +73,7 @@ async def test_what_is_no_occurrence_names_the_next_one(
 ) -> None:
     told = await ask(store, clock, daily, NINE + HOUR)
     assert told.answer == "will not run"
-    assert "that is no occurrence of its rule" in told.sentence
+    assert "its rule has no occurrence then" in told.sentence
     assert "Sun 2026-05-03 09:00:00 BST" in words(told)
     past = await ask(store, clock, daily, NOW - MINUTE)
     assert past.answer == "did not run"

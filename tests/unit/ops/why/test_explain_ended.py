@@ -83,7 +83,7 @@ async def test_the_handlers_own_word_is_told_from_exhaustion(
     (leased,) = await lease(store)
     await store.apply([decide_discard(leased, "no such user", NOW)], NOW)
     told = await ask(store, clock, job.id)
-    assert "no attempt would ever succeed" in told.sentence
+    assert "its handler discarded it" in told.sentence
     assert "no such user" in only(told, "discarded").text
 
 

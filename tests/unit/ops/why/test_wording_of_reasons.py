@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rota.jobs import Recurrence
-from rota.ops.explain.explanation import end_sentence, name_error, show, tell_error, zone_of
+from rota.ops.explain.explanation import end_sentence, format_error, name_error, show, zone_of
 from rota.testing import a_job
 
 TRACE = """Traceback (most recent call last):
@@ -47,7 +47,7 @@ def test_no_password_is_told() -> None:
 
 def test_sentences_end_once() -> None:
     assert [end_sentence(text) for text in ("No", "No.", "No!")] == ["No.", "No.", "No!"]
-    assert tell_error(None) == "no error was recorded."
+    assert format_error(None) == "no error was recorded."
 
 
 def test_an_instant_is_told_on_both_clocks_where_they_differ() -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rota import Scheduler, open_store, parse_cron
-from rota.events import Journal
+from rota.events import EventEmitter
 from rota.scheduler.keeping.ledger import TASKS, TaskLedger
 from rota.scheduler.keeping.presence import Presence
 from rota.scheduler.running.agenda import Agenda, Task
@@ -58,7 +58,7 @@ class Desk:
         self.store = EventfulStore()
         self.agenda = Agenda(UTC, "both")
         self.custody = Custody(
-            self.presence, self.agenda, TaskLedger(self.store), Journal("rota.scheduler")
+            self.presence, self.agenda, TaskLedger(self.store), EventEmitter("rota.scheduler")
         )
         self.custody.see_living(self.presence.living)
 

@@ -7,7 +7,7 @@ from tests.spec.stage import MONDAY, Stage, at, minutes, seconds
 
 from rota import SchedulerSettings
 from rota.errors import StoreUnavailableError
-from rota.events import Event, Journal, TaskRunStarted
+from rota.events import Event, EventEmitter, TaskRunStarted
 from rota.scheduler.keeping.ledger import REQUESTS
 from rota.scheduler.running.loop import LONGEST_PAUSE, Outage, describe_error
 from rota.stores.memory import MemoryStore
@@ -18,7 +18,7 @@ ERROR = StoreUnavailableError("gone")
 
 
 def an_outage() -> tuple[Outage, list[Event]]:
-    journal, told = Journal("rota.scheduler"), list[Event]()
+    journal, told = EventEmitter("rota.scheduler"), list[Event]()
     journal.subscribe(told.append)
     return Outage(journal), told
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from rota.errors import StoreUnavailableError
-from rota.events import JobSettled, Journal
+from rota.events import EventEmitter, JobSettled
 from rota.stores.jobs import LeaseRequest, QueueDepth
 from rota.stores.memory import MemoryStore
-from rota.telemetry.stats import DepthSample, MinuteTally, read_tallies
-from rota.telemetry.stats_recorder import MOST_TENANTS, DepthSampler, Tally
+from rota.telemetry.stats import DepthSample, MinuteStats, read_stats
+from rota.telemetry.stats_recorder import MOST_TENANTS, DepthSampler, StatsRecorder
 from rota.testing import VirtualClock, a_job
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -31,7 +31,7 @@ async def name_default() -> list[str]:
 
 async def test_what_is_due_and_what_runs_is_noted_in_every_minute() -> None:
     clock, store = VirtualClock(NOW), MemoryStore()
-    tally = Tally(store, clock)
+    tally = StatsRecorder(store, clock)
     sampler = DepthSampler(store, clock, tally, name_default)
     jobs = [a_job(due_at=NOW, queue="ab"[number % 2]) for number in range(5)]
     await store.insert([*jobs, a_job(due_at=NOW + LATER), a_job(tenant="other", due_at=NOW)], NOW)
@@ -46,13 +46,13 @@ async def test_what_is_due_and_what_runs_is_noted_in_every_minute() -> None:
     await clock.advance(MINUTE)
     running.cancel()
     await tally.flush()
-    found = await read_tallies(store, "default", NOW, NOW + LATER)
+    found = await read_stats(store, "default", NOW, NOW + LATER)
     assert [it.depth for it in found] == [
         DepthSample(3, 2),
         DepthSample(3, 2),
         DepthSample(0, 5),
     ]
-    assert await read_tallies(store, "other", NOW, NOW + LATER) == []
+    assert await read_stats(store, "other", NOW, NOW + LATER) == []
 
 
 async def test_tenants_of_whom_workers_tell_are_looked_at_and_no_more_than_so_many() -> None:
@@ -64,8 +64,8 @@ async def test_tenants_of_whom_workers_tell_are_looked_at_and_no_more_than_so_ma
             asked.append(tenant)
             return await super().survey(now, tenant)
 
-    journal = Journal("rota.test")
-    sampler = DepthSampler(Watched(), clock, Tally(store, clock), name_default)
+    journal = EventEmitter("rota.test")
+    sampler = DepthSampler(Watched(), clock, StatsRecorder(store, clock), name_default)
     sampler.follow(journal)
     journal.tell(settled("guild-7"))
     await sampler.sample()
@@ -87,7 +87,7 @@ async def test_a_store_at_fault_is_asked_again() -> None:
             raise StoreUnavailableError(f"away, says {tenant}")
 
     store = Failing()
-    sampler = DepthSampler(store, clock, Tally(store, clock), name_default)
+    sampler = DepthSampler(store, clock, StatsRecorder(store, clock), name_default)
     running = asyncio.create_task(sampler.run())
     await clock.advance(MINUTE)
     running.cancel()
@@ -96,9 +96,9 @@ async def test_a_store_at_fault_is_asked_again() -> None:
 
 def test_of_two_who_looked_in_the_same_minute_the_higher_counts() -> None:
     low, high = DepthSample(2, 9), DepthSample(3, 0)
-    one, other = MinuteTally(at=NOW, depth=low), MinuteTally(at=NOW, depth=high)
+    one, other = MinuteStats(at=NOW, depth=low), MinuteStats(at=NOW, depth=high)
     assert (one + other).depth == (other + one).depth == high
-    assert (one + MinuteTally(at=NOW)).depth == low
-    assert (MinuteTally(at=NOW) + MinuteTally(at=NOW)).depth is None
+    assert (one + MinuteStats(at=NOW)).depth == low
+    assert (MinuteStats(at=NOW) + MinuteStats(at=NOW)).depth is None
     kept = msgspec.json.encode(one)
-    assert msgspec.json.decode(kept, type=MinuteTally) == one
+    assert msgspec.json.decode(kept, type=MinuteStats) == one

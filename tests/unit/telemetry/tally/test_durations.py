@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.telemetry.stats import BOUNDS_MS, DurationCount, DurationTally
+from rota.telemetry.stats import BOUNDS_MS, DurationCount, DurationStats
 
 STEADY = settings(deadline=None, derandomize=True)
 milliseconds = st.floats(0, 10_000_000)
 
 
-def tally_of(durations: list[float]) -> DurationTally:
+def tally_of(durations: list[float]) -> DurationStats:
     counted = DurationCount()
     for each in durations:
         counted.add(each)
@@ -20,7 +20,7 @@ def tally_of(durations: list[float]) -> DurationTally:
 
 
 def test_of_no_durations_nothing_is_said() -> None:
-    nothing = DurationTally()
+    nothing = DurationStats()
     assert (nothing.p50_ms, nothing.p95_ms, nothing.mean_ms) == (None, None, None)
 
 

@@ -8,19 +8,27 @@ from typing import Any
 import pytest
 
 from rota.errors import InvalidInputError, StoreUnavailableError
-from rota.events import Event, JobDeferred, JobFailed, JobSettled, JobStalled, JobStarted, Journal
+from rota.events import (
+    Event,
+    EventEmitter,
+    JobDeferred,
+    JobFailed,
+    JobSettled,
+    JobStalled,
+    JobStarted,
+)
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import Document, DocumentWrite
 from rota.telemetry import stats_recorder
 from rota.telemetry.stats import (
     RETENTION,
-    TALLIES,
-    MinuteTally,
+    STATS,
+    MinuteStats,
     key_of,
-    prune_tallies,
-    read_tallies,
+    prune_stats,
+    read_stats,
 )
-from rota.telemetry.stats_recorder import FLUSHED_EVERY, PRUNED_EVERY, Tally
+from rota.telemetry.stats_recorder import FLUSHED_EVERY, PRUNED_EVERY, StatsRecorder
 from rota.testing import VirtualClock, a_job
 from rota.worker import Context, Worker
 
@@ -51,7 +59,7 @@ class RacedStore(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.others: list[Tally] = []
+        self.others: list[StatsRecorder] = []
         self.error: StoreUnavailableError | None = None
         self.is_written = True
 
@@ -80,15 +88,17 @@ def store() -> RacedStore:
 
 
 @pytest.fixture
-def tally(store: RacedStore, clock: VirtualClock) -> Tally:
-    return Tally(store, clock)
+def tally(store: RacedStore, clock: VirtualClock) -> StatsRecorder:
+    return StatsRecorder(store, clock)
 
 
-async def read_all(store: MemoryStore, tenant: str = "guild-7") -> list[MinuteTally]:
-    return await read_tallies(store, tenant, NOW - timedelta(hours=6), NOW + timedelta(hours=6))
+async def read_all(store: MemoryStore, tenant: str = "guild-7") -> list[MinuteStats]:
+    return await read_stats(store, tenant, NOW - timedelta(hours=6), NOW + timedelta(hours=6))
 
 
-async def test_every_event_is_counted_where_it_belongs(tally: Tally, store: RacedStore) -> None:
+async def test_every_event_is_counted_where_it_belongs(
+    tally: StatsRecorder, store: RacedStore
+) -> None:
     events: list[Event] = [
         JobStarted(wait_ms=1.0, **named("guild-7")),
         settled(),
@@ -113,7 +123,7 @@ async def test_every_event_is_counted_where_it_belongs(tally: Tally, store: Race
 
 
 async def test_minutes_are_apart_and_in_order_also_over_an_hour(
-    tally: Tally, store: RacedStore, clock: VirtualClock
+    tally: StatsRecorder, store: RacedStore, clock: VirtualClock
 ) -> None:
     for _ in range(4):
         tally.observe(settled())
@@ -123,12 +133,12 @@ async def test_minutes_are_apart_and_in_order_also_over_an_hour(
     assert [it.at for it in found] == [THIS_MINUTE + index * MINUTE for index in range(4)]
     total = found[0] + found[1] + found[2] + found[3]
     assert (total.at, total.succeeded) == (THIS_MINUTE, 4)
-    within = await read_tallies(store, "guild-7", found[1].at, found[3].at)
+    within = await read_stats(store, "guild-7", found[1].at, found[3].at)
     assert within == found[1:3]
 
 
 async def test_what_several_count_adds_up(store: RacedStore, clock: VirtualClock) -> None:
-    mine, another = Tally(store, clock), Tally(store, clock)
+    mine, another = StatsRecorder(store, clock), StatsRecorder(store, clock)
     for tally in (mine, another, mine):
         tally.observe(settled())
     store.others = [another]
@@ -138,13 +148,17 @@ async def test_what_several_count_adds_up(store: RacedStore, clock: VirtualClock
     assert (found.succeeded, found.handler.count) == (3, 3)
 
 
-async def test_two_flushes_at_once_count_nothing_twice(tally: Tally, store: RacedStore) -> None:
+async def test_two_flushes_at_once_count_nothing_twice(
+    tally: StatsRecorder, store: RacedStore
+) -> None:
     tally.observe(settled())
     await asyncio.gather(tally.flush(), tally.flush())
     assert [it.succeeded for it in await read_all(store)] == [1]
 
 
-async def test_what_the_store_refused_is_written_later(tally: Tally, store: RacedStore) -> None:
+async def test_what_the_store_refused_is_written_later(
+    tally: StatsRecorder, store: RacedStore
+) -> None:
     tally.observe(settled())
     store.error, store.is_written = StoreUnavailableError("away"), False
     with pytest.raises(StoreUnavailableError):
@@ -157,7 +171,7 @@ async def test_what_the_store_refused_is_written_later(tally: Tally, store: Race
 
 
 async def test_what_may_have_been_written_is_not_written_again(
-    tally: Tally, store: RacedStore
+    tally: StatsRecorder, store: RacedStore
 ) -> None:
     tally.observe(settled())
     store.error = StoreUnavailableError("lost", {"outcome": "unknown"})
@@ -170,9 +184,9 @@ async def test_what_may_have_been_written_is_not_written_again(
 
 
 async def test_a_running_tally_writes_every_few_seconds_and_at_its_end(
-    tally: Tally, store: RacedStore, clock: VirtualClock
+    tally: StatsRecorder, store: RacedStore, clock: VirtualClock
 ) -> None:
-    journal = Journal("rota.tests")
+    journal = EventEmitter("rota.tests")
     end = tally.follow(journal)
     run = asyncio.create_task(tally.run())
     journal.tell(settled())
@@ -191,7 +205,9 @@ async def test_a_running_tally_writes_every_few_seconds_and_at_its_end(
     assert [it.succeeded for it in await read_all(store)] == [2]
 
 
-async def test_it_follows_a_worker(tally: Tally, store: RacedStore, clock: VirtualClock) -> None:
+async def test_it_follows_a_worker(
+    tally: StatsRecorder, store: RacedStore, clock: VirtualClock
+) -> None:
     async def fail_for_one(context: Context) -> None:
         if context.payload["fails"]:
             raise ValueError
@@ -210,7 +226,7 @@ async def test_it_follows_a_worker(tally: Tally, store: RacedStore, clock: Virtu
 
 
 async def test_more_tenants_than_may_wait_are_left_out_and_said(
-    tally: Tally, store: RacedStore, monkeypatch: pytest.MonkeyPatch
+    tally: StatsRecorder, store: RacedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stats_recorder, "MOST_PENDING", 3)
     monkeypatch.setattr(stats_recorder, "WRITTEN_AT_ONCE", 2)
@@ -223,7 +239,7 @@ async def test_more_tenants_than_may_wait_are_left_out_and_said(
 
 
 async def test_tallies_are_kept_for_two_days(
-    tally: Tally, store: RacedStore, clock: VirtualClock
+    tally: StatsRecorder, store: RacedStore, clock: VirtualClock
 ) -> None:
     run = asyncio.create_task(tally.run())
     for tenant in range(250):
@@ -232,11 +248,11 @@ async def test_tallies_are_kept_for_two_days(
     first = key_of("guild-7", NOW)
     tally.observe(settled())
     await clock.advance(FLUSHED_EVERY)
-    assert first in await store.read(TALLIES, [first])
+    assert first in await store.read(STATS, [first])
     await clock.advance(timedelta(hours=1) + PRUNED_EVERY + FLUSHED_EVERY)
-    keys = [document.key async for page in store.scan(TALLIES) for document in page]
+    keys = [document.key async for page in store.scan(STATS) for document in page]
     assert keys == [key_of("guild-7", NOW + RETENTION)]
-    assert await prune_tallies(store, clock.now()) == 0
+    assert await prune_stats(store, clock.now()) == 0
     run.cancel()
     await clock.run(asyncio.wait({run}))
 
@@ -249,19 +265,21 @@ async def test_a_long_range_is_cut_to_what_is_kept() -> None:
             asked.append(keys)
             return await super().read(collection, keys)
 
-    await read_tallies(Asked(), "guild-7", datetime(1, 1, 1, tzinfo=UTC), NOW)
+    await read_stats(Asked(), "guild-7", datetime(1, 1, 1, tzinfo=UTC), NOW)
     assert len(asked[0]) == RETENTION / timedelta(hours=1) + 1
 
 
 async def test_a_naive_time_is_refused(store: RacedStore) -> None:
     with pytest.raises(InvalidInputError) as caught:
-        await read_tallies(store, "guild-7", NOW.replace(tzinfo=None), NOW)
+        await read_stats(store, "guild-7", NOW.replace(tzinfo=None), NOW)
     assert caught.value.details["field"] == "since"
 
 
-async def test_what_cannot_be_read_counts_for_nothing(tally: Tally, store: RacedStore) -> None:
+async def test_what_cannot_be_read_counts_for_nothing(
+    tally: StatsRecorder, store: RacedStore
+) -> None:
     key = key_of("guild-7", NOW)
-    await store.write_each([DocumentWrite(TALLIES, key, None, b"not a tally")])
+    await store.write_each([DocumentWrite(STATS, key, None, b"not a tally")])
     assert await read_all(store) == []
     tally.observe(settled())
     await tally.flush()

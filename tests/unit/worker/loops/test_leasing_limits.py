@@ -8,7 +8,7 @@ import pytest
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, once
 
 from rota.jobs import JobStatus
-from rota.policy.limit_watch import Allotment, LimitWatch
+from rota.policy.limit_watch import LeasedUnderLimits, LimitWatch
 from rota.policy.limits import Limit, Rate
 from rota.rail.limits import clear_limit, set_limit
 from rota.worker import Context, Worker, WorkerSettings
@@ -44,15 +44,15 @@ def make_worker(shop: Workshop, floor: Floor, poll_for: timedelta = SECOND) -> W
 @pytest.mark.parametrize(
     ("due_in", "allotment", "expected"),
     [
-        (0, Allotment(()), 0),
-        (0, Allotment((), is_limited=True), None),
-        (0, Allotment((), is_limited=True, again_at=NOW + 5 * SECOND), 5),
-        (3, Allotment((), is_limited=True, again_at=NOW + 5 * SECOND), 3),
-        (None, Allotment((), is_limited=True, again_at=NOW + 5 * SECOND), None),
+        (0, LeasedUnderLimits(()), 0),
+        (0, LeasedUnderLimits((), is_limited=True), None),
+        (0, LeasedUnderLimits((), is_limited=True, again_at=NOW + 5 * SECOND), 5),
+        (3, LeasedUnderLimits((), is_limited=True, again_at=NOW + 5 * SECOND), 3),
+        (None, LeasedUnderLimits((), is_limited=True, again_at=NOW + 5 * SECOND), None),
     ],
 )
 def test_what_is_due_but_held_back_can_be_had_when_there_are_tokens(
-    due_in: int | None, allotment: Allotment, expected: int | None
+    due_in: int | None, allotment: LeasedUnderLimits, expected: int | None
 ) -> None:
     due_at = None if due_in is None else NOW + due_in * SECOND
     due_for = choose_due_for(due_at, allotment, NOW)

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from rota.clock.system import SystemClock
-from rota.events import Journal
+from rota.events import EventEmitter
 from rota.jobs import JobStatus
 from rota.runtime.wiring import open_store
 from rota.stores.jobs import LeaseRequest
@@ -22,7 +22,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.mark.main_path
 async def test_a_lease_without_an_answer_is_found_on_every_store(store_url: str) -> None:
-    clock, journal = SystemClock(), Journal("rota.worker")
+    clock, journal = SystemClock(), EventEmitter("rota.worker")
     settings = WorkerSettings(lease_for=MINUTE)
     async with await open_store(store_url) as store:
         asked_at = clock.now()

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, once, succeed
 
-from rota.events import JobStalled, Journal
+from rota.events import EventEmitter, JobStalled
 from rota.jobs import Ending, Interrupted, Job, JobStatus, Lost, RetryPolicy
 from rota.stores.jobs import LeaseRequest
 from rota.testing import a_job
@@ -30,7 +30,7 @@ def my_rescue(
     shop: Workshop, held_ids: Collection[str] = (), unanswered: Collection[datetime] = ()
 ) -> Rescue:
     """That of a worker called "me", with leases of a minute."""
-    journal = Journal("rota.worker")
+    journal = EventEmitter("rota.worker")
     surroundings = Surroundings(
         *(shop.hooked, shop.clock, WorkerSettings(lease_for=MINUTE), Registry({}, ())),
         *(journal, Random(1), "me"),

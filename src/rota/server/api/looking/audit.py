@@ -8,7 +8,7 @@ from msgspec import Meta
 from rota.auth.caller import Scope
 from rota.jobs.fields import read_id
 from rota.jobs.search import DEFAULT_LIMIT
-from rota.ops.audit import list_acts
+from rota.ops.audit import list_audit_entries
 from rota.rail.audit import AuditEntry
 from rota.server.api.shapes.limited import PageCursor, PageLimit
 from rota.server.api.shapes.words import Uuid
@@ -36,7 +36,7 @@ class AuditList(msgspec.Struct, frozen=True):
 async def read_audit_log(call: Call[Nothing, AuditSearch]) -> AuditList:
     """Read the audit log of your tenant, the newest entry first."""
     asked = call.query
-    page = await list_acts(
+    page = await list_audit_entries(
         call.around.store,
         call.caller.tenant,
         action=asked.action,

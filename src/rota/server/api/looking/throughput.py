@@ -13,7 +13,7 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
 from rota.server.api.shapes.words import Moment
 from rota.server.routing.route import Call, Nothing, Route
-from rota.telemetry.stats import RETENTION, MinuteTally, read_tallies
+from rota.telemetry.stats import RETENTION, MinuteStats, read_stats
 
 SHOWN_FOR = timedelta(hours=1)
 """As far back as is shown when nobody says since when."""
@@ -79,7 +79,7 @@ async def get_throughput(call: Call[Nothing, ThroughputChoice]) -> Throughput:
     """Get how many jobs of your tenant ended how in each minute, of the last 48 hours at most."""
     around = call.around
     since, until = _choose(call.query, around.clock.now())
-    tallies = await read_tallies(around.store, call.caller.tenant, since, until)
+    tallies = await read_stats(around.store, call.caller.tenant, since, until)
     return Throughput(
         since=since,
         until=until,
@@ -101,8 +101,8 @@ def _choose(asked: ThroughputChoice, now: datetime) -> tuple[datetime, datetime]
     return since, until
 
 
-def _add_up(tallies: Sequence[MinuteTally], since: datetime) -> MinuteTally:
-    return reduce(add, tallies, MinuteTally(at=since))
+def _add_up(tallies: Sequence[MinuteStats], since: datetime) -> MinuteStats:
+    return reduce(add, tallies, MinuteStats(at=since))
 
 
 ROUTES: tuple[Route, ...] = (

@@ -14,7 +14,7 @@ from rota.policy.gate_settings import ScopedMaintenance, TenantQuietHours, parse
 from rota.policy.quiet_hours import QuietHours
 from rota.policy.windows import WEEKDAYS, format_time_of_day
 from rota.rail import gates
-from rota.rail.audit import Act, record_act
+from rota.rail.audit import AuditedAction, record_action
 from rota.server.api.operating.word import Why, surroundings_of
 from rota.server.api.shapes.words import Moment
 from rota.server.routing.route import Answer, Call, Nothing, Route
@@ -105,16 +105,18 @@ async def set_quiet_hours(call: Call[QuietHoursBody, Nothing]) -> QuietHoursView
     asked, tenant = call.body, call.caller.tenant
     hours = _read_hours(asked)
     details = {"start": asked.start, "end": asked.end, "zone": asked.zone}
-    act = Act(action="set_quiet_hours", who=call.caller.who, why=asked.why, details=details)
-    await record_act(surroundings_of(call), act)
+    act = AuditedAction(
+        action="set_quiet_hours", who=call.caller.who, why=asked.why, details=details
+    )
+    await record_action(surroundings_of(call), act)
     await gates.set_quiet_hours(call.around.store, tenant, hours)
     return _view_hours(hours, call.around.clock.now())
 
 
 async def clear_quiet_hours(call: Call[Nothing, Nothing]) -> Answer:
     """Clear the quiet hours of your tenant; it is no error if there are none."""
-    act = Act(action="set_quiet_hours", who=call.caller.who, details={"cleared": True})
-    await record_act(surroundings_of(call), act)
+    act = AuditedAction(action="set_quiet_hours", who=call.caller.who, details={"cleared": True})
+    await record_action(surroundings_of(call), act)
     await gates.clear_quiet_hours(call.around.store, call.caller.tenant)
     return Answer(204)
 

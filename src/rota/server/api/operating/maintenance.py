@@ -13,8 +13,8 @@ from rota.policy.gate_settings import EVERYTHING, ScopedMaintenance
 from rota.policy.gate_settings import Scope as GateScope
 from rota.policy.maintenance import LONGEST_REASON, Maintenance
 from rota.rail import gates
-from rota.rail.audit import Act, record_act
-from rota.rail.context import Surroundings
+from rota.rail.audit import AuditedAction, record_action
+from rota.rail.context import RailContext
 from rota.rail.limits import EVERYBODY
 from rota.server.api.operating.gates import GATES, MaintenanceView, view_maintenance
 from rota.server.api.operating.word import surroundings_of
@@ -69,8 +69,8 @@ async def set_maintenance(call: Call[MaintenanceBody, Nothing]) -> list[Maintena
 
 async def clear_maintenance(call: Call[Nothing, Nothing]) -> Answer:
     """Let the jobs of your tenant run again; it is no error if there is no maintenance."""
-    act = Act(action="set_maintenance", who=call.caller.who, details={"isOn": False})
-    await record_act(surroundings_of(call), act)
+    act = AuditedAction(action="set_maintenance", who=call.caller.who, details={"isOn": False})
+    await record_action(surroundings_of(call), act)
     await gates.clear_maintenance(call.around.store, GateScope(tenant=call.caller.tenant))
     return Answer(204)
 
@@ -88,8 +88,8 @@ async def clear_wide_maintenance(call: Call[Nothing, QueueChoice]) -> Answer:
     queue = call.query.queue
     scope = EVERYTHING if queue is None else GateScope(queue=queue)
     details = {"isOn": False, "queue": queue}
-    act = Act(action="set_maintenance", who=call.caller.who, details=details)
-    await record_act(surroundings_of(call)._replace(tenant=EVERYBODY), act)
+    act = AuditedAction(action="set_maintenance", who=call.caller.who, details=details)
+    await record_action(surroundings_of(call)._replace(tenant=EVERYBODY), act)
     await gates.clear_maintenance(call.around.store, scope)
     return Answer(204)
 
@@ -97,7 +97,7 @@ async def clear_wide_maintenance(call: Call[Nothing, QueueChoice]) -> Answer:
 async def _set(
     call: Call[MaintenanceBody, Nothing] | Call[WideMaintenanceBody, Nothing],
     scope: GateScope,
-    around: Surroundings,
+    around: RailContext,
 ) -> list[MaintenanceView]:
     now, store = call.around.clock.now(), call.around.store
     window = _read_window(call.body, call.caller.who)
@@ -105,8 +105,8 @@ async def _set(
         raise InvalidRequestError("until", "is over already: must be later than now")
     details = {"isOn": True, "queue": scope.queue, "isAdded": call.body.is_added}
     why = call.body.reason
-    act = Act(action="set_maintenance", who=call.caller.who, why=why, details=details)
-    await record_act(around, act)
+    act = AuditedAction(action="set_maintenance", who=call.caller.who, why=why, details=details)
+    await record_action(around, act)
     if call.body.is_added:
         await gates.plan_maintenance(store, scope, window, now)
     else:

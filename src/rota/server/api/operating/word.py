@@ -9,7 +9,7 @@ from rota.errors import JobNotFoundError
 from rota.jobs import Job, JobId
 from rota.rail import DeadLetters, Rail
 from rota.rail.audit import LONGEST_WHY
-from rota.rail.context import RailSettings, Surroundings
+from rota.rail.context import RailContext, RailSettings
 from rota.server.api.shapes.limited import NO_NUL
 from rota.server.routing.route import Call
 
@@ -29,10 +29,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     why: Why | None = None
 
 
-def surroundings_of(call: Call[Any, Any]) -> Surroundings:
+def surroundings_of(call: Call[Any, Any]) -> RailContext:
     """What the verbs of operators work with, for the tenant of whoever calls."""
     around = call.around
-    return Surroundings(
+    return RailContext(
         around.store, call.caller.tenant, around.clock, RailSettings(), around.draw_bits
     )
 

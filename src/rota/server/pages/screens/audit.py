@@ -8,7 +8,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from rota.jobs import JobId
-from rota.ops.audit import list_acts
+from rota.ops.audit import list_audit_entries
 from rota.rail.audit import AuditEntry
 from rota.server.pages.serving.answers import render_page
 from rota.server.pages.serving.visit import Visit
@@ -40,7 +40,9 @@ class ToldAct(NamedTuple):
 
 async def show_audit(visit: Visit) -> Response:
     cursor = visit.ask("cursor") or None
-    page = await list_acts(visit.around.store, visit.tenant, cursor=cursor, limit=MOST_SHOWN)
+    page = await list_audit_entries(
+        visit.around.store, visit.tenant, cursor=cursor, limit=MOST_SHOWN
+    )
     wanted = {each for entry in page.items for each in entry.job_ids[:JOBS_NAMED]}
     known = await visit.around.store.get(visit.tenant, sorted(wanted)) if wanted else {}
     names = {job_id: job.name for job_id, job in known.items()}

@@ -10,8 +10,8 @@ from rota.jobs.identity import normalize_job_id
 from rota.jobs.search import HIGHEST_LIMIT
 from rota.ops.search import JobQuery, search_jobs
 from rota.rail import DeadLetters
+from rota.rail.context import RailContext as RailSurroundings
 from rota.rail.context import RailSettings
-from rota.rail.context import Surroundings as RailSurroundings
 from rota.rail.dead_letters import HIGHEST_RETRY, is_dead
 from rota.server.pages.screens.dead_letters import ChosenLetters
 from rota.server.pages.screens.jobs import read_choice

@@ -13,7 +13,7 @@ from rota.policy.maintenance import Maintenance
 from rota.policy.quiet_hours import QuietHours
 from rota.policy.windows import WEEKDAYS, QuietWindow, format_time_of_day
 from rota.rail import Rail
-from rota.rail.audit import Act, record_act
+from rota.rail.audit import AuditedAction, record_action
 from rota.rail.gates import GateList, clear_quiet_hours, list_gates, set_quiet_hours
 from rota.server.pages.screens.choice import rail_around
 from rota.server.pages.serving.answers import go_to, render_page
@@ -95,8 +95,8 @@ async def change_quiet_hours(visit: Visit) -> Response:
 
 
 async def _record(visit: Visit, details: Mapping[str, Any]) -> None:
-    act = Act(action="set_quiet_hours", who=visit.caller.who, details=details)
-    await record_act(rail_around(visit), act)
+    act = AuditedAction(action="set_quiet_hours", who=visit.caller.who, details=details)
+    await record_action(rail_around(visit), act)
 
 
 async def _render(

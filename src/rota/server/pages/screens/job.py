@@ -9,7 +9,7 @@ from starlette.responses import Response
 from rota.errors import JobNotFoundError
 from rota.jobs import Job, JobStatus
 from rota.jobs.identity import normalize_job_id
-from rota.ops.audit import find_acts
+from rota.ops.audit import find_audit_entries
 from rota.ops.explain.job import explain_job
 from rota.ops.graph import JobGraph, draw_graph
 from rota.rail import Rail
@@ -78,7 +78,7 @@ async def show_job(visit: Visit) -> Response:
         node_height=NODE_HEIGHT,
         payload=payload,
         is_masked=is_masked,
-        acts=await find_acts(store, visit.tenant, [job.id], job.created_at),
+        acts=await find_audit_entries(store, visit.tenant, [job.id], job.created_at),
         facts=list_facts(job, visit.link),
     )
 

@@ -25,7 +25,7 @@ from rota.server.pages.wording import statuses
 from rota.server.pages.wording.alarms import warn_of
 from rota.server.pages.wording.statuses import STATUS_SIGNS, Sign
 from rota.server.pages.wording.times import tell_distance, tell_length, tell_local
-from rota.telemetry.stats import MinuteTally, read_tallies
+from rota.telemetry.stats import MinuteStats, read_stats
 
 MINUTES_SHOWN = 60
 QUEUES_SHOWN = 8
@@ -74,7 +74,7 @@ async def show_overview(visit: Visit) -> Response:
     )
     until = visit.now.replace(second=0, microsecond=0) + _MINUTE
     since = until - MINUTES_SHOWN * _MINUTE
-    tallies = _fill(await read_tallies(store, visit.tenant, since, until), since)
+    tallies = _fill(await read_stats(store, visit.tenant, since, until), since)
     return render_page(
         visit,
         "overview.html",
@@ -129,21 +129,21 @@ def _list_figures(found: Overview, visit: Visit) -> list[Figure]:
     ]
 
 
-def _fill(tallies: Sequence[MinuteTally], since: datetime) -> list[MinuteTally]:
+def _fill(tallies: Sequence[MinuteStats], since: datetime) -> list[MinuteStats]:
     """One for every minute, also where nothing happened."""
     known = {each.at: each for each in tallies}
     minutes = [since + index * _MINUTE for index in range(MINUTES_SHOWN)]
-    return [known.get(at) or MinuteTally(at=at) for at in minutes]
+    return [known.get(at) or MinuteStats(at=at) for at in minutes]
 
 
 def _frame(
-    name: str, title: str, summary: str, tallies: Sequence[MinuteTally], visit: Visit
+    name: str, title: str, summary: str, tallies: Sequence[MinuteStats], visit: Visit
 ) -> Frame:
     walls = [each.at.astimezone(visit.zone) for each in tallies]
     return Frame(name, title, summary, [f"{it:%H:%M}" for it in walls], zone=f"{walls[-1]:%Z}")
 
 
-def _draw_throughput(tallies: Sequence[MinuteTally], visit: Visit) -> Chart:
+def _draw_throughput(tallies: Sequence[MinuteStats], visit: Visit) -> Chart:
     succeeded = sum(each.succeeded for each in tallies)
     failed = sum(each.failed for each in tallies)
     summary = f"{succeeded} succeeded, {failed} failed in the last hour"
@@ -158,8 +158,8 @@ def _draw_throughput(tallies: Sequence[MinuteTally], visit: Visit) -> Chart:
     )
 
 
-def _draw_latency(tallies: Sequence[MinuteTally], visit: Visit) -> Chart:
-    whole = MinuteTally(at=tallies[0].at)
+def _draw_latency(tallies: Sequence[MinuteStats], visit: Visit) -> Chart:
+    whole = MinuteStats(at=tallies[0].at)
     for each in tallies:
         whole += each
     median, slow = whole.wait.p50_ms, whole.wait.p95_ms
@@ -177,7 +177,7 @@ def _draw_latency(tallies: Sequence[MinuteTally], visit: Visit) -> Chart:
     )
 
 
-def _draw_backlog(tallies: Sequence[MinuteTally], visit: Visit) -> Chart:
+def _draw_backlog(tallies: Sequence[MinuteStats], visit: Visit) -> Chart:
     seen = [each.depth for each in tallies if each.depth is not None]
     summary = "nobody has looked in the last hour"
     if seen:
