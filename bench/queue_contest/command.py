@@ -3,7 +3,14 @@
 import argparse
 from pathlib import Path
 
-from bench.queue_contest.contestants import Contestant, Measure, StoreKind, list_contestants
+from bench.queue_contest.contestants import (
+    ROTA,
+    Contestant,
+    Measure,
+    StoreKind,
+    in_other_checkout,
+    list_contestants,
+)
 from bench.queue_contest.flatness import run_flatness
 from bench.queue_contest.harness.environments import (
     Environments,
@@ -31,7 +38,8 @@ def main() -> None:
     console, ground = _make_console(), Ground()
     try:
         environments = Environments(given.cache, given.python)
-        contestants = _admit(console, _choose(given), environments, ground)
+        chosen = _with_other_checkout(_choose(given), given.before, environments)
+        contestants = _admit(console, chosen, environments, ground)
         if given.flat:
             run_flatness(console, contestants, environments, ground, given.flat_rows)
         else:
@@ -63,6 +71,12 @@ def _make_parser() -> argparse.ArgumentParser:
         action="append",
         help="only this; may be given several times",
     )
+    parser.add_argument(
+        "--before",
+        type=Path,
+        metavar="CHECKOUT",
+        help="another checkout of Rota, which takes part beside this one",
+    )
     parser.add_argument("--repeats", type=int, help="how often everything is measured")
     parser.add_argument(
         "--flat",
@@ -91,6 +105,22 @@ def _choose(given: argparse.Namespace) -> list[Contestant]:
         if given.store in (None, contestant.store)
         and (not parts or any(part in contestant.key.lower() for part in parts))
     ]
+
+
+def _with_other_checkout(
+    chosen: list[Contestant], checkout: Path | None, environments: Environments
+) -> list[Contestant]:
+    """The contestants, and after each Rota the one of the other checkout."""
+    if checkout is None:
+        return chosen
+    checks = environments.pending_checks(checkout.resolve())
+    others = {
+        each.key: in_other_checkout(each, checkout.resolve(), checks.get(each.store))
+        for each in chosen
+        if each.name == ROTA
+    }
+    paired = (pair for each in chosen for pair in (each, others.get(each.key)))
+    return [each for each in paired if each is not None]
 
 
 def _admit(

@@ -1,7 +1,8 @@
 """Who takes part, with which settings, and how their stores are asked whether work is left."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 BATCH = 500
@@ -49,7 +50,7 @@ class Contestant:
 
     ``is_pending`` is a statement, or a script, that gives one true value while a job is unfinished,
     and ``table`` the table that is locked until the starting gun. A limit is not in the race: it
-    shows how fast bare statements are.
+    shows how fast bare statements are. ``checkout`` is another checkout of Rota whose program runs.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Contestant:
     settings: dict[str, Any] = field(default_factory=dict)
     measures: tuple[Measure, ...] = EVERYTHING
     is_limit: bool = False
+    checkout: Path | None = None
 
     @property
     def key(self) -> str:
@@ -69,6 +71,7 @@ class Contestant:
 
 
 ROTA = "Rota"
+ROTA_BEFORE = "Rota, other checkout"
 PGQUEUER = "PgQueuer"
 GRAPHILE = "Graphile Worker"
 GRAPHILE_DEFAULTS = "Graphile, defaults"
@@ -92,6 +95,15 @@ _HUEY_PENDING = "SELECT EXISTS (SELECT 1 FROM task)"
 def list_contestants() -> list[Contestant]:
     """All of them, in the order they are shown in."""
     return [*_on_postgres(), *_on_sqlite(), *_on_redis(), *_on_mongo()]
+
+
+def in_other_checkout(
+    contestant: Contestant, checkout: Path, is_pending: str | None
+) -> Contestant | None:
+    """The same contestant run from another checkout; None when that one lacks its store."""
+    if is_pending is None:
+        return None
+    return replace(contestant, name=ROTA_BEFORE, checkout=checkout, is_pending=is_pending)
 
 
 def _on_postgres() -> list[Contestant]:

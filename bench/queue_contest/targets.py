@@ -13,6 +13,7 @@ from bench.queue_contest.contestants import (
     PGBENCH,
     PGQUEUER,
     ROTA,
+    ROTA_BEFORE,
     Measure,
     StoreKind,
 )
@@ -41,6 +42,7 @@ def judge(results: Results) -> list[Verdict]:
         *_on_sqlite(results),
         *_on_redis(results),
         *_on_mongo(results),
+        *_other_checkout(results),
     ]
 
 
@@ -105,3 +107,20 @@ def _compare(
 ) -> Iterator[Verdict]:
     if ours is not None and theirs:
         yield Verdict(words, goal, ours / theirs)
+
+
+def _other_checkout(results: Results) -> Iterator[Verdict]:
+    """Rates and CPU a job of this checkout against the other one; 5 % is noise."""
+    for store in StoreKind:
+        for measure in (Measure.ENQUEUE, Measure.BULK, Measure.DRAIN, Measure.DRAIN_TWO):
+            rate = _rates(results, measure, store)
+            words = f"{store} {measure} against the other checkout"
+            yield from _compare(words, 0.95, rate(ROTA), rate(ROTA_BEFORE))
+        for name in ("worker_us", "server_us"):
+            now, before = (
+                results.median(f"{who} on {store}", Measure.DRAIN, name)
+                for who in (ROTA, ROTA_BEFORE)
+            )
+            words = f"{store} CPU a job, {name.removesuffix('_us')}, against the other checkout"
+            for verdict in _compare(words, 1.05, now, before):
+                yield Verdict(verdict.words, verdict.goal, verdict.ratio, is_least=False)

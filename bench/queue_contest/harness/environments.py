@@ -62,6 +62,17 @@ class Environments:
         module = f"bench.queue_contest.peers.{program}"
         return [str(self._interpreter(environment)), "-m", module]
 
+    def pending_checks(self, checkout: Path) -> dict[str, str]:
+        """By store, how another checkout of Rota asks whether a job is unfinished."""
+        script = (
+            "import json\n"
+            "from bench.queue_contest.contestants import ROTA, list_contestants\n"
+            "print(json.dumps({c.store: c.is_pending for c in list_contestants()"
+            " if c.name == ROTA}))"
+        )
+        found: dict[str, str] = json.loads(_ask(self._python, script, folder=checkout))
+        return found
+
     def versions(self, name: str) -> str:
         """Of the interpreter and the packages that matter."""
         if name in NODE_PACKAGES:
@@ -124,12 +135,12 @@ def _run(command: list[str], name: str, folder: Path | None = None) -> None:
         raise MissingError(f"{name} cannot be installed: {last[0]}")
 
 
-def _ask(python: str, script: str, *arguments: str) -> str:
-    return _output([python, "-c", script, *arguments])
+def _ask(python: str, script: str, *arguments: str, folder: Path | None = None) -> str:
+    return _output([python, "-c", script, *arguments], folder)
 
 
-def _output(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+def _output(command: list[str], folder: Path | None = None) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 

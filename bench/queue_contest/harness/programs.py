@@ -35,6 +35,7 @@ class Entry:
         self.contestant = contestant
         self.place = place
         self._folder = folder
+        self._home = contestant.checkout or ROOT
         self._command = environments.command(contestant.environment, contestant.program)
         self._variables = _variables(
             contestant, place, environments.modules(contestant.environment), folder
@@ -49,7 +50,7 @@ class Entry:
         """Have a verb carried out; all that it printed."""
         done = subprocess.run(
             [*self._command, verb, *map(str, numbers)],
-            cwd=ROOT,
+            cwd=self._home,
             env=self._variables,
             capture_output=True,
             text=True,
@@ -75,7 +76,7 @@ class Entry:
     def _start(self, log: Any) -> "subprocess.Popen[str]":
         return subprocess.Popen(
             [*self._command, "work"],
-            cwd=ROOT,
+            cwd=self._home,
             env=self._variables,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -170,5 +171,6 @@ def _variables(contestant: Contestant, place: Place, modules: Path, folder: Path
         "folder": str(folder),
         "modules": str(modules),
     }
-    quiet = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": ""}
+    source = str(contestant.checkout / "src") if contestant.checkout else ""
+    quiet = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": source}
     return {**os.environ, **quiet, "QUEUE_CONTEST": json.dumps(told)}
