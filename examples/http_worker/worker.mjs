@@ -131,7 +131,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     "flaky": async (payload, { job }) => {
       if (job.attempt_count < 1) throw new Error("not yet");
     },
-    "hopeless": async () => discard("there is nobody to greet"),
+    "hopeless": async () => discard("the payload has no name"),
     "sleepy": async (payload, { job }) => (job.lease.token === 1 ? snooze(3600) : undefined),
   });
   process.on("SIGINT", () => worker.stop());
