@@ -1,7 +1,7 @@
-"""What a release is made of, as CycloneDX 1.5: ``python deploy/sbom.py > rota.cdx.json``.
+"""The bill of materials of a release, as CycloneDX 1.5: ``python deploy/sbom.py > rota.cdx.json``.
 
-Read from what is pinned, so that it says what ``pip install --require-hashes`` will install, and
-from the one file that came from elsewhere and is served to browsers. Nothing is fetched.
+It reads the pinned requirements, so it lists what ``pip install --require-hashes`` installs, and
+the one third-party file that the service sends to browsers. It fetches nothing.
 """
 
 import json

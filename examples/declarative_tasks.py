@@ -1,8 +1,8 @@
-"""A service is stopped for three days; its tasks go on where they were.
+"""A service stops for three days; its tasks continue where they stopped.
 
-Every start of a service declares all of its tasks; what became of them before is in the store. Here
-the clock is virtual and the store is in memory, so a week passes at once. In a service of your own,
-leave ``clock`` out and open ``sqlite:///newsroom.db``.
+A service declares all of its tasks on every start; the store keeps their history. Here the clock is
+virtual and the store is in memory, so a week passes at once. In your own service, leave ``clock``
+out and open ``sqlite:///newsroom.db``.
 
 It prints:
 
@@ -26,7 +26,7 @@ MONDAY = datetime(2027, 6, 7, 8, 0, tzinfo=PARIS)
 
 
 class Newsroom:
-    """What the tasks do; the first digest of all fails."""
+    """The callbacks of the tasks; the very first digest fails."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock

@@ -1,8 +1,8 @@
-"""A shop that has Rota inside: its own routes, and Rota's API and pages under /rota.
+"""A shop with Rota inside: its own routes, and Rota's API and pages under /rota.
 
-Worker and scheduler run while the service does, and stop with it. ``uvicorn embedded_service:shop``
-serves it on a SQLite file; here it is driven in one process, its clock is virtual and its store is
-in memory, so that an evening passes at once.
+Worker and scheduler start and stop with the service. ``uvicorn embedded_service:shop`` serves it on
+a SQLite file. Here everything runs in one process with a virtual clock and a store in memory, so an
+evening passes at once.
 
 It prints:
 
@@ -40,7 +40,7 @@ MONDAY = datetime(2027, 6, 7, 18, 0, tzinfo=UTC)
 
 
 def make_shop(address: str, clock: Clock) -> Starlette:
-    """The service. Nothing is opened before it starts."""
+    """The service. It opens nothing before it starts."""
 
     async def take_order(request: Request) -> JSONResponse:
         order = await request.json()
@@ -67,7 +67,7 @@ def make_shop(address: str, clock: Clock) -> Starlette:
             await scheduler.initialize([report])
             async with working(worker, StatsRecorder(store, clock)):
                 yield
-                rota.state.lease_desk.close()  # whoever waits there for jobs gets none
+                rota.state.lease_desk.close()  # ends requests that wait for jobs
             await scheduler.stop()
 
     return Starlette(routes=[Route("/orders", take_order, methods=["POST"])], lifespan=live)
@@ -75,7 +75,7 @@ def make_shop(address: str, clock: Clock) -> Starlette:
 
 @asynccontextmanager
 async def working(worker: Worker, tally: StatsRecorder) -> AsyncIterator[None]:
-    """The worker runs, and what it does is counted for the pages; at the end, it finishes first."""
+    """Run the worker and count its outcomes for the pages; at the end, let it finish first."""
     tally.follow(worker.events)
     run, count = asyncio.create_task(worker.run()), asyncio.create_task(tally.run())
     try:

@@ -1,7 +1,7 @@
-"""Every second Tuesday at nine in Berlin, begun ten years ago, and what comes next.
+"""Every second Tuesday at nine in Berlin, begun ten years ago, and the next occurrences.
 
-The answer takes microseconds, not a walk over ten years, and follows the clocks of Berlin: nine
-o'clock there is eight o'clock UTC in winter and seven in summer.
+The answer takes microseconds, because Rota does not walk over ten years. It follows the clocks of
+Berlin: nine o'clock there is eight o'clock UTC in winter and seven in summer.
 
 It prints:
 

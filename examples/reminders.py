@@ -1,9 +1,9 @@
 """Check-ins every second Monday at six in the evening, for communities in three zones.
 
-London is in a maintenance, and New York's books cannot be kept: its message has gone out by then,
-and the second attempt does not send it again. A reminder in the middle of Sydney's night waits for
-the morning. Here the clock is virtual and the store is in memory, so the day passes at once. In a
-service of your own, leave ``clock`` out and open ``postgresql://user@host/database``.
+London is in maintenance. New York's handler fails after its message has gone out, and the second
+attempt does not send it again. A reminder in the middle of Sydney's night waits for the morning.
+Here the clock is virtual and the store is in memory, so the day passes at once. In your own
+service, leave ``clock`` out and open ``postgresql://user@host/database``.
 
 It prints:
 
@@ -35,7 +35,7 @@ ZONES = {
 
 
 class Messenger:
-    """The handlers. Everything is told by the clock of the tenant's place."""
+    """The handlers. They print wall times in the tenant's zone."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock

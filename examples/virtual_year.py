@@ -1,7 +1,7 @@
 """A year of an hourly loop, in the time it takes to run its code.
 
-The loop below waits for every full hour in New York, as a service would. Under a virtual clock
-nothing really waits: time jumps from one wake-up to the next, in the same order every time.
+The loop below waits for every full hour in New York, as a service would. Under a virtual clock it
+takes no real time: time jumps from one wake-up to the next, in the same order every time.
 
 It prints:
 
@@ -23,7 +23,7 @@ NEW_YEAR = datetime(2027, 1, 1, tzinfo=NEW_YORK)
 
 
 async def wake_hourly(clock: Clock, woken: list[datetime]) -> None:
-    """Wait for hour after hour; whoever runs this cancels it."""
+    """Wait for hour after hour until the task is cancelled."""
     hourly = parse_cron("0 * * * *")
     while True:
         await clock.sleep_until(hourly.next_after(clock.now(), NEW_YORK))

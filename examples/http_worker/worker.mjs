@@ -1,12 +1,12 @@
-// A worker in JavaScript, for Node 18 and later, without dependencies: takes jobs over HTTP, runs
-// several at once, keeps their leases alive, and says what became of them.
+// A worker in JavaScript, for Node 18 and later, without dependencies: leases jobs over HTTP, runs
+// several at once, extends their leases, and reports their outcomes.
 //
 //   ROTA_URL=http://127.0.0.1:8080 ROTA_TOKEN=rota_... node worker.mjs
 //
-// Write handlers of your own at the end of the file. A handler is given the payload, the job and a
-// signal that tells when the work is to stop. If it returns, the job is done. It may return
-// snooze(seconds) to be called again later, or discard(reason) to give up for good. If it throws,
-// the job is tried again as its retry policy says.
+// Write your own handlers at the end of the file. A handler receives the payload, the job and a
+// signal that tells it to stop. If it returns, the job is done. It may return snooze(seconds) to run
+// again later, or discard(reason) to give up for good. If it throws, the job is retried by its retry
+// policy.
 
 import { hostname } from "node:os";
 import { fileURLToPath } from "node:url";
@@ -27,11 +27,11 @@ export class Worker {
     this.concurrency = options.concurrency ?? 4;
     this.leaseSeconds = options.leaseSeconds ?? 30;
     this.waitSeconds = options.waitSeconds ?? 20;
-    this.jobsLeft = options.jobs ?? Number(process.env.ROTA_JOBS ?? Infinity); // stop after so many
+    this.jobsLeft = options.jobs ?? Number(process.env.ROTA_JOBS ?? Infinity); // stop after this many
     this.log = options.log ?? console.log;
   }
 
-  // Work until stop() is called, or so many jobs are done.
+  // Work until stop() is called, or this many jobs are done.
   async run() {
     const heart = setInterval(() => this.#extend(), (this.leaseSeconds * 1000) / 3);
     try {
@@ -42,7 +42,7 @@ export class Worker {
     }
   }
 
-  // Take nothing more; what runs is told, and handed back unless it ends by itself.
+  // Lease nothing more; signal running handlers, and hand their jobs back unless they finish.
   stop() {
     this.#stopping.abort();
     for (const held of this.#held.values()) held.abort.abort("the worker stops");
@@ -98,7 +98,7 @@ export class Worker {
     for (const id of lost) this.#held.get(id)?.abort.abort("the lease was lost");
   }
 
-  // The answer; tried again while the service cannot be reached. Settling twice is harmless: the
+  // Returns the answer; retries while the service is unreachable. Settling twice is harmless: the
   // second time is stale.
   async #ask(path, body, signal) {
     for (let pause = 500; ; pause = Math.min(pause * 2, 10_000)) {
@@ -131,7 +131,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     "flaky": async (payload, { job }) => {
       if (job.attempt_count < 1) throw new Error("not yet");
     },
-    "hopeless": async () => discard("there is nobody to greet"),
+    "hopeless": async () => discard("the payload has no name"),
     "sleepy": async (payload, { job }) => (job.lease.token === 1 ? snooze(3600) : undefined),
   });
   process.on("SIGINT", () => worker.stop());

@@ -1,25 +1,24 @@
 #!/bin/sh
-# A worker in a shell script: takes jobs over HTTP, runs them one at a time, says what became of them.
+# A worker in a shell script: leases jobs over HTTP, runs them one at a time, reports their outcomes.
 #
-# Needs curl and jq. Set ROTA_URL and ROTA_TOKEN (with the scope "write"); the rest may be left out:
+# Needs curl and jq. Set ROTA_URL and ROTA_TOKEN (with the scope "write"); the rest is optional:
 #
 #   ROTA_URL=http://127.0.0.1:8080 ROTA_TOKEN=rota_... ./worker.sh
 #
-# Every job's payload goes to the standard input of a command, which is ROTA_COMMAND or else "cat".
-# If it exits with 0 the job is done; with 75, as sendmail has it, it is to be tried again later
-# without an attempt being spent; with anything else the attempt has failed, and what it wrote to its
-# standard error is kept as the reason.
+# Each payload goes to the standard input of a command, ROTA_COMMAND or "cat". Exit status 0 completes
+# the job. 75, as in sendmail, snoozes it without spending an attempt. Any other status fails the
+# attempt, and the command's standard error is kept as the reason.
 
 set -u
 
-: "${ROTA_URL:?is missing: where the service is, such as http://127.0.0.1:8080}"
+: "${ROTA_URL:?is missing: the address of the service, for example http://127.0.0.1:8080}"
 token=${ROTA_TOKEN:-}
 worker=${ROTA_WORKER:-"worker.sh on $(hostname) ($$)"}
 queue=${ROTA_QUEUE:-shell}
 command=${ROTA_COMMAND:-cat}
 lease_seconds=${ROTA_LEASE_SECONDS:-30}
 wait_seconds=${ROTA_WAIT_SECONDS:-20}
-jobs_left=${ROTA_JOBS:--1} # stop after so many; below 0: never
+jobs_left=${ROTA_JOBS:--1} # stop after this many; below 0: never
 
 is_stopping=
 trap 'is_stopping=yes' INT TERM
@@ -27,7 +26,7 @@ trap 'is_stopping=yes' INT TERM
 errors=$(mktemp)
 trap 'rm -f "$errors"' EXIT
 
-# ask PATH BODY: the answer, or nothing when the service did not give a good one.
+# ask PATH BODY: prints the answer, or nothing after an error.
 ask() {
     printf '%s' "$2" | curl --silent --show-error --fail-with-body --max-time 60 \
         --header "Authorization: Bearer $token" --header 'Content-Type: application/json' \
@@ -40,7 +39,7 @@ lease() {
         '{worker: $worker, queues: [$queue], lease_seconds: $lease, wait_seconds: $wait}')"
 }
 
-# settle OUTCOME [MORE]: MORE is JSON that is added to the outcome.
+# settle OUTCOME [MORE]: adds the JSON object MORE to the outcome.
 settle() {
     ask leases/settle "$(jq -nc --arg worker "$worker" --arg id "$job_id" \
         --argjson lease_token "$lease_token" --arg outcome "$1" --argjson more "${2:-{\}}" \
@@ -49,7 +48,7 @@ settle() {
             else "job \(.job_id): \(.job.status)" end'
 }
 
-# Lets the lease last while the command runs; ends the command when the lease is lost.
+# Extends the lease while the command runs; ends the command when the lease is lost.
 keep_alive() {
     while sleep $((lease_seconds / 3 + 1)); do
         lost=$(ask leases/extend "$(jq -nc --arg worker "$worker" --arg id "$job_id" \

@@ -73,9 +73,7 @@ async def list_tasks(store: DocumentStore, clock: Clock, zone: tzinfo) -> tuple[
     return (await look_at_tasks(store, clock, zone)).tasks
 
 
-async def request_run(
-    around: RailContext, name: str, *, who: str, why: str | None = None
-) -> int:
+async def request_run(around: RailContext, name: str, *, who: str, why: str | None = None) -> int:
     """Request one immediate run of a task. Returns the number of live schedulers.
 
     Records the request in the audit log first. Raises TaskNotRegisteredError when the store has no
