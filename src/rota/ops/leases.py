@@ -21,10 +21,10 @@ from rota.rail.context import RailStore
 from rota.stores.jobs import HeldLease, LeaseRequest
 from rota.stores.jobs.protocol import Listener
 from rota.stores.protocol import DocumentStore, DocumentWrite
-from rota.worker.loops.rescue import PAGE_SIZE
-from rota.worker.loops.resting import choose_due_for, choose_rest
-from rota.worker.loops.settling import decide
+from rota.worker.completer import decide
 from rota.worker.presence import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
+from rota.worker.rescuer import PAGE_SIZE
+from rota.worker.rest import choose_due_for, choose_rest
 
 MOST_LEASED = 100
 LONGEST_LEASE = timedelta(hours=1)

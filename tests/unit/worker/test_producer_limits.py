@@ -12,7 +12,7 @@ from rota.policy.limit_watch import LeasedUnderLimits, LimitWatch
 from rota.policy.limits import Limit, Rate
 from rota.rail.limits import clear_limit, set_limit
 from rota.worker import Context, Worker, WorkerSettings
-from rota.worker.loops.resting import choose_due_for
+from rota.worker.rest import choose_due_for
 
 
 class Floor:

@@ -6,7 +6,7 @@ from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, succeed
 from rota.events import JobsPruned
 from rota.jobs import JobStatus
 from rota.worker import WorkerSettings
-from rota.worker.loops.retention import PRUNED_AT_ONCE
+from rota.worker.pruner import PRUNED_AT_ONCE
 
 
 @pytest.mark.clause("T-7")

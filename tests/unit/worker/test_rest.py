@@ -16,8 +16,8 @@ from rota.stores.jobs import Inserted
 from rota.stores.jobs.wakeups import Wakeups
 from rota.stores.protocol import Document
 from rota.worker import Context, Worker, WorkerSettings
-from rota.worker.loops import resting
-from rota.worker.loops.resting import (
+from rota.worker import rest as resting
+from rota.worker.rest import (
     LONGEST_LOOK,
     POLL_JITTER,
     SHORTEST_LOOK,

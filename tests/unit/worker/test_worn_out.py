@@ -14,7 +14,7 @@ from rota.jobs import Job, JobStatus
 from rota.stores.memory import MemoryStore
 from rota.testing import a_job
 from rota.worker import Context, StopManner, StopReport, Worker, WorkerSettings
-from rota.worker.running.crew import is_worn_out
+from rota.worker.executor import is_worn_out
 
 
 class Defiant:

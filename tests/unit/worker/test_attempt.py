@@ -346,11 +346,11 @@ async def test_nothing_is_waited_for_that_a_kind_without_timeout_did_not_ask_for
     shop: Workshop,
 ) -> None:
     async def look(_: Context) -> None:
-        names = {task.get_name() for task in asyncio.all_tasks()}
+        names = {task.get_name().rstrip(" 0123456789") for task in asyncio.all_tasks()}
         assert {name for name in names if name.startswith("rota")} == {
-            "rota settling",
+            "rota completer",
             "rota heartbeat",
-            "rota runner 1",
+            "rota slot",
         }
 
     assert (await run_one(shop, look)).status is JobStatus.COMPLETED

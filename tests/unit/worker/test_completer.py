@@ -25,7 +25,7 @@ from rota.jobs import (
 from rota.policy.gates import Closed
 from rota.testing import a_job
 from rota.worker import Context, Worker, WorkerSettings
-from rota.worker.loops.settling import decide, is_written
+from rota.worker.completer import decide, is_written
 
 
 def running(**fields: Any) -> Any:

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from rota.worker.running.threads import Threads
+from rota.worker.calls import Threads
 
 variable = ContextVar("variable", default="unset")
 

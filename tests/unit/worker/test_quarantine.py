@@ -10,7 +10,7 @@ from tests.unit.worker.workshop import MINUTE, SECOND, Workshop, be_down, once
 from rota.events import JobSetApart, JobsLeased
 from rota.jobs import Job, JobStatus
 from rota.worker import Context, WorkerSettings
-from rota.worker.running.solitude import ALONE_FOR, PATIENT_FOR
+from rota.worker.quarantine import ALONE_FOR, PATIENT_FOR
 
 QUARTER = timedelta(minutes=15)
 

@@ -1,18 +1,16 @@
-"""Finds jobs whose worker has let the lease run out, and calls their attempts lost.
-
-And those of its own worker that it was never told of, before others take them for lost.
-"""
+"""Rescues jobs whose lease has expired, and hands back leases whose answer was lost."""
 
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
-from rota.fleet.outage import Outage, StoreRetry
+from rota.fleet.outage import StoreRetry
 from rota.jobs import Interrupted, Job, JobId, JobStatus, Lease, Lost
-from rota.worker.loops.settling import decide
-from rota.worker.surroundings import Surroundings
-from rota.worker.teller import Teller
+from rota.worker.attempts import Flow
+from rota.worker.completer import decide
+from rota.worker.job_events import job_stalled
+from rota.worker.settings import Resources
 
 LONGEST_SWEEP = timedelta(seconds=15)
 PAGE_SIZE = 100
@@ -22,30 +20,25 @@ _FIRST_ID = str(UUID(int=0))
 _Judge = Callable[[Job, Collection[JobId]], Lost | Interrupted | None]
 
 
-class Rescue:
-    """Looks for such jobs again and again, until cancelled.
+class Rescuer:
+    """Sweeps the store every few seconds, until cancelled.
 
-    ``held_ids`` tells which jobs this worker holds itself, ``unanswered`` when it asked for some
-    that it was never given.
+    ``flow`` holds the attempts of this worker. ``unanswered`` are the instants of its leases whose
+    answer was lost.
     """
 
     def __init__(
-        self,
-        surroundings: Surroundings,
-        outage: Outage,
-        held_ids: Callable[[], Collection[JobId]],
-        unanswered: Collection[datetime],
+        self, resources: Resources, flow: Flow, unanswered: Collection[datetime] = ()
     ) -> None:
-        self._surroundings = surroundings
-        self._retry = StoreRetry(outage, surroundings.clock, surroundings.random)
-        self._teller = Teller(surroundings.journal)
-        self._held_ids = held_ids
+        self._resources = resources
+        self._flow = flow
         self._unanswered = unanswered
+        self._retry = StoreRetry(resources.outage, resources.clock, resources.random)
 
     async def run(self) -> None:
-        clock, random = self._surroundings.clock, self._surroundings.random
-        interval = choose_interval(self._surroundings.settings.lease_for)
-        # The first look comes soon, in case a whole fleet was started anew; but not all at once.
+        clock, random = self._resources.clock, self._resources.random
+        interval = choose_interval(self._resources.settings.lease_for)
+        # The first sweep comes soon, in case a whole fleet was restarted; but not all at once.
         await clock.sleep(min(interval, timedelta(seconds=1)) * random.random())
         while True:
             await self.reclaim()
@@ -53,62 +46,61 @@ class Rescue:
             await clock.sleep(interval * (0.5 + random.random() / 2))
 
     async def reclaim(self) -> int:
-        """Hand back what the store leased to this worker without saying so; how many.
+        """Hand back the jobs of leases whose answer was lost; returns how many.
 
-        Nobody else can know that these have not begun: once their leases have run out, others
-        would take them for killers of a worker, and their attempts for spent.
+        Only this worker knows that they never started. When their leases expired, other workers
+        would count the attempts as lost.
         """
-        now, lease_for = self._surroundings.clock.now(), self._surroundings.settings.lease_for
+        now, lease_for = self._resources.clock.now(), self._resources.settings.lease_for
         recent = [asked_at for asked_at in self._unanswered if asked_at + lease_for > now]
         if not recent:
             return 0
-        # What was leased then is leased until exactly then: few others are looked at.
+        # These leases end exactly then, so few other jobs are read.
         after = _just_before(min(recent) + lease_for)
         ended_by = max(recent) + lease_for + _INSTANT
-        return await self._meet_all(lambda: ended_by, self._judge_unanswered, after)
+        return await self._settle_all(lambda: ended_by, self._judge_unanswered, after)
 
     async def sweep(self) -> int:
-        """Meet every job whose lease has run out, once; how many were taken from their workers."""
-        return await self._meet_all(self._surroundings.clock.now, self._judge_expired)
+        """Settle every job whose lease has expired; returns how many were rescued."""
+        return await self._settle_all(self._resources.clock.now, self._judge_expired)
 
-    async def _meet_all(
+    async def _settle_all(
         self, ended_by: Callable[[], datetime], judge: _Judge, after: Job | None = None
     ) -> int:
         count = 0
         while True:
             page = await self._retry.call(partial(self._find, ended_by, after))
-            count += await self._rescue(page, judge)
+            count += await self._settle(page, judge)
             if len(page) < PAGE_SIZE:
                 return count
             after = page[-1]
 
     async def _find(self, ended_by: Callable[[], datetime], after: Job | None) -> list[Job]:
-        return await self._surroundings.store.find_expired(ended_by(), PAGE_SIZE, after)
+        return await self._resources.store.find_expired(ended_by(), PAGE_SIZE, after)
 
-    async def _rescue(self, page: list[Job], judge: _Judge) -> int:
-        now, random = self._surroundings.clock.now(), self._surroundings.random
-        held_ids = self._held_ids()
+    async def _settle(self, page: list[Job], judge: _Judge) -> int:
+        now, random = self._resources.clock.now(), self._resources.random
+        held_ids = {attempt.job.id for attempt in self._flow.held}
         judged = [(job, judge(job, held_ids)) for job in page]
         found = [(job, outcome) for job, outcome in judged if outcome is not None]
         if not found:
             return 0
         changes = [decide(job, outcome, now, random.random()) for job, outcome in found]
-        answers = await self._retry.call(lambda: self._surroundings.store.apply(changes, now))
+        answers = await self._retry.call(lambda: self._resources.store.apply(changes, now))
         count = 0
         for (job, outcome), change, answer in zip(found, changes, answers, strict=True):
             if answer.is_stale:
                 continue
             count += 1
-            if isinstance(outcome, Lost):
-                self._teller.tell_stalled(job, change)
+            if isinstance(outcome, Lost) and job.lease is not None:
+                self._resources.events.emit(job_stalled(job, job.lease, change.job))
         return count
 
     def _judge_expired(self, job: Job, held_ids: Collection[JobId]) -> Lost | Interrupted | None:
-        owner, unanswered = self._surroundings.owner, self._unanswered
-        return judge_expired(job, owner, held_ids, unanswered)
+        return judge_expired(job, self._resources.name, held_ids, self._unanswered)
 
     def _judge_unanswered(self, job: Job, held_ids: Collection[JobId]) -> Interrupted | None:
-        """Its lease lasts: nothing is said of it unless it is certain that nobody runs it."""
+        """The lease still lasts: settle the job only if it certainly never started."""
         outcome = self._judge_expired(job, held_ids)
         return outcome if isinstance(outcome, Interrupted) else None
 
@@ -116,10 +108,10 @@ class Rescue:
 def judge_expired(
     job: Job, owner: str, held_ids: Collection[JobId], unanswered: Collection[datetime]
 ) -> Lost | Interrupted | None:
-    """What the end of a lease means, as ``owner`` sees it; None when it is not for it to say.
+    """The outcome of a job whose lease has expired, as worker ``owner`` sees it.
 
-    Its own jobs are in its hands, and it will extend or settle them when it can. What it leased
-    without ever being told has not begun, and goes back unspent.
+    None for a job that it holds: it extends or settles that when it can. A job that it leased
+    without getting the answer never started, so no attempt is spent.
     """
     if job.lease is None or job.lease.worker != owner:
         return Lost()
@@ -129,7 +121,7 @@ def judge_expired(
 
 
 def _just_before(until: datetime) -> Job:
-    """A job that comes right before those whose leases end then."""
+    """A job that sorts right before those whose leases end at ``until``."""
     before = until - _INSTANT
     lease = Lease(token=0, worker="", taken_at=before, until=before)
     return Job(
@@ -146,5 +138,5 @@ def _just_before(until: datetime) -> Job:
 
 
 def choose_interval(lease_for: timedelta) -> timedelta:
-    """How often to look: a stalled job waits no longer than its lease and a quarter of a minute."""
+    """How often to sweep: a stalled job waits for its lease and at most 15 seconds more."""
     return min(lease_for / 2, LONGEST_SWEEP)

@@ -13,16 +13,17 @@ from rota.runtime.wiring import open_store
 from rota.stores.jobs import LeaseRequest
 from rota.testing import a_job
 from rota.worker import WorkerSettings
-from rota.worker.loops.rescue import Rescue
+from rota.worker.attempts import Flow
 from rota.worker.registry import Registry
-from rota.worker.surroundings import Surroundings
+from rota.worker.rescuer import Rescuer
+from rota.worker.settings import Resources
 
 MINUTE = timedelta(minutes=1)
 
 
 @pytest.mark.main_path
 async def test_a_lease_without_an_answer_is_found_on_every_store(store_url: str) -> None:
-    clock, journal = SystemClock(), EventEmitter("rota.worker")
+    clock, events = SystemClock(), EventEmitter("rota.worker")
     settings = WorkerSettings(lease_for=MINUTE)
     async with await open_store(store_url) as store:
         asked_at = clock.now()
@@ -34,11 +35,10 @@ async def test_a_lease_without_an_answer_is_found_on_every_store(store_url: str)
             ("another", asked_at + timedelta(microseconds=1)),
         ):
             await store.lease(LeaseRequest(worker=worker, limit=1, lease_for=MINUTE), taken_at)
-        surroundings = Surroundings(
-            store, clock, settings, Registry({}, ()), journal, Random(1), "me"
+        resources = Resources(
+            store, clock, settings, Registry({}, ()), events, Random(1), "me", Outage(events)
         )
-        rescue = Rescue(surroundings, Outage(journal), lambda: (), [asked_at])
-        assert await rescue.reclaim() == 1
+        assert await Rescuer(resources, Flow(), [asked_at]).reclaim() == 1
         kept = await store.get(jobs[0].tenant, [job.id for job in jobs])
     found = [(kept[job.id].status, kept[job.id].attempt_count) for job in jobs]
     assert found == [(JobStatus.RUNNING, 0), (JobStatus.READY, 0), (JobStatus.RUNNING, 0)]

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 import pytest
 
 from rota.clock.idle import turn
-from rota.worker.running.isolation import Isolated
+from rota.worker.calls import Isolated
 
 variable = ContextVar("variable", default="outside")
 

@@ -14,9 +14,10 @@ from rota.jobs import Ending, Interrupted, Job, JobStatus, Lost, RetryPolicy
 from rota.stores.jobs import LeaseRequest
 from rota.testing import a_job
 from rota.worker import WorkerSettings
-from rota.worker.loops.rescue import PAGE_SIZE, Rescue, choose_interval, judge_expired
+from rota.worker.attempts import Attempt, Flow
 from rota.worker.registry import Registry
-from rota.worker.surroundings import Surroundings
+from rota.worker.rescuer import PAGE_SIZE, Rescuer, choose_interval, judge_expired
+from rota.worker.settings import Resources
 
 AT_ONCE = RetryPolicy(max_attempts=9, base_delay_seconds=0, max_delay_seconds=0)
 
@@ -27,15 +28,17 @@ async def die_holding(shop: Workshop, limit: int = 1) -> list[Job]:
 
 
 def my_rescue(
-    shop: Workshop, held_ids: Collection[str] = (), unanswered: Collection[datetime] = ()
-) -> Rescue:
+    shop: Workshop, held: Collection[Job] = (), unanswered: Collection[datetime] = ()
+) -> Rescuer:
     """That of a worker called "me", with leases of a minute."""
-    journal = EventEmitter("rota.worker")
-    surroundings = Surroundings(
+    events = EventEmitter("rota.worker")
+    resources = Resources(
         *(shop.hooked, shop.clock, WorkerSettings(lease_for=MINUTE), Registry({}, ())),
-        *(journal, Random(1), "me"),
+        *(events, Random(1), "me", Outage(events)),
     )
-    return Rescue(surroundings, Outage(journal), lambda: held_ids, unanswered)
+    flow = Flow()
+    flow.held.update(Attempt(job, NOW + MINUTE) for job in held)
+    return Rescuer(resources, flow, unanswered)
 
 
 async def lease_as(shop: Workshop, worker: str, limit: int = 1) -> list[Job]:
@@ -111,7 +114,7 @@ async def test_a_page_of_jobs_that_are_not_for_the_sweep_does_not_hide_the_other
     lost = await shop.add()
     await die_holding(shop)
     await shop.pass_time(2 * MINUTE)
-    rescue = my_rescue(shop, {job.id for job in own})
+    rescue = my_rescue(shop, own)
     assert await rescue.sweep() == 1
     assert (await shop.look(lost)).status is JobStatus.READY
     assert {(await shop.look(job)).status for job in own} == {JobStatus.RUNNING}
@@ -210,7 +213,7 @@ async def test_what_is_in_hand_or_on_its_way_there_is_not_handed_back(shop: Work
     (held,) = await lease_as(shop, "me")
     await shop.pass_time(SECOND)
     (coming,) = await lease_as(shop, "me")
-    assert await my_rescue(shop, {held.id}, [NOW]).reclaim() == 0
+    assert await my_rescue(shop, [held], [NOW]).reclaim() == 0
     assert {(await shop.look(job)).status for job in (held, coming)} == {JobStatus.RUNNING}
 
 

@@ -10,7 +10,7 @@ from rota.clock.idle import turn
 from rota.events import HandlerLeaked, JobFailed, JobSettled, LeaseLost
 from rota.jobs import JobStatus, Recurrence, RetryPolicy
 from rota.worker import CancelReason, Context, WorkerSettings
-from rota.worker.running.crew import BREATH_COUNT, CANCEL_GRACE
+from rota.worker.executor import BREATH_COUNT, CANCEL_GRACE
 
 
 async def test_no_more_run_at_once_than_allowed_and_all_get_their_turn(shop: Workshop) -> None:

@@ -12,7 +12,7 @@ from rota.events import JobsLeased, StoreFailed, StoreRecovered
 from rota.jobs import JobStatus, Recurrence
 from rota.stores.jobs import Listener
 from rota.worker import Context, WorkerSettings
-from rota.worker.loops.leasing import Pace, choose_limit
+from rota.worker.producer import Pace, choose_limit
 
 SLOW = Pace(finished_count=1, since_for=MINUTE, asking_for=timedelta(milliseconds=5))
 FAST = Pace(
