@@ -245,11 +245,7 @@ class Executor:
         future = self._threads.call(handler.work, context)
         with in_flight():
             while not future.done():
-                try:
-                    await asyncio.wait({future})
-                except CancelledError:
-                    if not attempt.is_interrupted or attempt.stage is not Stage.RUNNING:
-                        raise
+                await _wait_for_thread(future, attempt)
         result = future.result()
         return await result if inspect.isawaitable(result) else result
 
@@ -318,6 +314,14 @@ class Executor:
             await rest
         finally:
             self._is_waking = False
+
+
+async def _wait_for_thread(future: "Future[Any]", attempt: Attempt) -> None:
+    try:
+        await asyncio.wait({future})
+    except CancelledError:
+        if not attempt.is_interrupted or attempt.stage is not Stage.RUNNING:
+            raise
 
 
 def classify(returned: object) -> Result:

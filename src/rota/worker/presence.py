@@ -77,20 +77,27 @@ async def show_presence(resources: Resources) -> None:
     started_at, shown_count = clock.now(), 0
     try:
         while True:
-            try:
-                await sign.show(msgspec.json.encode(_describe(resources, started_at)))
-                if shown_count % SWEPT_EVERY == 0:
-                    await sweep_workers(resources.store, clock.now())
-            except RotaError:
-                pass  # the parts that need the store for their work report it
-            except Exception:
-                logger.exception("The worker could not show that it runs")
+            is_sweeping = shown_count % SWEPT_EVERY == 0
+            await _try_to_show(resources, sign, started_at, is_sweeping=is_sweeping)
             shown_count += 1
             await clock.sleep(SHOWN_EVERY)
     finally:
         with suppress(RotaError, TimeoutError):
             async with timeout_after(clock, WITHDRAWN_WITHIN):
                 await sign.withdraw()
+
+
+async def _try_to_show(
+    resources: Resources, sign: SignOfLife, started_at: datetime, *, is_sweeping: bool
+) -> None:
+    try:
+        await sign.show(msgspec.json.encode(_describe(resources, started_at)))
+        if is_sweeping:
+            await sweep_workers(resources.store, resources.clock.now())
+    except RotaError:
+        pass  # the parts that need the store for their work report it
+    except Exception:
+        logger.exception("The worker could not show that it runs")
 
 
 def _describe(resources: Resources, started_at: datetime) -> WorkerPresence:
