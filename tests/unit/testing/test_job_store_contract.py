@@ -154,7 +154,9 @@ class FindsEndedParents(JobTables):
     def answer(self, query: Query) -> Any:
         if not isinstance(query, ReadEnded):
             return super().answer(query)
-        return [Ended(job.updated_at, job.id) for job in self.jobs.values() if job.status.is_terminal]
+        return [
+            Ended(job.updated_at, job.id) for job in self.jobs.values() if job.status.is_terminal
+        ]
 
 
 class PrunesParents(MemoryStore):

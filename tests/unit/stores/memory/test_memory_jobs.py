@@ -123,5 +123,10 @@ async def test_indexes_do_not_remember_what_is_gone() -> None:
         await store.apply([decide_outcome(leased, Succeeded(), NOW)], NOW)
     assert await store.prune(NOW + DAY, 10) == 2
     tables = store._tables
-    assert (tables.jobs, tables.leased, tables._identities, dict(tables.attempts)) == ({}, {}, {}, {})
+    assert (tables.jobs, tables.leased, tables._identities, dict(tables.attempts)) == (
+        {},
+        {},
+        {},
+        {},
+    )
     assert dict(tables._dependents) == {}
