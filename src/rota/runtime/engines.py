@@ -10,6 +10,8 @@ import msgspec
 from rota.clock.protocol import Clock
 from rota.errors import RotaError, WorkerWornOutError
 from rota.events import EventEmitter
+from rota.fleet.identity import make_process_name
+from rota.fleet.outage import Outage
 from rota.runtime.process import StopWish
 from rota.runtime.user_modules import (
     FileWatch,
@@ -22,9 +24,8 @@ from rota.scheduler import Scheduler
 from rota.stores.opened import OpenStore
 from rota.worker import StopManner, Worker, WorkerSettings
 from rota.worker.loops.rescue import Rescue
-from rota.worker.outage import Outage
 from rota.worker.registry import Registry, Work
-from rota.worker.surroundings import Surroundings, make_owner
+from rota.worker.surroundings import Surroundings
 
 Say = Callable[[str], object]
 Follow = Callable[[EventEmitter], object]
@@ -166,7 +167,7 @@ def make_rescue(engine: Engine, settings: WorkerSettings) -> LoopPart:
         Registry(None, ()),
         journal,
         Random(),  # noqa: S311 - jitter is no secret
-        make_owner(),
+        make_process_name(),
     )
     return LoopPart("rescue", Rescue(around, Outage(journal), list, ()).run)
 

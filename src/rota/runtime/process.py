@@ -1,11 +1,11 @@
 """Runs the parts of one process and owns its signals."""
 
 import asyncio
-import signal
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
 from typing import Any, Protocol
+
+from rota.fleet.signals import call_on_signals
 
 
 class Part(Protocol):
@@ -34,29 +34,6 @@ class StopWish:
 
     def stop(self) -> None:
         (self.hurried if self.asked.is_set() else self.asked).set()
-
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-@contextmanager
-def calling_on_signals(act: Callable[[], object]) -> Iterator[None]:
-    """Have each SIGINT and SIGTERM call ``act`` in the event loop while the context lasts.
-
-    Without effect where a program cannot have signal handlers: in another thread than the main one,
-    and on platforms whose event loops have none.
-    """
-    loop = asyncio.get_running_loop()
-    taken = []
-    for number in SIGNALS:
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(number, act)
-            taken.append(number)
-    try:
-        yield
-    finally:
-        for number in taken:
-            loop.remove_signal_handler(number)
 
 
 Say = Callable[[str], object]
@@ -93,7 +70,7 @@ class House:
 
     async def run_until_signalled(self) -> HouseEnd:
         """``run``, stopped by the first SIGINT or SIGTERM and hurried by the second."""
-        with calling_on_signals(self.stop):
+        with call_on_signals(self.stop):
             return await self.run()
 
     async def run(self) -> HouseEnd:

@@ -22,7 +22,7 @@ def report_intake(surroundings: Surroundings, intake: Intake, identifier: str) -
     """Tell of every task; silent tasks cost nothing when nobody listens."""
     journal = surroundings.journal
     for record in intake.broken:
-        journal.tell(
+        journal.emit(
             TaskRecordSetAside(
                 task_name=record.name, error=str(record.error), kept_as=record.kept_as(identifier)
             )
@@ -43,11 +43,11 @@ def _tell_task(journal: EventEmitter, decided: Decided) -> None:
     state, before = decided.reconciled.state, decided.before
     configuration = _configuration(state)
     if decided.reconciled.standing is Standing.NEW:
-        journal.tell(TaskAdded(task_name=state.name, **configuration))
+        journal.emit(TaskAdded(task_name=state.name, **configuration))
     elif decided.reconciled.standing is Standing.KEPT or before is None:
-        journal.tell(TaskPreserved(task_name=state.name))
+        journal.emit(TaskPreserved(task_name=state.name))
     else:
-        journal.tell(
+        journal.emit(
             TaskOverridden(
                 task_name=state.name,
                 change_type=",".join(change.field for change in decided.reconciled.changes),
@@ -55,11 +55,11 @@ def _tell_task(journal: EventEmitter, decided: Decided) -> None:
                 new_state=_in_contract_words(state),
             )
         )
-    journal.tell(TaskScheduled(task_name=state.name, **configuration))
+    journal.emit(TaskScheduled(task_name=state.name, **configuration))
 
 
 def _tell_orphaned(journal: EventEmitter, state: TaskState) -> None:
-    journal.tell(
+    journal.emit(
         TaskOrphaned(
             task_name=state.name,
             last_execution_time=state.last_attempt_at,
@@ -80,7 +80,7 @@ def _tell_summary(journal: EventEmitter, intake: Intake) -> None:
     ]
     total = len(added) + len(removed) + len(modified)
     if total:
-        journal.tell(
+        journal.emit(
             TasksOverridden(
                 removed_tasks=removed,
                 added_tasks=added,

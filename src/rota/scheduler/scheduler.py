@@ -14,7 +14,12 @@ from tzlocal import get_localzone
 
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
-from rota.errors import InvalidInputError, SchedulerAlreadyActiveError, StopSchedulerError
+from rota.errors import (
+    InvalidInputError,
+    SchedulerAlreadyActiveError,
+    StopSchedulerError,
+    describe_error,
+)
 from rota.events import (
     EventEmitter,
     PollingStarted,
@@ -31,7 +36,6 @@ from rota.scheduler.asking.plan import Plan, make_plan
 from rota.scheduler.asking.why import Explanation, explain_task
 from rota.scheduler.policy import DECLARATIVE, SchedulerPolicy, SchedulerSettings
 from rota.scheduler.report import report_intake
-from rota.scheduler.running.loop import describe_error
 from rota.scheduler.running.session import Session
 from rota.scheduler.surroundings import Surroundings
 from rota.scheduler.tasks.registration import (
@@ -158,13 +162,13 @@ class Scheduler:
     def _accept(self, registrations: object, *, is_again: bool) -> list[AcceptedTask]:
         total = count_registrations(registrations)
         if is_again:
-            self.events.tell(SchedulerReinitializationStarted(total_registrations=total))
+            self.events.emit(SchedulerReinitializationStarted(total_registrations=total))
         else:
-            self.events.tell(SchedulerInitializationStarted(total_registrations=total))
+            self.events.emit(SchedulerInitializationStarted(total_registrations=total))
         try:
             return accept_registrations(registrations, self._surroundings.policy.dialect)
         except InvalidInputError as error:
-            self.events.tell(SchedulerInitializationFailed(error=describe_error(error)))
+            self.events.emit(SchedulerInitializationFailed(error=describe_error(error)))
             raise
 
     async def _initialize(self, accepted: list[AcceptedTask]) -> None:
@@ -173,7 +177,7 @@ class Scheduler:
             intake = await session.take_in(accepted)
         except BaseException as error:
             self._state = SchedulerState.UNINITIALIZED
-            self.events.tell(SchedulerInitializationFailed(error=describe_error(error)))
+            self.events.emit(SchedulerInitializationFailed(error=describe_error(error)))
             await session.vanish()
             raise
         self._session = session
@@ -185,7 +189,7 @@ class Scheduler:
             scheduled_count = len(accepted)
         self._complete(len(accepted), scheduled_count)
         if scheduled_count:
-            self.events.tell(PollingStarted())
+            self.events.emit(PollingStarted())
 
     async def _reinitialize(self, accepted: list[AcceptedTask]) -> None:
         session = self._session
@@ -195,7 +199,7 @@ class Scheduler:
         try:
             intake = await session.take_in(accepted)
         except BaseException as error:
-            self.events.tell(SchedulerInitializationFailed(error=describe_error(error)))
+            self.events.emit(SchedulerInitializationFailed(error=describe_error(error)))
             if self._stopping is None:
                 self._stopping = self._begin_stop()
                 self._stopping.add_done_callback(_log_failure)
@@ -205,10 +209,10 @@ class Scheduler:
             self._state = SchedulerState.RUNNING
         self._complete(len(accepted), len(accepted))
         if was_polling != bool(accepted):
-            self.events.tell(PollingStopped() if was_polling else PollingStarted())
+            self.events.emit(PollingStopped() if was_polling else PollingStarted())
 
     def _complete(self, total: int, scheduled_count: int) -> None:
-        self.events.tell(
+        self.events.emit(
             SchedulerInitializationCompleted(
                 total_registrations=total,
                 scheduled_count=scheduled_count,
@@ -226,7 +230,7 @@ class Scheduler:
 
     def _begin_stop(self) -> asyncio.Task[None]:
         """From this very moment nothing starts any more; the rest of stopping may take its time."""
-        self.events.tell(SchedulerStopRequested())
+        self.events.emit(SchedulerStopRequested())
         if self._state is SchedulerState.RUNNING:
             self._state = SchedulerState.STOPPING
         if self._session is not None:
@@ -243,18 +247,18 @@ class Scheduler:
             self._session = None
             self._stopping = None
             self._state = SchedulerState.STOPPED
-            self.events.tell(SchedulerStopped())
+            self.events.emit(SchedulerStopped())
 
     async def _end(self, session: Session) -> None:
         self._state = SchedulerState.STOPPING
         was_polling = session.is_polling
         if was_polling:
-            self.events.tell(PollingStopRequested())
+            self.events.emit(PollingStopRequested())
         try:
             await session.finish()
         finally:
             if was_polling:
-                self.events.tell(PollingStopped())
+                self.events.emit(PollingStopped())
 
 
 def _log_failure(stopping: asyncio.Task[None]) -> None:

@@ -5,8 +5,7 @@ from datetime import datetime, timedelta
 
 from rota.errors import RotaError
 from rota.jobs import Job, Recurrence, make_trigger, next_occurrence
-from rota.jobs.recurrence import SeriesEnd
-from rota.jobs.series import assess_punctuality
+from rota.jobs.recurrence import SeriesEnd, assess_punctuality
 from rota.ops.explain.explanation import Reason, end_sentence, show, zone_of
 from rota.ops.explain.facts import JobFacts
 from rota.rail.preview import preview_series

@@ -166,7 +166,7 @@ class Custody:
     def _drop(self, task: Task, reason: str) -> None:
         if self._agenda.tasks.get(task.state.name) is task:
             self._agenda.remove(task.state.name)
-            self._journal.tell(TaskSkipped(task_name=task.state.name, reason=reason))
+            self._journal.emit(TaskSkipped(task_name=task.state.name, reason=reason))
 
     def _discard(self, task: Task, reason: str) -> None:
-        self._journal.tell(TaskRunDiscarded(task_name=task.state.name, reason=reason))
+        self._journal.emit(TaskRunDiscarded(task_name=task.state.name, reason=reason))

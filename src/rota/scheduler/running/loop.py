@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from rota.errors import StopSchedulerError, StoreError
+from rota.errors import StopSchedulerError, StoreError, describe_error
 from rota.events import (
     ClockMovedBack,
     EventEmitter,
@@ -222,10 +222,10 @@ class TaskLoop:
         duration = (now - run.started_at) / MILLISECOND
         if run.error is None:
             task.state = record_success(task.state, now)
-            self._journal.tell(TaskRunCompleted(task_name=name, duration=duration))
+            self._journal.emit(TaskRunCompleted(task_name=name, duration=duration))
         else:
             task.state = record_failure(task.state, now)
-            self._journal.tell(
+            self._journal.emit(
                 TaskRunFailed(
                     task_name=name,
                     duration=duration,
@@ -259,20 +259,20 @@ class TaskLoop:
         """Say so when the host slept, its clock was set, or the event loop was blocked."""
         due_at, self._rested_until = self._rested_until, None
         if due_at is not None and now - due_at > NOTEWORTHY_DELAY:
-            self._journal.tell(PollDelayed(by=(now - due_at) / MILLISECOND, now=now))
+            self._journal.emit(PollDelayed(by=(now - due_at) / MILLISECOND, now=now))
         if self._agenda.looked_at is not None and now < self._agenda.looked_at:
             by = (now - self._agenda.looked_at) / MILLISECOND
-            self._journal.tell(ClockMovedBack(by=by, now=now))
+            self._journal.emit(ClockMovedBack(by=by, now=now))
 
     def _tell_poll_started(self, now: datetime) -> None:
         if self._journal.wants(PollStarted):
-            self._journal.tell(
+            self._journal.emit(
                 PollStarted(poll_time=now, scheduled_task_count=len(self._agenda.tasks))
             )
 
     def _tell_poll_completed(self, poll_at: datetime, looked_at: int, started: int) -> None:
         if self._journal.wants(PollCompleted):
-            self._journal.tell(
+            self._journal.emit(
                 PollCompleted(
                     poll_time=poll_at,
                     tasks_evaluated=looked_at,
@@ -300,7 +300,7 @@ class Outage:
 
     def begin(self, error: Exception, now: datetime) -> None:
         if self.until is None:
-            self._journal.tell(StoreFailed(error=describe_error(error)))
+            self._journal.emit(StoreFailed(error=describe_error(error)))
         else:
             self._pause = min(self._pause * 2, LONGEST_PAUSE)
         self.until = now + self._pause
@@ -309,7 +309,7 @@ class Outage:
         if self.until is not None:
             self.until = None
             self._pause = FIRST_PAUSE
-            self._journal.tell(StoreRecovered())
+            self._journal.emit(StoreRecovered())
 
 
 def _decide(task: Task, now: datetime) -> Start | None:
@@ -325,11 +325,3 @@ def _is_overtaken(task: Task) -> bool:
     last_due_at, attempt_at = task.schedule.last_due_at, task.state.last_attempt_at
     is_missed = attempt_at is None or (last_due_at is not None and last_due_at > attempt_at)
     return is_missed or task.is_requested
-
-
-def describe_error(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception as failure:  # noqa: BLE001 - the code of a callback's error may itself fail
-        text = f"(no text: {type(failure).__name__})"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

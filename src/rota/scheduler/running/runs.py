@@ -119,7 +119,7 @@ class Runs:
         return None
 
     def _announce(self, task: Task, start: Start, started_at: datetime) -> None:
-        tell, name = self._journal.tell, task.state.name
+        tell, name = self._journal.emit, task.state.name
         is_retry = start.reason is StartReason.RETRY
         if start.preempts is not None:
             reason = f"superseded by the occurrence at {start.scheduled_at.isoformat()}"

@@ -35,7 +35,7 @@ class StallWatch:
 
     def _report(self, stall: Stall) -> None:
         if stall.task_name is not None and stall.task_name.startswith(RUN_PREFIX):
-            self._journal.tell(
+            self._journal.emit(
                 TaskBlockedLoop(
                     task_name=stall.task_name.removeprefix(RUN_PREFIX),
                     duration=stall.blocked_for / _MILLISECOND,

@@ -6,10 +6,10 @@ import pytest
 from tests.spec.stage import MONDAY, Stage, at, minutes, seconds
 
 from rota import SchedulerSettings
-from rota.errors import StoreUnavailableError
+from rota.errors import StoreUnavailableError, describe_error
 from rota.events import Event, EventEmitter, TaskRunStarted
 from rota.scheduler.keeping.ledger import REQUESTS
-from rota.scheduler.running.loop import LONGEST_PAUSE, Outage, describe_error
+from rota.scheduler.running.loop import LONGEST_PAUSE, Outage
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite, Reach
 

@@ -7,13 +7,13 @@ import pytest
 
 from rota.clock.system import SystemClock
 from rota.events import EventEmitter
+from rota.fleet.outage import Outage
 from rota.jobs import JobStatus
 from rota.runtime.wiring import open_store
 from rota.stores.jobs import LeaseRequest
 from rota.testing import a_job
 from rota.worker import WorkerSettings
 from rota.worker.loops.rescue import Rescue
-from rota.worker.outage import Outage
 from rota.worker.registry import Registry
 from rota.worker.surroundings import Surroundings
 

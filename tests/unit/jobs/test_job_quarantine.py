@@ -7,13 +7,13 @@ import pytest
 from rota.jobs import (
     JobStatus,
     Lease,
+    Quarantine,
     RetryPolicy,
-    Suspicion,
+    assess_quarantine,
     decide_complete,
     decide_fail,
     decide_hand_back,
     decide_lost,
-    judge_suspicion,
 )
 from rota.testing import a_job
 
@@ -22,25 +22,25 @@ LEASE = Lease(token=1, worker="w", taken_at=NOW, until=NOW)
 
 
 @pytest.mark.parametrize(
-    ("losses", "attempts", "most", "suspicion"),
+    ("losses", "attempts", "most", "quarantine"),
     [
-        (0, 0, 3, Suspicion.NONE),
-        (0, 2, 3, Suspicion.NONE),
-        (1, 1, 5, Suspicion.SLIGHT),
-        (1, 1, 3, Suspicion.SLIGHT),
-        (1, 1, 2, Suspicion.GRAVE),
-        (1, 2, 3, Suspicion.GRAVE),
-        (1, 3, 5, Suspicion.SLIGHT),
-        (2, 2, 5, Suspicion.GRAVE),
-        (2, 2, 10, Suspicion.GRAVE),
+        (0, 0, 3, Quarantine.NONE),
+        (0, 2, 3, Quarantine.NONE),
+        (1, 1, 5, Quarantine.SLIGHT),
+        (1, 1, 3, Quarantine.SLIGHT),
+        (1, 1, 2, Quarantine.SEVERE),
+        (1, 2, 3, Quarantine.SEVERE),
+        (1, 3, 5, Quarantine.SLIGHT),
+        (2, 2, 5, Quarantine.SEVERE),
+        (2, 2, 10, Quarantine.SEVERE),
     ],
 )
-def test_suspicion_is_grave_when_one_more_loss_would_be_the_end(
-    losses: int, attempts: int, most: int, suspicion: Suspicion
+def test_quarantine_is_severe_when_one_more_loss_would_be_the_end(
+    losses: int, attempts: int, most: int, quarantine: Quarantine
 ) -> None:
     policy = RetryPolicy(max_attempts=most)
     job = a_job(loss_count=losses, attempt_count=attempts, retry_policy=policy)
-    assert judge_suspicion(job) is suspicion
+    assert assess_quarantine(job) is quarantine
 
 
 @pytest.mark.parametrize(("losses", "most"), [(1, 5), (1, 2), (2, 5)])
@@ -56,11 +56,11 @@ def test_grave_means_that_a_loss_ends_the_job_and_slight_that_it_does_not(
         lease=LEASE,
     )
     is_dead = decide_lost(job, NOW).job.status is JobStatus.FAILED
-    assert (judge_suspicion(job) is Suspicion.GRAVE) is is_dead
+    assert (assess_quarantine(job) is Quarantine.SEVERE) is is_dead
 
 
 def test_any_other_end_clears_a_suspect_and_being_handed_back_does_not() -> None:
     suspect = a_job(loss_count=1, attempt_count=1, status=JobStatus.RUNNING, lease=LEASE)
-    assert judge_suspicion(decide_fail(suspect, "an error", NOW).job) is Suspicion.NONE
-    assert judge_suspicion(decide_complete(suspect, NOW).job) is Suspicion.NONE
-    assert judge_suspicion(decide_hand_back(suspect, NOW).job) is Suspicion.SLIGHT
+    assert assess_quarantine(decide_fail(suspect, "an error", NOW).job) is Quarantine.NONE
+    assert assess_quarantine(decide_complete(suspect, NOW).job) is Quarantine.NONE
+    assert assess_quarantine(decide_hand_back(suspect, NOW).job) is Quarantine.SLIGHT

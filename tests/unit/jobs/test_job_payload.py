@@ -10,7 +10,7 @@ from hypothesis import given
 from tests.unit.jobs.arbitrary import PAYLOADS, always
 
 from rota.errors import InvalidJobError
-from rota.jobs.payload import MAX_DEPTH, MAX_PAYLOAD_BYTES, MOST_AT_A_GLANCE, read_payload
+from rota.jobs.fields import MAX_DEPTH, MAX_PAYLOAD_BYTES, MOST_AT_A_GLANCE, read_payload
 
 
 class Colour(StrEnum):
