@@ -1,4 +1,4 @@
-"""Jobs and attempts <-> rows of the tables; see ``BodyCodec`` for what has no column."""
+"""Encodes jobs and attempts as rows, and decodes them; ``BodyCodec`` has what has no column."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,10 +19,11 @@ from rota.jobs import (
     normalize_job_id,
 )
 from rota.jobs.codec import BodyCodec
-from rota.stores.jobs.duplicates import identity_of
+from rota.stores.jobs.duplicates import Identity, identity_of
+from rota.stores.kernel.unit import Stored
 
 Row: TypeAlias = Sequence[Any]
-"""As a driver gives it: columns by position."""
+"""Columns by position."""
 
 _PLAIN = (
     *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),
@@ -38,13 +39,6 @@ _decode_attempt = msgspec.json.Decoder(Attempt).decode
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, TypeError, KeyError)
 
 
-class KeptJob(NamedTuple):
-    """A job as it was read, and whether any other depends on it."""
-
-    job: Job
-    is_awaited: bool
-
-
 class Damage(NamedTuple):
     """A job that cannot be read, and why."""
 
@@ -52,25 +46,24 @@ class Damage(NamedTuple):
     reason: str
 
 
-class Reading(NamedTuple):
-    """What was read: the jobs by id, in the order they came in, and those that are damaged."""
+class Decoded(NamedTuple):
+    """The jobs of some rows by id, in the order of the rows, and those that cannot be read."""
 
-    kept: dict[JobId, KeptJob]
+    stored: dict[JobId, Stored]
     damaged: list[Damage]
 
     @property
-    def jobs(self) -> dict[JobId, Job]:
-        return {job_id: kept.job for job_id, kept in self.kept.items()}
+    def jobs(self) -> list[Job]:
+        return [one.job for one in self.stored.values()]
 
 
 def known_ids(job_ids: Iterable[JobId]) -> list[JobId]:
-    """Those that a job may have, each once and in order; no job is called anything else."""
+    """The valid ids among these, each once and in order; no job has another one."""
     return sorted({job_id for job_id in job_ids if normalize_job_id(job_id) == job_id})
 
 
-def digest_identity(job: Job) -> str | None:
-    """The job's identity in the 128 bits of a UUID; None when it has none."""
-    identity = identity_of(job)
+def digest_identity(identity: Identity | None) -> str | None:
+    """An identity in the 128 bits of a UUID; None for none."""
     return None if identity is None else sha256(_encode(identity)).hexdigest()[:32]
 
 
@@ -80,7 +73,7 @@ def encode_body(job: Job) -> str:
 
 
 def recurs(job: Job) -> bool | None:
-    """``is_recurring``: nothing is kept for a job that does not."""
+    """The column ``is_recurring``: NULL for a job that does not recur."""
     return None if job.recurrence is None else True
 
 
@@ -95,11 +88,10 @@ def encode_attempt(attempt: Attempt) -> str:
 def encode_jobs(
     jobs: Sequence[Job], bodies: Sequence[str], awaited: Collection[JobId] = ()
 ) -> list[Sequence[Any]]:
-    """The columns that ``insert_jobs`` takes; ``awaited`` are those that others depend on.
+    """The columns that ``insert_jobs`` takes; ``awaited`` jobs have dependents.
 
-    A column in which all is as usual stays empty, and one in which all is the same has that once:
-    the statement fills them in. Most of the time that a job takes here goes into writing each
-    single value for the server.
+    A column of usual values stays empty, and one of equal values holds one: the statement fills
+    them in. Most of the time of an insert goes into encoding every single value.
     """
     created = [job.created_at for job in jobs]
     return [
@@ -115,7 +107,7 @@ def encode_jobs(
         _unless_all([job.last_error for job in jobs], None),
         _unless_all([job.ending for job in jobs], None),
         _unless_all([encode_deferral(job.deferral) for job in jobs], None),
-        _unless_all([digest_identity(job) for job in jobs], None),
+        _unless_all([digest_identity(identity_of(job)) for job in jobs], None),
         _unless_all([recurs(job) for job in jobs], None),
         _once_if_same([job.tenant for job in jobs]),
         _once_if_same([job.queue for job in jobs]),
@@ -161,23 +153,23 @@ def encode_moves(jobs: Sequence[Job]) -> list[list[Any]]:
     ]
 
 
-def decode_jobs(rows: Iterable[Row]) -> Reading:
+def decode_jobs(rows: Iterable[Row]) -> Decoded:
     """All jobs that can be read, and those that cannot."""
-    reading = Reading({}, [])
+    decoded = Decoded({}, [])
     for row in rows:
         try:
-            reading.kept[row[0]] = KeptJob(_decode_job(row), row[-1])
+            decoded.stored[row[0]] = Stored(_decode_job(row), row[-1])
         except _UNREADABLE as error:
-            reading.damaged.append(Damage(row[0], _say(error)))
-    return reading
+            decoded.damaged.append(Damage(row[0], _describe(error)))
+    return decoded
 
 
 def decode_job(row: Row) -> Job:
-    """The job in a row; DamagedJobError when it cannot be one."""
+    """The job in a row; DamagedJobError if it cannot be read."""
     try:
         return _decode_job(row)
     except _UNREADABLE as error:
-        raise DamagedJobError(row[0], _say(error)) from error
+        raise DamagedJobError(row[0], _describe(error)) from error
 
 
 def _decode_job(row: Row) -> Job:
@@ -209,69 +201,8 @@ def _decode_lease(token: int, worker: str, taken_at: datetime, until: datetime) 
     return Lease(token=token, worker=worker, taken_at=taken, until=lasting)
 
 
-class LeaseTerms:
-    """Who leases, from when and until when: reads the rows of one lease."""
-
-    def __init__(self, worker: str, now: datetime, until: datetime) -> None:
-        self._worker = worker
-        self._now = now
-        self._until = until
-        self._leases: dict[int, Lease] = {}
-
-    def decode(self, rows: Iterable[Row]) -> tuple[list[Job], list[Damage]]:
-        """The jobs that were leased, in order, and those among them that are damaged."""
-        jobs: list[Job] = []
-        damaged: list[Damage] = []
-        for row in rows:
-            try:
-                jobs.append(self._decode_job(row))
-            except _UNREADABLE as error:
-                damaged.append(Damage(row[0], _say(error)))
-        return jobs, damaged
-
-    def _decode_job(self, row: Row) -> Job:
-        (
-            job_id,
-            tenant,
-            queue,
-            priority,
-            due_at,
-            created_at,
-            attempt_count,
-            loss_count,
-            token,
-            last_error,
-            deferral,
-            body,
-            _,
-        ) = row
-        return Job(
-            id=job_id,
-            tenant=tenant,
-            queue=queue,
-            priority=priority,
-            status=JobStatus.RUNNING,
-            due_at=in_calendar(due_at),
-            created_at=in_calendar(created_at),
-            updated_at=self._now,
-            attempt_count=attempt_count,
-            loss_count=loss_count,
-            last_token=token,
-            last_error=last_error,
-            deferral=None if deferral is None else _decode_deferral(deferral),
-            lease=self._leases.get(token) or self._lease(token),
-            **_decode_rest(body),
-        )
-
-    def _lease(self, token: int) -> Lease:
-        """Leases that are the same in everything are one object."""
-        lease = Lease(token=token, worker=self._worker, taken_at=self._now, until=self._until)
-        self._leases[token] = lease
-        return lease
-
-
 def in_calendar(instant: datetime) -> datetime:
-    """The driver takes the ends of the calendar for infinities, which it gives back as naive."""
+    """The driver takes the ends of the calendar for infinities, and returns those as naive."""
     return instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
 
 
@@ -280,8 +211,8 @@ def decode_attempt(job_id: JobId, body: str) -> Attempt:
     try:
         return _decode_attempt(body)
     except _UNREADABLE as error:
-        raise DamagedJobError(job_id, _say(error)) from error
+        raise DamagedJobError(job_id, _describe(error)) from error
 
 
-def _say(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
