@@ -217,7 +217,7 @@ def _sqlite_path(url: str, rest: str) -> Path:
 def _postgres(url: str) -> _Backend:
     try:
         from rota.stores.postgres.address import read_address  # noqa: PLC0415 - as below
-        from rota.stores.postgres.schema.inspection import (  # noqa: PLC0415 - loads the driver
+        from rota.stores.postgres.schema import (  # noqa: PLC0415 - loads the driver
             inspect_database,
             migrate_database,
         )

@@ -1,6 +1,7 @@
 """Connections to the server: the store's own and the caller's, and what they report.
 
-Statements run on a ``Session`` of the store, or in the caller's transaction (``CallersStatements``).
+Statements run on a ``Session`` of the store, or as ``CallersStatements`` in the caller's
+transaction.
 """
 
 import asyncio
@@ -439,7 +440,7 @@ def statements_on(connection: Any, schema: str) -> CallersStatements:
         is_open = connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
     else:
         kind = type(connection).__name__
-        raise UnsupportedConnectionError(f"a {kind} is no connection of asyncpg or psycopg 3")
+        raise UnsupportedConnectionError(f"a {kind} is not a connection of asyncpg or psycopg 3")
     if not is_open:
         raise UnsupportedConnectionError("it has no transaction under way")
     return CallersStatements(fetch, schema)
@@ -478,7 +479,7 @@ def _fetch_by_psycopg(connection: Any, psycopg: Any) -> _Fetch:
 
 
 def _in_utc(rows: list[tuple[Any, ...]]) -> list[Any]:
-    """psycopg returns instants in the time zone of the caller's session."""
+    """The driver returns instants in the time zone of the caller's session."""
     return [
         tuple(value.astimezone(UTC) if isinstance(value, datetime) else value for value in row)
         for row in rows

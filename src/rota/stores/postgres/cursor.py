@@ -19,8 +19,9 @@ import asyncpg
 from rota.jobs import Job, JobId
 from rota.stores.jobs.requests import LeaseRequest
 from rota.stores.jobs.turns import order_turns
+from rota.stores.postgres import lease
 from rota.stores.postgres.connections import DRIVER_ERRORS, Statements
-from rota.stores.postgres.lease import PRIORITIES, LeaseCall, Stretch, lease
+from rota.stores.postgres.lease import PRIORITIES, LeaseCall, Stretch
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import in_calendar
 
@@ -171,7 +172,7 @@ class Cursor:
         )
 
     async def lease(self, call: LeaseCall) -> list[Job]:
-        """Lease jobs that come after the cursor, in statements of their own; see ``lease``."""
+        """Lease jobs that come after the cursor, in statements of their own; see ``lease_from_front``."""
         stretches: dict[str, list[Stretch]] = {}
         for (tenant, queue, priority), reached in self.reached.items():
             stretch = Stretch(tenant, queue, priority, *reached)
@@ -210,19 +211,19 @@ class Cursors:
         """Lease the next jobs."""
         if not await self._horizon.is_pinned(call.statements):
             self._cursors.clear()
-            return await lease(call)
+            return await lease.lease_from_front(call)
         cursor = self._find_cursor(call.request)
         started_at = self._time()
         is_away = started_at < cursor.front_at
         if is_away and cursor.is_full:
-            return await lease(call)
+            return await lease.lease_from_front(call)
         if is_away and cursor.reached:
             jobs = await cursor.lease(call)
             cursor.note_cost(self._time() - started_at)
             return jobs
         cursor.leave_front(started_at)  # concurrent leases continue by the cursor
         try:
-            jobs = await lease(call)
+            jobs = await lease.lease_from_front(call)
             cursor.move(jobs)
             with suppress(*DRIVER_ERRORS):  # the jobs are leased all the same
                 await cursor.learn(call)

@@ -43,9 +43,7 @@ async def scan_page(statements: Statements, collection: str, last_key: str) -> l
     return list(map(Document._make, rows))
 
 
-async def read(
-    statements: Statements, collection: str, keys: Sequence[str]
-) -> dict[str, Document]:
+async def read(statements: Statements, collection: str, keys: Sequence[str]) -> dict[str, Document]:
     """The documents that exist among these keys."""
     rows = await statements.fetch(QUERIES.read_keys, collection, list(keys))
     return {document.key: document for document in map(Document._make, rows)}

@@ -171,7 +171,7 @@ class LeaseCall:
         rows = await self.statements.fetch(
             QUERIES.find_first, self.now, count, list(passed_over), *columns
         )
-        return [Standing(*row[:4], in_calendar(row[4])) for row in rows]
+        return [Standing._make((*row[:4], in_calendar(row[4]))) for row in rows]
 
     async def take(self, offered: Mapping[str, Sequence[Candidate]], share: int) -> list[Job]:
         """Lease up to ``share`` of the offered jobs of each tenant, as many as are left."""
@@ -219,8 +219,7 @@ class LeaseCall:
         ]
 
     async def _count_running(self) -> dict[Partition, int]:
-        """The locks come first, in a statement of their own, so that the count sees the leases of
-        those who held them before."""
+        """Lock the scopes first, in a statement of its own: the count sees all leases before."""
         caps = [cap for cap in self.request.caps if cap.running is not None]
         scopes = [f"{cap.tenant or ''}/{cap.queue or ''}" for cap in caps]
         await self.statements.fetch(QUERIES.lock_scopes, scopes)
@@ -235,7 +234,7 @@ class LeaseCall:
         return decoded.jobs
 
 
-async def lease(call: LeaseCall) -> list[Job]:
+async def lease_from_front(call: LeaseCall) -> list[Job]:
     """Lease the next jobs, each statement by itself.
 
     If a later statement fails, the jobs that were leased before are the answer: nobody else would

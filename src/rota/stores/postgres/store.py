@@ -201,7 +201,7 @@ class PostgresStore(ClosableStore):
 
     async def delete(self, tenant: str, job_id: JobId) -> Job:
         """Remove a job in any state, unless others depend on it."""
-        return await self._run_plan(lambda: edits.delete(tenant, job_id, lease.LONG_AGO))
+        return await self._run_plan(lambda: edits.delete(tenant, job_id))
 
     async def prune(self, ended_before: datetime, limit: int) -> int:
         """Remove jobs that ended before an instant and have no dependents."""

@@ -190,8 +190,7 @@ class UnitOfWork:
 
     async def _create(self, new: Sequence[NewJob], now: datetime) -> None:
         awaited = {one.job.id for one in new if one.is_awaited}
-        if not await _insert_missing(self._statements, [one.job for one in new], now, awaited):
-            raise ContendedError
+        await _insert_missing(self._statements, [one.job for one in new], now, awaited)
         links = [(parent, one.job.id) for one in new for parent in one.job.dependencies]
         for start in range(0, len(links), MOST_AT_ONCE):
             parents, children = zip(*links[start : start + MOST_AT_ONCE], strict=True)
@@ -281,9 +280,9 @@ async def insert(
     """Store the jobs. Those without dependencies are tried first without looking up others."""
     if not are_job_ids([job.id for job in jobs]):
         raise InvalidJobError("id", "must be a UUID in lower case")
-    if jobs and may_be_new and all(map(_is_independent, jobs)):
-        if await _insert_new(statements, jobs, now):
-            return [Inserted(job) for job in jobs]
+    is_plain = bool(jobs) and may_be_new and all(map(_is_independent, jobs))
+    if is_plain and await _insert_new(statements, jobs, now):
+        return [Inserted(job) for job in jobs]
     return (await run_plan(statements, lambda: edits.insert(jobs, now))).answer
 
 
@@ -307,8 +306,7 @@ async def _insert_new(statements: Statements, jobs: Sequence[Job], now: datetime
         return True
     try:
         async with statements.transaction():
-            if not await _insert_missing(statements, jobs, now):
-                raise ContendedError
+            await _insert_missing(statements, jobs, now)
     except ContendedError:
         return False
     return True
@@ -329,13 +327,12 @@ async def _insert_batch(
 
 async def _insert_missing(
     statements: Statements, jobs: Sequence[Job], now: datetime, awaited: Collection[JobId] = ()
-) -> bool:
-    """Store the jobs that do not exist; False if one did."""
+) -> None:
+    """Store the jobs; ContendedError if one exists already."""
     for batch in _batches(jobs):
         columns = encode_jobs(*batch, awaited)
         if len(await statements.fetch(QUERIES.insert_missing, now, *columns)) < len(batch.jobs):
-            return False
-    return True
+            raise ContendedError
 
 
 class _Batch(NamedTuple):

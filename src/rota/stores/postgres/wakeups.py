@@ -40,7 +40,7 @@ LONGEST_COMMIT = 0.01
 """Seconds. Where commits that notify mostly take longer, they wait for each other."""
 
 NOTIFIED_LATER = 100
-"""Then this many single jobs are notified after their commit, before the fast way is tried again."""
+"""Then this many single jobs are notified after their commit, until the fast way is retried."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True):

@@ -13,8 +13,7 @@ from tests.servers.shared import with_option
 from rota.errors import StoreUnavailableError
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.queries import QUERIES, placed
-from rota.stores.postgres.schema import MIGRATIONS
-from rota.stores.postgres.schema.inspection import inspect_database, migrate_database
+from rota.stores.postgres.schema import MIGRATIONS, inspect_database, migrate_database
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import DocumentWrite
 from rota.testing import a_job

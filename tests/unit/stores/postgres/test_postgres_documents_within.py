@@ -84,7 +84,7 @@ async def test_others_wait_for_the_end_of_the_transaction(
 
 
 async def test_what_cannot_be_written_is_refused(store: PostgresStore, own: Any, new: New) -> None:
-    with pytest.raises(UnsupportedConnectionError, match="a str is no connection"):
+    with pytest.raises(UnsupportedConnectionError, match="a str is not a connection"):
         await store.write_within("postgresql://", [new("a")])
     with pytest.raises(InvalidInputError):
         await store.write_within(own, [new("")])

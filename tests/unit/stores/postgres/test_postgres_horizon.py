@@ -5,11 +5,11 @@ from typing import Any
 
 import asyncpg
 import pytest
-from tests.unit.stores.postgres.jobs.pinned.watched import Connection, Watched
+from tests.unit.stores.postgres.watched import Connection, Watched
 
+from rota.stores.postgres import cursor as horizon_module
 from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.jobs.pinned import horizon as horizon_module
-from rota.stores.postgres.jobs.pinned.horizon import (
+from rota.stores.postgres.cursor import (
     FEWEST_BEHIND,
     LONG_FOR,
     MANY_BEHIND,
@@ -18,7 +18,7 @@ from rota.stores.postgres.jobs.pinned.horizon import (
     describe_hold,
     read_hold,
 )
-from rota.stores.postgres.schema.inspection import inspect_database
+from rota.stores.postgres.schema import inspect_database
 from rota.stores.postgres.store import PostgresStore
 from rota.testing.builders import a_job
 
@@ -29,7 +29,7 @@ SECOND = timedelta(seconds=1)
 async def test_a_horizon_that_stands_still_is_pinned_until_it_moves(
     statements: Watched, reader: Connection, other: Connection
 ) -> None:
-    horizon = Horizon(looked_at_every=0, fewest_behind=3)
+    horizon = Horizon(checked_every=0, fewest_behind=3)
     for _ in range(5):
         await other.execute("CREATE TEMPORARY TABLE more (); DROP TABLE more")
     assert [await horizon.is_pinned(statements) for _ in range(4)] == [False, False, True, True]
@@ -47,7 +47,7 @@ async def test_a_horizon_that_stands_still_is_pinned_until_it_moves(
 async def test_a_horizon_is_not_pinned_by_what_comes_and_goes(
     statements: Watched, other: Connection
 ) -> None:
-    horizon = Horizon(looked_at_every=0, fewest_behind=0)
+    horizon = Horizon(checked_every=0, fewest_behind=0)
     seen = []
     for _ in range(4):
         async with other.transaction(isolation="repeatable_read"):
@@ -60,7 +60,7 @@ async def test_while_little_has_happened_since_a_horizon_is_not_pinned(
     statements: Watched, reader: Connection
 ) -> None:
     assert reader.is_in_transaction()
-    horizon = Horizon(looked_at_every=0)
+    horizon = Horizon(checked_every=0)
     assert [await horizon.is_pinned(statements) for _ in range(4)] == [False] * 4
 
 
@@ -74,7 +74,7 @@ async def test_the_horizon_is_looked_at_once_in_a_while(statements: Watched) -> 
             return await super().fetch(statement, *arguments)
 
     counting = Counting(statements._connection, "rota")
-    horizon = Horizon(looked_at_every=5, time=lambda: time)
+    horizon = Horizon(checked_every=5, time=lambda: time)
     for _ in range(50):
         await horizon.is_pinned(counting)
         time += 0.25
@@ -96,7 +96,7 @@ async def test_what_may_not_be_looked_at_is_taken_for_movable(
         async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
             raise error(statement, *arguments)
 
-    horizon = Horizon(looked_at_every=0, fewest_behind=0)
+    horizon = Horizon(checked_every=0, fewest_behind=0)
     forbidden = Forbidden(statements._connection, "rota")
     assert [await horizon.is_pinned(forbidden) for _ in range(3)] == [False] * 3
 

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from rota.stores.postgres.documents import writes as writes_module
-from rota.stores.postgres.documents.writes import plan_steps, take_batch
+from rota.stores.postgres import documents as writes_module
+from rota.stores.postgres.documents import plan_steps, take_batch
 from rota.stores.protocol import DocumentWrite
 
 

@@ -9,9 +9,8 @@ import asyncpg
 import pytest
 
 from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.database import session_settings
-from rota.stores.postgres.queries import placed
-from rota.stores.postgres.schema.inspection.queries import QUERIES
+from rota.stores.postgres.connections import session_settings
+from rota.stores.postgres.queries import QUERIES, placed
 from rota.stores.postgres.store import PostgresStore
 from rota.testing.builders import a_job
 

@@ -138,5 +138,5 @@ async def test_a_connection_without_a_transaction_is_refused(
 
 
 async def test_what_is_no_connection_is_refused(store: PostgresStore) -> None:
-    with pytest.raises(UnsupportedConnectionError, match="a str is no connection"):
+    with pytest.raises(UnsupportedConnectionError, match="a str is not a connection"):
         await store.insert_within("postgresql://", [a_job()], NOW)

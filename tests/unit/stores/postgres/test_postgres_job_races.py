@@ -11,7 +11,7 @@ import pytest
 from rota.errors import DependencyCycleError, InvalidJobError
 from rota.jobs import Job, JobStatus, decide_complete
 from rota.stores.jobs import LeaseRequest
-from rota.stores.postgres.jobs import insertion
+from rota.stores.postgres import unit
 from rota.stores.postgres.store import PostgresStore
 from rota.testing.builders import a_job
 
@@ -163,13 +163,13 @@ async def test_two_amendments_that_make_a_circle_together_are_not_both_accepted(
 async def test_many_jobs_are_kept_in_several_statements_or_not_at_all(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(insertion, "MOST_AT_ONCE", 4)
+    monkeypatch.setattr(unit, "MOST_AT_ONCE", 4)
     jobs = [a_job() for _ in range(11)]
     assert len(await store.insert(jobs, NOW)) == 11
     again = await store.insert([*(a_job() for _ in range(5)), jobs[10]], NOW)
     assert [one.is_existing for one in again] == [False] * 5 + [True]
     assert await store.count("default") == 16
-    monkeypatch.setattr(insertion, "MOST_BYTES_AT_ONCE", 10)
+    monkeypatch.setattr(unit, "MOST_BYTES_AT_ONCE", 10)
     assert len(await store.insert([a_job() for _ in range(3)], NOW)) == 3
 
 

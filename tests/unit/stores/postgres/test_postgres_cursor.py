@@ -1,4 +1,4 @@
-"""A transaction elsewhere keeps the server from clearing away: leases cost what they did."""
+"""While another transaction pins the horizon, leases cost no more than before."""
 
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -6,16 +6,15 @@ from typing import Any
 
 import asyncpg
 import pytest
-from tests.unit.stores.postgres.jobs.pinned.watched import Connection, Watched
+from tests.unit.stores.postgres.watched import Connection, Watched
 
 from rota.jobs import Job
 from rota.stores.jobs import LeaseRequest
-from rota.stores.postgres.jobs import leasing
-from rota.stores.postgres.jobs.connections.statements import Statements
-from rota.stores.postgres.jobs.pinned import hand as hand_module
-from rota.stores.postgres.jobs.pinned.hand import FRONT_AGAIN_AFTER, Hands
-from rota.stores.postgres.jobs.pinned.horizon import Horizon
-from rota.stores.postgres.jobs.pinned.queries import QUERIES
+from rota.stores.postgres import cursor as cursor_module
+from rota.stores.postgres import lease
+from rota.stores.postgres.connections import Statements
+from rota.stores.postgres.cursor import FRONT_AGAIN_AFTER, Cursor, Cursors, Horizon
+from rota.stores.postgres.lease import LeaseCall
 from rota.stores.postgres.store import PostgresStore
 from rota.testing.builders import a_job
 
@@ -25,46 +24,54 @@ SECOND = timedelta(seconds=1)
 
 
 class StandingStill(Horizon):
-    """A horizon that never moves, without anything that keeps it."""
+    """A horizon that is always pinned."""
 
     async def is_pinned(self, statements: Statements) -> bool:
         return statements is not None
 
 
 class Line:
-    """A worker that leases by hand, at a time that the test says."""
+    """A worker that leases by the cursor, at a time that the test sets."""
 
     def __init__(self, statements: Watched, horizon: Horizon) -> None:
         self.time = 0.0
         self.statements = statements
-        self.hands = Hands(horizon, time=lambda: self.time)
+        self.cursors = Cursors(horizon, time=lambda: self.time)
         self.from_front_count = 0
-        self._only_lane = leasing.OnlyLane()
+
+    def call(self, limit: int, now: datetime = NOW, **fields: Any) -> LeaseCall:
+        request = LeaseRequest(**{"worker": "w", "limit": limit, "lease_for": MINUTE, **fields})
+        return LeaseCall(self.statements, request, now)
 
     async def lease(self, limit: int, now: datetime = NOW, **fields: Any) -> list[Job]:
-        request = LeaseRequest(**{"worker": "w", "limit": limit, "lease_for": MINUTE, **fields})
-
-        async def from_front() -> list[Job]:
-            self.from_front_count += 1
-            return await leasing.lease(self.statements, request, now, self._only_lane)
-
-        return await self.hands.lease(self.statements, request, now, from_front)
+        return await self.cursors.lease(self.call(limit, now, **fields))
 
     async def count_pages(self, limit: int) -> int:
-        """How many pages a lease reads of so many jobs that are there."""
+        """How many pages a lease of that many jobs reads."""
         self.statements.page_count, self.statements.is_counting = 0, True
         assert len(await self.lease(limit)) == limit
         self.statements.is_counting = False
         return self.statements.page_count
 
     def go_to_front(self) -> None:
-        """Let so much time pass that the hand goes back."""
+        """Let enough time pass for the next lease to start at the front."""
         self.time += FRONT_AGAIN_AFTER
 
 
 @pytest.fixture
-def line(statements: Watched) -> Line:
-    return Line(statements, StandingStill())
+def line(statements: Watched, monkeypatch: pytest.MonkeyPatch) -> Line:
+    return count_from_front(Line(statements, StandingStill()), monkeypatch)
+
+
+def count_from_front(line: Line, monkeypatch: pytest.MonkeyPatch) -> Line:
+    take = lease.lease_from_front
+
+    async def counted(call: LeaseCall) -> list[Job]:
+        line.from_front_count += 1
+        return await take(call)
+
+    monkeypatch.setattr(lease, "lease_from_front", counted)
+    return line
 
 
 async def churn(other: Connection, count: int) -> None:
@@ -103,15 +110,15 @@ async def lease_in_turn(line: Line, count: int, **fields: Any) -> str:
 async def test_a_lease_reads_as_many_pages_however_much_cannot_be_cleared_away(
     store: PostgresStore, other: Connection, line: Line
 ) -> None:
-    at_front, by_hand = [], []
+    at_front, by_cursor = [], []
     for gone_count in (1_000, 20_000):
         await churn(other, gone_count)
         await store.insert(waiting(30), NOW)
         line.go_to_front()
         at_front.append(await line.count_pages(10))
-        by_hand.append(await line.count_pages(10))
-    assert by_hand[1] <= 1.5 * by_hand[0]
-    assert by_hand[1] < at_front[1] / 5
+        by_cursor.append(await line.count_pages(10))
+    assert by_cursor[1] <= 1.5 * by_cursor[0]
+    assert by_cursor[1] < at_front[1] / 5
     assert line.from_front_count == 2
 
 
@@ -125,16 +132,16 @@ async def test_when_to_ask_again_is_found_on_few_pages_however_much_cannot_be_cl
     await store.insert(waiting(1), NOW)
     await line.lease(5)
     line.statements.is_counting = True
-    again_at = await line.hands.next_due_at(line.statements, NOW, None, None)
+    again_at = await line.cursors.next_due_at(line.statements, NOW, None, None)
     assert again_at == NOW + timedelta(seconds=FRONT_AGAIN_AFTER)
     assert 0 < line.statements.page_count < 20
 
 
-async def test_a_worker_asks_again_when_the_next_job_is_due_or_the_hand_is_back_at_the_front(
+async def test_a_worker_asks_again_when_the_next_job_is_due_or_a_lease_starts_at_the_front(
     store: PostgresStore, line: Line
 ) -> None:
     async def ask() -> datetime | None:
-        return await line.hands.next_due_at(line.statements, NOW, None, None)
+        return await line.cursors.next_due_at(line.statements, NOW, None, None)
 
     assert await ask() is None
     await store.insert([*waiting(1), *waiting(1, due_at=NOW + SECOND / 4)], NOW)
@@ -147,16 +154,16 @@ async def test_a_worker_asks_again_when_the_next_job_is_due_or_the_hand_is_back_
 
 
 async def test_where_the_horizon_moves_every_lease_begins_at_the_front(
-    store: PostgresStore, statements: Watched
+    store: PostgresStore, statements: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = Line(statements, Horizon(looked_at_every=0))
+    line = count_from_front(Line(statements, Horizon(checked_every=0)), monkeypatch)
     jobs = waiting(4)
     await store.insert(jobs, NOW)
     assert ids([*await line.lease(2), *await line.lease(2)]) == ids(jobs)
     assert line.from_front_count == 2
 
 
-async def test_what_joins_behind_the_hand_is_leased_when_it_is_back_at_the_front(
+async def test_jobs_before_the_cursor_are_leased_when_a_lease_starts_at_the_front(
     store: PostgresStore, line: Line
 ) -> None:
     before, after = waiting(1, created_at=NOW - MINUTE), waiting(4)
@@ -169,7 +176,7 @@ async def test_what_joins_behind_the_hand_is_leased_when_it_is_back_at_the_front
     assert line.from_front_count == 2
 
 
-async def test_many_that_join_behind_the_hand_are_leased_one_batch_after_the_other(
+async def test_many_jobs_before_the_cursor_are_leased_one_batch_after_the_other(
     store: PostgresStore, line: Line
 ) -> None:
     """Going back to the front means to go on from there, and not to look once."""
@@ -185,16 +192,16 @@ async def test_many_that_join_behind_the_hand_are_leased_one_batch_after_the_oth
 
 def take_slowly(monkeypatch: pytest.MonkeyPatch, line: Line, seconds: float) -> None:
     """Every lease takes so long from now on."""
-    take = leasing.lease
+    take = lease.lease_from_front
 
-    async def take_so_long(*arguments: Any) -> list[Job]:
+    async def take_so_long(call: LeaseCall) -> list[Job]:
         line.time += seconds
-        return await take(*arguments)
+        return await take(call)
 
-    monkeypatch.setattr(leasing, "lease", take_so_long)
+    monkeypatch.setattr(lease, "lease_from_front", take_so_long)
 
 
-async def test_a_hand_that_costs_much_at_the_front_is_seldom_there(
+async def test_leases_that_cost_much_seldom_start_at_the_front(
     store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.insert(waiting(9), NOW)
@@ -210,7 +217,7 @@ async def test_a_hand_that_costs_much_at_the_front_is_seldom_there(
     assert begun_at == [0.0, 33.0, 66.0]
 
 
-async def test_ahead_of_the_hand_tenants_take_turns_and_have_what_others_leave_over(
+async def test_after_the_cursor_tenants_take_turns_and_have_what_others_leave_over(
     store: PostgresStore, line: Line
 ) -> None:
     jobs = {tenant: waiting(8, tenant=tenant) for tenant in "abc"}
@@ -222,7 +229,7 @@ async def test_ahead_of_the_hand_tenants_take_turns_and_have_what_others_leave_o
     assert line.from_front_count == 1
 
 
-async def test_ahead_of_the_hand_what_is_more_urgent_comes_first(
+async def test_after_the_cursor_a_higher_priority_comes_first(
     store: PostgresStore, line: Line
 ) -> None:
     jobs = {
@@ -238,10 +245,10 @@ async def test_ahead_of_the_hand_what_is_more_urgent_comes_first(
     assert line.from_front_count == 1
 
 
-async def test_those_who_want_other_queues_have_a_hand_of_their_own(
+async def test_each_choice_of_queues_has_a_cursor_of_its_own(
     store: PostgresStore, line: Line
 ) -> None:
-    """Who is often at the front for one queue does not keep the other's hand from going back."""
+    """Leases at the front for one queue do not delay those for another."""
     await store.insert([*waiting(2, queue="x"), *waiting(2, queue="y")], NOW)
     assert len(await line.lease(1, queues=("x",))) == 1
     assert [job.queue for job in await line.lease(9, queues=("y",))] == ["y", "y"]
@@ -250,26 +257,26 @@ async def test_those_who_want_other_queues_have_a_hand_of_their_own(
     assert line.from_front_count == 2
 
 
-async def test_with_very_many_lanes_the_hand_begins_at_the_front(
+async def test_with_very_many_partitions_every_lease_starts_at_the_front(
     store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hand_module, "MOST_PLACES", 3)
+    monkeypatch.setattr(cursor_module, "MOST_PLACES", 3)
     await store.insert([job for tenant in "abcd" for job in waiting(2, tenant=tenant)], NOW)
     assert len(await line.lease(4)) == 4
     assert len(await line.lease(4)) == 4
     assert line.from_front_count == 2
 
 
-async def test_where_there_are_too_many_lanes_none_is_favoured(
+async def test_where_there_are_too_many_partitions_none_is_favoured(
     store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hand_module, "MOST_PLACES", 3)
+    monkeypatch.setattr(cursor_module, "MOST_PLACES", 3)
     await store.insert([job for tenant in "abcd" for job in waiting(2, tenant=tenant)], NOW)
     assert await lease_in_turn(line, 8) == "abcdabcd"
 
 
 @pytest.mark.parametrize("chosen", [{}, {"queues": ("default",)}, {"tenants": tuple("abcde")}])
-async def test_a_tenant_whom_the_hand_has_not_met_has_its_turn_like_all_others(
+async def test_a_tenant_that_the_cursor_has_not_met_has_its_turn_like_all_others(
     store: PostgresStore, line: Line, chosen: dict[str, Any]
 ) -> None:
     """Where places become free one at a time, jobs are leased one at a time."""
@@ -280,27 +287,28 @@ async def test_a_tenant_whom_the_hand_has_not_met_has_its_turn_like_all_others(
 
 @pytest.mark.parametrize("queues", [None, ["default"]])
 async def test_places_are_found_on_few_pages_however_many_jobs_are_there(
-    store: PostgresStore, other: Connection, statements: Watched, queues: list[str] | None
+    store: PostgresStore, other: Connection, line: Line, queues: list[str] | None
 ) -> None:
     assert store is not None
     await other.execute(
         "INSERT INTO jobs (id, due_at, created_at, updated_at, last_token, priority,"
         " attempt_count, loss_count, is_due, is_awaited, status, tenant, queue, body)"
-        " SELECT gen_random_uuid(), at, at, at, 0, n % 2, 0, 0, true, false, 'READY',"
+        " SELECT gen_random_uuid(), at, at, at, 0, 1 + n % 2, 0, 0, true, false, 'READY',"
         " 't' || n % 5, CASE WHEN n % 3 > 0 THEN 'default' ELSE 'rare' END, '{}' FROM (SELECT n,"
         " '2025-01-01Z'::timestamptz + n * interval '1 ms' AS at FROM generate_series(1, 9000)"
         " AS n) AS instants"
     )
-    statements.is_counting = True
-    rows = await statements.fetch(QUERIES.find_places, NOW, queues, None, 1_000)
-    assert len({tuple(row[:3]) for row in rows}) == len(rows) == (10 if queues else 20)
-    first = "SELECT id::text FROM jobs WHERE (queue, tenant, priority) = ($1, $2, $3)"
-    for row in rows:
-        assert row[4] == await other.fetchval(f"{first} ORDER BY created_at, id", *row[:3])
-    assert statements.page_count < 15 * len(rows)
+    line.statements.is_counting = True
+    cursor = Cursor()
+    await cursor.learn(line.call(1, queues=queues))
+    assert len(cursor.reached) == (10 if queues else 20)
+    first = "SELECT id::text FROM jobs WHERE (tenant, queue, priority) = ($1, $2, $3)"
+    for place, (_, job_id) in cursor.reached.items():
+        assert job_id == await other.fetchval(f"{first} ORDER BY created_at, id", *place)
+    assert line.statements.page_count < 40 * len(cursor.reached)
 
 
-async def test_back_at_the_front_the_hand_finds_what_has_joined_in_every_lane(
+async def test_at_the_front_the_cursor_finds_new_jobs_of_every_partition(
     store: PostgresStore, line: Line
 ) -> None:
     jobs = [job for tenant in "abcde" for job in waiting(9, tenant=tenant)]
@@ -317,7 +325,7 @@ async def test_back_at_the_front_the_hand_finds_what_has_joined_in_every_lane(
     assert line.from_front_count == 2
 
 
-async def test_a_hand_is_not_away_from_the_front_for_longer_than_a_minute(
+async def test_a_lease_starts_at_the_front_every_minute_at_least(
     store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lease may also take long because the event loop was blocked."""
@@ -338,54 +346,54 @@ async def test_a_round_that_fails_keeps_back_nothing_of_those_before(
     await line.lease(2)
     fetch, asked = line.statements.fetch, 0
 
-    async def fail_the_second_time(statement: str, *arguments: Any) -> list[Any]:
+    async def fail_the_third_time(statement: str, *arguments: Any) -> list[Any]:
         nonlocal asked
         asked += 1
-        if asked == 2:
+        if asked == 3:
             raise asyncpg.DeadlockDetectedError(statement)
         return await fetch(statement, *arguments)
 
-    monkeypatch.setattr(line.statements, "fetch", fail_the_second_time)
+    monkeypatch.setattr(line.statements, "fetch", fail_the_third_time)
     assert ids(await line.lease(6)) == ids([*jobs["a"][1:4], jobs["b"][1]])
-    assert asked == 2
-    asked = 1
+    assert asked == 3
+    asked = 2
     with pytest.raises(asyncpg.DeadlockDetectedError):
         await line.lease(6)
 
 
-async def test_who_asks_while_another_is_at_the_front_goes_on_by_hand(
+async def test_a_lease_while_another_is_at_the_front_continues_by_the_cursor(
     store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All workers of a service share a hand: they must not all walk past everything at once."""
+    """All workers of a service share a cursor: they must not all walk past everything at once."""
     await store.insert(waiting(9), NOW)
     await line.lease(1)
     line.go_to_front()
-    take = leasing.lease
+    take = lease.lease_from_front
     meanwhile: list[Job] = []
 
-    async def take_while_others_ask(*arguments: Any) -> list[Job]:
+    async def take_while_others_ask(call: LeaseCall) -> list[Job]:
         meanwhile.extend(await line.lease(2))
-        return await take(*arguments)
+        return await take(call)
 
-    monkeypatch.setattr(leasing, "lease", take_while_others_ask)
+    monkeypatch.setattr(lease, "lease_from_front", take_while_others_ask)
     assert len(await line.lease(2)) == 2
     assert len(meanwhile) == 2
     assert line.from_front_count == 2
 
 
-async def test_the_oldest_hand_is_forgotten_when_there_are_very_many(
+async def test_the_oldest_cursor_goes_when_there_are_very_many(
     store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hand_module, "MOST_SCOPES", 2)
+    monkeypatch.setattr(cursor_module, "MOST_CURSORS", 2)
     await store.insert(waiting(12), NOW)
     for number in range(9):
         await line.lease(1, queues=("default", f"q{number}"))
     await line.lease(1, queues=("default", "q7"))
     assert line.from_front_count == 9
-    assert len(line.hands._hands) == 2
+    assert len(line.cursors._cursors) == 2
 
 
-async def test_a_row_ahead_of_the_hand_that_cannot_be_read_is_set_aside(
+async def test_an_unreadable_row_after_the_cursor_is_set_aside(
     store: PostgresStore, line: Line, other: Connection
 ) -> None:
     jobs = waiting(4)

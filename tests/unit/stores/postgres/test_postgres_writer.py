@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 
 from rota.errors import StaleVersionError, StoreError, StoreUnavailableError
-from rota.stores.postgres.documents import writer as writer_module
-from rota.stores.postgres.documents.writes import Versions, write_each
-from rota.stores.postgres.session import Session
+from rota.stores.postgres import documents as writer_module
+from rota.stores.postgres.connections import TRY_COUNT, Session
+from rota.stores.postgres.documents import Versions, write_each
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import DocumentWrite
 
@@ -87,7 +87,7 @@ async def test_a_group_is_not_tried_for_ever(
     spy = spy_on(monkeypatch, *(asyncpg.SerializationError("x") for _ in range(9)))
     with pytest.raises(StoreUnavailableError, match="others were writing to the same documents"):
         await store.write_each([new("a")])
-    assert spy.sizes == [1] * writer_module.TRY_COUNT
+    assert spy.sizes == [1] * TRY_COUNT
 
 
 async def test_a_call_that_cannot_be_carried_out_takes_no_other_down(

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TypeAlias
 
 import asyncpg
 import pytest
 
+from rota.jobs import Job
 from rota.stores.jobs import Cap
 from rota.stores.jobs.selection import Candidate
-from rota.stores.postgres.jobs.limited import leasing
+from rota.stores.kernel import limits
+from rota.stores.postgres.lease import LeaseCall
 from rota.stores.postgres.queries import placed
 from rota.stores.postgres.store import PostgresStore
 from rota.testing.builders import a_job
@@ -37,10 +40,10 @@ async def test_what_another_is_taking_is_passed_over(
     assert names(await take(store, ageing=AGEING)) == ["0", "1"]
 
 
-async def test_whoever_is_hindered_again_and_again_comes_back_with_what_there_is(
+async def test_a_lease_that_is_contended_again_and_again_gives_up(
     store: PostgresStore, other: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leasing, "MOST_HINDERED", 2)
+    monkeypatch.setattr(limits, "MOST_CONTENDED", 2)
     await store.insert([a_job(name=str(number)) for number in range(6)], NOW)
     async with other.transaction():
         await reach_in(
@@ -53,17 +56,18 @@ async def test_whoever_is_hindered_again_and_again_comes_back_with_what_there_is
 async def test_a_job_that_moved_to_another_queue_meanwhile_is_not_taken(
     store: PostgresStore, other: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was looked up in one lane, and counts in another by now."""
+    """It was found in one partition, and is in another by now."""
     await store.insert([a_job(name="moved"), a_job(name="stayed")], NOW)
-    choose = leasing._Lessor._choose
+    take_jobs = LeaseCall.take
 
-    async def choose_slowly(lessor: leasing._Lessor, limit: int) -> list[Candidate]:
-        chosen = await choose(lessor, limit)
+    async def take_late(
+        call: LeaseCall, offered: Mapping[str, Sequence[Candidate]], share: int
+    ) -> list[Job]:
         moving = "UPDATE rota.jobs SET queue = 'full' WHERE body LIKE '%moved%'"
         await reach_in(store, other, moving)
-        return chosen
+        return await take_jobs(call, offered, share)
 
-    monkeypatch.setattr(leasing._Lessor, "_choose", choose_slowly)
+    monkeypatch.setattr(LeaseCall, "take", take_late)
     assert names(await take(store, caps=(Cap(queue="full", running=0),))) == ["stayed"]
 
 
@@ -87,7 +91,9 @@ async def test_programs_that_lease_at_once_never_exceed_a_cap_together(
     assert Counter(job.tenant for job in leased) == Counter(tenants)
 
 
-async def test_full_lanes_are_stepped_over_however_many_there_are(store: PostgresStore) -> None:
+async def test_full_partitions_are_stepped_over_however_many_there_are(
+    store: PostgresStore,
+) -> None:
     tenants = [f"t{number:03}" for number in range(60)]
     await store.insert([a_job(tenant=tenant) for tenant in tenants], NOW)
     caps = (

@@ -13,9 +13,9 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
 class Watched:
-    """Carries out statements, and counts the pages that they read; explained, then taken back."""
+    """Runs statements, and counts the pages that they read: explained, then rolled back."""
 
-    is_foreign = False
+    is_callers = False
 
     def __init__(self, connection: Connection, schema: str) -> None:
         self._connection = connection

@@ -13,9 +13,8 @@ from tests.servers.shared import in_database, new_database
 
 from rota.errors import SchemaOutdatedError, StoreUnavailableError
 from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.database import Database
 from rota.stores.postgres.queries import QUERIES, placed
-from rota.stores.postgres.schema import MIGRATIONS, migrate
+from rota.stores.postgres.schema import MIGRATIONS, migrate, open_database
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import DocumentWrite
 from rota.stores.sql.migrations import Migration, read_migration
@@ -29,7 +28,7 @@ BREAKING = read_migration("9002_breaking.sql", "-- compatible: no\nDROP TABLE ro
 
 async def apply(settings: PostgresSettings, known: Sequence[Migration]) -> None:
     """What a program that knows these migrations does when it opens the store."""
-    database = await Database.open(settings)
+    database = await open_database(settings)
     try:
         await database.run(lambda session: migrate(session, settings, known))
     finally:

@@ -11,14 +11,12 @@ from rota.clock.idle import in_flight
 from rota.errors import DamagedJobError
 from rota.jobs import Failed, Job, JobStatus, decide_outcome, order_jobs
 from rota.stores.jobs import HeldLease, LeaseRequest
+from rota.stores.postgres import lease as leasing
 from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.jobs import leasing
-from rota.stores.postgres.jobs.leasing import LONG_AGO
-from rota.stores.postgres.jobs.queries import QUERIES
-from rota.stores.postgres.jobs.verbs import CONNECTIONS_OF_A_WORKER
-from rota.stores.postgres.queries import placed
-from rota.stores.postgres.session import Session
-from rota.stores.postgres.store import PostgresStore
+from rota.stores.postgres.connections import Session
+from rota.stores.postgres.lease import LONG_AGO
+from rota.stores.postgres.queries import QUERIES, placed
+from rota.stores.postgres.store import CONNECTIONS_OF_A_WORKER, PostgresStore
 from rota.testing.builders import a_job
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -92,11 +90,11 @@ async def test_a_name_of_any_characters_has_its_turn(store: PostgresStore) -> No
     assert [job.tenant for job in rest] == ["\U0010fffd", "Z", "ä"]
 
 
-async def test_jobs_come_into_the_line_the_longest_due_first(
+async def test_jobs_join_the_ready_set_those_due_longest_first(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More become due than one lease puts into the line: the others follow."""
-    monkeypatch.setattr(leasing, "PROMOTED_AT_ONCE", 3)
+    """More become due than one lease marks as due: the others follow."""
+    monkeypatch.setattr(leasing, "MARKED_AT_ONCE", 3)
     later = [a_job(due_at=NOW + n * MINUTE, priority=n + 1) for n in range(1, 8)]
     await store.insert(later, NOW)
     leased = [await store.lease(wanting(2), NOW + 60 * MINUTE) for _ in range(4)]
@@ -123,7 +121,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return statements
 
 
-async def test_where_there_is_one_lane_a_lease_asks_once(
+async def test_where_there_is_one_partition_a_lease_is_one_statement(
     store: PostgresStore, asked: list[str]
 ) -> None:
     others = [a_job(queue="x"), a_job(queue="x", due_at=NOW + MINUTE)]
@@ -133,23 +131,22 @@ async def test_where_there_is_one_lane_a_lease_asks_once(
     assert await store.lease(wanting(2, queues=["x"]), NOW) == []
     await store.insert(others, NOW)
     assert ids(await store.lease(wanting(5, queues=["x"]), NOW)) == [others[0].id]
-    assert set(asked) - {QUERIES.insert_jobs, QUERIES.insert_alike} == {QUERIES.lease_only_lane}
-    assert asked.count(QUERIES.lease_only_lane) == 3
+    assert set(asked) - {QUERIES.insert_jobs, QUERIES.insert_alike} == {QUERIES.lease}
+    assert asked.count(QUERIES.lease) == 3
 
 
-async def test_where_there_are_several_lanes_it_is_not_asked_again_for_the_only_one(
-    store: PostgresStore, asked: list[str], monkeypatch: pytest.MonkeyPatch
+async def test_where_there_are_several_partitions_a_lease_looks_them_up(
+    store: PostgresStore, asked: list[str]
 ) -> None:
-    monkeypatch.setattr(leasing, "LEFT_OUT", 2)
     await store.insert([a_job(tenant=tenant) for tenant in "ab" for _ in range(4)], NOW)
     asked.clear()
     leased = [job for _ in range(4) for job in await store.lease(wanting(2), NOW)]
     assert len(set(ids(leased))) == 8
-    in_full = [QUERIES.lease_only_lane, QUERIES.lease]
-    assert asked == [*in_full, QUERIES.lease, QUERIES.lease, *in_full]
+    each = [QUERIES.lease, QUERIES.find_partitions, QUERIES.find_first, QUERIES.take_jobs]
+    assert asked == each * 4
 
 
-async def test_a_lease_of_one_lane_puts_what_is_late_into_it_first(
+async def test_a_lease_of_one_partition_marks_late_jobs_as_due_first(
     store: PostgresStore, asked: list[str]
 ) -> None:
     late = [a_job(due_at=NOW + MINUTE, priority=priority) for priority in (3, 8)]
@@ -157,22 +154,22 @@ async def test_a_lease_of_one_lane_puts_what_is_late_into_it_first(
     asked.clear()
     leased = await store.lease(wanting(3), NOW + MINUTE)
     assert [job.priority for job in leased] == [8, 5, 3]
-    assert asked == [QUERIES.lease_only_lane, QUERIES.promote, QUERIES.lease_only_lane]
+    assert asked == [QUERIES.lease, QUERIES.mark_due, QUERIES.lease]
 
 
-async def test_what_is_late_is_leased_though_nothing_else_is_in_line(store: PostgresStore) -> None:
+async def test_late_jobs_are_leased_though_the_ready_set_is_empty(store: PostgresStore) -> None:
     await store.insert([a_job(due_at=NOW + MINUTE)], NOW)
     assert await store.lease(wanting(3), NOW) == []
     assert len(await store.lease(wanting(3), NOW + MINUTE)) == 1
 
 
-async def test_where_tenants_are_chosen_the_only_lane_is_not_asked_for(
+async def test_where_tenants_are_chosen_the_fast_path_is_not_tried(
     store: PostgresStore, asked: list[str]
 ) -> None:
     await store.insert([a_job(tenant="a"), a_job(tenant="b"), a_job(due_at=NOW + MINUTE)], NOW)
     asked.clear()
     assert len(await store.lease(wanting(2, tenants=["a"]), NOW)) == 1
-    assert asked == [QUERIES.lease]
+    assert QUERIES.lease not in asked
 
 
 async def test_a_row_that_cannot_be_read_is_set_aside_with_its_bytes(

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from rota.jobs import BackoffStrategy, Deferral, Ending, JobFilter, Recurrence, RetryPolicy
-from rota.stores.postgres.jobs.insertion import BETWEEN_BODIES
-from rota.stores.postgres.jobs.rows import (
+from rota.stores.jobs.duplicates import identity_of
+from rota.stores.postgres.rows import (
     are_alike,
     digest_identity,
     encode_body,
@@ -15,6 +15,7 @@ from rota.stores.postgres.jobs.rows import (
     known_ids,
 )
 from rota.stores.postgres.store import PostgresStore
+from rota.stores.postgres.unit import BETWEEN_BODIES
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -115,9 +116,10 @@ def test_the_digest_tells_apart_what_is_told_apart() -> None:
         a_job(idempotency_key="k", tenant="x"),
         a_job(idempotency_key="kk"),
     ]
-    assert len({digest_identity(job) for job in jobs}) == len(jobs)
-    assert digest_identity(jobs[0]) == digest_identity(a_job(idempotency_key="k"))
-    assert digest_identity(a_job(occurrence="1")) is None
+    assert len({digest_identity(identity_of(job)) for job in jobs}) == len(jobs)
+    same = a_job(idempotency_key="k")
+    assert digest_identity(identity_of(jobs[0])) == digest_identity(identity_of(same))
+    assert digest_identity(identity_of(a_job(occurrence="1"))) is None
 
 
 def test_only_uuids_in_lower_case_are_ids() -> None:

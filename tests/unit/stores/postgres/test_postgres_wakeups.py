@@ -13,14 +13,14 @@ from tests.servers.proxy import Proxy
 from rota.clock.idle import in_flight
 from rota.stores.jobs import Listener
 from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.jobs.connections.wakeups import (
+from rota.stores.postgres.store import PostgresStore
+from rota.stores.postgres.wakeups import (
     LONGEST_CHANNEL,
     LONGEST_MESSAGE,
-    TOLD_APART,
+    NOTIFIED_LATER,
     channel_of,
     write_message,
 )
-from rota.stores.postgres.store import PostgresStore
 from rota.testing.builders import a_job
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -72,7 +72,7 @@ async def test_a_single_job_is_told_of_in_the_commit_that_keeps_it(
 ) -> None:
     async with elsewhere.listen(queues=["mail"]) as listener:
         await store.insert([a_job(queue="mail")], NOW)
-        assert store._notices._telling is None
+        assert store._notices.sending is None
         assert await heard(listener)
 
 
@@ -92,8 +92,8 @@ async def test_a_disk_that_halts_now_and_then_changes_nothing(store: PostgresSto
     notices = store._notices
     for _ in range(20):
         for seconds in (60.0, 60.0, *[0.001] * 6):
-            notices._note_commit(seconds)
-    assert notices._told_apart_count == 0
+            notices.pace.note(seconds)
+    assert notices.pace.left_out_count == 0
 
 
 async def test_where_commits_that_tell_are_slow_jobs_are_told_of_later(
@@ -101,17 +101,17 @@ async def test_where_commits_that_tell_are_slow_jobs_are_told_of_later(
 ) -> None:
     notices = store._notices
     for _ in range(6):
-        notices._note_commit(60.0)
-    assert notices._told_apart_count == TOLD_APART
+        notices.pace.note(60.0)
+    assert notices.pace.left_out_count == NOTIFIED_LATER
     async with elsewhere.listen() as listener:
         await store.insert([a_job()], NOW)
-        telling = notices._telling
+        telling = notices.sending
         assert telling is not None
         assert await heard(listener)
     await telling
-    notices._told_apart_count = 0
+    notices.pace.left_out_count = 0
     await store.insert([a_job()], NOW)
-    assert notices._telling is None
+    assert notices.sending is None
 
 
 async def test_places_that_fit_no_message_are_all_places(
@@ -186,4 +186,4 @@ async def test_listening_does_not_hold_up_virtual_time(store: PostgresStore) -> 
 async def test_a_single_name_is_refused_before_anything_is_opened(store: PostgresStore) -> None:
     with pytest.raises(Exception, match="queues"):
         await store.listen(queues="mail").__aenter__()
-    assert store._notices._hearing is None
+    assert not store._notices.receiver.is_started
