@@ -172,7 +172,7 @@ class Cursor:
         )
 
     async def lease(self, call: LeaseCall) -> list[Job]:
-        """Lease jobs that come after the cursor, in statements of their own; see ``lease_from_front``."""
+        """Lease jobs that come after the cursor; errors as in ``lease_from_front``."""
         stretches: dict[str, list[Stretch]] = {}
         for (tenant, queue, priority), reached in self.reached.items():
             stretch = Stretch(tenant, queue, priority, *reached)

@@ -256,7 +256,7 @@ async def test_a_lease_reads_as_many_pages_however_many_jobs_are_ready(
         root, *_ = await explain(inside, schema, name, *asked, does_it=True)
         read_counts.append(root["Shared Hit Blocks"] + root["Shared Read Blocks"])
     short, long = read_counts
-    assert long <= 1.5 * short + 5
+    assert long <= 1.5 * short + 20
 
 
 @pytest.mark.parametrize(
