@@ -15,7 +15,7 @@ from rota.cli.rendering.service.tasks import PLAN_COLUMNS, TASK_COLUMNS, plan_ro
 from rota.cli.rendering.tables import print_table
 from rota.escape import escape
 from rota.scheduler.policy import DECLARATIVE, SchedulerSettings
-from rota.scheduler.tasks.registration import accept_registrations
+from rota.scheduler.registration import accept_registrations
 
 TASKS = "/tasks"
 NOWHERE = Whereabouts()

@@ -6,7 +6,7 @@ from rota.cli.rendering.tables import Row
 from rota.escape import escape
 from rota.jobs import JobStatus
 from rota.ops.store_comparison import UNFINISHED
-from rota.scheduler.keeping.ledger import SET_ASIDE
+from rota.scheduler.storage import SET_ASIDE
 from rota.stores.inspection import MigrationReport, StoreInspection
 from rota.stores.sql.migrations import AppliedMigration
 

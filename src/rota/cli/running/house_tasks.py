@@ -5,7 +5,7 @@ from typing import Any
 
 from rota.clock.protocol import Clock
 from rota.errors import StoreError
-from rota.scheduler.asking.desk import TaskDesk
+from rota.scheduler.queries import read_tasks
 from rota.stores.protocol import DocumentStore
 
 
@@ -16,7 +16,7 @@ def list_house_tasks(store: DocumentStore, clock: Clock) -> list[Any]:
         """Its start is the news: the board and the record show how punctual it was."""
 
     async def look_after_the_store() -> None:
-        overview = await TaskDesk(store, clock).look()
+        overview = await read_tasks(store, clock)
         if overview.unreadable:
             names = ", ".join(overview.unreadable)
             raise StoreError(f"records that cannot be read: {names}")
