@@ -1,27 +1,33 @@
-"""Jobs to be polled, in any store: the one job record, kept as documents in order of time.
+"""Jobs to be polled, in any store: the one job record, stored as documents.
 
-Each job is a document under its id. While it can be locked, now or later, another document beside
-it has the instant and the id as its key, so that the first of these is the next job. Both are
-always written together. Workers know nothing of them, and a poller knows nothing of theirs.
+A job sleeps while it is READY, until ``due_at``. It is locked while it is RUNNING, until its lease
+ends, and then it is awake again. It never wakes again when it is COMPLETED.
+
+Each job is a document under its id. While it can be locked, now or later, a second document has the
+instant and the id as its key, so that the first of these is the next job. Both are always written
+together. Workers do not see these jobs, and pollers do not see theirs.
 """
 
-import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from itertools import count
-from secrets import randbits, token_hex
+from secrets import randbits
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import DamagedJobError, InvalidInputError, StaleVersionError
+from rota.fleet.identity import make_process_name
 from rota.jobs import (
     Job,
     JobId,
     JobRequest,
+    JobStatus,
+    Lease,
     Recurrence,
     admit_job,
     decode_job,
@@ -32,21 +38,67 @@ from rota.jobs import (
 )
 from rota.jobs.fields import read_queue
 from rota.poller.protocol import JobUpdate, PolledJob
-from rota.poller.record import as_polled, is_locked_by, lock_job, update_job, wakes_at
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 from rota.triggers.parse import parse_cron
 from rota.triggers.zone import load_zone, to_utc
 
+
+def wakes_at(job: Job) -> datetime | None:
+    """The first instant at which the job can be locked; None when never again."""
+    if job.status is JobStatus.READY:
+        return job.due_at
+    return None if job.lease is None else job.lease.until
+
+
+def lock_job(job: Job, owner: str, until: datetime, now: datetime) -> Job:
+    """The job locked by ``owner``, with a token greater than any it had before."""
+    token = job.last_token + 1
+    lease = Lease(token=token, worker=owner, taken_at=now, until=until)
+    return replace(job, status=JobStatus.RUNNING, lease=lease, last_token=token, updated_at=now)
+
+
+def is_locked_by(job: Job, token: int) -> bool:
+    """Whether the job's last lock has that token. The lock may have ended."""
+    return job.lease is not None and job.lease.token == token
+
+
+def update_job(job: Job, update: JobUpdate, now: datetime) -> Job:
+    """The updated job, without its lock."""
+    updated = replace(job, lease=None, status=JobStatus.READY, updated_at=now)
+    if update.auto_remove is not UNSET:
+        updated = replace(updated, auto_remove=update.auto_remove)
+    if update.sleep_until is UNSET:
+        return updated
+    if update.sleep_until is None:
+        return replace(updated, status=JobStatus.COMPLETED)
+    return replace(updated, due_at=update.sleep_until)
+
+
+def as_polled(before: Job, token: int) -> PolledJob:
+    """The job for its poller, as it was before the lock."""
+    recurrence = before.recurrence
+    return PolledJob(
+        id=before.id,
+        sleep_until=wakes_at(before),
+        interval=None if recurrence is None else recurrence.text,
+        repeat_until=None if recurrence is None else recurrence.until,
+        auto_remove=before.auto_remove,
+        zone=None if recurrence is None else recurrence.zone,
+        payload=before.payload,
+        lock=token,
+    )
+
+
 DEFAULT_QUEUE = "poller"
 
 _ROUNDS = 3
-"""So often the line is read anew when others took all that was awake in it."""
+"""How often the order is read again when other pollers took every job that was due."""
 
 
 class PolledJobs:
-    """The jobs of one queue, to be processed by pollers: a ``PollableStore`` on any store.
+    """The jobs of one queue for pollers: a ``PollableStore`` on any store.
 
-    Pollers of the same queue share its jobs. ``clock`` says when jobs are added.
+    Pollers of the same queue share its jobs. ``clock`` gives the time when jobs are added.
     """
 
     def __init__(
@@ -56,10 +108,10 @@ class PolledJobs:
         self._queue = read_queue(queue)
         self._clock = clock if clock is not None else SystemClock()
         self._jobs = f"poller.{queue}"
-        self._line = f"poller.{queue}.line"
-        self._numbers = count(randbits(61))  # what is added at one moment keeps its order
+        self._order = f"poller.{queue}.line"
+        self._numbers = count(randbits(61))  # jobs added at one instant keep their order
         self._stride = randbits(5)
-        self._owner = f"poller-{os.getpid()}-{token_hex(4)}"
+        self._owner = make_process_name()
 
     async def add(
         self,
@@ -71,11 +123,10 @@ class PolledJobs:
         auto_remove: bool = False,
         zone: str = "UTC",
     ) -> JobId:
-        """Keep a job, to be processed from ``sleep_until`` on, by default at once; its id.
+        """Store a job that is due at ``sleep_until``, by default now; returns its id.
 
         With an ``interval`` it recurs, in the wall time of ``zone``, until ``repeat_until``. With
-        ``auto_remove`` it is removed when it is done, and kept otherwise. InvalidInputError names
-        the field that cannot be used.
+        ``auto_remove`` it is removed when it is done. InvalidInputError names the invalid field.
         """
         now = self._clock.now()
         request = JobRequest(
@@ -89,32 +140,32 @@ class PolledJobs:
         if interval is not None:
             recurrence = _read_recurrence(interval, repeat_until, zone, job.due_at)
             job = replace(job, recurrence=recurrence)
-        place = DocumentWrite(self._line, f"{format_instant(job.due_at)} {job.id}", None, b"")
+        place = DocumentWrite(self._order, f"{format_instant(job.due_at)} {job.id}", None, b"")
         await self._store.write_all([_body_write(self._jobs, job, None), place])
         return job.id
 
     async def get(self, job_id: JobId) -> Job | None:
-        """The job as it is kept; None when there is none."""
+        """The stored job; None when there is none."""
         found = await self._read(job_id)
         return None if found is None else found[0]
 
     async def scan(self) -> AsyncIterator[Sequence[Job]]:
-        """All jobs of the queue by id, page by page, those that are done among them."""
+        """All jobs of the queue by id, in pages, including those that are done."""
         async for page in self._store.scan(self._jobs):
             yield [_decode(document) for document in page]
 
     async def discard(self, job_id: JobId) -> bool:
-        """Remove a job at whatever stage; whoever processes it may end, and it does not recur."""
+        """Remove a job in any state. A poller that processes it may finish; it does not recur."""
         while (found := await self._read(job_id)) is not None:
             if await self._write(found, None):
                 return True
         return False
 
     async def lock_next(self, lock_until: datetime, now: datetime) -> PolledJob | None:
-        """Lock the job that should have been processed first; see the protocol.
+        """Lock the next job; see the protocol.
 
-        Whoever loses a race for it is given one of those behind it. One whose record cannot be
-        read holds up no other; DamagedJobError when there is no other.
+        A caller that loses the race for it gets one of the following jobs. A record that cannot be
+        read is skipped; DamagedJobError when there is no other.
         """
         until, now = to_utc(lock_until, "lock_until"), to_utc(now, "now")
         damage: DamagedJobError | None = None
@@ -153,8 +204,8 @@ class PolledJobs:
         return False
 
     async def _keys_due(self, now: datetime) -> list[str]:
-        """The first page of the line, as far as it is awake."""
-        pages, end = self._store.scan(self._line), format_instant(now)
+        """The keys of the due jobs on the first page of the order."""
+        pages, end = self._store.scan(self._order), format_instant(now)
         try:
             async for page in pages:
                 return [document.key for document in page if document.key[: len(end)] <= end]
@@ -164,16 +215,16 @@ class PolledJobs:
         return []
 
     def _spread(self, keys: list[str]) -> list[str]:
-        """The first one first. Whoever loses the race for it goes on at a place of their own.
+        """The first key, then the others from a place that differs between pollers.
 
-        Otherwise all losers would race for the second, and all but one of them for the third.
+        Otherwise all pollers that lose the race for the first would race for the second.
         """
         others = keys[1:]
         start = self._stride % len(others) if others else 0
         return keys[:1] + others[start:] + others[:start]
 
     async def _lock(self, key: str, until: datetime, now: datetime) -> PolledJob | None:
-        """Lock the job at that place of the line; None when somebody else was faster."""
+        """Lock the job with that key in the order; None when another poller was faster."""
         found = await self._read(key.rpartition(" ")[2])
         if found is None or _place_of(found[0]) != key:
             return None
@@ -188,7 +239,7 @@ class PolledJobs:
         return None if found is None else (_decode(found), found)
 
     async def _write(self, found: tuple[Job, Document], after: Job | None) -> bool:
-        """Write the job, or remove it, and its place in the line; False when it has moved on."""
+        """Write or remove the job and its place in the order; False when it changed meanwhile."""
         before, document = found
         writes = [
             DocumentWrite(self._jobs, document.key, document.version, None)
@@ -197,9 +248,9 @@ class PolledJobs:
         ]
         left, taken = _place_of(before), None if after is None else _place_of(after)
         if left is not None:
-            writes.append(DocumentWrite(self._line, left, 1, None))
+            writes.append(DocumentWrite(self._order, left, 1, None))
         if taken is not None:
-            writes.append(DocumentWrite(self._line, taken, None, b""))
+            writes.append(DocumentWrite(self._order, taken, None, b""))
         try:
             await self._store.write_all(writes)
         except StaleVersionError:
@@ -208,9 +259,9 @@ class PolledJobs:
 
 
 def _place_of(job: Job) -> str | None:
-    """The key of a job in the line: sorted as text, these are sorted in time, then by id.
+    """The key of a job in the order, which sorts by time, then by id.
 
-    A job that sleeps for good has none, so that one who read the line before does not wake it.
+    A job that never wakes again has none, so a poller that read the order before cannot wake it.
     """
     at = wakes_at(job)
     return None if at is None else f"{format_instant(at)} {job.id}"
