@@ -7,7 +7,7 @@ import pytest
 from rota.errors import InvalidInputError, StaleVersionError
 from rota.policy.limits import CHANGES, LIMITS, Limit, Rate
 from rota.rail import read_audit
-from rota.rail.limits import EVERYBODY, clear_limit, list_limits, set_limit
+from rota.rail.settings import EVERYBODY, clear_limit, list_limits, set_limit
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite
 from rota.testing import VirtualClock

@@ -13,7 +13,7 @@ from rota.policy.gate_watch import CHANGES, LATEST_CHANGE, GateWatch
 from rota.policy.gates import Open
 from rota.policy.maintenance import Maintenance
 from rota.policy.quiet_hours import QuietHours
-from rota.rail.gates import (
+from rota.rail.settings import (
     PLANNED_LIMIT,
     clear_maintenance,
     clear_quiet_hours,
