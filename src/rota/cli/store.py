@@ -29,7 +29,7 @@ from rota.ops.store_copy import CopyPlan, CopyReport
 from rota.runtime.wiring import copy_store, inspect_store, migrate_store, plan_store_copy
 from rota.scheduler.keeping.ledger import SET_ASIDE
 from rota.stores.inspection import MigrationReport, StoreInspection
-from rota.stores.sql.migrations import AppliedMigration
+from rota.stores.migrations import AppliedMigration
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 

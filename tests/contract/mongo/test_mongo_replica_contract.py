@@ -13,7 +13,7 @@ from tests.servers.patience import PATIENTLY, is_patient, open_patiently
 from tests.servers.shared import in_database
 from tests.unit.stores.mongo.replicas.replica_front import ReplicaFront
 
-from rota.stores.jobs import JobStore
+from rota.stores.protocol import JobStore
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from rota.jobs import JobId
+from rota.stores.kernel.records import JobPortion, cut_at_size, make_stand_in, walk
 from rota.stores.memory.documents import Collections
 from rota.stores.memory.tables import JobTables, copied
 from rota.stores.protocol import (
@@ -14,7 +15,6 @@ from rota.stores.protocol import (
     Record,
     UnreadableJob,
 )
-from rota.stores.sql.portions import JobPortion, cut_at_size, make_stand_in, walk
 
 Unreadable = dict[JobId, UnreadableJob]
 """What came from another store and cannot be read; it is only kept."""

@@ -25,22 +25,34 @@ from rota.jobs import (
     is_stalled,
     list_jobs,
 )
-from rota.stores.jobs.moves import check_path
-from rota.stores.jobs.protocol import LeaseKeeper, Listener
-from rota.stores.jobs.requests import HeldLease, LeaseRequest, check_choice, check_count, expiry_key
-from rota.stores.jobs.results import Applied, Inserted
-from rota.stores.jobs.survey import QueueDepth, survey_jobs
-from rota.stores.jobs.turns import order_turns, take_turns
-from rota.stores.jobs.wakeups import Wakeups
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.limits import lease_limited
+from rota.stores.kernel.records import check_portion
+from rota.stores.kernel.settlement import check_path
+from rota.stores.kernel.turns import order_turns, take_turns
 from rota.stores.kernel.unit import Plan, run
 from rota.stores.memory.documents import DocumentVerbs
 from rota.stores.memory.limited import LimitedQueries
 from rota.stores.memory.records import dump, load
 from rota.stores.memory.tables import JobTables, copied
-from rota.stores.protocol import Portion, Reach, Record, UnreadableJob
-from rota.stores.sql.portions import check_portion
+from rota.stores.protocol import (
+    Applied,
+    HeldLease,
+    Inserted,
+    LeaseKeeper,
+    LeaseRequest,
+    Listener,
+    Portion,
+    QueueDepth,
+    Reach,
+    Record,
+    UnreadableJob,
+    check_choice,
+    check_count,
+    expiry_key,
+)
+from rota.stores.survey import survey_jobs
+from rota.stores.wakeups import Wakeups
 from rota.triggers.zone import to_utc
 
 Answer = TypeVar("Answer")
@@ -247,7 +259,7 @@ class MemoryStore(DocumentVerbs):
         with self._lock:
             writes, answer = run(plan, self._tables.answer)
             self._tables.commit(writes)
-        self._wakeups.ring_at((queue, tenant) for tenant, queue in writes.ready_partitions())
+        self._wakeups.ring_partitions(writes.ready_partitions())
         return answer
 
     def _extend_each(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.jobs import Attempt, Job, JobId, JobStatus
-from rota.stores.jobs.duplicates import Identity, identity_of
+from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.unit import (
     Ended,
     Partition,

@@ -11,9 +11,9 @@ from tests.servers.patience import is_patient, open_patiently
 from tests.unit.stores.mongo.overheard import WRITES, Overheard, overhear
 
 from rota.jobs import Discarded, Job, JobStatus, Succeeded, decide_outcome
-from rota.stores.jobs import LeaseRequest
 from rota.stores.mongo.jobs.queries import IDS_AT_ONCE, VALUES_AT_ONCE
 from rota.stores.mongo.store import MongoStore
+from rota.stores.protocol import LeaseRequest
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

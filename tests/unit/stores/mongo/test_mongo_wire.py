@@ -12,11 +12,10 @@ from tests.unit.stores.mongo.overheard import WRITES, Overheard, overhear
 
 from rota.errors import StoreUnavailableError
 from rota.jobs import JobStatus, Succeeded, decide_outcome
-from rota.stores.jobs import LeaseRequest
 from rota.stores.mongo.address import read_address
 from rota.stores.mongo.connection import options
 from rota.stores.mongo.gateway import Raw
-from rota.stores.protocol import DocumentWrite
+from rota.stores.protocol import DocumentWrite, LeaseRequest
 from rota.testing import VirtualClock
 from rota.testing.builders import a_job
 from rota.worker import Context, Worker

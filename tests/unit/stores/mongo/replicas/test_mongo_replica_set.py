@@ -18,12 +18,11 @@ from tests.unit.stores.mongo.replicas.replica_front import ReplicaFront
 
 from rota.errors import StoreUnavailableError
 from rota.jobs import JobStatus, Lost, Succeeded, decide_outcome
-from rota.stores.jobs import HeldLease, LeaseRequest
 from rota.stores.mongo.address import read_address
 from rota.stores.mongo.gateway import Query
 from rota.stores.mongo.steps.names import INTENTS
 from rota.stores.mongo.store import MongoStore
-from rota.stores.protocol import DocumentWrite
+from rota.stores.protocol import DocumentWrite, HeldLease, LeaseRequest
 from rota.testing import VirtualClock
 from rota.testing.builders import a_job
 from rota.worker import Context, Worker
