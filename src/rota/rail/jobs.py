@@ -37,8 +37,7 @@ from rota.jobs import (
 from rota.jobs.fields import read_id
 from rota.jobs.search import HIGHEST_LIMIT, listing_key
 from rota.jobs.states import RailWord
-from rota.stores.jobs import JobStore
-from rota.stores.protocol import DocumentStore
+from rota.stores.protocol import DocumentStore, JobStore
 from rota.triggers.asked_times import asked_by_cron, asked_by_rule
 from rota.triggers.cron import CronTrigger
 from rota.triggers.dst_notes import AskedFor, Note, annotate

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from rota.jobs import Attempt, Job, JobId, JobStatus
-from rota.stores.jobs.duplicates import Identity
+from rota.stores.kernel.identity import Identity
 
 Answer = TypeVar("Answer")
 
