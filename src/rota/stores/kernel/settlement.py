@@ -105,7 +105,7 @@ class WorkingSet:
         """Read what the changes may concern: a fixed number of queries."""
         successors = {change.successor.id for change in changes if change.successor is not None}
         named = {change.job_id for change in changes} | successors
-        self._jobs = dict((yield from read_jobs(named)))
+        self._jobs = dict((yield from read_jobs(named, skips_damaged=True)))
         existing = [change for change in changes if change.job_id in self._jobs]
         yield from self._read_taken(existing)
         awaited = [change for change in existing if self._jobs[change.job_id].is_awaited]
