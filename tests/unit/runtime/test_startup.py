@@ -79,7 +79,7 @@ async def test_a_new_store_is_given_a_token_and_a_first_job_that_runs(ear: Ear) 
     assert (job["kind"], job["status"]) == ("log.message", "COMPLETED")
     (act,) = audit.json()["items"]
     assert (act["action"], act["who"]) == ("token.issue", "rota up")
-    assert act["why"] == "nobody had a token for this store"
+    assert act["why"] == "the store had no token"
     assert 'rota_jobs_succeeded_total{kind="log.message",queue="default"} 1.0' in metrics.text
     assert [event.kind for event in ear.events if isinstance(event, JobSettled)] == ["log.message"]
 
