@@ -30,7 +30,7 @@ from rota.runtime.store_copy import copy_store, plan_store_copy
 from rota.runtime.wiring import inspect_store, migrate_store
 from rota.scheduler.keeping.ledger import SET_ASIDE
 from rota.stores.inspection import MigrationReport, StoreInspection
-from rota.stores.sql.migrations import AppliedMigration
+from rota.stores.migrations import AppliedMigration
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 

@@ -8,8 +8,7 @@ import msgspec
 
 from rota.clock.protocol import Clock
 from rota.jobs import RAIL_RETRIES, JobId, RetryPolicy, make_job_id
-from rota.stores.jobs import JobStore
-from rota.stores.protocol import DocumentStore
+from rota.stores.protocol import DocumentStore, JobStore
 
 _BITS_OF_AN_ID = 62
 

@@ -24,7 +24,7 @@ from rota.runtime.startup import (
 )
 from rota.runtime.web import Binding, listen_on
 from rota.runtime.wiring import open_store
-from rota.stores.jobs import LeaseRequest
+from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock, a_job
 
 NOW = datetime(2027, 3, 26, 12, tzinfo=UTC)

@@ -23,7 +23,7 @@ from rota.server.pages.wording.occurrences import Outlook, foresee_cron, show_oc
 from rota.server.pages.wording.rows import Row
 from rota.server.pages.wording.statuses import STATUS_SIGNS, Sign, sign_of
 from rota.server.pages.wording.times import tell_distance
-from rota.stores.jobs import QueueDepth
+from rota.stores.protocol import QueueDepth
 from rota.triggers.zone import load_zone
 
 MOST_IN_GRID = 10

@@ -1,9 +1,4 @@
-"""What becomes of jobs that are handed in together: existing, refused, or kept with a status.
-
-A backend looks up what it has (by id, by identity, and the statuses of dependencies), calls
-``plan_insertion`` and writes the jobs that are not existing, all in one transaction in which the
-dependencies cannot change.
-"""
+"""Which of the submitted jobs exist already, which are refused, and the status of each new one."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,15 +9,15 @@ from msgspec.structs import replace
 
 from rota.errors import DependencyCycleError
 from rota.jobs import Job, JobId, JobStatus, detect_cycle, place_job
-from rota.stores.jobs.duplicates import Identity, check_duplicate, identity_of
-from rota.stores.jobs.results import Inserted
+from rota.stores.kernel.identity import Identity, check_duplicate, identity_of
+from rota.stores.protocol import Inserted
 
 Statuses: TypeAlias = Mapping[tuple[str, JobId], JobStatus]
-"""By tenant and id: a job of another tenant is no dependency."""
+"""By tenant and id: a job cannot depend on a job of another tenant."""
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What a store has of that which new jobs may clash with or depend on."""
+    """The stored jobs that new jobs may clash with or depend on."""
 
     by_id: Mapping[JobId, Job]
     by_identity: Mapping[Identity, Job]
@@ -30,7 +25,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 def plan_insertion(jobs: Sequence[Job], kept: Kept) -> list[Inserted]:
-    """For each job in turn what is kept of it; raises what ``JobStore.insert`` promises."""
+    """For each job in turn the job as stored; raises what ``JobStore.insert`` promises."""
     chosen, existing = _find_duplicates(jobs, kept)
     stand_ins = {asked.id: one.id for asked, one in zip(jobs, chosen, strict=True)}
     new = {one.id: _redirected(one, stand_ins) for one in chosen if one.id not in existing}
@@ -44,7 +39,7 @@ def plan_insertion(jobs: Sequence[Job], kept: Kept) -> list[Inserted]:
 
 
 def _find_duplicates(jobs: Sequence[Job], kept: Kept) -> tuple[list[Job], set[JobId]]:
-    """For each job the one that stands for it, and the ids of those that were there before."""
+    """For each job the one that is stored for it, and the ids of those that existed before."""
     by_id, by_identity = dict(kept.by_id), dict(kept.by_identity)
     existing: set[JobId] = set()
     chosen: list[Job] = []
@@ -65,7 +60,7 @@ def _find_duplicates(jobs: Sequence[Job], kept: Kept) -> tuple[list[Job], set[Jo
 
 
 def _redirected(job: Job, stand_ins: Mapping[JobId, JobId]) -> Job:
-    """Whoever depends on a job of the same call that exists already depends on that one."""
+    """A dependency on a duplicate in the same call becomes one on the existing job."""
     dependencies = tuple(dict.fromkeys(stand_ins.get(each, each) for each in job.dependencies))
     return job if dependencies == job.dependencies else replace(job, dependencies=dependencies)
 
@@ -86,7 +81,7 @@ def _place(new: Mapping[JobId, Job], outside: Statuses) -> dict[JobId, Job]:
 
 
 def _in_order_of_dependence(new: Mapping[JobId, Job]) -> Iterable[Job]:
-    """Dependencies before dependents; where that is impossible, DependencyCycleError."""
+    """Dependencies before dependents; DependencyCycleError if there is no such order."""
     dependents: defaultdict[JobId, list[JobId]] = defaultdict(list)
     open_counts: dict[JobId, int] = {}
     for job in new.values():

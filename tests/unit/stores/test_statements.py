@@ -2,8 +2,8 @@
 
 import pytest
 
-from rota.stores.sql.statements import load_statements, parse_statements
 from rota.stores.sqlite.queries import QUERIES, Queries
+from rota.stores.statements import load_statements, parse_statements
 
 
 def test_statements_are_found_by_name_without_their_comments() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rota.errors import DependencyCycleError
 from rota.jobs import Job, JobStatus, dependency_status, detect_cycle
 from rota.jobs.graph import DependencyStatus
-from rota.stores.jobs.placement import Kept, plan_insertion
+from rota.stores.kernel.placement import Kept, plan_insertion
 from rota.testing import a_job
 
 NOTHING = Kept(by_id={}, by_identity={}, statuses={})

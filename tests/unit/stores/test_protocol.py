@@ -7,8 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from rota.errors import InvalidInputError
-from rota.stores.jobs import Cap, LeaseRequest
-from rota.stores.jobs.requests import expiry_key, is_chosen
+from rota.stores.protocol import Cap, LeaseRequest, expiry_key, is_chosen
 from rota.testing import a_job
 
 

@@ -1,4 +1,4 @@
-"""When two jobs are one and the same."""
+"""When two jobs are the same job."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Identity(NamedTuple):
-    """What only one job may have; no occurrence is an occurrence like any other."""
+    """What only one job may have. No occurrence counts as an occurrence."""
 
     tenant: str
     kind: str
@@ -27,15 +27,14 @@ def identity_of(job: Job) -> Identity | None:
 
 
 def canonical_payload(job: Job) -> bytes:
-    """The payload as compact JSON with its keys in order: the same for the same values."""
+    """The payload as compact JSON with sorted keys: equal for equal values."""
     return _encode(job.payload)
 
 
 def check_duplicate(asked: Job, existing: Job) -> None:
-    """Refuse a job that claims to be the existing one and is not.
+    """Refuse a job that has the id or key of an existing one but differs from it.
 
-    One with the same id must agree in everything that makes a job the only one, one with the same
-    key in its payload.
+    With the same id, tenant, kind, key and payload must be equal; with the same key, the payload.
     """
     has_its_id = asked.id == existing.id
     if has_its_id and (asked.tenant, asked.kind) != (existing.tenant, existing.kind):

@@ -3,7 +3,8 @@
 import pytest
 
 from rota.errors import InvalidInputError
-from rota.stores.jobs.caps import Cap, Room, counts_running
+from rota.stores.kernel.limits import Room, counts_running
+from rota.stores.protocol import Cap
 
 
 def test_a_lane_has_a_place_when_each_of_its_scopes_has_one() -> None:

@@ -5,8 +5,15 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.stores.jobs.caps import Cap, Room
-from rota.stores.jobs.selection import Candidate, Standing, choose_jobs, make_candidate, part_of
+from rota.stores.kernel.limits import (
+    Candidate,
+    Room,
+    Standing,
+    choose_jobs,
+    make_candidate,
+    part_of,
+)
+from rota.stores.protocol import Cap
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

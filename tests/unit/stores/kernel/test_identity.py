@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from rota.errors import DuplicateJobError
-from rota.stores.jobs.duplicates import Identity, canonical_payload, check_duplicate, identity_of
+from rota.stores.kernel.identity import Identity, canonical_payload, check_duplicate, identity_of
 from rota.testing import a_job
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from rota.clock.idle import in_flight
-from rota.stores.sql.lane import Lane, open_lane
+from rota.stores.sqlite.lane import Lane, open_lane
 
 
 async def test_work_is_done_in_order_in_one_thread_that_is_not_the_loops() -> None:

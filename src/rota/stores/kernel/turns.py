@@ -1,7 +1,7 @@
-"""Tenants take turns: how many jobs of whom make up one lease.
+"""Tenants take turns: how many jobs of each tenant make up one lease.
 
-Each tenant with a due job gets an equal part, but at least one; what some leave over goes to those
-with more, in further rounds. A lease never needs to look at more tenants than it asks for jobs.
+Each tenant with a due job gets an equal share, at least one job. Further rounds give what is left
+to tenants with more. A lease never looks at more tenants than the number of jobs it asks for.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 
 def order_turns(tenants: Iterable[str], after_tenant: str) -> list[str]:
-    """The tenants by code point, beginning with the one after ``after_tenant``."""
+    """The tenants by code point, starting after ``after_tenant``."""
     return sorted(tenants, key=lambda tenant: (tenant <= after_tenant, tenant))
 
 
@@ -20,20 +20,20 @@ def take_turns(
 ) -> list[Item]:
     """Up to ``limit`` items of these tenants, in the order of their turns.
 
-    ``take`` gives up to so many items of a tenant, fewer only when it has no more. The tenant of
-    the last item is the one to go on after: over several calls all get the same.
+    ``take`` returns up to a number of items of a tenant, fewer only if it has no more. A caller
+    continues after the tenant of the last item: over several calls all tenants get the same.
     """
     taken: list[Item] = []
     waiting = list(tenants)
     while waiting:
         share = max(1, (limit - len(taken)) // len(waiting))
-        unsated: list[str] = []
+        with_more: list[str] = []
         for tenant in waiting:
             found = take(tenant, min(share, limit - len(taken)))
             taken.extend(found)
             if len(taken) == limit:
                 return taken
             if len(found) == share:
-                unsated.append(tenant)
-        waiting = unsated
+                with_more.append(tenant)
+        waiting = with_more
     return taken

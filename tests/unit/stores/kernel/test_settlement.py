@@ -22,7 +22,7 @@ from rota.jobs import (
     decide_defer,
     decide_outcome,
 )
-from rota.stores.jobs.moves import (
+from rota.stores.kernel.settlement import (
     MOVE_FIELDS,
     SERIES_FIELDS,
     is_current,

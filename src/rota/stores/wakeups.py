@@ -7,14 +7,15 @@ from typing import TypeAlias
 
 from rota.errors import StoreClosedError
 from rota.jobs import Job
-from rota.stores.jobs.requests import check_choice, is_chosen
+from rota.stores.kernel.unit import Partition
+from rota.stores.protocol import check_choice, is_chosen
 
 Place: TypeAlias = tuple[str, str]
 """A queue and a tenant."""
 
 
 class Wakeups:
-    """Tells everybody who listens, each for the queues and tenants that were chosen."""
+    """Wakes listeners, each for the queues and tenants it has chosen."""
 
     def __init__(self) -> None:
         self._listeners: set[_Listener] = set()
@@ -23,7 +24,7 @@ class Wakeups:
     async def listen(
         self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
     ) -> AsyncIterator["_Listener"]:
-        """A listener, for as long as the context lasts."""
+        """A listener, while the context lasts."""
         check_choice(queues, "queues")
         check_choice(tenants, "tenants")
         listener = _Listener(queues, tenants)
@@ -37,26 +38,30 @@ class Wakeups:
         """These jobs have become READY, or are due at another time."""
         self.ring_at({(job.queue, job.tenant) for job in jobs})
 
+    def ring_partitions(self, partitions: Iterable[Partition]) -> None:
+        """There may be jobs to lease in these partitions."""
+        self.ring_at((queue, tenant) for tenant, queue in partitions)
+
     def ring_at(self, places: Iterable[Place]) -> None:
-        """There may be something to lease in these places."""
+        """There may be jobs to lease in these places."""
         named = list(places)
         for listener in self._listeners:
             if any(listener.cares(queue, tenant) for queue, tenant in named):
                 listener.wake()
 
     def ring_everywhere(self) -> None:
-        """There may be something to lease, nobody knows where."""
+        """There may be jobs to lease in any partition."""
         for listener in self._listeners:
             listener.wake()
 
     def close(self) -> None:
-        """Nothing will ring any more; whoever waits is told."""
+        """End all waits with StoreClosedError; nothing rings any more."""
         for listener in self._listeners:
             listener.end()
 
 
 class _Listener:
-    """Sleeps until it is woken; a call that came while it was awake is not forgotten."""
+    """Waits until it is woken; a wake-up between two waits is not lost."""
 
     def __init__(self, queues: Collection[str] | None, tenants: Collection[str] | None) -> None:
         self._queues = queues

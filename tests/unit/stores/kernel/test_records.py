@@ -4,8 +4,8 @@ import pytest
 
 from rota.errors import InvalidJobError
 from rota.jobs import PAUSED_UNTIL, JobStatus
+from rota.stores.kernel.records import check_job_ids, make_stand_in
 from rota.stores.protocol import KeptDocument, KeptJob, UnreadableJob
-from rota.stores.sql.portions import check_job_ids, make_stand_in
 from rota.testing import a_job
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.stores.jobs.turns import order_turns, take_turns
+from rota.stores.kernel.turns import order_turns, take_turns
 
 COUNTS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 40), min_size=1)
 

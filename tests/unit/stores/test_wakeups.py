@@ -2,7 +2,7 @@
 
 import asyncio
 
-from rota.stores.jobs.wakeups import Wakeups
+from rota.stores.wakeups import Wakeups
 from rota.testing import a_job
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from rota.errors import SchemaOutdatedError
-from rota.stores.sql.migrations import (
+from rota.stores.migrations import (
     AppliedMigration,
     load_migrations,
     pending_migrations,
