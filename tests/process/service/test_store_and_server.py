@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.process.house.running import Up, run_rota
+from tests.process.service.up_process import Up, run_rota
 from tests.unit.cli.conftest import Outcome, RunRota, rota
 
 from rota import open_store

@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.process.house.running import Running, Up, run_rota
+from tests.process.service.up_process import Running, Up, run_rota
 
 pytestmark = pytest.mark.process
 

@@ -1,10 +1,10 @@
-"""A house made of parts that do as they are told, or do not."""
+"""A runtime made of parts that do as they are told, or do not."""
 
 import asyncio
 
 import pytest
 
-from rota.runtime.process import House, HouseEnd, StopWish
+from rota.runtime.process import Runtime, RuntimeEnd, StopRequest
 
 
 class Part:
@@ -14,7 +14,7 @@ class Part:
         self.name = name
         self._story = story
         self._lingers = lingers
-        self._wish = StopWish()
+        self._wish = StopRequest()
 
     async def run(self) -> None:
         self._story.append(f"{self.name} began")
@@ -38,18 +38,18 @@ def story() -> list[str]:
     return []
 
 
-async def begin(house: House) -> "asyncio.Task[HouseEnd]":
-    running = asyncio.create_task(house.run())
+async def begin(runtime: Runtime) -> "asyncio.Task[RuntimeEnd]":
+    running = asyncio.create_task(runtime.run())
     for _ in range(3):
         await asyncio.sleep(0)  # noqa: TID251 - lets the parts begin; no time passes
     return running
 
 
 async def test_a_stage_is_stopped_once_the_one_before_it_has_ended(story: list[str]) -> None:
-    house = House([[Part("worker", story)], [Part("web", story)]], story.append)
-    running = await begin(house)
-    house.stop()
-    assert await running is HouseEnd.DRAINED
+    runtime = Runtime([[Part("worker", story)], [Part("web", story)]], story.append)
+    running = await begin(runtime)
+    runtime.stop()
+    assert await running is RuntimeEnd.DRAINED
     assert story == [
         "worker began",
         "web began",
@@ -62,22 +62,22 @@ async def test_a_stage_is_stopped_once_the_one_before_it_has_ended(story: list[s
 
 
 async def test_whoever_asks_is_told_before_anything_else_is(story: list[str]) -> None:
-    house = House([[Part("worker", story)]], lambda _: None, lambda: story.append("not ready"))
-    running = await begin(house)
-    house.stop()
+    runtime = Runtime([[Part("worker", story)]], lambda _: None, lambda: story.append("not ready"))
+    running = await begin(runtime)
+    runtime.stop()
     await running
     assert story.index("not ready") < story.index("worker told")
 
 
 async def test_told_twice_everything_ends_now(story: list[str]) -> None:
     worker, web = Part("worker", story, lingers=True), Part("web", story, lingers=True)
-    house = House([[worker], [web]], lambda _: None)
-    running = await begin(house)
-    house.stop()
+    runtime = Runtime([[worker], [web]], lambda _: None)
+    running = await begin(runtime)
+    runtime.stop()
     await asyncio.sleep(0)  # noqa: TID251 - lets the first wish be heard; no time passes
     assert not running.done()
-    house.stop()
-    assert await running is HouseEnd.AT_ONCE
+    runtime.stop()
+    assert await running is RuntimeEnd.AT_ONCE
     assert "worker ended" in story
     assert "web ended" in story
 
@@ -85,16 +85,16 @@ async def test_told_twice_everything_ends_now(story: list[str]) -> None:
 async def test_when_a_part_fails_the_others_drain_and_the_failure_is_raised(
     story: list[str],
 ) -> None:
-    house = House([[Failing("worker", story)], [Part("web", story)]], story.append)
+    runtime = Runtime([[Failing("worker", story)], [Part("web", story)]], story.append)
     with pytest.raises(ValueError, match="the roof is off"):
-        await house.run()
+        await runtime.run()
     assert "The worker has failed; the rest is stopped." in story
     assert story[-1] == "web ended"
 
 
 async def test_cancelling_a_house_leaves_nothing_running(story: list[str]) -> None:
-    house = House([[Part("worker", story, lingers=True)]], story.append)
-    running = await begin(house)
+    runtime = Runtime([[Part("worker", story, lingers=True)]], story.append)
+    running = await begin(runtime)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -103,7 +103,7 @@ async def test_cancelling_a_house_leaves_nothing_running(story: list[str]) -> No
 
 
 async def test_a_house_without_parts_in_a_stage_stands_all_the_same(story: list[str]) -> None:
-    house = House([[], [Part("web", story)], []], story.append)
-    running = await begin(house)
-    house.stop()
-    assert await running is HouseEnd.DRAINED
+    runtime = Runtime([[], [Part("web", story)], []], story.append)
+    running = await begin(runtime)
+    runtime.stop()
+    assert await running is RuntimeEnd.DRAINED

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.process.fleet import wait_for
-from tests.process.house.running import Up, run_rota
+from tests.process.service.up_process import Up, run_rota
 from tests.servers.redis import RedisServer
 
 pytestmark = pytest.mark.process

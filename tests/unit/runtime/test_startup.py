@@ -1,4 +1,4 @@
-"""A whole house, as a plan describes it, on a store in memory and under made-up time."""
+"""A whole runtime, as a plan describes it, on a store in memory and under made-up time."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -14,12 +14,12 @@ from rota.jobs import JobStatus
 from rota.kinds import BUILT_IN
 from rota.runtime.engines import WorkPlan
 from rota.runtime.startup import (
-    NOBODY_ENTERS,
+    REFUSES_ALL,
     UNENCRYPTED,
-    HousePlan,
+    Reporter,
+    RuntimePlan,
     TaskPlan,
-    Voice,
-    open_house,
+    open_runtime,
     show_address,
 )
 from rota.runtime.web import Binding, listen_on
@@ -31,13 +31,13 @@ NOW = datetime(2027, 3, 26, 12, tzinfo=UTC)
 
 
 class Ear:
-    """Hears everything that a house has to say."""
+    """Hears everything that a runtime has to say."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
         self.events: list[Event] = []
         self.tokens: list[str] = []
-        self.voice = Voice(self.said.append, self.events.append, self.tokens.append)
+        self.reporter = Reporter(self.said.append, self.events.append, self.tokens.append)
 
     @property
     def url(self) -> str:
@@ -52,18 +52,18 @@ def ear() -> Ear:
 
 async def test_a_new_store_is_given_a_token_and_a_first_job_that_runs(ear: Ear) -> None:
     clock = VirtualClock(NOW)
-    plan = HousePlan(
+    plan = RuntimePlan(
         store_url="memory://",
         binding=Binding(port=0),
         work=WorkPlan(built_in=BUILT_IN),
         tasks=TaskPlan(lambda _store, _clock: [], UTC),
         greets=True,
     )
-    async with open_house(plan, ear.voice, clock) as house:
+    async with open_runtime(plan, ear.reporter, clock) as runtime:
         (token,) = ear.tokens
         assert is_well_formed(token)
         assert not any(token in line for line in ear.said)
-        running = asyncio.create_task(house.run())
+        running = asyncio.create_task(runtime.run())
         await clock.advance(timedelta(seconds=5))
         headers = {"authorization": f"Bearer {token}"}
         async with httpx2.AsyncClient(base_url=ear.url, headers=headers, trust_env=False) as web:
@@ -71,7 +71,7 @@ async def test_a_new_store_is_given_a_token_and_a_first_job_that_runs(ear: Ear) 
             jobs = await web.get("/api/v1/jobs")
             metrics = await web.get("/metrics")
             audit = await web.get("/api/v1/audit")
-        house.stop()
+        runtime.stop()
         await clock.advance(timedelta(seconds=5))
         await running
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")
@@ -79,7 +79,7 @@ async def test_a_new_store_is_given_a_token_and_a_first_job_that_runs(ear: Ear) 
     assert (job["kind"], job["status"]) == ("log.message", "COMPLETED")
     (act,) = audit.json()["items"]
     assert (act["action"], act["who"]) == ("token.issue", "rota up")
-    assert act["why"] == "nobody had a token for this store"
+    assert act["why"] == "the store had no token"
     assert 'rota_jobs_succeeded_total{kind="log.message",queue="default"} 1.0' in metrics.text
     assert [event.kind for event in ear.events if isinstance(event, JobSettled)] == ["log.message"]
 
@@ -92,12 +92,12 @@ async def test_a_house_that_only_serves_frees_jobs_whose_workers_are_gone(
     async with await open_store(url) as store:
         await store.insert([job], NOW)
         assert await store.lease(wish, NOW)
-        async with open_house(
-            HousePlan(store_url=url, binding=Binding(port=0)), ear.voice, clock
-        ) as house:
-            running = asyncio.create_task(house.run())
+        async with open_runtime(
+            RuntimePlan(store_url=url, binding=Binding(port=0)), ear.reporter, clock
+        ) as runtime:
+            running = asyncio.create_task(runtime.run())
             await clock.advance(timedelta(seconds=60))
-            house.stop()
+            runtime.stop()
             await clock.advance(timedelta(seconds=5))
             await running
         kept = (await store.get(job.tenant, [job.id]))[job.id]
@@ -106,25 +106,25 @@ async def test_a_house_that_only_serves_frees_jobs_whose_workers_are_gone(
 
 
 async def test_without_a_greeting_nobody_is_let_in(ear: Ear) -> None:
-    plan = HousePlan(store_url="memory://", binding=Binding(port=0))
+    plan = RuntimePlan(store_url="memory://", binding=Binding(port=0))
     clock = VirtualClock(NOW)
-    async with open_house(plan, ear.voice, clock) as house:
-        running = asyncio.create_task(house.run())
+    async with open_runtime(plan, ear.reporter, clock) as runtime:
+        running = asyncio.create_task(runtime.run())
         await clock.advance(timedelta(seconds=1))
         async with httpx2.AsyncClient(base_url=ear.url, trust_env=False) as web:
             answer = await web.get("/api/v1/jobs")
-        house.stop()
+        runtime.stop()
         await clock.advance(timedelta(seconds=1))
         await running
     assert answer.status_code == 401
     assert ear.tokens == []
-    assert NOBODY_ENTERS in ear.said
+    assert REFUSES_ALL in ear.said
     assert UNENCRYPTED not in ear.said
 
 
 async def test_whoever_listens_for_other_hosts_is_reminded_of_encryption(ear: Ear) -> None:
-    plan = HousePlan(store_url="memory://", binding=Binding(host="0.0.0.0", port=0))  # noqa: S104 - the point
-    async with open_house(plan, ear.voice, VirtualClock(NOW)):
+    plan = RuntimePlan(store_url="memory://", binding=Binding(host="0.0.0.0", port=0))  # noqa: S104 - the point
+    async with open_runtime(plan, ear.reporter, VirtualClock(NOW)):
         pass
     assert UNENCRYPTED in ear.said
 
@@ -132,9 +132,9 @@ async def test_whoever_listens_for_other_hosts_is_reminded_of_encryption(ear: Ea
 async def test_a_port_that_is_taken_is_told_before_the_store_is_opened(ear: Ear) -> None:
     with listen_on(Binding(port=0)).socket as taken:
         binding = Binding(port=taken.getsockname()[1])
-        plan = HousePlan(store_url="sqlite:///never-made.db", binding=binding)
+        plan = RuntimePlan(store_url="sqlite:///never-made.db", binding=binding)
         with pytest.raises(AddressUnusableError):
-            async with open_house(plan, ear.voice):
+            async with open_runtime(plan, ear.reporter):
                 pass
     assert ear.said == []
 
@@ -142,9 +142,9 @@ async def test_a_port_that_is_taken_is_told_before_the_store_is_opened(ear: Ear)
 async def test_a_store_that_is_none_leaves_the_port_free(ear: Ear) -> None:
     with listen_on(Binding(port=0)).socket as found:
         port = found.getsockname()[1]
-    plan = HousePlan(store_url="nowhere://", binding=Binding(port=port))
+    plan = RuntimePlan(store_url="nowhere://", binding=Binding(port=port))
     with pytest.raises(InvalidStoreUrlError):
-        async with open_house(plan, ear.voice):
+        async with open_runtime(plan, ear.reporter):
             pass
     listen_on(Binding(port=port)).socket.close()
 
