@@ -11,7 +11,7 @@ from tests.servers.redis import RedisServer
 from tests.servers.shared import with_option
 
 from rota.jobs import JobStatus
-from rota.stores.jobs import HeldLease
+from rota.stores.protocol import HeldLease
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job

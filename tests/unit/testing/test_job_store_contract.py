@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from rota.errors import DuplicateJobError
 from rota.jobs import Change, Job, JobFilter, JobId, JobStatus, Page, order_jobs
-from rota.stores.jobs import Applied, HeldLease, Inserted, LeaseRequest, QueueDepth
-from rota.stores.jobs.wakeups import Place, Wakeups
 from rota.stores.kernel.unit import Ended, Query, ReadEnded, ReadWaiting
 from rota.stores.memory import MemoryStore
 from rota.stores.memory.tables import JobTables
+from rota.stores.protocol import Applied, HeldLease, Inserted, LeaseRequest, QueueDepth
+from rota.stores.wakeups import Place, Wakeups
 from rota.testing.job_store_contract import JobStoreContract
 
 

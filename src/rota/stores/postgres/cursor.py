@@ -17,13 +17,13 @@ from typing import NamedTuple, TypeAlias
 import asyncpg
 
 from rota.jobs import Job, JobId
-from rota.stores.jobs.requests import LeaseRequest
-from rota.stores.jobs.turns import order_turns
+from rota.stores.kernel.turns import order_turns
 from rota.stores.postgres import lease
 from rota.stores.postgres.connections import DRIVER_ERRORS, Statements
 from rota.stores.postgres.lease import PRIORITIES, LeaseCall, Stretch
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import in_calendar
+from rota.stores.protocol import LeaseRequest
 
 CHECKED_EVERY = 5.0
 """Seconds. A horizon that has not moved between two checks is pinned."""

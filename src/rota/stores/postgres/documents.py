@@ -14,10 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 import asyncpg
 
 from rota.errors import StaleVersionError, StoreError
-from rota.stores.naming import checked
 from rota.stores.postgres.connections import Database, Session, Statements, translate
 from rota.stores.postgres.queries import QUERIES
-from rota.stores.protocol import Document, DocumentWrite
+from rota.stores.protocol import Document, DocumentWrite, checked
 
 PAGE_LENGTH = 1000
 

@@ -12,15 +12,15 @@ from asyncpg import Connection, Record
 
 from rota.jobs import Job, JobId, normalize_job_id
 from rota.jobs.record import HIGHEST_PRIORITY
-from rota.stores.jobs.caps import CapScope
-from rota.stores.jobs.requests import HeldLease, LeaseRequest
-from rota.stores.jobs.selection import Candidate, Standing, make_candidate
 from rota.stores.kernel.limits import (
+    Candidate,
     CountRunning,
     FindFirst,
     FindPartitions,
+    Standing,
     TakeJobs,
     lease_limited,
+    make_candidate,
 )
 from rota.stores.kernel.unit import Partition, Query, run_async
 from rota.stores.postgres.address import PostgresSettings
@@ -36,6 +36,7 @@ from rota.stores.postgres.connections import (
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import Row, decode_jobs, in_calendar
 from rota.stores.postgres.unit import set_aside
+from rota.stores.protocol import CapScope, HeldLease, LeaseRequest
 from rota.triggers.zone import to_utc
 
 MARKED_AT_ONCE = 10_000

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rota.stores.postgres.address import DEFAULT_SCHEMA
-from rota.stores.sql.statements import load_statements
+from rota.stores.statements import load_statements
 
 _SCHEMA = re.compile(rf"\b{DEFAULT_SCHEMA}\b")
 

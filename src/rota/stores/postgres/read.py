@@ -15,11 +15,11 @@ from rota.jobs import (
     cut_page,
     decode_cursor,
 )
-from rota.stores.jobs.survey import QueueDepth
 from rota.stores.postgres.connections import Statements
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import decode_attempt, decode_jobs, in_calendar, known_ids
 from rota.stores.postgres.unit import set_aside
+from rota.stores.protocol import QueueDepth
 
 _HELD_UP = frozenset({JobStatus.PENDING, JobStatus.FAILED, JobStatus.BLOCKED})
 

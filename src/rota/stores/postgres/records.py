@@ -12,7 +12,16 @@ from uuid import UUID
 
 from rota.errors import DamagedJobError
 from rota.jobs import Job, JobId, JobStatus
-from rota.stores.jobs.duplicates import identity_of
+from rota.stores.kernel.identity import identity_of
+from rota.stores.kernel.records import (
+    PORTION_SIZE,
+    JobPortion,
+    check_job_ids,
+    describe_unreadable,
+    seal,
+    unseal,
+    walk,
+)
 from rota.stores.postgres.connections import Database, Session, Statements
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import (
@@ -26,15 +35,6 @@ from rota.stores.postgres.rows import (
     recurs,
 )
 from rota.stores.protocol import KeptDocument, KeptJob, Portion, Record, UnreadableJob
-from rota.stores.sql.portions import (
-    PORTION_SIZE,
-    JobPortion,
-    check_job_ids,
-    describe_unreadable,
-    seal,
-    unseal,
-    walk,
-)
 
 _FIRST = str(UUID(int=0))
 _WHY = "it could not be read in the store it was copied from"

@@ -19,7 +19,7 @@ from rota.jobs import (
     normalize_job_id,
 )
 from rota.jobs.codec import BodyCodec
-from rota.stores.jobs.duplicates import Identity, identity_of
+from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.unit import Stored
 
 Row: TypeAlias = Sequence[Any]

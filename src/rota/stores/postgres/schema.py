@@ -17,16 +17,16 @@ from rota.stores.inspection import (
     compare_schema,
     schema_version,
 )
-from rota.stores.postgres.address import DEFAULT_SCHEMA, PostgresSettings
-from rota.stores.postgres.connections import Database, Session, translated
-from rota.stores.postgres.cursor import describe_hold, read_hold
-from rota.stores.postgres.queries import QUERIES
-from rota.stores.sql.migrations import (
+from rota.stores.migrations import (
     AppliedMigration,
     Migration,
     load_migrations,
     pending_migrations,
 )
+from rota.stores.postgres.address import DEFAULT_SCHEMA, PostgresSettings
+from rota.stores.postgres.connections import Database, Session, translated
+from rota.stores.postgres.cursor import describe_hold, read_hold
+from rota.stores.postgres.queries import QUERIES
 
 MIGRATIONS = load_migrations("rota.stores.postgres")
 

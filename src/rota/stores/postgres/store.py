@@ -17,14 +17,11 @@ from typing import Any, Self, TypeVar
 from msgspec.structs import replace
 
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page
-from rota.stores.jobs.moves import check_path
-from rota.stores.jobs.protocol import LeaseKeeper, Listener
-from rota.stores.jobs.requests import HeldLease, LeaseRequest, check_choice, check_count, expiry_key
-from rota.stores.jobs.results import Applied, Inserted
-from rota.stores.jobs.survey import QueueDepth
 from rota.stores.kernel import edits
+from rota.stores.kernel.records import check_portion
+from rota.stores.kernel.settlement import check_path
 from rota.stores.kernel.unit import Decision, Partition, Plan
-from rota.stores.naming import check_name, checked
+from rota.stores.naming import check_name
 from rota.stores.opened import ClosableStore
 from rota.stores.postgres import documents, lease, read, unit
 from rota.stores.postgres.address import PostgresSettings
@@ -40,8 +37,24 @@ from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.records import dump, load
 from rota.stores.postgres.schema import open_database
 from rota.stores.postgres.wakeups import Notices
-from rota.stores.protocol import Document, DocumentWrite, Portion, Reach, Record
-from rota.stores.sql.portions import check_portion
+from rota.stores.protocol import (
+    Applied,
+    Document,
+    DocumentWrite,
+    HeldLease,
+    Inserted,
+    LeaseKeeper,
+    LeaseRequest,
+    Listener,
+    Portion,
+    QueueDepth,
+    Reach,
+    Record,
+    check_choice,
+    check_count,
+    checked,
+    expiry_key,
+)
 from rota.triggers.zone import to_utc
 
 Result = TypeVar("Result")

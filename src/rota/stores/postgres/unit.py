@@ -13,9 +13,8 @@ import asyncpg
 
 from rota.errors import DamagedJobError, InvalidJobError, JobNotFoundError, StoreUnavailableError
 from rota.jobs import Attempt, Change, Job, JobId, JobStatus, are_job_ids, normalize_job_id
-from rota.stores.jobs.duplicates import Identity, identity_of
-from rota.stores.jobs.results import Applied, Inserted
 from rota.stores.kernel import edits, settlement
+from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.unit import (
     Amended,
     Decision,
@@ -50,6 +49,7 @@ from rota.stores.postgres.rows import (
     known_ids,
     recurs,
 )
+from rota.stores.protocol import Applied, Inserted
 
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")

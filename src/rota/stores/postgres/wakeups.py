@@ -21,12 +21,12 @@ from asyncpg import Connection, Record
 from rota.clock.idle import in_flight
 from rota.errors import StoreError
 from rota.jobs import Job
-from rota.stores.jobs.protocol import Listener
-from rota.stores.jobs.wakeups import Place, Wakeups
 from rota.stores.kernel.unit import Partition
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.connections import DRIVER_ERRORS, Database, Session, connect
 from rota.stores.postgres.queries import QUERIES
+from rota.stores.protocol import Listener
+from rota.stores.wakeups import Place, Wakeups
 
 LONGEST_MESSAGE = 7_900
 """Bytes; the server takes up to 8,000."""

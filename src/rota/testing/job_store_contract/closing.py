@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 import pytest
 
 from rota.errors import StoreClosedError
-from rota.stores.jobs import HeldLease, JobStore
+from rota.stores.protocol import HeldLease, JobStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import NOW, JobStoreFixture, take
 

@@ -15,7 +15,7 @@ from rota.jobs import (
     decide_complete,
     decide_outcome,
 )
-from rota.stores.jobs import Applied, JobStore
+from rota.stores.protocol import Applied, JobStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import (
     DAY,

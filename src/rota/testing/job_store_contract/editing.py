@@ -14,7 +14,7 @@ from rota.errors import (
     UnknownDependencyError,
 )
 from rota.jobs import Discarded, Failed, JobStatus
-from rota.stores.jobs import JobStore
+from rota.stores.protocol import JobStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import (
     DAY,

@@ -21,7 +21,7 @@ from rota.jobs import (
     decide_hand_back,
     decide_outcome,
 )
-from rota.stores.jobs import HeldLease, JobStore
+from rota.stores.protocol import HeldLease, JobStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import (
     DAY,

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from rota.jobs import Job, JobId, JobStatus, Outcome, Succeeded, decide_outcome
-from rota.stores.jobs import Applied, JobStore, LeaseRequest
+from rota.stores.protocol import Applied, JobStore, LeaseRequest
 from rota.testing.store_contract.fixture import expect
 
 __all__ = ["expect"]

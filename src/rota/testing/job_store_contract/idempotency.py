@@ -7,7 +7,7 @@ import pytest
 
 from rota.errors import DuplicateJobError
 from rota.jobs import JobStatus
-from rota.stores.jobs import JobStore
+from rota.stores.protocol import JobStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import (
     NOW,

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from rota.errors import DependencyCycleError, DuplicateJobError, UnknownDependencyError
 from rota.jobs import Discarded, Job, JobStatus
-from rota.stores.jobs import Inserted, JobStore
+from rota.stores.protocol import Inserted, JobStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import (
     NOW,

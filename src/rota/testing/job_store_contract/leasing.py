@@ -7,7 +7,7 @@ import pytest
 
 from rota.errors import InvalidInputError
 from rota.jobs import Failed, Job, JobFilter, JobStatus, Lease, Lost, aged_key, order_jobs
-from rota.stores.jobs import Cap, JobStore
+from rota.stores.protocol import Cap, JobStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import (
     DAY,

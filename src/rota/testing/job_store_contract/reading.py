@@ -16,8 +16,8 @@ from rota.jobs import (
     decide_lost,
     list_jobs,
 )
-from rota.stores.jobs import JobStore, QueueDepth
-from rota.stores.jobs.survey import survey_jobs
+from rota.stores.protocol import JobStore, QueueDepth
+from rota.stores.survey import survey_jobs
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import (
     DAY,

@@ -16,7 +16,7 @@ from rota.jobs import (
     decide_complete,
     derive_job_id,
 )
-from rota.stores.jobs import JobStore
+from rota.stores.protocol import JobStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import (
     DAY,

@@ -6,7 +6,7 @@ import pytest
 
 from rota.errors import InvalidInputError, StoreClosedError
 from rota.jobs import Interrupted, Recurrence
-from rota.stores.jobs import JobStore, Listener
+from rota.stores.protocol import JobStore, Listener
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import (
     DAY,

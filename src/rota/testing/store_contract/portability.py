@@ -21,12 +21,14 @@ from rota.jobs import (
     decide_outcome,
     make_job_ids,
 )
-from rota.stores.jobs import Applied, HeldLease, LeaseRequest
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import (
+    Applied,
     DocumentWrite,
+    HeldLease,
     KeptDocument,
     KeptJob,
+    LeaseRequest,
     PortableStore,
     Record,
     UnreadableJob,

@@ -9,13 +9,13 @@ import pytest
 from tests.unit.stores.postgres.watched import Connection, Watched
 
 from rota.jobs import Job
-from rota.stores.jobs import LeaseRequest
 from rota.stores.postgres import cursor as cursor_module
 from rota.stores.postgres import lease
 from rota.stores.postgres.connections import Statements
 from rota.stores.postgres.cursor import FRONT_AGAIN_AFTER, Cursor, Cursors, Horizon
 from rota.stores.postgres.lease import LeaseCall
 from rota.stores.postgres.store import PostgresStore
+from rota.stores.protocol import LeaseRequest
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -10,12 +10,12 @@ import asyncpg
 import pytest
 
 from rota.jobs import Job
-from rota.stores.jobs import Cap
-from rota.stores.jobs.selection import Candidate
 from rota.stores.kernel import limits
+from rota.stores.kernel.limits import Candidate
 from rota.stores.postgres.lease import LeaseCall
 from rota.stores.postgres.queries import placed
 from rota.stores.postgres.store import PostgresStore
+from rota.stores.protocol import Cap
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import NOW, names, take
 

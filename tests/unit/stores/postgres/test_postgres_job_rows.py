@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rota.jobs import BackoffStrategy, Deferral, Ending, JobFilter, Recurrence, RetryPolicy
-from rota.stores.jobs.duplicates import identity_of
+from rota.stores.kernel.identity import identity_of
 from rota.stores.postgres.rows import (
     are_alike,
     digest_identity,

@@ -10,13 +10,13 @@ import pytest
 from rota.clock.idle import in_flight
 from rota.errors import DamagedJobError
 from rota.jobs import Failed, Job, JobStatus, decide_outcome, order_jobs
-from rota.stores.jobs import HeldLease, LeaseRequest
 from rota.stores.postgres import lease as leasing
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.connections import Session
 from rota.stores.postgres.lease import LONG_AGO
 from rota.stores.postgres.queries import QUERIES, placed
 from rota.stores.postgres.store import CONNECTIONS_OF_A_WORKER, PostgresStore
+from rota.stores.protocol import HeldLease, LeaseRequest
 from rota.testing.builders import a_job
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"

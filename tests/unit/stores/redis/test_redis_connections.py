@@ -13,8 +13,7 @@ from tests.servers.redis_proxy import RedisProxy
 from rota.clock.idle import in_flight
 from rota.errors import StoreUnavailableError, UnsupportedConnectionError
 from rota.jobs import Discarded, Failed
-from rota.stores.jobs import Cap, HeldLease
-from rota.stores.protocol import Document, DocumentWrite
+from rota.stores.protocol import Cap, Document, DocumentWrite, HeldLease
 from rota.stores.redis.address import RedisSettings, read_address
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job

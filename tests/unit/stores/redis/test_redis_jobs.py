@@ -18,7 +18,7 @@ from rota.jobs import (
     decide_complete,
     decide_outcome,
 )
-from rota.stores.jobs import HeldLease
+from rota.stores.protocol import HeldLease
 from rota.stores.redis.address import RedisSettings, read_address
 from rota.stores.redis.jobs.changing import settling
 from rota.stores.redis.keys import name_keys

@@ -9,8 +9,7 @@ from tests.servers.redis import RedisServer
 from tests.servers.redis_proxy import RedisProxy
 
 from rota.errors import StoreUnavailableError
-from rota.stores.jobs import HeldLease
-from rota.stores.protocol import DocumentWrite
+from rota.stores.protocol import DocumentWrite, HeldLease
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job

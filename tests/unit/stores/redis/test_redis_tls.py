@@ -17,7 +17,7 @@ from tests.servers.tls import Authority, Encryption, OwnEncryption
 
 from rota.errors import InvalidStoreUrlError, StoreUnavailableError
 from rota.runtime.wiring import inspect_store, migrate_store, open_store
-from rota.stores.jobs import HeldLease
+from rota.stores.protocol import HeldLease
 from rota.stores.redis.address import read_address
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job

@@ -12,8 +12,8 @@ import apsw
 import pytest
 
 from rota.errors import SchemaOutdatedError, StoreUnavailableError
+from rota.stores.migrations import read_migration
 from rota.stores.protocol import DocumentWrite
-from rota.stores.sql.migrations import read_migration
 from rota.stores.sqlite.connection import MIGRATIONS, SqliteSettings, migrate, transaction
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.store import SqliteStore

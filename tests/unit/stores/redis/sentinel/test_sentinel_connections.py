@@ -12,8 +12,7 @@ from tests.servers.redis import RedisServer
 from tests.servers.shared import new_redis_server
 
 from rota.errors import StoreUnavailableError
-from rota.stores.jobs import HeldLease, LeaseKeeper
-from rota.stores.protocol import DocumentWrite
+from rota.stores.protocol import DocumentWrite, HeldLease, LeaseKeeper
 from rota.stores.redis.address import read_address
 from rota.stores.redis.sentinel import connections, lookout
 from rota.stores.redis.sentinel.settings import Place

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rota.jobs import Succeeded
-from rota.stores.jobs import HeldLease
+from rota.stores.protocol import HeldLease
 from rota.stores.sqlite.jobs.leasing import taking
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from rota.errors import StoreClosedError
-from rota.stores.jobs import Watchable
+from rota.stores.protocol import Watchable
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing import a_job
