@@ -39,7 +39,7 @@ from rota.events import INFO, WARNING, Event, TaskRunCompleted, TaskRunFailed, T
 from rota.runtime.startup import ListTasks, Reporter, RuntimePlan, TaskPlan, run_runtime
 from rota.runtime.user_modules import read_registrations
 from rota.runtime.web import DEFAULT_HOST, DEFAULT_PORT
-from rota.scheduler.asking.desk import TaskDesk
+from rota.scheduler.queries import read_tasks
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentStore
 from rota.triggers.cron import Cron
@@ -135,7 +135,7 @@ def list_default_tasks(store: DocumentStore, clock: Clock) -> list[Any]:
         """Its start is the news: the board and the record show how punctual it was."""
 
     async def look_after_the_store() -> None:
-        overview = await TaskDesk(store, clock).look()
+        overview = await read_tasks(store, clock)
         if overview.unreadable:
             names = ", ".join(overview.unreadable)
             raise StoreError(f"records that cannot be read: {names}")

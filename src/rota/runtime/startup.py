@@ -19,7 +19,7 @@ from rota.events import Event
 from rota.jobs.record import DEFAULT_TENANT
 from rota.ops.tokens import TenantTokens, TokenRequest
 from rota.rail import Rail, RailSettings
-from rota.rail.context import RailContext
+from rota.rail.jobs import RailContext
 from rota.runtime.engines import (
     Engine,
     Follow,

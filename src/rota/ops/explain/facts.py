@@ -14,10 +14,9 @@ from rota.ops.explain.explanation import show, zone_of
 from rota.policy.gate_settings import GateSettings, make_gate_settings
 from rota.policy.limits import BUCKETS, Bucket, Limit, key_of
 from rota.rail.audit import AuditEntry
-from rota.rail.context import RailStore
 from rota.rail.dead_letters import replacement_id
-from rota.rail.gates import list_gates
-from rota.rail.limits import list_limits
+from rota.rail.jobs import RailStore
+from rota.rail.settings import list_gates, list_limits
 from rota.stores.kernel.limits import scopes_of
 from rota.stores.kernel.unit import Partition
 from rota.stores.protocol import QueueDepth
