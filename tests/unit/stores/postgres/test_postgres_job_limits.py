@@ -17,7 +17,7 @@ from rota.stores.postgres.queries import placed
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import Cap
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import NOW, names, take
+from rota.testing.job_store_fixture import NOW, names, take
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 AGEING = {"default": timedelta(minutes=1)}

@@ -1,4 +1,4 @@
-"""``dump`` and ``load``: all that a store keeps can be taken to another, which goes on with it."""
+"""``dump`` and ``load``: the content of a store can move to another, which continues with it."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -34,7 +34,7 @@ from rota.stores.protocol import (
     UnreadableJob,
 )
 from rota.testing.builders import a_job
-from rota.testing.store_contract.fixture import StoreFactory, expect
+from rota.testing.store_contract import StoreFactory, expect
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

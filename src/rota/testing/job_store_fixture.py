@@ -1,4 +1,4 @@
-"""What the tests of the job store contract share."""
+"""Shared by the tests of the job store contract: an open store and shorthands."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
@@ -8,9 +8,6 @@ import pytest
 
 from rota.jobs import Job, JobId, JobStatus, Outcome, Succeeded, decide_outcome
 from rota.stores.protocol import Applied, JobStore, LeaseRequest
-from rota.testing.store_contract.fixture import expect
-
-__all__ = ["expect"]
 
 JobStoreFactory: TypeAlias = Callable[[], Awaitable[JobStore]]
 
