@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from rota.jobs import Change, Interrupted, Job, Outcome
 from rota.policy.gates import Closed
-from rota.stores.jobs import HeldLease
+from rota.stores.protocol import HeldLease
 from rota.worker.context import CancelReason, Context
 
 

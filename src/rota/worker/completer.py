@@ -14,7 +14,7 @@ from rota.events import JobFailed
 from rota.fleet.outage import StoreRetry
 from rota.jobs import Change, Interrupted, Job, Outcome, decide_defer, decide_outcome
 from rota.policy.gates import Closed
-from rota.stores.jobs import Applied
+from rota.stores.protocol import Applied
 from rota.worker.attempts import Flow, Settlement
 from rota.worker.job_events import emit_settled, job_not_settled
 from rota.worker.settings import Resources

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rota.clock.protocol import keeps_real_time
 from rota.clock.timeout import timeout_after
 from rota.errors import StoreClosedError, StoreError
-from rota.stores.jobs import HeldLease, LeaseKeeper
+from rota.stores.protocol import HeldLease, LeaseKeeper
 from rota.worker.attempts import Attempt, Flow
 from rota.worker.context import CancelReason
 from rota.worker.executor import Executor

@@ -13,7 +13,7 @@ from rota.fleet.outage import StoreRetry
 from rota.jobs import Job, begin_beside
 from rota.policy.gates import Refreshed
 from rota.policy.limit_watch import LeasedUnderLimits
-from rota.stores.jobs import LeaseRequest
+from rota.stores.protocol import LeaseRequest
 from rota.worker.attempts import Attempt, Flow, Stage
 from rota.worker.context import CancelReason
 from rota.worker.executor import Executor

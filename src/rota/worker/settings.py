@@ -14,8 +14,7 @@ from rota.events import EventEmitter
 from rota.fleet.outage import Outage
 from rota.policy.gates import Gate
 from rota.policy.limit_watch import LimitWatch
-from rota.stores.jobs import JobStore
-from rota.stores.protocol import TransactionalStore
+from rota.stores.protocol import JobStore, TransactionalStore
 from rota.worker.registry import Registry
 
 _NO_TIME = timedelta(0)

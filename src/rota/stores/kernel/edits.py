@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from rota.errors import DuplicateJobError, InvalidJobError, JobNotFoundError
 from rota.jobs import Job, JobId, JobStatus, amend_job, check_deletion
 from rota.jobs.fields import read_dependencies
-from rota.stores.jobs.duplicates import identity_of
-from rota.stores.jobs.placement import Kept, plan_insertion
-from rota.stores.jobs.results import Inserted
+from rota.stores.kernel.identity import identity_of
+from rota.stores.kernel.placement import Kept, plan_insertion
 from rota.stores.kernel.settlement import WorkingSet
 from rota.stores.kernel.unit import (
     Amended,
@@ -27,6 +26,7 @@ from rota.stores.kernel.unit import (
     read_jobs,
     read_twins,
 )
+from rota.stores.protocol import Inserted
 
 
 def insert(jobs: Sequence[Job], now: datetime) -> Plan[list[Inserted]]:
@@ -102,12 +102,12 @@ def amend(asked: Amendment) -> Plan[Job]:
     return Decision(jobs.writes, amended)
 
 
-def delete(tenant: str, job_id: JobId, now: datetime) -> Plan[Job]:
+def delete(tenant: str, job_id: JobId) -> Plan[Job]:
     """Remove a job in any state, unless others depend on it."""
     stored = yield from _read_existing(tenant, job_id)
     dependents = yield from read_dependents([job_id])
     check_deletion(job_id, dependents[job_id])
-    return Decision(Writes(now, removed={job_id}), stored.job)
+    return Decision(Writes(stored.job.updated_at, removed={job_id}), stored.job)
 
 
 def prune(before: datetime, limit: int) -> Plan[int]:
