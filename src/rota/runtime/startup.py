@@ -211,7 +211,7 @@ class _Front(NamedTuple):
     def leave(self) -> None:
         """Be ready no more, and let go of workers that wait for jobs over HTTP."""
         self.web.door.close()
-        self.app.state.lease_desk.close()
+        self.app.state.http_leases.close()
 
 
 async def _make_front(plan: HousePlan, voice: Voice, ground: _Ground) -> _Front | None:
