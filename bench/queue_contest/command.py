@@ -29,7 +29,7 @@ WIDTH = 156
 DESCRIPTION = """Rota and other job queues, one run, side by side: no-op jobs, durability on.
 
 Databases go to the temporary folder: set TMPDIR to a real disk. The contestants are installed into
-the cache folder on first use; whoever cannot be installed is named and left out.
+the cache folder on first use; one that cannot be installed is named and left out.
 """
 
 
@@ -58,6 +58,29 @@ def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    _add_selection(parser)
+    parser.add_argument("--repeats", type=int, help="how often everything is measured")
+    parser.add_argument(
+        "--flat",
+        action="store_true",
+        help="instead: what lease and settle cost with and without millions of other jobs",
+    )
+    parser.add_argument(
+        "--flat-rows", type=int, default=1_000_000, help="rows of each kind for --flat"
+    )
+    parser.add_argument(
+        "--python",
+        default=default_python(),
+        help="the interpreter of all Python contestants; the one that runs this if left out",
+    )
+    parser.add_argument(
+        "--cache", type=Path, default=default_cache(), help="where contestants are installed"
+    )
+    return parser
+
+
+def _add_selection(parser: argparse.ArgumentParser) -> None:
+    """The options that say who takes part and what is measured."""
     parser.add_argument("--quick", action="store_true", help="one repeat, fewer jobs; 5 minutes")
     parser.add_argument(
         "--only", default="", help="parts of contestants' names, with commas: rota,pgqueuer"
@@ -77,24 +100,6 @@ def _make_parser() -> argparse.ArgumentParser:
         metavar="CHECKOUT",
         help="another checkout of Rota, which takes part beside this one",
     )
-    parser.add_argument("--repeats", type=int, help="how often everything is measured")
-    parser.add_argument(
-        "--flat",
-        action="store_true",
-        help="instead: what lease and settle cost with and without millions of other jobs",
-    )
-    parser.add_argument(
-        "--flat-rows", type=int, default=1_000_000, help="rows of each kind for --flat"
-    )
-    parser.add_argument(
-        "--python",
-        default=default_python(),
-        help="the interpreter of all Python contestants; the one that runs this if left out",
-    )
-    parser.add_argument(
-        "--cache", type=Path, default=default_cache(), help="where contestants are installed"
-    )
-    return parser
 
 
 def _choose(given: argparse.Namespace) -> list[Contestant]:

@@ -869,6 +869,15 @@ class InvalidStoreUrlError(InvalidInputError):
         self.reason = reason
 
 
+def describe_error(error: BaseException) -> str:
+    """The type and the message of an error whose own code may fail."""
+    try:
+        text = str(error)
+    except Exception as failure:  # noqa: BLE001 - a handler's error may raise anything
+        text = f"(no text: {type(failure).__name__})"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def hide_password(url: str) -> str:
     """The address without its password, for messages and logs."""
     return _PASSWORD.sub(r"\1***@", url)

@@ -464,7 +464,7 @@ class EventEmitter:
         """Whether the event has subscribers or a log. If not, it need not be created."""
         return bool(self._listeners) or self._logger.isEnabledFor(kind.level)
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         """Log the event and call every listener.
 
         A failing listener is logged and does not affect others.

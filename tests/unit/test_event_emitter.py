@@ -26,9 +26,9 @@ def test_listeners_are_told_in_order_until_they_leave() -> None:
     journal, heard = EventEmitter("rota.scheduler"), list[str]()
     leave = journal.subscribe(lambda event: heard.append(f"first {event.name}"))
     journal.subscribe(lambda event: heard.append(f"second {event.name}"))
-    journal.tell(SKIPPED)
+    journal.emit(SKIPPED)
     leave()
-    journal.tell(SKIPPED)
+    journal.emit(SKIPPED)
     assert heard == ["first TaskSkipped", "second TaskSkipped", "second TaskSkipped"]
 
 
@@ -41,8 +41,8 @@ def test_a_listener_may_leave_while_it_is_told() -> None:
 
     leave = journal.subscribe(once)
     journal.subscribe(heard.append)
-    journal.tell(SKIPPED)
-    journal.tell(SKIPPED)
+    journal.emit(SKIPPED)
+    journal.emit(SKIPPED)
     assert len(heard) == 3
 
 
@@ -54,7 +54,7 @@ def test_nothing_is_wanted_below_the_level_unless_somebody_listens(
     caplog.set_level(logging.INFO, "rota.scheduler")
     assert journal.wants(TaskRunStarted)
     assert not journal.wants(TaskScheduled)
-    journal.tell(SKIPPED)
+    journal.emit(SKIPPED)
     assert caplog.records == []
     leave = journal.subscribe(print)
     assert journal.wants(TaskScheduled)
@@ -67,7 +67,7 @@ def test_nothing_is_wanted_below_the_level_unless_somebody_listens(
 def test_a_record_carries_event_and_fields(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "rota.scheduler")
     instant = datetime(2027, 1, 4, 10, 0, 0, 500_000, tzinfo=UTC)
-    EventEmitter("rota.scheduler").tell(
+    EventEmitter("rota.scheduler").emit(
         TaskRunStarted(task_name="a", scheduled_time=instant, actual_time=instant)
     )
     (record,) = caplog.records
@@ -85,7 +85,7 @@ def test_a_record_carries_event_and_fields_and_is_one_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG, "rota.worker")
-    EventEmitter("rota.worker").tell(STARTED)
+    EventEmitter("rota.worker").emit(STARTED)
     (record,) = caplog.records
     assert record.__dict__["event"] == "WorkerStarted"
     assert record.__dict__["fields"] == STARTED.fields()
@@ -102,7 +102,7 @@ def test_a_subscriber_that_fails_disturbs_nobody(caplog: pytest.LogCaptureFixtur
 
     journal.subscribe(fail)
     journal.subscribe(told.append)
-    journal.tell(SKIPPED)
+    journal.emit(SKIPPED)
     assert told == [SKIPPED]
     assert "A subscriber failed on TaskSkipped" in caplog.text
 

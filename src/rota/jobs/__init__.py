@@ -1,16 +1,5 @@
 """Jobs and the decisions about them: pure functions over frozen records."""
 
-from rota.jobs.changes import (
-    Cancelled,
-    Change,
-    Discarded,
-    Failed,
-    Interrupted,
-    Lost,
-    Outcome,
-    Snoozed,
-    Succeeded,
-)
 from rota.jobs.codec import (
     decode_attempt,
     decode_job,
@@ -52,18 +41,30 @@ from rota.jobs.record import (
     RAIL_RETRIES,
     Attempt,
     BackoffStrategy,
+    Cancelled,
+    Change,
     Deferral,
+    Discarded,
+    Failed,
+    Interrupted,
     Job,
     JobId,
     JobRequest,
     Lease,
+    Lost,
+    Outcome,
     Overlap,
     Recurrence,
     RetryPolicy,
+    Snoozed,
+    Succeeded,
 )
 from rota.jobs.recurrence import (
     NextOccurrence,
+    Punctuality,
     SeriesEnd,
+    assess_punctuality,
+    begin_beside,
     count_missed,
     first_occurrence,
     make_trigger,
@@ -80,10 +81,10 @@ from rota.jobs.search import (
     encode_cursor,
     list_jobs,
 )
-from rota.jobs.series import Punctuality, assess_punctuality, begin_beside
 from rota.jobs.states import Ending, JobStatus, can_transition, rail_word
 from rota.jobs.transitions import (
-    Suspicion,
+    Quarantine,
+    assess_quarantine,
     decide_cancel,
     decide_complete,
     decide_defer,
@@ -94,7 +95,6 @@ from rota.jobs.transitions import (
     decide_lost,
     decide_outcome,
     decide_snooze,
-    judge_suspicion,
 )
 from rota.jobs.validation import admit_job, amend_job, check_deletion, place_job
 
@@ -124,18 +124,19 @@ __all__ = [
     "Overlap",
     "Page",
     "Punctuality",
+    "Quarantine",
     "Recurrence",
     "RetryPolicy",
     "SeriesEnd",
     "Snoozed",
     "Succeeded",
-    "Suspicion",
     "admit_job",
     "age_priority",
     "aged_key",
     "amend_job",
     "are_job_ids",
     "assess_punctuality",
+    "assess_quarantine",
     "begin_beside",
     "can_transition",
     "check_deletion",
@@ -169,7 +170,6 @@ __all__ = [
     "format_instant",
     "is_due",
     "is_stalled",
-    "judge_suspicion",
     "list_jobs",
     "make_job_id",
     "make_job_ids",

@@ -9,8 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.errors import IllegalMoveError
-from rota.jobs.changes import Change
-from rota.jobs.record import Job, JobId
+from rota.jobs.record import Change, Job, JobId
 from rota.jobs.states import JobStatus
 
 _DEAD_ENDS = frozenset({JobStatus.FAILED, JobStatus.BLOCKED})

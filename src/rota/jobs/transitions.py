@@ -7,21 +7,24 @@ from typing import Any
 from msgspec.structs import replace
 
 from rota.errors import IllegalMoveError, InvalidInputError
-from rota.jobs.changes import (
+from rota.jobs.codec import format_instant
+from rota.jobs.ordering import is_due
+from rota.jobs.record import (
+    Attempt,
     Cancelled,
     Change,
+    Deferral,
     Discarded,
     Failed,
+    Job,
+    Lease,
     Lost,
     Outcome,
     Snoozed,
     Succeeded,
 )
-from rota.jobs.codec import format_instant
-from rota.jobs.ordering import is_due
-from rota.jobs.record import Attempt, Deferral, Job, Lease
+from rota.jobs.recurrence import continue_series
 from rota.jobs.retry import retry_after, should_retry
-from rota.jobs.series import continue_series
 from rota.jobs.states import Ending, JobStatus
 
 LOSS_LIMIT = 3
@@ -133,17 +136,17 @@ def decide_cancel(job: Job, reason: str, now: datetime, *, ends_series: bool = T
     A READY job is leased and ended in the same change. A PENDING one becomes BLOCKED. An ended one
     raises IllegalMoveError.
     """
-    called_off = replace(job, last_error=_storable(reason), ending=Ending.CANCELLED)
+    cancelled = replace(job, last_error=_storable(reason), ending=Ending.CANCELLED)
     follow_up = _follow_up(job, now, ends_series=ends_series)
     if job.status is JobStatus.RUNNING:
         lease = _held(job, JobStatus.FAILED)
-        attempt = _attempt(called_off, lease, "cancelled", now)
-        ended = _let_go(called_off, JobStatus.FAILED, now)
+        attempt = _attempt(cancelled, lease, "cancelled", now)
+        ended = _let_go(cancelled, JobStatus.FAILED, now)
         return _change(job, ended, attempt=attempt, **follow_up)
     if job.status is JobStatus.PENDING:
-        return _change(job, _let_go(called_off, JobStatus.BLOCKED, now), **follow_up)
+        return _change(job, _let_go(cancelled, JobStatus.BLOCKED, now), **follow_up)
     _check_status(job, JobStatus.READY, JobStatus.FAILED)
-    ended = _let_go(called_off, JobStatus.FAILED, now, last_token=job.last_token + 1)
+    ended = _let_go(cancelled, JobStatus.FAILED, now, last_token=job.last_token + 1)
     path = (JobStatus.READY, JobStatus.RUNNING, JobStatus.FAILED)
     return Change(job=ended, path=path, expected_token=job.last_token, **follow_up)
 
@@ -228,20 +231,20 @@ def _storable(error: str) -> str:
     return text if len(text) <= LONGEST_ERROR else text[: LONGEST_ERROR - 1] + "…"
 
 
-class Suspicion(IntEnum):
-    """How likely it is that a job kills its worker."""
+class Quarantine(IntEnum):
+    """How strictly a job that lost its worker is isolated."""
 
     NONE = 0
     SLIGHT = 1
-    """Its last worker was lost, for whatever reason."""
-    GRAVE = 2
-    """One more loss would be its last, so the cause must be certain."""
+    """The last attempt lost its worker; the cause is unknown."""
+    SEVERE = 2
+    """One more loss would fail the job, so the cause must be certain."""
 
 
-def judge_suspicion(job: Job) -> Suspicion:
-    """What the job's losses say. A job whose last attempt was not lost is not suspected."""
+def assess_quarantine(job: Job) -> Quarantine:
+    """The isolation that the job's losses require. A normal end of an attempt lifts it."""
     if not job.loss_count:
-        return Suspicion.NONE
-    is_set_aside_next = job.loss_count + 1 >= LOSS_LIMIT
+        return Quarantine.NONE
+    is_last_loss = job.loss_count + 1 >= LOSS_LIMIT
     is_last_attempt = job.attempt_count + 1 >= job.retry_policy.max_attempts
-    return Suspicion.GRAVE if is_set_aside_next or is_last_attempt else Suspicion.SLIGHT
+    return Quarantine.SEVERE if is_last_loss or is_last_attempt else Quarantine.SLIGHT

@@ -27,6 +27,7 @@ from rota.jobs.fields import (
     read_instant,
     read_name,
     read_number,
+    read_payload,
     read_priority,
     read_queue,
     read_word,
@@ -34,7 +35,6 @@ from rota.jobs.fields import (
     type_name,
 )
 from rota.jobs.graph import DependencyStatus, dependency_status, detect_cycle
-from rota.jobs.payload import read_payload
 from rota.jobs.record import (
     DEFAULT_TENANT,
     BackoffStrategy,

@@ -29,7 +29,7 @@ from rota.ops.reasons import (
     suspect_quiet_hours,
 )
 from rota.rail.audit import AuditEntry
-from rota.rail.context import RailStore
+from rota.rail.jobs import RailStore
 
 _CODES: dict[Ending | None, ReasonCode] = {
     Ending.EXHAUSTED: "exhausted",

@@ -17,14 +17,12 @@ from rota.ops.reasons import ANY_KIND
 from rota.policy.gate_watch import GateWatch
 from rota.policy.gates import Closed
 from rota.policy.limit_watch import LeasedUnderLimits, LimitWatch
-from rota.rail.context import RailStore
-from rota.stores.jobs import HeldLease, LeaseRequest
-from rota.stores.jobs.protocol import Listener
-from rota.stores.protocol import DocumentStore, DocumentWrite
+from rota.rail.jobs import RailStore
+from rota.stores.protocol import DocumentStore, DocumentWrite, HeldLease, LeaseRequest, Listener
 from rota.worker.loops.rescue import PAGE_SIZE
 from rota.worker.loops.resting import choose_due_for, choose_rest
 from rota.worker.loops.settling import decide
-from rota.worker.presence import SHOWN_EVERY, WORKERS, WorkerPresence, sweep
+from rota.worker.presence import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
 
 MOST_LEASED = 100
 LONGEST_LEASE = timedelta(hours=1)
@@ -117,7 +115,7 @@ class HttpWorkerPresence:
         with suppress(RotaError):  # the call that needs the store reports the failure
             await self._write(key, tenant, wish, now)
             if shown_at is None:
-                await sweep(self._store, now)
+                await sweep_workers(self._store, now)
 
     async def _write(self, key: str, tenant: str, wish: HttpLeaseRequest, now: datetime) -> None:
         document = (await self._store.read(WORKERS, [key])).get(key)

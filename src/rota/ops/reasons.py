@@ -10,8 +10,7 @@ from rota.jobs import (
     make_trigger,
     next_occurrence,
 )
-from rota.jobs.recurrence import SeriesEnd
-from rota.jobs.series import assess_punctuality
+from rota.jobs.recurrence import SeriesEnd, assess_punctuality
 from rota.ops.explanation import (
     JobFacts,
     Reason,
@@ -24,10 +23,9 @@ from rota.ops.explanation import (
 from rota.policy.gates import Closed
 from rota.policy.limits import Limit, key_of, next_token_at, take_tokens
 from rota.policy.quiet_hours import REASON as QUIET
-from rota.rail.preview import preview_series
-from rota.stores.jobs import Cap
-from rota.stores.jobs.caps import Room
-from rota.stores.jobs.requests import is_chosen
+from rota.rail.jobs import preview_series
+from rota.stores.kernel.limits import Room
+from rota.stores.protocol import Cap, is_chosen
 from rota.worker.presence import WorkerPresence
 
 _INSTANT = timedelta(microseconds=1)

@@ -24,7 +24,7 @@ from rota.errors import (
     StoreUnavailableError,
 )
 from rota.jobs import Job
-from rota.jobs.payload import read_payload
+from rota.jobs.fields import read_payload
 from rota.stores.protocol import Document, DocumentWrite, TransactionalStore
 
 EFFECTS = "effects"

@@ -12,7 +12,8 @@ import msgspec
 
 from rota.clock.timeout import timeout_after
 from rota.errors import RotaError
-from rota.stores.protocol import Document, DocumentStore, DocumentWrite
+from rota.fleet.presence import SignOfLife, sweep
+from rota.stores.protocol import Document, DocumentStore
 from rota.worker.surroundings import Surroundings
 
 WORKERS = "workers"
@@ -57,17 +58,17 @@ async def list_workers(store: DocumentStore, now: datetime) -> list[WorkerPresen
 
 
 class Presence:
-    """Keeps the document of one worker, until cancelled; then removes it.
+    """Shows that one worker is alive, until cancelled; then withdraws its sign.
 
-    Whatever goes wrong with that, the worker never hears of it: the next sign may be written again.
+    An error never reaches the worker: the next sign is written anyway.
     """
 
     def __init__(self, surroundings: Surroundings) -> None:
         self._surroundings = surroundings
         self._store = surroundings.store
+        self._sign = SignOfLife(surroundings.store, WORKERS, surroundings.owner)
         self._started_at = surroundings.clock.now()
         self._version = _read_version()
-        self._expected: int | None = None
 
     async def run(self) -> None:
         shown_count = 0
@@ -79,42 +80,17 @@ class Presence:
         finally:
             with suppress(RotaError, TimeoutError):
                 async with timeout_after(self._surroundings.clock, LAST_WORD):
-                    await self.withdraw()
+                    await self._sign.withdraw()
 
     async def _try_to_show(self, *, is_sweeping: bool) -> None:
         try:
-            await self.show()
+            await self._sign.show(msgspec.json.encode(self._describe()))
             if is_sweeping:
-                await sweep(self._store, self._surroundings.clock.now())
+                await sweep_workers(self._store, self._surroundings.clock.now())
         except RotaError:
-            pass  # whoever needs the store for the work itself will tell of it
+            pass  # the loops that need the store for their work report it
         except Exception:
-            logger.exception("A worker could not say that it is there")
-
-    async def show(self) -> None:
-        """Write that this worker is there now."""
-        body = msgspec.json.encode(self._describe())
-        if not await self._write(body):  # swept meanwhile, or written without an answer
-            await self._reread()
-            await self._write(body)
-
-    async def withdraw(self) -> None:
-        """Remove the document, if there is one."""
-        await self._reread()
-        if self._expected is not None:
-            await self._write(None)
-
-    async def _write(self, body: bytes | None) -> bool:
-        write = DocumentWrite(WORKERS, self._surroundings.owner, self._expected, body)
-        (written,) = await self._store.write_each([write])
-        if written is not None:
-            self._expected = written or None
-        return written is not None
-
-    async def _reread(self) -> None:
-        name = self._surroundings.owner
-        document = (await self._store.read(WORKERS, [name])).get(name)
-        self._expected = None if document is None else document.version
+            logger.exception("The worker could not show that it is alive")
 
     def _describe(self) -> WorkerPresence:
         settings = self._surroundings.settings
@@ -132,18 +108,14 @@ class Presence:
         )
 
 
-async def sweep(store: DocumentStore, now: datetime) -> int:
-    """Remove what is left of workers that are gone; how many there were."""
-    removed_count = 0
-    async for page in store.scan(WORKERS):
-        gone = [
-            DocumentWrite(WORKERS, document.key, document.version, None)
-            for document in page
-            if (presence := _decode(document)) is not None and presence.is_gone(now)
-        ]
-        if gone:
-            removed_count += sum(it is not None for it in await store.write_each(gone))
-    return removed_count
+async def sweep_workers(store: DocumentStore, now: datetime) -> int:
+    """Remove the signs of workers that are gone; returns how many."""
+
+    def is_gone(document: Document) -> bool:
+        presence = _decode(document)
+        return presence is not None and presence.is_gone(now)
+
+    return await sweep(store, WORKERS, is_gone)
 
 
 def _read_page(page: Sequence[Document]) -> list[WorkerPresence]:

@@ -1,14 +1,11 @@
-"""A worker that ends when its process is told to."""
+"""A worker that stops when its process is signalled."""
 
-import asyncio
-import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
+from rota.fleet.signals import call_on_signals
 from rota.worker.running.shift import StopReport
 from rota.worker.worker import Worker
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 async def run_until_signalled(worker: Worker) -> StopReport:
@@ -19,19 +16,10 @@ async def run_until_signalled(worker: Worker) -> StopReport:
 
 @contextmanager
 def stop_on_signals(worker: Worker) -> Iterator[None]:
-    """Have each SIGINT and SIGTERM call ``worker.stop()`` while the context lasts.
+    """Call ``worker.stop()`` on each SIGINT and SIGTERM while the context lasts.
 
-    Without effect where a program cannot have signal handlers: in another thread than the main one,
-    and on platforms whose event loops have none.
+    Without effect where signal handlers are not available: outside the main thread, and on
+    platforms whose event loops have none.
     """
-    loop = asyncio.get_running_loop()
-    taken = []
-    for number in SIGNALS:
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(number, worker.stop)
-            taken.append(number)
-    try:
+    with call_on_signals(worker.stop):
         yield
-    finally:
-        for number in taken:
-            loop.remove_signal_handler(number)

@@ -1,19 +1,13 @@
 """What every part of one worker shares."""
 
-import os
-import secrets
-import socket
 from random import Random
 from typing import NamedTuple, Protocol
 
 from rota.clock.protocol import Clock
 from rota.events import EventEmitter
-from rota.stores.jobs import JobStore
-from rota.stores.protocol import TransactionalStore
+from rota.stores.protocol import JobStore, TransactionalStore
 from rota.worker.registry import Registry
 from rota.worker.settings import WorkerSettings
-
-_LONGEST_HOST = 60
 
 
 class WorkerStore(JobStore, TransactionalStore, Protocol):
@@ -33,9 +27,3 @@ class Surroundings(NamedTuple):
     journal: EventEmitter
     random: Random
     owner: str
-
-
-def make_owner() -> str:
-    """Whose leases these are: host and process for people, and chance, as both are used again."""
-    host = "".join(it for it in socket.gethostname() if it.isprintable())[:_LONGEST_HOST]
-    return f"{host or 'host'}:{os.getpid()}:{secrets.token_hex(4)}"

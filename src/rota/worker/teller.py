@@ -48,31 +48,31 @@ class Teller:
                 self._tell_change(held, held.change)
 
     def tell_started(self, held: Held) -> None:
-        self._journal.tell(JobStarted(wait_ms=wait_ms(held.job), **_named(held.job)))
+        self._journal.emit(JobStarted(wait_ms=wait_ms(held.job), **_named(held.job)))
 
     def tell_leaked(self, held: Held, leaked_count: int) -> None:
         reason = str(held.cancel_reason)
-        self._journal.tell(
+        self._journal.emit(
             HandlerLeaked(reason=reason, leaked_count=leaked_count, **_named(held.job))
         )
 
     def tell_set_apart(self, held: Held) -> None:
-        self._journal.tell(JobSetApart(loss_count=held.job.loss_count, **_named(held.job)))
+        self._journal.emit(JobSetApart(loss_count=held.job.loss_count, **_named(held.job)))
 
     def tell_lost(self, held: Held) -> None:
         """The store said that the lease is another's, or nobody's."""
         reason = "the store says that it is not held any longer"
-        self._journal.tell(LeaseLost(token=held.job.last_token, reason=reason, **_named(held.job)))
+        self._journal.emit(LeaseLost(token=held.job.last_token, reason=reason, **_named(held.job)))
 
     def tell_refused(self, held: Held, error: RotaError) -> None:
-        self._journal.tell(
+        self._journal.emit(
             JobNotSettled(error=f"{type(error).__name__}: {error}", **_named(held.job))
         )
 
     def tell_stalled(self, before: Job, change: Change) -> None:
         if before.lease is None:
             return
-        self._journal.tell(
+        self._journal.emit(
             JobStalled(
                 worker=before.lease.worker,
                 lease_until=before.lease.until,
@@ -85,7 +85,7 @@ class Teller:
     def _tell_stale(self, held: Held) -> None:
         if held.cancel_reason is CancelReason.LOST:
             return  # it was told when that was noticed
-        self._journal.tell(
+        self._journal.emit(
             LeaseLost(
                 token=held.job.last_token,
                 reason="stale completion: the lease had passed on before it was written",
@@ -97,12 +97,12 @@ class Teller:
         job = change.job
         if isinstance(held.outcome, Closed):
             until, reason = job.due_at, held.outcome.reason
-            self._journal.tell(JobDeferred(until=until, reason=reason, **_named(held.job)))
+            self._journal.emit(JobDeferred(until=until, reason=reason, **_named(held.job)))
         elif change.attempt is None:
             outcome = OUTCOME_NAMES[type(held.outcome)]
-            self._journal.tell(JobSettled(outcome=outcome, **_timed(held, job)))
+            self._journal.emit(JobSettled(outcome=outcome, **_timed(held, job)))
         else:
-            self._journal.tell(
+            self._journal.emit(
                 JobFailed(
                     outcome=change.attempt.outcome,
                     err_code=held.error_code,

@@ -13,13 +13,14 @@ from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import WorkerBusyError, WorkerForkedError
 from rota.events import EventEmitter
+from rota.fleet.identity import make_process_name
 from rota.policy.gate_watch import GateWatch
 from rota.policy.limit_watch import LimitWatch
 from rota.worker.loops.settling import Settled
 from rota.worker.registry import Registry, Work
 from rota.worker.running.shift import Shift, StopReport
 from rota.worker.settings import WorkerSettings
-from rota.worker.surroundings import Surroundings, WorkerStore, make_owner
+from rota.worker.surroundings import Surroundings, WorkerStore
 
 AnyWork = TypeVar("AnyWork", bound=Work)
 
@@ -55,7 +56,7 @@ class Worker:
         settings: WorkerSettings | None = None,
     ) -> None:
         self.events = EventEmitter("rota.worker")
-        self.name = make_owner()
+        self.name = make_process_name()
         self.random = Random()  # noqa: S311 - jitter is no secret
         self._store = store
         self._clock = clock or SystemClock()

@@ -9,8 +9,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.contract.jobs.agreement import JobStoresAgree, thoroughness
 
 from rota.jobs import Change, Job
-from rota.stores.jobs import Applied, JobStore, LeaseRequest
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import Applied, JobStore, LeaseRequest
 
 TestMemoryAgrees = JobStoresAgree.TestCase
 TestMemoryAgrees.settings = thoroughness(25)
@@ -22,7 +22,7 @@ class ForgetfulStore(MemoryStore):
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         applied = await super().apply(changes, now)
         for change in changes:
-            self._shelf.attempts.pop(change.job_id, None)
+            self._tables.attempts.pop(change.job_id, None)
         return applied
 
 

@@ -13,7 +13,6 @@ import pytest
 from tests.process.fleet import PATIENCE, ROOT
 from tests.process.programs.crash_stage import TASKS, FailPoint, Life, Reached
 from tests.process.programs.history import read_history
-from tests.servers.patience import is_patient
 from tests.servers.shared import in_database, shared_mongo_url, with_option
 from tests.verification.trace import (
     Crashed,
@@ -28,8 +27,8 @@ from tests.verification.trace import (
 )
 
 from rota import open_store
-from rota.scheduler.keeping.ledger import BrokenRecord, TaskLedger
-from rota.scheduler.tasks.state import TaskPhase, TaskState
+from rota.scheduler.storage import BrokenRecord, scan_tasks
+from rota.scheduler.task import TaskPhase, TaskState
 
 pytestmark = pytest.mark.process
 
@@ -138,7 +137,7 @@ async def read_states(address: str) -> dict[str, TaskState]:
     """Every stored task; a record that cannot be read is a failure of the test."""
     states: dict[str, TaskState] = {}
     async with await open_store(address) as store:
-        async for found in TaskLedger(store).scan({}):
+        async for found in scan_tasks(store):
             assert not isinstance(found, BrokenRecord), found
             states[found.name] = found.state
     return states
@@ -192,7 +191,7 @@ async def test_after_a_kill_at_any_write_the_next_instance_carries_on(
 ) -> None:
     points = await list_points(make_play(stage, tmp_path / "undisturbed", new_address))
     assert len(points) >= 20
-    points = points if is_patient() else points[:: SAMPLED[server]]
+    points = points[:: SAMPLED[server]]
     assert {point.moment for point in points} == {"before", "after"}
     hit: list[FailPoint] = []
     for point in points:

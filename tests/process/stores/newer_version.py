@@ -10,10 +10,10 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+from rota.stores.migrations import AppliedMigration, Migration, read_migration
 from rota.stores.postgres import schema as postgres_schema
 from rota.stores.postgres.address import read_address
 from rota.stores.postgres.database import Database
-from rota.stores.sql.migrations import AppliedMigration, Migration, read_migration
 from rota.stores.sqlite import connection as sqlite_connection
 from rota.stores.sqlite.connection import SqliteSettings, open_writer
 from rota.stores.sqlite.translation import translated

@@ -8,8 +8,8 @@ from tests.server.service import JOBS, START, Visit, field_of, serve
 from rota.auth.tokens import TokenBook
 from rota.jobs import Job
 from rota.server.api.jobs import CHANGEABLE, JobUpdate, JobView, view_job
-from rota.stores.jobs import LeaseRequest
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock, a_job
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -11,7 +11,7 @@ from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, succeed
 from rota import open_store
 from rota.events import JobFailed, JobSettled, JobStalled, JobStarted, LeaseLost
 from rota.jobs import RAIL_RETRIES, Job, JobStatus, Recurrence, rail_word
-from rota.stores.jobs import LeaseRequest
+from rota.stores.protocol import LeaseRequest
 from rota.worker import Context, WorkerSettings
 
 LONDON_MONDAYS = "FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0;BYSECOND=0"
@@ -136,7 +136,6 @@ async def test_failures_are_retried_after_one_five_fifteen_and_sixty_minutes_and
 
 
 @pytest.mark.clause("T-12", "T-36")
-@pytest.mark.main_path
 async def test_the_end_of_an_occurrence_queues_the_next_one_in_its_zone(shop: Workshop) -> None:
     first_at = datetime(2026, 10, 19, 8, tzinfo=UTC)  # 09:00 in London, summer time
     await shop.pass_time(first_at - NOW)

@@ -11,8 +11,8 @@ from tests.unit.rail.driving import run_due, take
 from rota.errors import ConflictError, JobEndedError
 from rota.jobs import Change, Job, JobStatus
 from rota.rail import Rail
-from rota.stores.jobs import Applied
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import Applied
 from rota.testing import VirtualClock
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -128,7 +128,7 @@ async def test_whoever_is_outrun_every_time_is_told(clock: VirtualClock) -> None
             with pytest.raises(ConflictError, match="was changed by others each time"):
                 await verb(job_id)
         paused = (await store.get("default", [job_id]))[job_id]
-        store._shelf.put(replace(paused, is_paused=True))
+        store._tables.put(replace(paused, is_paused=True))
         with pytest.raises(ConflictError, match="was changed by others each time"):
             await rail.resume(job_id)
 

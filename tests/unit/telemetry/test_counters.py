@@ -82,9 +82,9 @@ def test_an_attempt_that_found_no_handler_has_no_duration() -> None:
 def test_following_ends_when_told() -> None:
     counters, journal = Counters(), EventEmitter("rota.worker")
     stop: Callable[[], None] = counters.follow(journal)
-    journal.tell(settled())
+    journal.emit(settled())
     stop()
-    journal.tell(settled())
+    journal.emit(settled())
     assert counters["jobs.succeeded"] == 1
 
 

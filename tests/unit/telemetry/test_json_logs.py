@@ -40,7 +40,7 @@ def stream() -> Iterator[io.StringIO]:
 
 
 def tell(stream: io.StringIO, event: Event) -> dict[str, Any]:
-    EventEmitter("rota.worker").tell(event)
+    EventEmitter("rota.worker").emit(event)
     (line,) = stream.getvalue().splitlines()
     found: dict[str, Any] = json.loads(line)
     return found
@@ -84,7 +84,7 @@ def test_other_events_of_a_worker_keep_their_fields(stream: io.StringIO) -> None
 
 def test_the_schedulers_events_have_the_same_form(stream: io.StringIO) -> None:
     event = TaskRunStarted(task_name="backup", scheduled_time=NOW, actual_time=NOW)
-    EventEmitter("rota.scheduler").tell(event)
+    EventEmitter("rota.scheduler").emit(event)
     line = json.loads(stream.getvalue())
     assert (line["event"], line["logger"]) == ("TaskRunStarted", "rota.scheduler")
     assert (line["taskName"], line["scheduledTime"]) == ("backup", "2026-05-01T12:00:00Z")

@@ -13,7 +13,7 @@ from rota.errors import StoreUnavailableError
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import Document, DocumentWrite
 from rota.worker import StopManner, WorkerSettings, list_workers
-from rota.worker.presence import GONE_AFTER, SHOWN_EVERY, WORKERS, WorkerPresence, sweep
+from rota.worker.presence import GONE_AFTER, SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
 
 
 def a_presence(**fields: object) -> WorkerPresence:
@@ -128,7 +128,7 @@ async def test_a_sweep_leaves_alone_whoever_was_seen_meanwhile() -> None:
 
     store = Raced()
     await keep(store, a_presence())
-    assert await sweep(store, NOW + GONE_AFTER) == 0
+    assert await sweep_workers(store, NOW + GONE_AFTER) == 0
     assert len(await store.read(WORKERS, ["host:1:aa"])) == 1
 
 
@@ -176,4 +176,4 @@ async def test_the_longest_at_work_comes_first_and_what_cannot_be_read_not_at_al
     await store.write_each([DocumentWrite(WORKERS, "c", None, b'{"id": 7}')])
     found = await list_workers(store, NOW + timedelta(seconds=2))
     assert [it.id for it in found] == ["b", "a"]
-    assert await sweep(store, NOW + 2 * GONE_AFTER) == 2
+    assert await sweep_workers(store, NOW + 2 * GONE_AFTER) == 2

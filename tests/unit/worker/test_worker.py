@@ -8,9 +8,9 @@ from tests.unit.worker.workshop import MINUTE, SECOND, Workshop, succeed
 
 from rota.errors import InvalidInputError, StoreUnavailableError, WorkerBusyError, WorkerForkedError
 from rota.events import JobStarted
+from rota.fleet.identity import make_process_name
 from rota.jobs import JobStatus
 from rota.worker import Context, Snooze, StopManner, Worker, WorkerSettings
-from rota.worker.surroundings import make_owner
 
 
 async def test_handlers_are_given_or_declared(shop: Workshop) -> None:
@@ -148,7 +148,7 @@ async def test_a_worker_of_another_process_refuses_to_work(
 
 
 def test_an_owner_names_host_and_process_and_is_never_the_same() -> None:
-    owners = {make_owner() for _ in range(50)}
+    owners = {make_process_name() for _ in range(50)}
     assert len(owners) == 50
     assert all(f":{os.getpid()}:" in owner and len(owner) <= 100 for owner in owners)
 

@@ -21,9 +21,9 @@ from rota.policy.gate_settings import Scope as GateScope
 from rota.policy.maintenance import LONGEST_REASON, Maintenance
 from rota.policy.quiet_hours import QuietHours
 from rota.policy.windows import WEEKDAYS, format_time_of_day
-from rota.rail import gates
+from rota.rail import settings
 from rota.rail.audit import AuditedAction, record_action
-from rota.rail.limits import EVERYBODY
+from rota.rail.settings import EVERYBODY
 from rota.server.api.fields import InstantText, Moment, QueueName, Why
 from rota.server.http.route import Answer, Call, Nothing, Route, route
 
@@ -135,7 +135,7 @@ async def get_gates(call: Call[Nothing, Nothing]) -> GatesView:
     now, tenant = call.context.clock.now(), call.caller.tenant
     hours: QuietHoursView | None = None
     windows: list[MaintenanceView] = []
-    for entry in (await gates.list_gates(call.context.store)).entries:
+    for entry in (await settings.list_gates(call.context.store)).entries:
         if isinstance(entry, TenantQuietHours):
             if entry.tenant == tenant:
                 hours = _view_hours(entry.hours, now)
@@ -150,7 +150,7 @@ async def set_quiet_hours(call: Call[QuietHoursBody, Nothing]) -> QuietHoursView
     hours = _read_hours(asked)
     details = {"start": asked.start, "end": asked.end, "zone": asked.zone}
     await _record(call, tenant, "set_quiet_hours", details, asked.why)
-    await gates.set_quiet_hours(call.context.store, tenant, hours)
+    await settings.set_quiet_hours(call.context.store, tenant, hours)
     return _view_hours(hours, call.context.clock.now())
 
 
@@ -158,7 +158,7 @@ async def clear_quiet_hours(call: Call[Nothing, Nothing]) -> Answer:
     """Clear the quiet hours of your tenant, if there are any."""
     tenant = call.caller.tenant
     await _record(call, tenant, "set_quiet_hours", {"cleared": True})
-    await gates.clear_quiet_hours(call.context.store, tenant)
+    await settings.clear_quiet_hours(call.context.store, tenant)
     return Answer(204)
 
 
@@ -171,7 +171,7 @@ async def clear_maintenance(call: Call[Nothing, Nothing]) -> Answer:
     """End the maintenance of your tenant, if there is any."""
     tenant = call.caller.tenant
     await _record(call, tenant, "set_maintenance", {"isOn": False})
-    await gates.clear_maintenance(call.context.store, GateScope(tenant=tenant))
+    await settings.clear_maintenance(call.context.store, GateScope(tenant=tenant))
     return Answer(204)
 
 
@@ -186,7 +186,7 @@ async def clear_wide_maintenance(call: Call[Nothing, QueueChoice]) -> Answer:
     """End the maintenance of a queue, or of everything, if there is any."""
     queue = call.query.queue
     await _record(call, EVERYBODY, "set_maintenance", {"isOn": False, "queue": queue})
-    await gates.clear_maintenance(call.context.store, _wide_scope(queue))
+    await settings.clear_maintenance(call.context.store, _wide_scope(queue))
     return Answer(204)
 
 
@@ -215,10 +215,10 @@ async def _set(
     details = {"isOn": True, "queue": scope.queue, "isAdded": call.body.is_added}
     await _record(call, scope.tenant or EVERYBODY, "set_maintenance", details, call.body.reason)
     if call.body.is_added:
-        await gates.plan_maintenance(store, scope, window, now)
+        await settings.plan_maintenance(store, scope, window, now)
     else:
-        await gates.set_maintenance(store, scope, window)
-    for entry in (await gates.list_gates(store)).entries:
+        await settings.set_maintenance(store, scope, window)
+    for entry in (await settings.list_gates(store)).entries:
         if isinstance(entry, ScopedMaintenance) and entry.scope == scope:
             return _view_maintenance(entry, now)
     return []

@@ -15,7 +15,7 @@ from rota.ops.leases import HttpLeaseRequest, Settlement
 from rota.server.api.fields import NO_NUL, Kind, Moment, Name, Queue, Uuid
 from rota.server.api.jobs import JobView, view_job, view_jobs
 from rota.server.http.route import Call, Nothing, Route, route
-from rota.stores.jobs import HeldLease
+from rota.stores.protocol import HeldLease
 
 LEASES = "/api/v1/leases"
 MOST_SETTLED = 1_000

@@ -9,7 +9,7 @@ from msgspec import Meta
 from rota.auth.caller import Scope
 from rota.errors import InvalidInputError, InvalidRequestError
 from rota.policy.limits import Limit, Rate
-from rota.rail.limits import clear_limit, list_limits, set_limit
+from rota.rail.settings import clear_limit, list_limits, set_limit
 from rota.server.api.fields import QueueName, Why
 from rota.server.http.route import Answer, Call, Nothing, Route, route
 

@@ -9,7 +9,7 @@ from rota.auth.caller import Scope
 from rota.jobs.search import DEFAULT_LIMIT
 from rota.jobs.validation import read_recurrence
 from rota.ops.series import SeriesDetail, SeriesSummary, find_series, list_series
-from rota.rail.preview import Preview, preview_series
+from rota.rail.jobs import Preview, preview_series
 from rota.server.api.fields import Cursor, Order, PageCursor, PageLimit
 from rota.server.api.jobs import RecurrenceBody
 from rota.server.http.route import Call, Nothing, Route, route

@@ -17,11 +17,11 @@ from rota.jobs.identity import make_job_id
 from rota.ops.leases import HttpLeases
 from rota.policy.limits import Rate
 from rota.rail import DeadLetters, Rail
-from rota.rail.context import RailContext, RailSettings
+from rota.rail.jobs import RailContext, RailSettings
 from rota.server.http.limits import WaitingQuota
 from rota.stores.inspection import StoreInspection
-from rota.stores.jobs import JobStore
 from rota.stores.opened import OpenStore
+from rota.stores.protocol import JobStore
 from rota.telemetry.health import Inspect, StoreStatus, complete_store_status, read_store_status
 from rota.telemetry.metrics import Metrics
 

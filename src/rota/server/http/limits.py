@@ -10,7 +10,7 @@ from rota.auth.caller import Caller
 from rota.clock.protocol import Clock
 from rota.errors import QuotaExceededError
 from rota.policy.limits import Bucket, Rate, next_token_at, take_tokens
-from rota.stores.jobs import JobStore
+from rota.stores.protocol import JobStore
 
 MOST_REMEMBERED = 10_000
 """The number of callers or tenants counted at once. The least recent one starts anew."""

@@ -13,7 +13,7 @@ from rota.policy.maintenance import Maintenance
 from rota.policy.quiet_hours import QuietHours
 from rota.policy.windows import WEEKDAYS, QuietWindow, format_time_of_day
 from rota.rail.audit import AuditedAction, record_action
-from rota.rail.gates import GateList, clear_quiet_hours, list_gates, set_quiet_hours
+from rota.rail.settings import GateList, clear_quiet_hours, list_gates, set_quiet_hours
 from rota.server.pages.formats import format_local
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.statuses import Sign

@@ -11,15 +11,14 @@ from rota.jobs import Ending, Job, JobFilter, JobStatus
 from rota.ops.explanation import name_error
 from rota.ops.series import SeriesSummary, list_series
 from rota.ops.tasks import request_run
-from rota.scheduler.asking.desk import Overview as TaskBoard
-from rota.scheduler.asking.desk import TaskDesk
-from rota.scheduler.tasks.state import TaskState
+from rota.scheduler.queries import TaskOverview, read_tasks
+from rota.scheduler.task import TaskState
 from rota.server.pages import statuses
 from rota.server.pages.formats import format_distance, format_local
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.statuses import STATUS_SIGNS, Row, Sign, sign_of
 from rota.server.pages.visit import Visit, read_form
-from rota.stores.jobs import QueueDepth
+from rota.stores.protocol import QueueDepth
 from rota.triggers.asked_times import asked_by_cron
 from rota.triggers.cron import Cron
 from rota.triggers.dst_notes import annotate
@@ -83,7 +82,7 @@ MOST_LOOKED_AT = 500
 
 MOST_SERIES = 50
 _STEP = 100
-_NO_TASKS = TaskBoard((), (), frozenset())
+_NO_TASKS = TaskOverview((), (), frozenset())
 
 
 class Grid(NamedTuple):
@@ -120,7 +119,7 @@ async def show_schedules(visit: Visit) -> Response:
         f"series {cursor}",
         lambda: list_series(store, visit.tenant, cursor=cursor, limit=MOST_SERIES),
     )
-    board = await TaskDesk(store, visit.context.clock).look() if visit.may_administer else _NO_TASKS
+    board = await read_tasks(store, visit.context.clock) if visit.may_administer else _NO_TASKS
     return render_page(
         visit,
         "schedules.html",
@@ -226,7 +225,7 @@ def _sign_of_series(series: SeriesSummary, now: datetime) -> Sign:
     return STATUS_SIGNS[series.status]
 
 
-def _show_tasks(board: TaskBoard, visit: Visit) -> list[TaskRow]:
+def _show_tasks(board: TaskOverview, visit: Visit) -> list[TaskRow]:
     return [
         TaskRow(
             task,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rota.jobs import Ending, Job, JobStatus, is_stalled
 from rota.ops.explanation import name_error
-from rota.stores.jobs.survey import is_dead
+from rota.stores.survey import is_dead
 
 
 class Sign(NamedTuple):

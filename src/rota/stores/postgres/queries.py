@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rota.stores.sql.statements import load_statements
+from rota.stores.statements import load_statements
 
 DEFAULT_SCHEMA = "rota"
 _SCHEMA = re.compile(rf"\b{DEFAULT_SCHEMA}\b")

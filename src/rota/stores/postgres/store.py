@@ -6,9 +6,8 @@ from functools import partial
 from typing import Any, Self
 
 from rota.jobs import Job, JobId
-from rota.stores.jobs.requests import check_count
-from rota.stores.jobs.survey import QueueDepth
-from rota.stores.naming import check_name, checked
+from rota.stores.kernel.records import check_portion
+from rota.stores.naming import check_name
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.database import Database
 from rota.stores.postgres.documents.writer import Writer
@@ -22,8 +21,16 @@ from rota.stores.postgres.schema.inspection.survey import survey_database
 from rota.stores.postgres.schema.records.dumping import dump
 from rota.stores.postgres.schema.records.loading import load
 from rota.stores.postgres.translation import translated
-from rota.stores.protocol import Document, DocumentWrite, Portion, Reach, Record
-from rota.stores.sql.portions import check_portion
+from rota.stores.protocol import (
+    Document,
+    DocumentWrite,
+    Portion,
+    QueueDepth,
+    Reach,
+    Record,
+    check_count,
+    checked,
+)
 from rota.triggers.zone import to_utc
 
 PAGE_LENGTH = 1000

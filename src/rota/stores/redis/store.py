@@ -6,8 +6,8 @@ from typing import Self
 
 from rota.errors import InvalidInputError, StoreUnavailableError
 from rota.jobs import Change, Job
-from rota.stores.jobs.results import Applied, Inserted
-from rota.stores.protocol import Portion, Reach, Record
+from rota.stores.kernel.records import check_portion
+from rota.stores.protocol import Applied, Inserted, Portion, Reach, Record
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.database import Database
 from rota.stores.redis.jobs.changing.settling import check_paths
@@ -15,7 +15,6 @@ from rota.stores.redis.jobs.records.dumping import dump
 from rota.stores.redis.jobs.records.loading import load
 from rota.stores.redis.jobs.verbs import JobVerbs
 from rota.stores.redis.translation import put_in_doubt
-from rota.stores.sql.portions import check_portion
 from rota.triggers.zone import to_utc
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from rota.errors import RotaError, StoreError
 from rota.events import JobsLeased
+from rota.fleet.outage import Outage, StoreRetry
 from rota.jobs import Job, begin_beside
 from rota.policy.gates import Refreshed
 from rota.policy.limit_watch import LeasedUnderLimits
-from rota.stores.jobs import LeaseRequest
+from rota.stores.protocol import LeaseRequest
 from rota.worker.loops.resting import Resting
 from rota.worker.loops.settling import Settler
-from rota.worker.outage import Outage, Patience
 from rota.worker.running.crew import Crew
 from rota.worker.running.held import Held
 from rota.worker.surroundings import Surroundings
@@ -61,10 +61,10 @@ class Leaser:
         self._surroundings = surroundings
         self._crew = crew
         self._settler = settler
-        self._patience = Patience(outage, surroundings.clock, surroundings.random)
+        self._retry = StoreRetry(outage, surroundings.clock, surroundings.random)
         self._after_tenant = ""
         self._called = asyncio.Event()
-        self._resting = Resting(surroundings, self._patience, self._called)
+        self._resting = Resting(surroundings, self._retry, self._called)
         self._taken_at = surroundings.clock.now()
         self._reach = self._asked_count = surroundings.settings.batch
         self._is_short_of_room = False
@@ -91,7 +91,7 @@ class Leaser:
     def stop(self) -> None:
         """Ask for nothing more. What the store is just about to hand out is handed back."""
         self._is_stopping = True
-        self._patience.hurry()  # a store that fails now is not waited for
+        self._retry.hurry()  # a store that fails now is not waited for
         if self._task is not None and not self._is_asking:
             self._task.cancel()
 
@@ -135,7 +135,7 @@ class Leaser:
         self._after_tenant, self._taken_at = jobs[-1].tenant, now
         if self._surroundings.journal.wants(JobsLeased):
             owner = self._surroundings.owner
-            self._surroundings.journal.tell(JobsLeased(worker=owner, count=len(jobs)))
+            self._surroundings.journal.emit(JobsLeased(worker=owner, count=len(jobs)))
         until = now + settings.lease_for
         held = [Held(job, until) for job in jobs]
         self._settler.in_hand.update(held)
@@ -207,7 +207,7 @@ class Leaser:
 
     async def _lease(self, limit: int) -> None:
         self._called.clear()  # whatever was rung for until now, this lease will find
-        held = await self._patience.ask(lambda: self._ask(limit))
+        held = await self._retry.call(lambda: self._ask(limit))
         self._crew.put(held)
         if self._is_stopping:
             self._crew.hand_back_waiting()
@@ -237,14 +237,14 @@ class Leaser:
 async def listen(surroundings: Surroundings, outage: Outage, wake: Leaser) -> None:
     """Wake the leaser whenever the store says that there may be something; only a hint."""
     settings, store = surroundings.settings, surroundings.store
-    patience = Patience(outage, surroundings.clock, surroundings.random)
+    retry = StoreRetry(outage, surroundings.clock, surroundings.random)
 
     async def hear() -> None:
         async with store.listen(settings.queues, settings.tenants) as listener:
-            patience.note_answer()
+            retry.note_answer()
             wake.wake()
             while True:
                 await listener.wait()
                 wake.wake()
 
-    await patience.ask(hear)
+    await retry.call(hear)

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
+from rota.fleet.outage import Outage, StoreRetry
 from rota.jobs import Interrupted, Job, JobId, JobStatus, Lease, Lost
 from rota.worker.loops.settling import decide
-from rota.worker.outage import Outage, Patience
 from rota.worker.surroundings import Surroundings
 from rota.worker.teller import Teller
 
@@ -37,7 +37,7 @@ class Rescue:
         unanswered: Collection[datetime],
     ) -> None:
         self._surroundings = surroundings
-        self._patience = Patience(outage, surroundings.clock, surroundings.random)
+        self._retry = StoreRetry(outage, surroundings.clock, surroundings.random)
         self._teller = Teller(surroundings.journal)
         self._held_ids = held_ids
         self._unanswered = unanswered
@@ -76,7 +76,7 @@ class Rescue:
     ) -> int:
         count = 0
         while True:
-            page = await self._patience.ask(partial(self._find, ended_by, after))
+            page = await self._retry.call(partial(self._find, ended_by, after))
             count += await self._rescue(page, judge)
             if len(page) < PAGE_SIZE:
                 return count
@@ -93,7 +93,7 @@ class Rescue:
         if not found:
             return 0
         changes = [decide(job, outcome, now, random.random()) for job, outcome in found]
-        answers = await self._patience.ask(lambda: self._surroundings.store.apply(changes, now))
+        answers = await self._retry.call(lambda: self._surroundings.store.apply(changes, now))
         count = 0
         for (job, outcome), change, answer in zip(found, changes, answers, strict=True):
             if answer.is_stale:

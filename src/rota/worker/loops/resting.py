@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from rota.clock.protocol import keeps_real_time, later
 from rota.clock.timeout import Timeout, timeout_after
 from rota.errors import RotaError
+from rota.fleet.outage import StoreRetry
 from rota.policy.gate_watch import GateWatch
 from rota.policy.limit_watch import LeasedUnderLimits, LimitWatch
-from rota.stores.jobs import Watchable
-from rota.worker.outage import Patience
+from rota.stores.protocol import Watchable
 from rota.worker.surroundings import Surroundings
 
 SHORTEST_REST = timedelta(milliseconds=1)
@@ -65,10 +65,10 @@ class Resting:
     """
 
     def __init__(
-        self, surroundings: Surroundings, patience: Patience, called: asyncio.Event
+        self, surroundings: Surroundings, retry: StoreRetry, called: asyncio.Event
     ) -> None:
         self._surroundings = surroundings
-        self._patience = patience
+        self._retry = retry
         self._called = called
         settings, store = surroundings.settings, surroundings.store
         self._watches = [
@@ -128,7 +128,7 @@ class Resting:
 
     async def _find_due_at(self) -> datetime | None:
         clock, settings = self._surroundings.clock, self._surroundings.settings
-        return await self._patience.ask(
+        return await self._retry.call(
             lambda: self._surroundings.store.next_due_at(
                 clock.now(), settings.queues, settings.tenants
             )

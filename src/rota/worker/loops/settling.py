@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from rota.errors import RotaError, StoreClosedError, StoreUnavailableError
+from rota.fleet.outage import Outage, StoreRetry
 from rota.jobs import Change, Interrupted, Job, Outcome, decide_defer, decide_outcome
 from rota.policy.gates import Closed
-from rota.stores.jobs import Applied
-from rota.worker.outage import Outage, Patience
+from rota.stores.protocol import Applied
 from rota.worker.running.held import Held
 from rota.worker.surroundings import Surroundings
 from rota.worker.teller import Teller
@@ -45,7 +45,7 @@ class Settler:
         self._clock = surroundings.clock
         self._random = surroundings.random
         self._teller = Teller(surroundings.journal)
-        self._patience = Patience(outage, surroundings.clock, surroundings.random)
+        self._retry = StoreRetry(outage, surroundings.clock, surroundings.random)
         self._waiting: list[Held] = []
         self._called = asyncio.Event()
         self._is_closing = False
@@ -66,7 +66,7 @@ class Settler:
         """Let ``run`` return when all is written."""
         self._is_closing = True
         self._called.set()
-        self._patience.hurry()
+        self._retry.hurry()
 
     async def run(self) -> None:
         while self._waiting or not self._is_closing:
@@ -81,13 +81,13 @@ class Settler:
             try:
                 answers = await self._apply(batch)
             except StoreUnavailableError as error:
-                await self._patience.wait(error)
+                await self._retry.wait(error)
                 continue
             except StoreClosedError:
                 raise
             except RotaError as error:
                 answers = await self._apply_each(batch, error)
-            self._patience.note_answer()
+            self._retry.note_answer()
             del self._waiting[: len(batch)]
             await self._take_answers(batch, answers)
 
@@ -116,7 +116,7 @@ class Settler:
             try:
                 return await self._apply([held])
             except StoreUnavailableError as error:
-                await self._patience.wait(error)
+                await self._retry.wait(error)
             except StoreClosedError:
                 raise
             except RotaError as error:
@@ -142,7 +142,7 @@ class Settler:
         if not held.is_doubtful or held.change is None:
             return True
         change = held.change
-        kept = await self._patience.ask(lambda: self._store.get(held.job.tenant, [held.job.id]))
+        kept = await self._retry.call(lambda: self._store.get(held.job.tenant, [held.job.id]))
         return not is_written(change, kept.get(held.job.id))
 
 

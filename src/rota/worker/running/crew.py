@@ -14,7 +14,7 @@ from itertools import count
 
 from rota.clock.idle import turn
 from rota.clock.protocol import later
-from rota.jobs import Interrupted, Outcome, judge_suspicion
+from rota.jobs import Interrupted, Outcome, assess_quarantine
 from rota.policy.gates import Closed
 from rota.worker.context import CancelReason
 from rota.worker.loops.settling import Settler
@@ -165,7 +165,7 @@ class Crew:
 
     def _set_apart(self) -> None:
         waiting, self._waiting = self._waiting, deque()
-        while waiting and not judge_suspicion(waiting[0].job):
+        while waiting and not assess_quarantine(waiting[0].job):
             self._waiting.append(waiting.popleft())
         if waiting:
             suspect = waiting.popleft()

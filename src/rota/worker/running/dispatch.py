@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from rota.clock.idle import in_flight
+from rota.errors import describe_error
 from rota.events import JobStarted
 from rota.jobs import Discarded, Failed, Interrupted, Outcome, Snoozed, Succeeded
 from rota.policy.gates import Closed
@@ -123,15 +124,6 @@ def judge_interruption(held: Held) -> Outcome:
         return Interrupted()
     held.error_code = TIMED_OUT
     return Failed(held.cancel_detail)
-
-
-def describe_error(error: BaseException) -> str:
-    """The type and the message, which may itself fail."""
-    try:
-        text = str(error)
-    except Exception as failure:  # noqa: BLE001 - the code of a handler's error may itself fail
-        text = f"(no text: {type(failure).__name__})"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 async def _wait_for_thread(future: "Future[Any]", held: Held) -> None:

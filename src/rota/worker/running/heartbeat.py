@@ -15,9 +15,9 @@ from typing import NamedTuple
 from rota.clock.protocol import keeps_real_time
 from rota.clock.timeout import timeout_after
 from rota.errors import StoreClosedError, StoreError
-from rota.stores.jobs import HeldLease, LeaseKeeper
+from rota.fleet.outage import Outage
+from rota.stores.protocol import HeldLease, LeaseKeeper
 from rota.worker.context import CancelReason
-from rota.worker.outage import Outage
 from rota.worker.running.held import Held
 from rota.worker.surroundings import Surroundings
 

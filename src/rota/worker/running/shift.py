@@ -12,13 +12,13 @@ import msgspec
 from rota.clock.timeout import timeout_after
 from rota.errors import StoreClosedError
 from rota.events import WorkerStarted, WorkerStopped, WorkerStopping
+from rota.fleet.outage import Outage
 from rota.jobs import JobId
 from rota.worker.context import CancelReason
 from rota.worker.loops.leasing import Leaser, listen
 from rota.worker.loops.rescue import Rescue
 from rota.worker.loops.retention import prune_for_ever
 from rota.worker.loops.settling import Settled, Settler
-from rota.worker.outage import Outage
 from rota.worker.presence import Presence
 from rota.worker.running.crew import Crew
 from rota.worker.running.heartbeat import Pulse, make_heart
@@ -107,7 +107,7 @@ class Shift:
         """Work until told to stop."""
         journal, owner = self._surroundings.journal, self._surroundings.owner
         kinds, settings = sorted(self._surroundings.handlers), self._surroundings.settings
-        journal.tell(WorkerStarted(worker=owner, kinds=kinds, concurrency=settings.concurrency))
+        journal.emit(WorkerStarted(worker=owner, kinds=kinds, concurrency=settings.concurrency))
         manner = StopManner.AT_ONCE
         try:
             async with self._at_work():
@@ -249,7 +249,7 @@ class Shift:
         )
 
     def _tell_stopping(self) -> None:
-        self._surroundings.journal.tell(
+        self._surroundings.journal.emit(
             WorkerStopping(
                 worker=self._surroundings.owner,
                 running_count=self._crew.running_count,
@@ -258,7 +258,7 @@ class Shift:
         )
 
     def _tell_stopped(self, report: StopReport) -> None:
-        self._surroundings.journal.tell(
+        self._surroundings.journal.emit(
             WorkerStopped(
                 worker=self._surroundings.owner,
                 manner=report.manner,

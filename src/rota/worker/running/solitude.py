@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from rota.clock.protocol import Clock
 from rota.clock.timeout import timeout_after
-from rota.jobs import Suspicion, judge_suspicion
+from rota.jobs import Quarantine, assess_quarantine
 from rota.worker.running.held import Held, Stage
 
 ALONE_FOR = timedelta(seconds=10)
@@ -68,7 +68,7 @@ class Solitude:
         self.close()
         self._suspect, self._begun = held, asyncio.Event()
         self.allowance = 1
-        is_slight = judge_suspicion(held.job) is Suspicion.SLIGHT
+        is_slight = assess_quarantine(held.job) is Quarantine.SLIGHT
         bound = self._bound_claim if is_slight else self._bound_wait
         self._bound = asyncio.create_task(bound(held, self._begun))
         self.check()

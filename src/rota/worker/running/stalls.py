@@ -29,7 +29,7 @@ def watch_loop(
         if not stall.is_over:  # when it is over, its runner may have gone on to another job
             runner = runners.get(stall.task_name or "")
             blocker = None if runner is None else runner.held
-        surroundings.journal.tell(
+        surroundings.journal.emit(
             LoopBlocked(
                 duration=stall.blocked_for / _MILLISECOND,
                 location=stall.where,

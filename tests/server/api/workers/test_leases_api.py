@@ -13,8 +13,7 @@ from rota.auth.caller import Scope
 from rota.policy.gate_settings import Scope as GateScope
 from rota.policy.limits import Limit
 from rota.policy.maintenance import Maintenance
-from rota.rail.gates import set_maintenance
-from rota.rail.limits import set_limit
+from rota.rail.settings import set_limit, set_maintenance
 
 LEASES = "/api/v1/leases"
 MINUTE = timedelta(minutes=1)
@@ -137,7 +136,6 @@ async def test_an_expired_lease_is_rescued_with_no_other_worker_about(both: Neig
     assert again["lease"]["token"] > job["lease"]["token"]
 
 
-@pytest.mark.main_path
 async def test_dependents_are_released_by_the_end(both: Neighbours) -> None:
     parent = await make(both)
     child = await make(both, dependencies=[parent["id"]])

@@ -20,8 +20,8 @@ from rota.server.app import TABLE
 from rota.server.http.connection import REQUEST_WITHIN, SERVER_OPTIONS, PunctualProtocol
 from rota.server.http.limits import CallerLimits, RateLimiter, WaitingQuota
 from rota.server.http.route import Route
-from rota.stores.jobs import QueueDepth
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import QueueDepth
 
 SECOND = timedelta(seconds=1)
 JOB = {"name": "x", "queue": "q"}

@@ -12,12 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 from pymongo import AsyncMongoClient
-from tests.servers.patience import is_patient
 from tests.unit.stores.mongo.mortal import DiedError, ImpatientGateway, MortalGateway
 
 from rota.errors import RotaError
 from rota.jobs import Discarded, Job, Recurrence, Succeeded, decide_outcome
-from rota.stores.jobs import Cap, LeaseRequest
 from rota.stores.mongo.documents.verbs import write_all, write_each
 from rota.stores.mongo.gateway import AsyncGateway, Gateway, Query, Raw
 from rota.stores.mongo.jobs.editing import Amendment, amend, delete, prune
@@ -27,7 +25,7 @@ from rota.stores.mongo.jobs.leasing.limited import lease_limited
 from rota.stores.mongo.jobs.settling import apply_together
 from rota.stores.mongo.steps.names import DOCUMENTS, INTENTS, JOBS, LOCK, VERSION
 from rota.stores.mongo.steps.recovery import Sweeper
-from rota.stores.protocol import DocumentWrite
+from rota.stores.protocol import Cap, DocumentWrite, LeaseRequest
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -116,24 +114,13 @@ ACTS: dict[str, tuple[Act, Recurrence | None]] = {
 }
 
 
-QUICK_ACTS = {"documents"}
-
-
 @pytest.fixture
 async def client(mongo_url: str) -> AsyncIterator["AsyncMongoClient[Raw]"]:
     async with AsyncMongoClient[Raw](mongo_url) as client:
         yield client
 
 
-@pytest.fixture
-def only_some_on_a_stand_in(name: str) -> None:
-    """Each act is played once for every write it makes, which takes a slow server a minute."""
-    if not is_patient() and name not in QUICK_ACTS:
-        pytest.skip("too slow on a stand-in for MongoDB: see ROTA_TEST_PATIENTLY")
-
-
 @pytest.mark.parametrize("name", ACTS)
-@pytest.mark.usefixtures("only_some_on_a_stand_in")
 async def test_whatever_a_process_leaves_behind_is_completed_or_never_was(
     name: str, client: "AsyncMongoClient[Raw]"
 ) -> None:

@@ -7,8 +7,8 @@ import msgspec
 
 from rota.errors import StoreUnavailableError
 from rota.events import EventEmitter, JobSettled
-from rota.stores.jobs import LeaseRequest, QueueDepth
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import LeaseRequest, QueueDepth
 from rota.telemetry.stats import DepthSample, MinuteStats, read_stats
 from rota.telemetry.stats_recorder import MOST_TENANTS, DepthSampler, StatsRecorder
 from rota.testing import VirtualClock, a_job
@@ -67,7 +67,7 @@ async def test_tenants_of_whom_workers_tell_are_looked_at_and_no_more_than_so_ma
     journal = EventEmitter("rota.test")
     sampler = DepthSampler(Watched(), clock, StatsRecorder(store, clock), name_default)
     sampler.follow(journal)
-    journal.tell(settled("guild-7"))
+    journal.emit(settled("guild-7"))
     await sampler.sample()
     assert asked == ["default", "guild-7"]
     asked.clear()

@@ -189,18 +189,18 @@ async def test_a_running_tally_writes_every_few_seconds_and_at_its_end(
     journal = EventEmitter("rota.tests")
     end = tally.follow(journal)
     run = asyncio.create_task(tally.run())
-    journal.tell(settled())
+    journal.emit(settled())
     await clock.advance(FLUSHED_EVERY)
     assert [it.succeeded for it in await read_all(store)] == [1]
     store.error, store.is_written = StoreUnavailableError("away"), False
-    journal.tell(settled())
+    journal.emit(settled())
     await clock.advance(FLUSHED_EVERY)
     store.error = None
     run.cancel()
     await clock.run(asyncio.wait({run}))
     assert [it.succeeded for it in await read_all(store)] == [2]
     end()
-    journal.tell(settled())
+    journal.emit(settled())
     await tally.flush()
     assert [it.succeeded for it in await read_all(store)] == [2]
 

@@ -3,24 +3,21 @@
 from datetime import timedelta
 from random import Random
 
-import pytest
-
 from rota.clock.system import SystemClock
 from rota.events import EventEmitter
+from rota.fleet.outage import Outage
 from rota.jobs import JobStatus
 from rota.runtime.wiring import open_store
-from rota.stores.jobs import LeaseRequest
+from rota.stores.protocol import LeaseRequest
 from rota.testing import a_job
 from rota.worker import WorkerSettings
 from rota.worker.loops.rescue import Rescue
-from rota.worker.outage import Outage
 from rota.worker.registry import Registry
 from rota.worker.surroundings import Surroundings
 
 MINUTE = timedelta(minutes=1)
 
 
-@pytest.mark.main_path
 async def test_a_lease_without_an_answer_is_found_on_every_store(store_url: str) -> None:
     clock, journal = SystemClock(), EventEmitter("rota.worker")
     settings = WorkerSettings(lease_for=MINUTE)

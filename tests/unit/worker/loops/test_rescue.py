@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, once, succeed
 
 from rota.events import EventEmitter, JobStalled
+from rota.fleet.outage import Outage
 from rota.jobs import Ending, Interrupted, Job, JobStatus, Lost, RetryPolicy
-from rota.stores.jobs import LeaseRequest
+from rota.stores.protocol import LeaseRequest
 from rota.testing import a_job
 from rota.worker import WorkerSettings
 from rota.worker.loops.rescue import PAGE_SIZE, Rescue, choose_interval, judge_expired
-from rota.worker.outage import Outage
 from rota.worker.registry import Registry
 from rota.worker.surroundings import Surroundings
 

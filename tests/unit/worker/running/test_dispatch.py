@@ -14,7 +14,7 @@ from rota.jobs import Ending, Job, JobStatus, RetryPolicy
 from rota.policy.gate_settings import EVERYTHING
 from rota.policy.gates import Closed, Open, Verdict
 from rota.policy.maintenance import Maintenance
-from rota.rail.gates import set_maintenance
+from rota.rail.settings import set_maintenance
 from rota.worker import CancelReason, Context, Discard, Snooze, WorkerSettings
 from rota.worker.registry import Work
 
@@ -105,7 +105,7 @@ def test_an_interrupt_of_the_program_is_no_failure_of_the_job() -> None:
     jobs: list[Job] = []
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(run())
-    kept = shops[0].hooked._shelf.jobs[jobs[0].id]
+    kept = shops[0].hooked._tables.jobs[jobs[0].id]
     assert (kept.attempt_count, kept.last_error) == (0, None)
 
 

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rota.errors import StaleVersionError
-from rota.stores.naming import checked
 from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.session import Session
-from rota.stores.protocol import DocumentWrite
+from rota.stores.protocol import DocumentWrite, checked
 
 MOST_AT_ONCE = 20_000
 MOST_BYTES_AT_ONCE = 16 * 1024 * 1024

@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from rota.errors import InvalidJobError, StoreUnavailableError
 from rota.jobs import Job, JobId, JobStatus, are_job_ids, normalize_job_id
-from rota.stores.jobs.duplicates import identity_of
-from rota.stores.jobs.placement import Kept, plan_insertion
-from rota.stores.jobs.results import Inserted
+from rota.stores.kernel.identity import identity_of
+from rota.stores.kernel.placement import Kept, plan_insertion
 from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.jobs.rows import (
@@ -24,6 +23,7 @@ from rota.stores.postgres.jobs.rows import (
     known_ids,
     recurs,
 )
+from rota.stores.protocol import Inserted
 
 MOST_AT_ONCE = 2_000
 MOST_BYTES_AT_ONCE = 8 * 1024 * 1024

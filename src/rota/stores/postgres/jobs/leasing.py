@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from rota.jobs import Job, normalize_job_id
-from rota.stores.jobs.requests import HeldLease, LeaseRequest
-from rota.stores.jobs.turns import order_turns
+from rota.stores.kernel.turns import order_turns
 from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.jobs.rows import Damage, LeaseTerms, Row, decode_jobs, in_calendar
 from rota.stores.postgres.translation import DRIVER_ERRORS
+from rota.stores.protocol import HeldLease, LeaseRequest
 
 PROMOTED_AT_ONCE = 10_000
 """So many jobs whose time has come are put into the line by one lease, the longest due first.

@@ -19,7 +19,7 @@ from rota.jobs import (
     normalize_job_id,
 )
 from rota.jobs.codec import BodyCodec
-from rota.stores.jobs.duplicates import identity_of
+from rota.stores.kernel.identity import identity_of
 
 Row: TypeAlias = Sequence[Any]
 """As a driver gives it: columns by position."""

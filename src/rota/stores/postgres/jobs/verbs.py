@@ -8,9 +8,6 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page
-from rota.stores.jobs.protocol import LeaseKeeper, Listener
-from rota.stores.jobs.requests import HeldLease, LeaseRequest, check_choice, check_count, expiry_key
-from rota.stores.jobs.results import Applied, Inserted
 from rota.stores.opened import ClosableStore
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.database import Database
@@ -25,6 +22,17 @@ from rota.stores.postgres.jobs.pinned.hand import Hands
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.session import Session
 from rota.stores.postgres.translation import translated
+from rota.stores.protocol import (
+    Applied,
+    HeldLease,
+    Inserted,
+    LeaseKeeper,
+    LeaseRequest,
+    Listener,
+    check_choice,
+    check_count,
+    expiry_key,
+)
 from rota.triggers.zone import to_utc
 
 Result = TypeVar("Result")

@@ -7,15 +7,15 @@ import asyncpg
 from asyncpg import Record
 
 from rota.errors import SchemaOutdatedError, StoreUnavailableError
-from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.queries import QUERIES
-from rota.stores.postgres.session import Session
-from rota.stores.sql.migrations import (
+from rota.stores.migrations import (
     AppliedMigration,
     Migration,
     load_migrations,
     pending_migrations,
 )
+from rota.stores.postgres.address import PostgresSettings
+from rota.stores.postgres.queries import QUERIES
+from rota.stores.postgres.session import Session
 
 MIGRATIONS = load_migrations("rota.stores.postgres")
 

@@ -8,7 +8,7 @@ import redis
 from redis.exceptions import MovedError, NoScriptError, TryAgainError
 from redis.retry import Retry
 
-from rota.stores.jobs.requests import HeldLease
+from rota.stores.protocol import HeldLease
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.connections import MOST_TRIES, connection_options
 from rota.stores.redis.jobs.leasing.leasing import EXTEND, extension_of

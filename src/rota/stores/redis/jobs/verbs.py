@@ -10,10 +10,17 @@ from msgspec.structs import replace
 
 from rota.errors import UnsupportedConnectionError
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
-from rota.stores.jobs.protocol import LeaseKeeper, Listener
-from rota.stores.jobs.requests import HeldLease, LeaseRequest, check_choice, check_count
-from rota.stores.jobs.results import Applied, Inserted
-from rota.stores.jobs.survey import QueueDepth
+from rota.stores.protocol import (
+    Applied,
+    HeldLease,
+    Inserted,
+    LeaseKeeper,
+    LeaseRequest,
+    Listener,
+    QueueDepth,
+    check_choice,
+    check_count,
+)
 from rota.stores.redis.database import Database
 from rota.stores.redis.documents.verbs import NO_TRANSACTION, DocumentVerbs
 from rota.stores.redis.jobs.changing import editing, settling

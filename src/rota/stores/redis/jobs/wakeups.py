@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from rota.clock.idle import in_flight
-from rota.stores.jobs.protocol import Listener
-from rota.stores.jobs.wakeups import Place, Wakeups
+from rota.stores.protocol import Listener
 from rota.stores.redis.database import Database
 from rota.stores.redis.translation import DRIVER_ERRORS
+from rota.stores.wakeups import Place, Wakeups
 
 LONGEST_PAUSE = 5.0
 """Seconds between attempts to reach a server that cannot be reached; at first a tenth of one."""

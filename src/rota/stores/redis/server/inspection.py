@@ -8,6 +8,7 @@ from functools import partial
 
 from rota.clock.idle import in_flight
 from rota.stores.inspection import MigrationReport, StoreInspection
+from rota.stores.migrations import AppliedMigration
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.connections import Connections, Examine
 from rota.stores.redis.jobs.rows import status_of
@@ -21,7 +22,6 @@ from rota.stores.redis.server.examination import (
     read_facts,
     read_schema,
 )
-from rota.stores.sql.migrations import AppliedMigration
 
 TALLY_DOCUMENTS = load_script("rota.stores.redis.documents", "tally")
 TALLY_JOBS = load_script("rota.stores.redis.jobs.reading", "tally")

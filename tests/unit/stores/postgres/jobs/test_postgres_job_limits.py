@@ -8,13 +8,13 @@ from typing import TypeAlias
 import asyncpg
 import pytest
 
-from rota.stores.jobs import Cap
-from rota.stores.jobs.selection import Candidate
+from rota.stores.kernel.limits import Candidate
 from rota.stores.postgres.jobs.limited import leasing
 from rota.stores.postgres.queries import placed
 from rota.stores.postgres.store import PostgresStore
+from rota.stores.protocol import Cap
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import NOW, names, take
+from rota.testing.job_store_fixture import NOW, names, take
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 AGEING = {"default": timedelta(minutes=1)}

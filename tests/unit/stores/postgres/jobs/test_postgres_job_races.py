@@ -10,9 +10,9 @@ import pytest
 
 from rota.errors import DependencyCycleError, InvalidJobError
 from rota.jobs import Job, JobStatus, decide_complete
-from rota.stores.jobs import LeaseRequest
 from rota.stores.postgres.jobs import insertion
 from rota.stores.postgres.store import PostgresStore
+from rota.stores.protocol import LeaseRequest
 from rota.testing.builders import a_job
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"

@@ -8,9 +8,9 @@ from tests.servers.postgres import PostgresServer
 from rota.clock.system import SystemClock
 from rota.errors import StoreUnavailableError
 from rota.jobs import decide_complete
-from rota.stores.jobs import HeldLease, LeaseRequest
 from rota.stores.postgres.address import read_address
 from rota.stores.postgres.store import PostgresStore
+from rota.stores.protocol import HeldLease, LeaseRequest
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

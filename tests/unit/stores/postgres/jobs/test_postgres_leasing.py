@@ -10,7 +10,6 @@ import pytest
 from rota.clock.idle import in_flight
 from rota.errors import DamagedJobError
 from rota.jobs import Failed, Job, JobStatus, decide_outcome, order_jobs
-from rota.stores.jobs import HeldLease, LeaseRequest
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.jobs import leasing
 from rota.stores.postgres.jobs.leasing import LONG_AGO
@@ -19,6 +18,7 @@ from rota.stores.postgres.jobs.verbs import CONNECTIONS_OF_A_WORKER
 from rota.stores.postgres.queries import placed
 from rota.stores.postgres.session import Session
 from rota.stores.postgres.store import PostgresStore
+from rota.stores.protocol import HeldLease, LeaseRequest
 from rota.testing.builders import a_job
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"

@@ -11,7 +11,6 @@ from msgspec.structs import replace as replace_job
 from tests.servers.proxy import Proxy
 
 from rota.clock.idle import in_flight
-from rota.stores.jobs import Listener
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.jobs.connections.wakeups import (
     LONGEST_CHANNEL,
@@ -21,6 +20,7 @@ from rota.stores.postgres.jobs.connections.wakeups import (
     write_message,
 )
 from rota.stores.postgres.store import PostgresStore
+from rota.stores.protocol import Listener
 from rota.testing.builders import a_job
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"

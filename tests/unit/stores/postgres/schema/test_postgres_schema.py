@@ -12,13 +12,13 @@ import pytest
 from tests.servers.shared import in_database, new_database
 
 from rota.errors import SchemaOutdatedError, StoreUnavailableError
+from rota.stores.migrations import Migration, read_migration
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.database import Database
 from rota.stores.postgres.queries import QUERIES, placed
 from rota.stores.postgres.schema import MIGRATIONS, migrate
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import DocumentWrite
-from rota.stores.sql.migrations import Migration, read_migration
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from rota.jobs import Attempt, Change, Job, JobStatus
-from rota.stores.jobs.moves import check_path, is_current, make_successor, write_move
-from rota.stores.jobs.results import STALE, Applied
+from rota.stores.kernel.settlement import check_path, is_current, make_successor, write_move
 from rota.stores.postgres.jobs.changes.family import Family
 from rota.stores.postgres.jobs.changes.removal import remove
 from rota.stores.postgres.jobs.connections.statements import Statements
@@ -16,6 +15,7 @@ from rota.stores.postgres.jobs.insertion import insert_missing
 from rota.stores.postgres.jobs.leasing import set_aside
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.jobs.rows import encode_attempt
+from rota.stores.protocol import STALE, Applied
 
 _COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
 

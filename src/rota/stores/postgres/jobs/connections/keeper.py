@@ -11,7 +11,6 @@ from datetime import datetime
 import asyncpg
 from asyncpg import Connection, Record
 
-from rota.stores.jobs.requests import HeldLease
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.database import session_settings
 from rota.stores.postgres.jobs.leasing import extend
@@ -22,6 +21,7 @@ from rota.stores.postgres.translation import (
     NOTHING_WRITTEN,
     translated,
 )
+from rota.stores.protocol import HeldLease
 from rota.triggers.zone import to_utc
 
 

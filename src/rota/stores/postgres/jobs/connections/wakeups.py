@@ -22,13 +22,13 @@ from asyncpg import Connection, Record
 from rota.clock.idle import in_flight
 from rota.errors import StoreError
 from rota.jobs import Job
-from rota.stores.jobs.protocol import Listener
-from rota.stores.jobs.wakeups import Place, Wakeups
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.database import Database, session_settings
 from rota.stores.postgres.jobs.queries import QUERIES
 from rota.stores.postgres.session import Session
 from rota.stores.postgres.translation import DRIVER_ERRORS
+from rota.stores.protocol import Listener
+from rota.stores.wakeups import Place, Wakeups
 
 LONGEST_MESSAGE = 7_900
 """Bytes; the server takes no more than 8,000."""

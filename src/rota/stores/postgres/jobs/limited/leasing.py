@@ -9,19 +9,21 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from rota.jobs import Job, JobId
-from rota.stores.jobs.caps import Cap, LanePlace, Room, counts_running
-from rota.stores.jobs.requests import LeaseRequest
-from rota.stores.jobs.selection import (
+from rota.stores.kernel.limits import (
     Candidate,
+    Room,
     Standing,
     choose_jobs,
+    counts_running,
     make_candidate,
     part_of,
 )
+from rota.stores.kernel.unit import Partition
 from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.jobs.leasing import promote, set_aside
 from rota.stores.postgres.jobs.limited.queries import QUERIES
 from rota.stores.postgres.jobs.rows import Damage, LeaseTerms, Row, in_calendar
+from rota.stores.protocol import Cap, LeaseRequest
 
 MOST_HINDERED = 5
 """So many rounds may come to nothing, because others were quicker, before one gives up."""
@@ -36,7 +38,7 @@ async def lease_limited(statements: Statements, request: LeaseRequest, now: date
         return await lessor.lease()
 
 
-async def _count_running(statements: Statements, caps: Sequence[Cap]) -> dict[LanePlace, int]:
+async def _count_running(statements: Statements, caps: Sequence[Cap]) -> dict[Partition, int]:
     """The leased jobs of each lane; until the transaction ends nobody else adds to what is capped.
 
     The locks come first, in a statement of their own, so that the count sees what was committed by
@@ -85,7 +87,7 @@ class _Lessor:
         candidates = await self._look_along(lanes, part_of(limit, len(tenants)))
         return choose_jobs(tenants, candidates, limit, self._room)
 
-    async def _find_lanes(self, limit: int) -> list[LanePlace]:
+    async def _find_lanes(self, limit: int) -> list[Partition]:
         request, full = self._request, self._room.full_scopes()
         if (None, None) in full:
             return []
@@ -104,7 +106,7 @@ class _Lessor:
         )
         return [(row[0], row[1]) for row in rows]
 
-    async def _look_along(self, lanes: Sequence[LanePlace], count: int) -> list[Candidate]:
+    async def _look_along(self, lanes: Sequence[Partition], count: int) -> list[Candidate]:
         ageing: Mapping[str, timedelta] = self._request.ageing or {}
         rows = await self._statements.fetch(
             QUERIES.look_along,

@@ -16,14 +16,14 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from rota.jobs import Job, JobId
-from rota.stores.jobs.requests import LeaseRequest
-from rota.stores.jobs.turns import order_turns
+from rota.stores.kernel.turns import order_turns
 from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.jobs.leasing import set_aside
 from rota.stores.postgres.jobs.pinned.horizon import Horizon, loop_time
 from rota.stores.postgres.jobs.pinned.queries import QUERIES
 from rota.stores.postgres.jobs.rows import LeaseTerms, Row, in_calendar
 from rota.stores.postgres.translation import DRIVER_ERRORS
+from rota.stores.protocol import LeaseRequest
 
 FRONT_AGAIN_AFTER = 1.0
 """Seconds: so long the hand goes on at least before it goes back to the front."""

@@ -15,6 +15,7 @@ from rota.stores.inspection import (
     compare_schema,
     schema_version,
 )
+from rota.stores.migrations import AppliedMigration
 from rota.stores.postgres import queries as store_queries
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.jobs.pinned.horizon import describe_hold, read_hold
@@ -22,7 +23,6 @@ from rota.stores.postgres.schema.inspection.queries import QUERIES
 from rota.stores.postgres.schema.migration import MIGRATIONS, migrate
 from rota.stores.postgres.session import Session
 from rota.stores.postgres.translation import translated
-from rota.stores.sql.migrations import AppliedMigration
 
 _PLACE = frozenset({"host", "port", "dbname", "database"})
 """The options by which one server or database is told from another."""

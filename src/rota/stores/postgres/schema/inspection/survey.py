@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from rota.stores.jobs.survey import QueueDepth
 from rota.stores.postgres.jobs.rows import in_calendar
 from rota.stores.postgres.schema.inspection.queries import QUERIES
 from rota.stores.postgres.session import Session
+from rota.stores.protocol import QueueDepth
 
 
 async def survey_database(session: Session, now: datetime, tenant: str | None) -> list[QueueDepth]:

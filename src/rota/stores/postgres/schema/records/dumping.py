@@ -6,18 +6,18 @@ from uuid import UUID
 
 from rota.errors import DamagedJobError
 from rota.jobs import JobId
-from rota.stores.postgres.database import Database
-from rota.stores.postgres.jobs.connections.statements import Statements
-from rota.stores.postgres.jobs.rows import Row, decode_attempt, decode_job
-from rota.stores.postgres.schema.records.queries import QUERIES
-from rota.stores.protocol import KeptDocument, KeptJob, Portion, UnreadableJob
-from rota.stores.sql.portions import (
+from rota.stores.kernel.records import (
     PORTION_SIZE,
     JobPortion,
     describe_unreadable,
     unseal,
     walk,
 )
+from rota.stores.postgres.database import Database
+from rota.stores.postgres.jobs.connections.statements import Statements
+from rota.stores.postgres.jobs.rows import Row, decode_attempt, decode_job
+from rota.stores.postgres.schema.records.queries import QUERIES
+from rota.stores.protocol import KeptDocument, KeptJob, Portion, UnreadableJob
 
 _FIRST = str(UUID(int=0))
 _COLUMNS = (

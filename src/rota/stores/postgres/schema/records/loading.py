@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from rota.jobs import Job, JobStatus
+from rota.stores.kernel.records import check_job_ids, seal
 from rota.stores.postgres.jobs import queries as job_queries
 from rota.stores.postgres.jobs.rows import (
     digest_identity,
@@ -20,7 +21,6 @@ from rota.stores.postgres.jobs.rows import (
 from rota.stores.postgres.schema.records.queries import QUERIES
 from rota.stores.postgres.session import Session
 from rota.stores.protocol import KeptDocument, KeptJob, Record, UnreadableJob
-from rota.stores.sql.portions import check_job_ids, seal
 
 _WHY = "it could not be read in the store it was copied from"
 _COLUMNS = (

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from rota.errors import RotaError
 from rota.jobs import Job, JobId, JobStatus, format_instant
-from rota.stores.jobs.duplicates import identity_of
-from rota.stores.jobs.placement import Kept, plan_insertion
-from rota.stores.jobs.results import Inserted
+from rota.stores.kernel.identity import identity_of
+from rota.stores.kernel.placement import Kept, plan_insertion
+from rota.stores.protocol import Inserted
 from rota.stores.redis.database import Database
 from rota.stores.redis.jobs.reading.reading import look_up
 from rota.stores.redis.jobs.rows import (

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from rota.errors import StoreUnavailableError
 from rota.jobs import Change, Job, JobId, JobStatus, format_instant
-from rota.stores.jobs.moves import check_path, make_successor
-from rota.stores.jobs.results import STALE, Applied
+from rota.stores.kernel.settlement import check_path, make_successor
+from rota.stores.protocol import STALE, Applied
 from rota.stores.redis.database import Database
 from rota.stores.redis.jobs.reading.reading import look_up
 from rota.stores.redis.jobs.rows import (

@@ -74,7 +74,7 @@ local function take(tenant, most, taken)
   return got
 end
 
--- As rota.stores.jobs.turns says.
+-- As rota.stores.kernel.turns says.
 local function take_turns()
   local taken, waiting = {}, tenants
   while #waiting > 0 do

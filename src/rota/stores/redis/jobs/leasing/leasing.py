@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from rota.jobs import Job, format_instant, parse_instant
-from rota.stores.jobs.requests import HeldLease, LeaseRequest, expiry_key
-from rota.stores.jobs.turns import order_turns
+from rota.stores.kernel.turns import order_turns
+from rota.stores.protocol import HeldLease, LeaseRequest, expiry_key
 from rota.stores.redis.database import Database
 from rota.stores.redis.jobs.rows import decode_all, encode_names
 from rota.stores.redis.scripts import load_script

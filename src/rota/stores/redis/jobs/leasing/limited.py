@@ -12,16 +12,18 @@ from typing import Any, NamedTuple
 
 from rota.jobs import Job, format_instant, parse_instant
 from rota.jobs.record import HIGHEST_PRIORITY
-from rota.stores.jobs.caps import LanePlace, Room, counts_running
-from rota.stores.jobs.requests import LeaseRequest
-from rota.stores.jobs.selection import (
+from rota.stores.kernel.limits import (
     Candidate,
+    Room,
     Standing,
     choose_jobs,
+    counts_running,
     make_candidate,
     part_of,
 )
-from rota.stores.jobs.turns import order_turns
+from rota.stores.kernel.turns import order_turns
+from rota.stores.kernel.unit import Partition
+from rota.stores.protocol import LeaseRequest
 from rota.stores.redis.database import Database
 from rota.stores.redis.jobs.rows import decode_all, encode_names
 from rota.stores.redis.scripts import Script, load_script
@@ -56,7 +58,7 @@ async def _begin(database: Database, request: LeaseRequest, now: datetime) -> "_
     found = await _ask(database, LANES, arguments)
     leases, names, counts = found
     lanes = list(zip(_texts(names[::2]), _texts(names[1::2]), strict=True))
-    running: dict[LanePlace, int] = {}
+    running: dict[Partition, int] = {}
     if counts_running(request.caps):
         for field, number in zip(counts[::2], counts[1::2], strict=True):
             if field.startswith(RUNNING):
@@ -72,7 +74,7 @@ class _Decision(NamedTuple):
     request: LeaseRequest
     now: datetime
     leases: bytes
-    lanes: list[LanePlace]
+    lanes: list[Partition]
     """Those in which there is a due job that was not chosen yet."""
     room: Room
 
@@ -115,8 +117,8 @@ class _Decision(NamedTuple):
         return chosen
 
     async def _look_along(
-        self, lanes: Sequence[LanePlace], part: int, before: Sequence[Candidate]
-    ) -> dict[LanePlace, list[Candidate]]:
+        self, lanes: Sequence[Partition], part: int, before: Sequence[Candidate]
+    ) -> dict[Partition, list[Candidate]]:
         """More than ``part`` jobs of each lane, or all there are, without those chosen before."""
         gone = {job.job_id for job in before}
         used = Counter((job.tenant, job.queue) for job in before)
@@ -125,7 +127,7 @@ class _Decision(NamedTuple):
             is_aged = "1" if queue in (self.request.ageing or {}) else ""
             arguments += tenant, queue, part + used[tenant, queue] + 1, is_aged
         answer = await _ask(self.database, CANDIDATES, arguments)
-        found: dict[LanePlace, list[Candidate]] = {}
+        found: dict[Partition, list[Candidate]] = {}
         for lane, tails in zip(lanes, answer, strict=True):
             standing = (_stand(lane, tail.decode()) for tail in tails)
             jobs = (make_candidate(each, self.request.ageing, self.now) for each in standing)
@@ -133,7 +135,7 @@ class _Decision(NamedTuple):
         return found
 
     def _forget_empty(
-        self, found: Mapping[LanePlace, Sequence[Candidate]], chosen: Sequence[Candidate]
+        self, found: Mapping[Partition, Sequence[Candidate]], chosen: Sequence[Candidate]
     ) -> None:
         """Leave the lanes out from which every job was chosen."""
         taken = Counter((job.tenant, job.queue) for job in chosen)
@@ -150,7 +152,7 @@ async def _ask(database: Database, script: Script, arguments: Sequence[Any]) -> 
             return found
 
 
-def _stand(lane: LanePlace, tail: str) -> Standing:
+def _stand(lane: Partition, tail: str) -> Standing:
     """The job at a place in line: rank, created and id, written together."""
     rank, created_at, job_id = tail[:2], tail[2:-ID_LENGTH], tail[-ID_LENGTH:]
     return Standing(job_id, *lane, HIGHEST_PRIORITY - int(rank), parse_instant(created_at))

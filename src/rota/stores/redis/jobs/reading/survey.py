@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from rota.jobs import format_instant, parse_instant
-from rota.stores.jobs.survey import QueueDepth
+from rota.stores.protocol import QueueDepth
 from rota.stores.redis.database import Database
 from rota.stores.redis.scripts import load_script
 

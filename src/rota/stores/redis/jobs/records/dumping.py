@@ -7,17 +7,17 @@ import msgspec
 
 from rota.errors import DamagedJobError, InvalidCursorError, StoreUnavailableError
 from rota.jobs import Attempt, JobId
-from rota.stores.protocol import KeptDocument, KeptJob, Portion, UnreadableJob
-from rota.stores.redis.database import Database
-from rota.stores.redis.jobs.rows import decode_attempt, decode_job
-from rota.stores.redis.scripts import load_script
-from rota.stores.sql.portions import (
+from rota.stores.kernel.records import (
     PORTION_SIZE,
     JobPortion,
     describe_unreadable,
     unseal,
     walk,
 )
+from rota.stores.protocol import KeptDocument, KeptJob, Portion, UnreadableJob
+from rota.stores.redis.database import Database
+from rota.stores.redis.jobs.rows import decode_attempt, decode_job
+from rota.stores.redis.scripts import load_script
 
 DUMP_DOCUMENTS = load_script(__package__, "dump_documents")
 DUMP_JOBS = load_script(__package__, "dump_jobs")

@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Any
 
 from rota.jobs import format_instant
+from rota.stores.kernel.records import check_job_ids, make_stand_in, seal
 from rota.stores.protocol import KeptDocument, KeptJob, Record, UnreadableJob
 from rota.stores.redis.database import Database
 from rota.stores.redis.jobs.rows import encode_attempt, encode_body, encode_head, encode_identity
 from rota.stores.redis.scripts import load_script
-from rota.stores.sql.portions import check_job_ids, make_stand_in, seal
 
 LOAD_DOCUMENTS = load_script(__package__, "load_documents")
 LOAD_JOBS = load_script(__package__, "load_jobs")

@@ -9,7 +9,6 @@ import pytest
 from tests.unit.stores.postgres.jobs.pinned.watched import Connection, Watched
 
 from rota.jobs import Job
-from rota.stores.jobs import LeaseRequest
 from rota.stores.postgres.jobs import leasing
 from rota.stores.postgres.jobs.connections.statements import Statements
 from rota.stores.postgres.jobs.pinned import hand as hand_module
@@ -17,6 +16,7 @@ from rota.stores.postgres.jobs.pinned.hand import FRONT_AGAIN_AFTER, Hands
 from rota.stores.postgres.jobs.pinned.horizon import Horizon
 from rota.stores.postgres.jobs.pinned.queries import QUERIES
 from rota.stores.postgres.store import PostgresStore
+from rota.stores.protocol import LeaseRequest
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -1,0 +1,121 @@
+"""A store that is away: retried after growing pauses, reported once.
+
+``Outage`` reports, ``Backoff`` chooses the pauses, and ``StoreRetry`` repeats a call until the
+store answers.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import timedelta
+from random import Random
+from typing import TypeVar
+
+from rota.clock.protocol import Clock
+from rota.clock.timeout import timeout_after
+from rota.errors import StoreClosedError, StoreError, describe_error
+from rota.events import EventEmitter, StoreFailed, StoreRecovered
+
+FIRST_PAUSE = timedelta(milliseconds=200)
+LONGEST_PAUSE = timedelta(seconds=10)
+
+Answer = TypeVar("Answer")
+
+
+class Outage:
+    """Emits ``StoreFailed`` when the store stops answering and ``StoreRecovered`` when it is back.
+
+    It lasts until every caller that failed has been answered, so a store that fails for one caller
+    only is not reported again and again.
+    """
+
+    def __init__(self, events: EventEmitter) -> None:
+        self._events = events
+        self._failed: set[object] = set()
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self._failed)
+
+    def begin(self, caller: object, error: BaseException) -> None:
+        """The store failed this caller."""
+        if not self._failed:
+            self._events.emit(StoreFailed(error=describe_error(error)))
+        self._failed.add(caller)
+
+    def end(self, caller: object) -> None:
+        """The store answered this caller."""
+        if caller in self._failed:
+            self._failed.remove(caller)
+            if not self._failed:
+                self._events.emit(StoreRecovered())
+
+
+class Backoff:
+    """Pauses between tries: each twice as long as the last one, up to ``longest``.
+
+    With ``random`` a pause lasts between half of that and all of it, so that processes do not
+    retry in step.
+    """
+
+    def __init__(
+        self,
+        first: timedelta = FIRST_PAUSE,
+        longest: timedelta = LONGEST_PAUSE,
+        random: Random | None = None,
+    ) -> None:
+        self.first = first
+        self.longest = longest
+        self._random = random
+        self._next = first
+
+    def take(self) -> timedelta:
+        """The pause after one more failure."""
+        pause, self._next = self._next, min(2 * self._next, self.longest)
+        return pause if self._random is None else pause * (0.5 + self._random.random() / 2)
+
+    def reset(self) -> None:
+        """A try succeeded: start again with the first pause."""
+        self._next = self.first
+
+
+class StoreRetry:
+    """Repeats the store calls of one loop until the store answers."""
+
+    def __init__(self, outage: Outage, clock: Clock, random: Random) -> None:
+        self._outage = outage
+        self._clock = clock
+        self._backoff = Backoff(random=random)
+        self._hurried = asyncio.Event()
+
+    def hurry(self) -> None:
+        """Retry now, and from now on after the shortest pause: the process is about to stop."""
+        self._hurried.set()
+
+    async def call(self, action: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The answer of ``action``, repeated while the store fails. StoreClosedError is raised."""
+        while True:
+            try:
+                answer = await action()
+            except StoreClosedError:
+                raise
+            except StoreError as error:
+                await self.wait(error)
+            else:
+                self.note_answer()
+                return answer
+
+    async def wait(self, error: StoreError) -> None:
+        """The store did not answer: pause before the next try."""
+        self._outage.begin(self, error)
+        if self._hurried.is_set():
+            await self._clock.sleep(FIRST_PAUSE)
+            return
+        with suppress(TimeoutError):
+            async with timeout_after(self._clock, self._backoff.take()):
+                await self._hurried.wait()
+
+    def note_answer(self) -> None:
+        """The store answered."""
+        self._backoff.reset()
+        self._outage.end(self)

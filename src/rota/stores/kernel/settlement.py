@@ -1,0 +1,227 @@
+"""``apply``: each change that still holds, and what follows from it for other jobs."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from rota.errors import IllegalMoveError
+from rota.jobs import PAUSED_UNTIL, Change, Job, JobId, JobStatus, can_transition, is_stalled
+from rota.stores.kernel.identity import Identity, identity_of
+from rota.stores.kernel.unit import (
+    Decision,
+    NewJob,
+    Placed,
+    Plan,
+    Reading,
+    Stored,
+    Waiting,
+    Writes,
+    group_by_parent,
+    read_dependents,
+    read_jobs,
+    read_twins,
+    read_waiting,
+)
+from rota.stores.protocol import STALE, Applied
+
+MOVE_FIELDS = (
+    "status",
+    "due_at",
+    "attempt_count",
+    "loss_count",
+    "last_error",
+    "ending",
+    "lease",
+    "last_token",
+    "deferral",
+    "updated_at",
+)
+"""What a change writes of its job. Other fields may have been amended since it was decided."""
+
+SERIES_FIELDS = (
+    *("queue", "name", "kind", "payload", "priority", "retry_policy", "auto_remove"),
+    "is_paused",
+)
+"""What a successor takes from its stored parent, for the same reason."""
+
+
+def check_path(change: Change) -> None:
+    """Refuse a change whose path is not in the table of moves."""
+    for current, target in pairwise(change.path):
+        if not can_transition(current, target):
+            raise IllegalMoveError(current, target)
+
+
+def is_current(change: Change, stored: Job | None, now: datetime) -> bool:
+    """Whether the job is still as it was when the change was decided.
+
+    A loss holds only while the lease is expired: a late holder may have extended it.
+    """
+    if stored is None or stored.tenant != change.job.tenant:
+        return False
+    if (stored.status, stored.last_token) != (change.expected_status, change.expected_token):
+        return False
+    is_loss = change.attempt is not None and change.attempt.outcome == "lost"
+    return is_stalled(stored, now) if is_loss else True
+
+
+def write_move(change: Change, stored: Job) -> Job:
+    """The stored job, moved as decided."""
+    return replace(stored, **{name: getattr(change.job, name) for name in MOVE_FIELDS})
+
+
+def make_successor(change: Change, stored: Job) -> Job | None:
+    """The next job of the series, with the amendments of the present one."""
+    if change.successor is None:
+        return None
+    successor = replace(change.successor, **{name: getattr(stored, name) for name in SERIES_FIELDS})
+    if successor.is_paused:
+        return replace(successor, due_at=PAUSED_UNTIL)
+    return replace(successor, due_at=successor.occurrence_at or successor.due_at)
+
+
+def apply(changes: Sequence[Change], now: datetime) -> Plan[list[Applied]]:
+    """Write each change that still holds; a change sees those before it."""
+    jobs = WorkingSet(now)
+    yield from jobs.read(changes)
+    answers = [jobs.carry_out(change) for change in changes]
+    return Decision(jobs.writes, answers)
+
+
+class WorkingSet:
+    """The jobs that changes concern, as they will be once the changes are written."""
+
+    def __init__(self, now: datetime) -> None:
+        self.writes = Writes(now)
+        self._jobs: dict[JobId, Stored] = {}
+        self._waiting: dict[JobId, Waiting] = {}
+        self._children: dict[JobId, list[JobId]] = {}
+        self._dependents: dict[JobId, set[JobId]] = {}
+        self._taken: set[Identity] = set()
+
+    def read(self, changes: Sequence[Change]) -> Reading[None]:
+        """Read what the changes may concern: a fixed number of queries."""
+        successors = {change.successor.id for change in changes if change.successor is not None}
+        named = {change.job_id for change in changes} | successors
+        self._jobs = dict((yield from read_jobs(named, skips_damaged=True)))
+        existing = [change for change in changes if change.job_id in self._jobs]
+        yield from self._read_taken(existing)
+        awaited = [change for change in existing if self._jobs[change.job_id].is_awaited]
+        yield from self.read_waiting(change.job for change in awaited)
+        leaving = {change.job_id for change in awaited if change.is_removed}
+        self._dependents = yield from read_dependents(leaving)
+
+    def read_waiting(self, ending: Iterable[Job]) -> Reading[None]:
+        """Read who waits for jobs that are about to end, as far as their end may reach."""
+        ended = [job for job in ending if job.status.is_terminal]
+        completed = {job.id for job in ended if job.status is JobStatus.COMPLETED}
+        failed = {job.id for job in ended} - completed
+        found = yield from read_waiting(failed, is_deep=True)
+        found += yield from read_waiting(completed, is_deep=False)
+        for one in found:
+            self._waiting.setdefault(one.job_id, one)
+        for parent, children in group_by_parent(found).items():
+            known = self._children.setdefault(parent, [])
+            known += [child for child in children if child not in known]
+
+    def carry_out(self, change: Change) -> Applied:
+        """What the change did, or that it was stale."""
+        stored = self._jobs.get(change.job_id)
+        if stored is None or not is_current(change, stored.job, self.writes.now):
+            return STALE
+        moved = write_move(change, stored.job)
+        self._put(stored._replace(job=moved))
+        if change.attempt is not None:
+            self.writes.attempts.append(change.attempt)
+        successor = self._continue_series(make_successor(change, stored.job))
+        released, blocked = self.settle_dependents(moved)
+        is_removed = change.is_removed and self._remove(moved)
+        return Applied(change.job, successor, released, blocked, is_removed)
+
+    def settle_dependents(self, ended: Job) -> tuple[tuple[JobId, ...], tuple[JobId, ...]]:
+        """Release or block the jobs that wait for one that has ended: both lists by id."""
+        if ended.status is JobStatus.COMPLETED:
+            return tuple(sorted(self._release_children(ended.id))), ()
+        if ended.status.is_terminal:
+            return (), tuple(sorted(self._block_descendants(ended.id)))
+        return (), ()
+
+    def _read_taken(self, changes: Sequence[Change]) -> Reading[None]:
+        """Learn which identities of successors exist already."""
+        following = (make_successor(each, self._jobs[each.job_id].job) for each in changes)
+        identities = (identity_of(job) for job in following if job is not None)
+        twins = yield from read_twins({each for each in identities if each is not None})
+        self._taken = {identity for job in twins if (identity := identity_of(job)) is not None}
+
+    def _put(self, stored: Stored) -> None:
+        job = stored.job
+        self._jobs[job.id] = stored
+        self._waiting.pop(job.id, None)
+        self.writes.placed.pop(job.id, None)
+        if job.id in self.writes.new:
+            self.writes.new[job.id] = NewJob(job)
+        else:
+            self.writes.moved[job.id] = job
+
+    def _continue_series(self, successor: Job | None) -> Job | None:
+        """Create the next job of the series, unless its id or its key exists already."""
+        if successor is None or successor.id in self._jobs:
+            return None
+        identity = identity_of(successor)
+        if identity is not None:
+            if identity in self._taken:
+                return None
+            self._taken.add(identity)
+        self._jobs[successor.id] = Stored(successor)
+        self.writes.new[successor.id] = NewJob(successor)
+        return successor
+
+    def _release_children(self, parent: JobId) -> list[JobId]:
+        released: list[JobId] = []
+        for child in self._children.get(parent, ()):
+            waiting = self._waiting.get(child)
+            if waiting is None:
+                continue
+            lowered = waiting._replace(open_count=waiting.open_count - 1)
+            is_released = lowered.open_count == 0
+            self._place(lowered, JobStatus.READY if is_released else JobStatus.PENDING)
+            if is_released:
+                released.append(child)
+        return released
+
+    def _block_descendants(self, parent: JobId) -> list[JobId]:
+        blocked: list[JobId] = []
+        reached = [parent]
+        while reached:
+            for child in self._children.get(reached.pop(), ()):
+                waiting = self._waiting.get(child)
+                if waiting is not None:
+                    self._place(waiting, JobStatus.BLOCKED)
+                    blocked.append(child)
+                    reached.append(child)
+        return blocked
+
+    def _place(self, waiting: Waiting, status: JobStatus) -> None:
+        job_id = waiting.job_id
+        self.writes.placed[job_id] = Placed(waiting, status, waiting.open_count)
+        if status is JobStatus.PENDING:
+            self._waiting[job_id] = waiting
+            return
+        del self._waiting[job_id]
+        if job_id in self._jobs:  # a later change of the same call may concern it
+            stored = self._jobs[job_id]
+            moved = replace(stored.job, status=status, updated_at=self.writes.now)
+            self._jobs[job_id] = stored._replace(job=moved)
+
+    def _remove(self, job: Job) -> bool:
+        """Remove the job, unless others depend on it."""
+        if self._dependents.get(job.id, set()) - self.writes.removed:
+            return False
+        del self._jobs[job.id]
+        self.writes.moved.pop(job.id, None)
+        self.writes.attempts = [each for each in self.writes.attempts if each.job_id != job.id]
+        if self.writes.new.pop(job.id, None) is None:
+            self.writes.removed.add(job.id)
+        return True
