@@ -13,7 +13,7 @@ from rota.clock.timeout import timeout_after
 from rota.errors import InvalidInputError, RotaError
 from rota.jobs import Interrupted, Job, JobId, Lost, Outcome, begin_beside
 from rota.jobs.fields import read_name, read_queue, read_word
-from rota.ops.explain.waiting import ANY_KIND
+from rota.ops.reasons import ANY_KIND
 from rota.policy.gate_watch import GateWatch
 from rota.policy.gates import Closed
 from rota.policy.limit_watch import LeasedUnderLimits, LimitWatch
