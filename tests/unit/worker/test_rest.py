@@ -86,7 +86,7 @@ async def test_an_answer_about_the_next_job_that_comes_late_still_counts(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look_slowly(shop, monkeypatch, 3 * SECOND, None)
-    monkeypatch.setattr(shop.hooked._wakeups, "ring", lambda _: None)
+    monkeypatch.setattr(shop.hooked._wakeups, "ring_at", lambda _: None)
     job = await shop.add(due_at=shop.clock.now() + 7 * SECOND)
     shop.make_worker({"work": succeed}, WorkerSettings(poll_for=MINUTE))
     shop.start()
@@ -107,7 +107,7 @@ async def test_a_worker_ends_when_its_store_is_found_closed_while_it_rests(
 async def test_a_lost_notification_costs_no_more_than_the_poll_interval(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shop.hooked._wakeups, "ring", lambda _: None)
+    monkeypatch.setattr(shop.hooked._wakeups, "ring_at", lambda _: None)
     shop.make_worker({"work": succeed}, WorkerSettings(poll_for=5 * SECOND))
     shop.start()
     await shop.pass_time(12 * SECOND)
@@ -149,7 +149,7 @@ async def test_a_job_that_is_due_at_the_end_of_the_calendar_disturbs_nobody(shop
 async def test_a_clock_that_is_set_back_does_not_put_off_the_next_poll(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shop.hooked._wakeups, "ring", lambda _: None)
+    monkeypatch.setattr(shop.hooked._wakeups, "ring_at", lambda _: None)
     await shop.add(due_at=shop.clock.now() + 30 * SECOND)
     shop.make_worker({"work": succeed}, WorkerSettings(poll_for=MINUTE))
     shop.start()
@@ -166,9 +166,9 @@ def test_looks_come_often_while_there_is_work_and_seldom_later() -> None:
 
 
 class Unheard(Wakeups):
-    """What is told as if by another process."""
+    """Notifies nobody, as if another process had written."""
 
-    def ring(self, jobs: Iterable[Job]) -> None:
+    def ring_at(self, places: Iterable[tuple[str, str]]) -> None:
         pass
 
 
