@@ -89,7 +89,7 @@ def _read_url(text: str, rules: HttpRules) -> httpx2.URL:
     try:
         url = httpx2.URL(text)
     except httpx2.InvalidURL as error:
-        raise InvalidPayloadError("url", "is no address of a request") from error
+        raise InvalidPayloadError("url", "is not a valid URL") from error
     if not url.is_absolute_url or not url.host:
         raise InvalidPayloadError("url", "must name a scheme and a host")
     if url.userinfo:

@@ -185,7 +185,7 @@ class FindDependentsContract(JobStoreFixture):
 
 
 class SurveyContract(JobStoreFixture):
-    """An operator sees how full each queue is, whoever its jobs belong to."""
+    """Counts the jobs of each queue, over all tenants."""
 
     async def test_where_there_are_no_jobs_there_are_no_queues(self, jobs: JobStore) -> None:
         expect(await jobs.survey(NOW), [])
