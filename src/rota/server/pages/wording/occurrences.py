@@ -5,10 +5,8 @@ from typing import NamedTuple
 
 from rota.errors import RotaError
 from rota.server.pages.wording.times import tell_local
-from rota.triggers.asked_times import asked_by_cron
-from rota.triggers.cron import Cron
-from rota.triggers.dst_notes import annotate
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import Cron, parse_cron
+from rota.triggers.dst_notes import annotate, asked_by_cron
 
 SHOWN_COUNT = 3
 _LOOK_AHEAD = timedelta(days=366 * 30)

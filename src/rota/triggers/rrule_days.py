@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import gcd
 from typing import NamedTuple
 
-from rota.triggers.rrule.parts import LAST_YEAR, Frequency, NthWeekday, Parts
+from rota.triggers.rrule_parts import LAST_YEAR, Frequency, NthWeekday, Parts
 
 _CALENDAR_CYCLE = 400
 """After so many years the Gregorian calendar repeats, weekdays included."""

@@ -8,7 +8,7 @@ import pytest
 
 from rota.errors import InvalidInputError, InvalidRecurrenceRuleError
 from rota.triggers.rrule import parse_rrule
-from rota.triggers.rrule.parts import Frequency, NthWeekday, Parts
+from rota.triggers.rrule_parts import Frequency, NthWeekday, Parts
 
 LONDON = ZoneInfo("Europe/London")
 START = datetime.fromisoformat("2024-01-01T09:30:15")

@@ -16,11 +16,10 @@ import pytest
 from apscheduler.triggers.cron import CronTrigger as PeerTrigger
 from croniter import CroniterBadDateError, croniter
 from cronsim import CronSim
-from tests.unit.triggers.cron.brute_force import posix_expression
+from tests.unit.triggers.brute_force import posix_expression
 
 from rota.errors import InvalidCronExpressionError
-from rota.triggers.cron import Cron
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import Cron, parse_cron
 
 Occurrences = Iterator[datetime]
 

@@ -15,8 +15,8 @@ import pytest
 
 from rota.errors import NoOccurrenceError
 from rota.triggers.rrule import parse_rrule
-from rota.triggers.rrule.elapsed import TimeFilter
-from rota.triggers.rrule.parts import Frequency, Parts
+from rota.triggers.rrule_elapsed import TimeFilter
+from rota.triggers.rrule_parts import Frequency, Parts
 from rota.triggers.zone import wall_time
 
 LONDON = ZoneInfo("Europe/London")
@@ -235,7 +235,7 @@ def test_a_count_too_dear_to_find_is_given_up() -> None:
         start=datetime.fromisoformat("2024-01-01"),
     )
     with (
-        mock.patch("rota.triggers.rrule.parts.COUNT_STEPS", 5_000),
+        mock.patch("rota.triggers.rrule_parts.COUNT_STEPS", 5_000),
         pytest.raises(NoOccurrenceError, match=r"INTERVAL=86399.* after 5000 steps"),
     ):
         rule.next_after(datetime(2024, 1, 1, tzinfo=UTC))

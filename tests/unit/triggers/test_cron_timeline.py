@@ -7,12 +7,11 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
-from tests.unit.triggers.cron import brute_force
-from tests.unit.triggers.cron.brute_force import MINUTE, Stretch
+from tests.unit.triggers import brute_force
+from tests.unit.triggers.brute_force import MINUTE, Stretch
 
 from rota.errors import InvalidCronExpressionError
-from rota.triggers.cron import Cron
-from rota.triggers.parse import Dialect, parse_cron
+from rota.triggers.cron import Cron, Dialect, parse_cron
 from rota.triggers.zone import Fold, Gap, transitions_between
 
 SECOND = timedelta(seconds=1)

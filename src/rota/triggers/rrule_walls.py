@@ -6,7 +6,8 @@ from datetime import date
 from functools import cached_property
 from typing import Protocol
 
-from rota.triggers.rrule.parts import (
+from rota.triggers.rrule_days import MatchingDays, bits_of
+from rota.triggers.rrule_parts import (
     CALENDAR_END,
     DAY,
     JUMP_STEPS,
@@ -16,7 +17,6 @@ from rota.triggers.rrule.parts import (
     Frequency,
     Parts,
 )
-from rota.triggers.rrule.year_days import MatchingDays, bits_of
 
 _MOST_FRUITLESS_PERIODS = 20_871
 """No 400 years have more weeks, months or years. Then the calendar repeats: nothing will come."""

@@ -17,7 +17,8 @@ from datetime import date
 from functools import cached_property
 from math import gcd
 
-from rota.triggers.rrule.parts import (
+from rota.triggers.rrule_days import MatchingDays
+from rota.triggers.rrule_parts import (
     CALENDAR_END,
     DAY,
     JUMP_STEPS,
@@ -28,8 +29,7 @@ from rota.triggers.rrule.parts import (
     Parts,
     as_wall,
 )
-from rota.triggers.rrule.wall_series import choose
-from rota.triggers.rrule.year_days import MatchingDays
+from rota.triggers.rrule_walls import choose
 
 _WEEK = 7 * DAY
 _CALENDAR_CYCLE = 146_097 * DAY

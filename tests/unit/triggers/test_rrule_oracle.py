@@ -4,7 +4,7 @@ import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.unit.triggers.rrule.random_rules import RandomRule, expected_occurrences, random_rule
+from tests.unit.triggers.random_rules import RandomRule, expected_occurrences, random_rule
 
 from rota.triggers.rrule import RecurrenceRule, parse_rrule
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rota.errors import FieldParseError, InvalidCronExpressionError
-from rota.triggers.cron.extended import MACROS
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import parse_cron
+from rota.triggers.cron_dialects import MACROS
 
 START = datetime(2026, 5, 1, tzinfo=UTC)
 

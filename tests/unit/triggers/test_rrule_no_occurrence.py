@@ -9,8 +9,8 @@ import pytest
 
 from rota.errors import NoOccurrenceError
 from rota.triggers.rrule import parse_rrule
-from rota.triggers.rrule.parts import SEARCH_STEPS, Budget
-from rota.triggers.rrule.year_days import MatchingDays
+from rota.triggers.rrule_days import MatchingDays
+from rota.triggers.rrule_parts import SEARCH_STEPS, Budget
 
 LONDON = ZoneInfo("Europe/London")
 START = datetime.fromisoformat("2024-01-01T04:00")

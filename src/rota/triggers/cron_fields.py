@@ -1,13 +1,16 @@
-"""What a cron expression means: sets of numbers, and how its two day fields combine.
+"""The fields of a cron expression: sets of numbers, and how the two day fields combine.
 
-A set is an int whose bit n says whether n belongs to it: the next member is then found with a
-shift and a mask instead of a walk.
+A set is an int in which bit n says whether n is a member. The next member is then found with a
+shift and a mask.
 """
 
+import re
 from calendar import isleap
+from collections.abc import Callable, Sequence
+from reprlib import repr as short_repr
 from typing import NamedTuple
 
-from rota.errors import FieldParseError
+from rota.errors import FieldParseError, InvalidCronExpressionError, InvalidInputError
 
 
 def bits_between(low: int, high: int, step: int = 1) -> int:
@@ -129,3 +132,70 @@ def read_digits(text: str) -> int | None:
 
 def refuse(reason: str, value: str, field: FieldRange) -> FieldParseError:
     return FieldParseError(reason, field_value=value, field_name=field.name)
+
+
+LONGEST_EXPRESSION = 4096
+"""Longer text is refused unread. Every possible schedule fits in a tenth of it."""
+
+NEVER_HAPPENS = "no valid execution times: none of the months has any of the days"
+"""The reason for refusing dates that no year has."""
+
+ReadField = Callable[[str, FieldRange], int]
+"""Turns the text of a field into its set, or raises FieldParseError."""
+
+
+def check_text(expression: object) -> str:
+    """The expression itself, if it is text of a reasonable length."""
+    if not isinstance(expression, str):
+        reason = f"must be a string, got {type(expression).__name__}"
+        raise InvalidCronExpressionError(short_repr(expression), "expression", reason)
+    if len(expression) > LONGEST_EXPRESSION:
+        reason = f"must have at most {LONGEST_EXPRESSION} characters, got {len(expression)}"
+        raise InvalidCronExpressionError(f"{expression[:40]}…", "expression", reason)
+    return expression
+
+
+def read_fields(
+    expression: str, texts: Sequence[str], ranges: Sequence[FieldRange], read: ReadField
+) -> list[int]:
+    """The sets of all fields. Refuses the leftmost invalid field, with its position."""
+    sets: list[int] = []
+    for text, allowed in zip(texts, ranges, strict=True):
+        bits = allowed.all_bits if text == "*" else allowed.singles.get(text)
+        if bits is None:
+            try:
+                bits = read(text, allowed)
+            except FieldParseError as error:
+                span = span_of_field(expression, texts, len(sets))
+                raise InvalidCronExpressionError(
+                    expression, allowed.name, error.reason, position=span
+                ) from error
+        sets.append(bits)
+    return sets
+
+
+def check_happens(expression: str, fields: CronFields) -> None:
+    """Refuse dates that no year has, such as 31 February."""
+    if not fields.ever_happens():
+        raise InvalidCronExpressionError(expression, "expression", NEVER_HAPPENS)
+
+
+def span_of_field(expression: str, texts: Sequence[str], index: int) -> tuple[int, int]:
+    """The position of the field with that index in ``expression``, as a half-open span."""
+    start = 0
+    for text in texts[:index]:
+        start = expression.index(text, start) + len(text)
+    start = expression.index(texts[index], start)
+    return start, start + len(texts[index])
+
+
+def compile_splitter(blanks: str) -> Callable[[str], list[str]]:
+    """A function that splits text at these characters, and at no other blank of Unicode."""
+    return re.compile(f"[^{re.escape(blanks)}]+").findall
+
+
+def check_limit(limit: int | None) -> None:
+    if limit is not None and limit < 0:
+        raise InvalidInputError(
+            f"limit must not be negative, got {limit}", {"field": "limit", "value": limit}
+        )

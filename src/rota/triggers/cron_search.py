@@ -3,7 +3,7 @@
 from datetime import MAXYEAR, MINYEAR, date, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
-from rota.triggers.cron.fields import CronFields
+from rota.triggers.cron_fields import CronFields
 from rota.triggers.zone import (
     LONGEST_SHIFT,
     Fold,
@@ -15,14 +15,14 @@ from rota.triggers.zone import (
     transitions_between,
 )
 
-# ruff: noqa: DTZ001 - the zone is handed on by position, which takes half the time
+# ruff: noqa: DTZ001 - the zone is passed by position, which takes half the time
 
 
 _TimeOfDay = tuple[int, int, int]
 
 
 def first_after(fields: CronFields, wall: datetime) -> datetime | None:
-    """The first one strictly after ``wall``; None when the calendar ends before it."""
+    """The first match strictly after ``wall``; None when the calendar ends before it."""
     year, month, day = wall.year, wall.month, wall.day
     if fields.months >> month & 1:
         days = fields.days_in(year, month, (wall.isoweekday() - day + 1) % 7)
@@ -38,7 +38,7 @@ def first_after(fields: CronFields, wall: datetime) -> datetime | None:
 
 
 def last_at(fields: CronFields, wall: datetime) -> datetime | None:
-    """The last one at or before ``wall``; None when the calendar begins after it."""
+    """The last match at or before ``wall``; None when the calendar begins after it."""
     year, month, day = wall.year, wall.month, wall.day
     if fields.months >> month & 1:
         days = fields.days_in(year, month, (wall.isoweekday() - day + 1) % 7)
@@ -141,7 +141,7 @@ _TICK = timedelta.resolution
 
 
 class Rules(NamedTuple):
-    """The zone of a question, and what a gap and a fold in it shall mean."""
+    """A zone, and the rules for its gaps and folds."""
 
     zone: tzinfo
     gap: Gap
@@ -153,10 +153,10 @@ def next_instant(
 ) -> datetime | None:
     """The first occurrence strictly after the UTC instant ``after``.
 
-    Strands are only compared where they may differ. If no transition lies on the way, wall time
-    and real time pass alike, and reading the clock at the answer proves it. On a longer way it is
-    enough that neither its start nor its end is shown twice, or never: whatever lies between
-    belongs to wall times that are not wanted.
+    A strand is a stretch of wall time between transitions. Strands are compared only where they may
+    differ. If there is no transition on the way, wall time and real time pass at the same rate, and
+    the wall time at the answer proves it. On a longer way it is enough that neither the start nor
+    the end is repeated or skipped: no wall time between them is wanted.
     """
     shown = after.astimezone(zone)
     wanted = first_after(fields, shown)
@@ -240,7 +240,7 @@ def _last_of_strands(
 
 
 def _first_on_main_strand(fields: CronFields, wall: datetime, rules: Rules) -> list[datetime]:
-    """The first occurrence shown after ``wall``, and the first that a gap before it shifts."""
+    """The first occurrence after ``wall``, and the first that a gap before it shifts."""
     found: list[datetime] = []
     while (candidate := first_after(fields, wall)) is not None:
         first, second = showings(candidate, rules.zone)
@@ -255,7 +255,7 @@ def _first_on_main_strand(fields: CronFields, wall: datetime, rules: Rules) -> l
 def _last_on_main_strand(
     fields: CronFields, wall: datetime, at: datetime, rules: Rules
 ) -> list[datetime]:
-    """The last occurrence shown up to ``wall``, by the showing or shift that ends before ``at``."""
+    """The last occurrence up to ``wall``, by the showing or shift that is not after ``at``."""
     while (candidate := last_at(fields, wall)) is not None:
         first, second = showings(candidate, rules.zone)
         if first <= second:
@@ -283,6 +283,6 @@ def _last_on_side_strand(fields: CronFields, side: Transition, at: datetime) -> 
 
 
 def _gaps_just_before(instant: datetime, zone: tzinfo) -> list[Transition]:
-    """The gaps whose shifted times still follow one another at ``instant``."""
+    """The gaps whose shifted times may still lie at or after ``instant``."""
     near = transitions_between(instant - LONGEST_SHIFT, instant + _TICK, zone)
     return [side for side in near if side.is_gap and instant < side.at + side.length]

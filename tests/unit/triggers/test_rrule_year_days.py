@@ -5,8 +5,8 @@ from datetime import date, timedelta
 
 import pytest
 
-from rota.triggers.rrule.parts import LAST_YEAR, Frequency, NthWeekday, Parts
-from rota.triggers.rrule.year_days import MatchingDays, bits_of
+from rota.triggers.rrule_days import MatchingDays, bits_of
+from rota.triggers.rrule_parts import LAST_YEAR, Frequency, NthWeekday, Parts
 
 YEARS = (*range(1995, 2030), 2100, 2101, 2400)
 START = date(2000, 1, 1)

@@ -6,9 +6,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rota.errors import CronCalculationError, InvalidInputError
-from rota.triggers.cron import CronTrigger
-from rota.triggers.parse import parse_cron
-from rota.triggers.protocol import Trigger
+from rota.triggers import Trigger
+from rota.triggers.cron import CronTrigger, parse_cron
 
 LONDON = ZoneInfo("Europe/London")
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)

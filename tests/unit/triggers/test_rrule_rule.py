@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rota.errors import InvalidInputError
-from rota.triggers.protocol import Trigger
+from rota.triggers import Trigger
 from rota.triggers.rrule import RecurrenceRule, parse_rrule
-from rota.triggers.rrule.parts import complete_parts
-from rota.triggers.rrule.wall_series import make_series
+from rota.triggers.rrule_parts import complete_parts
+from rota.triggers.rrule_walls import make_series
 
 LONDON = ZoneInfo("Europe/London")
 START = datetime.fromisoformat("2024-01-01T09:00")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import parse_cron
 
 WORDS = {
     "* * * * *": "Every minute",

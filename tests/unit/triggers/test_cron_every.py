@@ -11,8 +11,7 @@ from rota.errors import (
     InvalidCronExpressionError,
     InvalidInputError,
 )
-from rota.triggers.cron.extended import Every
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import Every, parse_cron
 
 LONDON = ZoneInfo("Europe/London")
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)

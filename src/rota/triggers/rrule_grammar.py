@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from typing import NamedTuple, TypeVar
 
 from rota.errors import InvalidRecurrenceRuleError
-from rota.triggers.rrule.parts import NthWeekday
+from rota.triggers.rrule_parts import NthWeekday
 
 MAX_TEXT_LENGTH = 32_768
 """A longer text is not a rule a person wrote; it is refused unread."""
