@@ -6,7 +6,7 @@ from rota import open_store
 from rota.ops.store_comparison import Phase
 from rota.runtime.store_copy import copy_store
 from rota.testing import VirtualClock
-from rota.testing.store_contract.portability import (
+from rota.testing.portable_store_contract import (
     NOW,
     dump_all,
     expect_same,

@@ -18,7 +18,7 @@ from rota.ops.store_comparison import UNFINISHED
 from rota.runtime.store_copy import copy_store
 from rota.runtime.wiring import inspect_store
 from rota.stores.protocol import DocumentWrite
-from rota.testing.store_contract.portability import (
+from rota.testing.portable_store_contract import (
     NOW,
     dump_all,
     expect_same,

@@ -24,7 +24,7 @@ from rota.stores.redis.documents import verbs as document_verbs
 from rota.stores.redis.scripts import Script
 from rota.stores.redis.store import CHANGED_AT_ONCE, MOST_INSERTED, RedisStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, NOW, end, take
+from rota.testing.job_store_fixture import DAY, NOW, end, take
 
 pytestmark = pytest.mark.process
 

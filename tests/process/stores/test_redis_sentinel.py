@@ -22,7 +22,7 @@ from rota.stores.redis.address import read_address
 from rota.stores.redis.sentinel import lookout
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, NOW, take
+from rota.testing.job_store_fixture import DAY, NOW, take
 
 pytestmark = pytest.mark.process
 

@@ -12,7 +12,7 @@ from rota.rail.settings import clear_limit, set_limit
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import MINUTE, NOW, SECOND, a_request, end
+from rota.testing.job_store_fixture import MINUTE, NOW, SECOND, a_request, end
 
 TICK = timedelta(milliseconds=1)
 

@@ -11,8 +11,8 @@ from rota.stores.redis.address import read_address
 from rota.stores.redis.jobs.changing import editing, settling
 from rota.stores.redis.store import RedisStore
 from rota.testing import a_job
-from rota.testing.job_store_contract.fixture import MINUTE, NOW, end, take
-from rota.testing.store_contract.portability import dump_all
+from rota.testing.job_store_fixture import MINUTE, NOW, end, take
+from rota.testing.portable_store_contract import dump_all
 
 TOLD_AT_ONCE = 500
 """``MOST_TOLD`` in consequences.lua."""

@@ -10,7 +10,7 @@ from tests.servers.shared import with_option
 from rota.runtime.wiring import open_store
 from rota.stores.protocol import Cap, DocumentWrite, HeldLease
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, NOW, SECOND, end, take
+from rota.testing.job_store_fixture import DAY, NOW, SECOND, end, take
 
 
 @pytest.fixture(scope="module")

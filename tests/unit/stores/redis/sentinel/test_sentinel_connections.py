@@ -19,7 +19,7 @@ from rota.stores.redis.sentinel.settings import Place
 from rota.stores.redis.store import RedisStore
 from rota.stores.redis.translation import NoPrimaryError
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, NOW, take
+from rota.testing.job_store_fixture import DAY, NOW, take
 
 
 @pytest.fixture
