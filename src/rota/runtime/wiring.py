@@ -190,7 +190,7 @@ def _needing_driver(store: str, driver: str, extra: str) -> Iterator[None]:
 def _postgres(url: str) -> Backend:
     with _needing_driver("PostgreSQL", "asyncpg", "postgres"):
         from rota.stores.postgres.address import read_address  # noqa: PLC0415 - as below
-        from rota.stores.postgres.schema.inspection import (  # noqa: PLC0415 - loads the driver
+        from rota.stores.postgres.schema import (  # noqa: PLC0415 - loads the driver
             inspect_database,
             migrate_database,
         )
