@@ -25,13 +25,17 @@ STILTED = (
 )
 """Words that hide who does what; say it in plain, short sentences."""
 
-MUTUAL_FOLDERS = {("rota.worker.loops", "rota.worker.running")}
-GERUND_FOLDERS = {
-    *("changing", "describing", "drawing", "guarding", "leasing", "looking", "operating"),
-    *("reading", "routing", "running", "serving", "wording"),
+GERUND_FOLDERS = {"changing", "leasing", "reading"}
+LARGE_CLASSES = {"GateWatch"}
+STILTED_FILES = {
+    "auth": 5,
+    "errors.py": 1,
+    "poller": 1,
+    "server": 2,
+    "stores": 60,
+    "triggers": 3,
+    "worker": 1,
 }
-LARGE_CLASSES = {"Crew", "GateWatch", "Held", "Leaser", "Notices", "Settler", "Shift"}
-STILTED_FILES: dict[str, int] = {}
 """How many files of each package still use one of these words."""
 
 
@@ -71,7 +75,7 @@ def count_stilted_files() -> Counter[str]:
 
 
 def test_no_two_folders_import_each_other() -> None:
-    assert find_mutual_folders() <= MUTUAL_FOLDERS
+    assert find_mutual_folders() == set()
 
 
 def test_folders_are_nouns() -> None:

@@ -187,7 +187,7 @@ def read_retry_after(text: str | None, now: datetime) -> timedelta | None:
 class HttpRequests:
     """Makes the request that a job asks for, and judges the answer by its status alone.
 
-    The body of the answer is not read, let alone kept: whoever may add jobs must not be able to
+    The body of the answer is neither read nor kept: a caller who may add jobs must not be able to
     read through them what only this host can.
     """
 

@@ -102,7 +102,7 @@ class LeasingContract(JobStoreFixture):
     async def test_only_the_chosen_queues_and_tenants_are_served(self, jobs: JobStore) -> None:
         places = [(tenant, queue) for tenant in ("a", "b", "c") for queue in ("x", "y", "z")]
         await jobs.insert([a_job(tenant=tenant, queue=queue) for tenant, queue in places], NOW)
-        leased = await take(jobs, queues=["x", "z"], tenants=["b", "c", "nobody"])
+        leased = await take(jobs, queues=["x", "z"], tenants=["b", "c", "absent"])
         expect(sorted((job.tenant, job.queue) for job in leased), _pairs("bc", "xz"))
         expect(await take(jobs, queues=[]), [])
         expect(await take(jobs, tenants=[]), [])
@@ -183,7 +183,7 @@ class CapsContract(JobStoreFixture):
             (Cap(tenant="a", queue="x", running=2), Counter({"ax": 2, "ay": 3, "bx": 3, "by": 3})),
             (Cap(running=2), Counter({"ax": 1, "bx": 1})),
             (Cap(tenant="a", running=0), Counter({"bx": 3, "by": 3})),
-            (Cap(tenant="nobody", running=0), Counter({"ax": 3, "ay": 3, "bx": 3, "by": 3})),
+            (Cap(tenant="absent", running=0), Counter({"ax": 3, "ay": 3, "bx": 3, "by": 3})),
         ],
     )
     async def test_no_more_run_at_once_than_a_cap_allows(

@@ -165,7 +165,7 @@ def test_an_unfinished_target_is_refused_to_everybody_and_the_copy_goes_on(
     status = rota("store", "status", target)
     assert status.status == 1
     assert "A copy into it was begun and is not finished; repeat it." in status.out
-    assert "go on with the copy" in rota("store", "copy", source, target, "--dry-run").out
+    assert "continue the copy" in rota("store", "copy", source, target, "--dry-run").out
     document = rota("store", "copy", source, target, "--json").document
     assert (document["is_resumed"], document["is_equal"]) == (True, True)
     expect_same(read(target), read(source))
