@@ -239,7 +239,7 @@ def _postgres(url: str) -> _Backend:
 def _redis(url: str) -> _Backend:
     try:
         from rota.stores.redis.address import read_address  # noqa: PLC0415 - as below
-        from rota.stores.redis.server.inspection import (  # noqa: PLC0415 - loads the driver
+        from rota.stores.redis.server import (  # noqa: PLC0415 - loads the driver
             inspect_server,
             migrate_server,
         )
