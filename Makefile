@@ -13,7 +13,7 @@ PYTEST  := $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test browser servers load check fmt lint types arch unit contract spec sim process conformance bench docs sbom pins clean
+.PHONY: help setup up test browser load check fmt lint types arch unit contract spec sim process conformance bench docs sbom pins clean
 
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,14 +31,11 @@ up: setup ## run Rota on one SQLite file: API, pages, worker, scheduler; prints 
 	@$(BIN)/rota up $(ARGS)
 
 test: setup ## everything: lint, types, architecture, all tests (what CI runs)
-	@$(MAKE) --no-print-directory --jobs=5 browser servers lint types load
+	@$(MAKE) --no-print-directory --jobs=4 browser lint types load
 	$(PYTEST) -n $(WORKERS) tests
 
 browser: ## a browser for the tests of the pages, where one may be installed
 	@command -v chromium > /dev/null || tests/browser/install_chromium.sh
-
-servers: setup ## what the tests start that is not installed with the rest
-	@$(BIN)/python -m tests.servers.mongo
 
 load: setup ## load every test and run none; what is compiled then is compiled for all workers
 	@told=$$($(PYTEST) --collect-only -qq tests) || { echo "$$told"; exit 1; }
@@ -95,7 +92,6 @@ sbom: setup ## what a release is made of, as CycloneDX, from the pinned requirem
 pins: ## resolve the pinned requirement files anew (needs uv)
 	uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --no-annotate pyproject.toml requirements/dev.in -o requirements/dev.txt
 	uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra server --extra postgres pyproject.toml -o requirements/runtime.txt
-	uv pip compile --universal --generate-hashes --python-version 3.13 --no-emit-index-url --no-emit-find-links --no-header --no-annotate requirements/mongo-server.in -o requirements/mongo-server.txt
 
 clean: ## remove the environment and everything built
 	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -7,7 +7,6 @@ from secrets import token_hex
 
 import pytest
 from tests.servers.mongo import MongoServer
-from tests.servers.patience import SAMPLE_MARK, spare_the_stand_in
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 from tests.servers.shared import (
@@ -29,7 +28,6 @@ STORES = ("memory", "sqlite", "postgres", "redis", "mongo")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", SAMPLE_MARK)
     folder = lead_run()
     if folder is not None:
         config.add_cleanup(lambda: end_run(folder))
@@ -57,15 +55,10 @@ def postgres_url(postgres_database: str) -> str:
 
 @pytest.fixture(params=STORES)
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of an empty store of each sort, one after another.
-
-    On a stand-in for MongoDB, which is slow, only tests that are marked ``main_path`` run.
-    """
+    """The address of an empty store of each sort, one after another."""
     addresses = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/rota.db"}
     if request.param in addresses:
         return addresses[request.param]
-    if request.param == "mongo":
-        spare_the_stand_in(request.node)
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
 

@@ -9,7 +9,6 @@ BATCH = 500
 """What Rota leases at once here; pgbench and the bare statements use the same."""
 
 MONGO_BATCH = 100
-"""What it leases at once on MongoDB, whose stand-in may take half a minute for more."""
 
 CONCURRENT = 100
 """How many jobs Rota's worker runs at once; Graphile Worker's the same."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from bench.queue_contest.contestants import ROTA, Contestant, StoreKind
 from bench.queue_contest.harness.environments import Environments
 from bench.queue_contest.harness.machine import cpu_of_family
-from bench.queue_contest.harness.mongo_place import MongoPlace, most_jobs
+from bench.queue_contest.harness.mongo_place import MongoPlace
 from bench.queue_contest.harness.places import Ground, Place
 from bench.queue_contest.harness.programs import Entry, entry_folder
 from bench.queue_contest.report import TITLES, print_machine, print_verdicts
@@ -38,11 +38,6 @@ class Extent(NamedTuple):
     cycle_count: int = 10_000
     repeats: int = 5
     warm_up_count: int = 2_000
-    most_rows: int | None = None
-
-
-ON_A_STAND_IN = Extent((100,), 100, 1, 100, 1_000)
-"""A stand-in for MongoDB goes by no index: it looks through all jobs for every lease."""
 
 
 def run_flatness(
@@ -61,23 +56,17 @@ def run_flatness(
     print_machine(console, ours, environments, ground)
     verdicts: list[Verdict] = []
     for contestant in ours:
-        extent = _extent_on(contestant.store)
+        extent = Extent()
         enter = partial(_enter, contestant, environments, ground)
         with enter() as full:
-            laid = min(rows, extent.most_rows or rows)
-            seconds = _lay_in(console, full, laid)
-            console.print(f"{laid:,} finished, due later and ready each, laid in {seconds:.0f} s")
+            seconds = _lay_in(console, full, rows)
+            console.print(f"{rows:,} finished, due later and ready each, laid in {seconds:.0f} s")
             costs = _measure(console, full, enter, extent)
-            console.print(_table(contestant.store, costs, laid))
+            console.print(_table(contestant.store, costs, rows))
             plans, _, _seconds = full.ask("explain").rpartition("\n")
             console.print(plans, markup=False, highlight=False)
             verdicts += _judge(contestant.store, costs)
     print_verdicts(console, verdicts)
-
-
-def _extent_on(store: StoreKind) -> Extent:
-    is_stand_in = store is StoreKind.MONGO and most_jobs() is not None
-    return ON_A_STAND_IN if is_stand_in else Extent()
 
 
 Costs = dict[tuple[str, int], list[float]]

@@ -10,7 +10,7 @@ none.
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bench.queue_contest.contestants import Measure
 from bench.queue_contest.harness.machine import cpu_of_family
@@ -38,15 +38,6 @@ class Sizes:
     feed_rounds: int
     idle_seconds: float
     repeats: int
-
-    def up_to(self, most: int) -> "Sizes":
-        """The same with at most so many jobs."""
-        return replace(
-            self,
-            enqueue_count=min(self.enqueue_count, most // 4),
-            bulk_count=min(self.bulk_count, most),
-            drain_count=min(self.drain_count, most),
-        )
 
 
 # The slowest hundredth is the luck of a disk, which has its good and bad half minutes: so latency

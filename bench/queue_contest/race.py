@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bench.queue_contest import pgbench
-from bench.queue_contest.contestants import PGBENCH, Contestant, Measure, StoreKind
+from bench.queue_contest.contestants import PGBENCH, Contestant, Measure
 from bench.queue_contest.harness.environments import Environments
 from bench.queue_contest.harness.machine import time_loop
-from bench.queue_contest.harness.mongo_place import most_jobs
 from bench.queue_contest.harness.places import Ground, PostgresPlace
 from bench.queue_contest.harness.programs import ContestantError, Entry, entry_folder
 from bench.queue_contest.measures import Figures, Sizes, take
@@ -94,13 +93,9 @@ class Race:
                 entry = Entry(contestant, place, self._environments, folder)
                 if contestant.name == PGBENCH and isinstance(place, PostgresPlace):
                     return pgbench.measure(entry, place, self._ground, measure, self._sizes)
-                return take(measure, entry, self._sizes_for(contestant.store))
+                return take(measure, entry, self._sizes)
         finally:
             place.close()
-
-    def _sizes_for(self, store: StoreKind) -> Sizes:
-        most = most_jobs() if store is StoreKind.MONGO else None
-        return self._sizes if most is None else self._sizes.up_to(most)
 
 
 def _beginning_at(repeat: int, contestants: list[Contestant], measure: Measure) -> list[Contestant]:

@@ -1,40 +1,50 @@
 """Rota: one scheduling rail for Python platforms.
 
-Everything that may be relied on is named here; ``rota.testing`` holds what tests need.
+Everything that may be relied on is named here; ``rota.testing`` holds what tests need. A name is
+imported from its module when it is first used, so that ``import rota`` and ``rota --version`` cost
+nothing else. Type checkers read ``__init__.pyi``.
 """
 
-from rota import errors, events
-from rota.jobs import BackoffStrategy, Job, JobStatus, RetryPolicy
-from rota.poller import Poller
-from rota.rail import Rail
-from rota.runtime.wiring import open_store
-from rota.scheduler import DECLARATIVE, POLLING, Scheduler, SchedulerPolicy, SchedulerSettings
-from rota.triggers.parse import parse_cron
-from rota.triggers.rrule import parse_rrule
-from rota.worker import Context, Discard, Snooze, Worker, WorkerSettings
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "DECLARATIVE",
-    "POLLING",
-    "BackoffStrategy",
-    "Context",
-    "Discard",
-    "Job",
-    "JobStatus",
-    "Poller",
-    "Rail",
-    "RetryPolicy",
-    "Scheduler",
-    "SchedulerPolicy",
-    "SchedulerSettings",
-    "Snooze",
-    "Worker",
-    "WorkerSettings",
-    "errors",
-    "events",
-    "open_store",
-    "parse_cron",
-    "parse_rrule",
-]
+_MODULES = {
+    "DECLARATIVE": "rota.scheduler",
+    "POLLING": "rota.scheduler",
+    "BackoffStrategy": "rota.jobs",
+    "Context": "rota.worker",
+    "Discard": "rota.worker",
+    "Job": "rota.jobs",
+    "JobStatus": "rota.jobs",
+    "Poller": "rota.poller",
+    "Rail": "rota.rail",
+    "RetryPolicy": "rota.jobs",
+    "Scheduler": "rota.scheduler",
+    "SchedulerPolicy": "rota.scheduler",
+    "SchedulerSettings": "rota.scheduler",
+    "Snooze": "rota.worker",
+    "Worker": "rota.worker",
+    "WorkerSettings": "rota.worker",
+    "open_store": "rota.runtime.wiring",
+    "parse_cron": "rota.triggers.parse",
+    "parse_rrule": "rota.triggers.rrule",
+}
+_SUBMODULES = ("errors", "events")
+
+__all__ = [*_MODULES, *_SUBMODULES]  # noqa: PLE0604 - all of them are strings
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return import_module(f"rota.{name}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'rota' has no attribute {name!r}")
+    value = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

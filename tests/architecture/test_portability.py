@@ -29,7 +29,7 @@ def test_every_address_leads_to_a_known_host() -> None:
 
 
 def test_there_are_compiled_requirements() -> None:
-    assert [path.name for path in COMPILED] == ["dev.txt", "mongo-server.txt", "runtime.txt"]
+    assert [path.name for path in COMPILED] == ["dev.txt", "runtime.txt"]
 
 
 @pytest.mark.parametrize("path", COMPILED, ids=lambda path: path.name)

@@ -11,7 +11,7 @@ import pytest
 import yaml  # type: ignore[import-untyped] # its stubs are not among the requirements
 from tests.docs.pages import read_blocks
 
-from rota.cli.main import app
+from rota.cli.commands import app
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTAINER = ROOT / "deploy/container"

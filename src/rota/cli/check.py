@@ -1,4 +1,4 @@
-"""``rota check``: whether anything on a store needs somebody to look at it."""
+"""``rota check``: finds problems on a store that need attention."""
 
 import asyncio
 from datetime import timedelta
@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from rota.cli.reading.options import DEFAULT_STORE, GivenTerminal, JsonOption, StoreOption
+from rota.cli.options import GivenTerminal, JsonOption, StoreOption
+from rota.cli.place import DEFAULT_STORE
 from rota.clock.protocol import Clock
 from rota.escape import escape
 from rota.runtime.wiring import inspect_store, open_store

@@ -1,35 +1,249 @@
-"""``rota store``: how a store stands, bringing its schema up to date, and moving to another."""
+"""``rota store``: status and schema of a store, and copying it to another."""
 
 import asyncio
 from datetime import timedelta
-from typing import Annotated
+from types import TracebackType
+from typing import Annotated, Any, Self
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
-from rota.cli.reading.options import DEFAULT_STORE, GivenTerminal, JsonOption, StoreOption
-from rota.cli.rendering.copying import (
-    CopyBar,
-    describe_copy,
-    plan_document,
-    plan_rows,
-)
-from rota.cli.rendering.copying import (
-    report_document as copy_document,
-)
-from rota.cli.rendering.store import (
-    inspection_document,
-    inspection_rows,
-    list_findings,
-    migration_name,
-    report_document,
-)
-from rota.cli.rendering.tables import print_table
-from rota.cli.rendering.terminal import Terminal
+from rota.cli.options import GivenTerminal, JsonOption, StoreOption
+from rota.cli.output import Row, Terminal, print_table
+from rota.cli.place import DEFAULT_STORE
 from rota.errors import StoreUnavailableError
 from rota.escape import escape
+from rota.jobs import JobStatus
+from rota.ops.store_comparison import UNFINISHED, Phase
 from rota.ops.store_copy import CopyPlan, CopyReport
 from rota.runtime.wiring import copy_store, inspect_store, migrate_store, plan_store_copy
+from rota.scheduler.keeping.ledger import SET_ASIDE
+from rota.stores.inspection import MigrationReport, StoreInspection
+from rota.stores.sql.migrations import AppliedMigration
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def inspection_rows(inspection: StoreInspection) -> list[Row]:
+    """What it is and what it holds, one row a fact."""
+    facts = [
+        ("Kind", f"{inspection.kind} {inspection.version}".strip()),
+        ("Schema", _describe_schema(inspection)),
+        ("Size", "-" if inspection.size is None else format_size(inspection.size)),
+        ("Documents", describe_documents(inspection)),
+        ("Jobs", describe_jobs(inspection)),
+        ("Set aside", str(_set_aside_count(inspection))),
+    ]
+    return [((name, escape(fact)), "") for name, fact in facts]
+
+
+def list_findings(inspection: StoreInspection) -> list[str]:
+    """What somebody should do something about; empty when all is well."""
+    findings: list[str] = []
+    if not inspection.exists:
+        findings.append("There is no such store yet; rota store migrate makes it.")
+    elif inspection.pending:
+        names = ", ".join(map(migration_name, inspection.pending))
+        findings.append(f"Pending: {names}; rota store migrate applies them.")
+    if inspection.problem is not None:
+        findings.append(inspection.problem)
+    if UNFINISHED in inspection.document_counts:
+        findings.append("A copy into it was begun and is not finished; repeat it.")
+    count = _set_aside_count(inspection)
+    if count:
+        what = "1 record is" if count == 1 else f"{count} records are"
+        findings.append(f"{what} set aside: they could not be read, and are kept as they were.")
+    return findings
+
+
+def inspection_document(inspection: StoreInspection) -> dict[str, Any]:
+    return {
+        "address": inspection.address,
+        "kind": inspection.kind,
+        "version": inspection.version,
+        "exists": inspection.exists,
+        "schema_version": inspection.schema_version,
+        "is_up_to_date": inspection.is_up_to_date,
+        "problem": inspection.problem,
+        "applied": list(map(_migration_document, inspection.applied)),
+        "pending": list(map(_migration_document, inspection.pending)),
+        "size": inspection.size,
+        "documents": dict(inspection.document_counts),
+        "jobs": None if inspection.job_counts is None else dict(inspection.job_counts),
+        "set_aside": {
+            "documents": inspection.document_counts.get(SET_ASIDE, 0),
+            "jobs": inspection.set_aside_job_count,
+        },
+    }
+
+
+def report_document(report: MigrationReport) -> dict[str, Any]:
+    return {
+        "applied": list(map(_migration_document, report.applied)),
+        "schema_version": report.schema_version,
+    }
+
+
+def migration_name(mark: AppliedMigration) -> str:
+    return f"{mark.number:04d}_{mark.name}"
+
+
+def format_size(size: int) -> str:
+    """Bytes as people say it, in powers of 1024: "12.4 MiB"."""
+    amount, unit = float(size), 0
+    while amount >= 1024 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{size} bytes" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
+
+
+def _migration_document(mark: AppliedMigration) -> dict[str, Any]:
+    return {"number": mark.number, "name": mark.name, "is_compatible": mark.is_compatible}
+
+
+def _describe_schema(inspection: StoreInspection) -> str:
+    if not inspection.applied and not inspection.pending:
+        return "none"
+    state = "up to date" if inspection.is_up_to_date else "not up to date"
+    return f"version {inspection.schema_version}, {state}"
+
+
+def describe_documents(inspection: StoreInspection) -> str:
+    """How many documents there are, and in which collections."""
+    counts = inspection.document_counts
+    if not counts:
+        return "0"
+    parts = ", ".join(f"{name} {count}" for name, count in counts.items())
+    return f"{sum(counts.values())} in {len(counts)} collections: {parts}"
+
+
+def describe_jobs(inspection: StoreInspection) -> str:
+    """How many jobs there are, and at which stages."""
+    counts = inspection.job_counts
+    if counts is None:
+        return "-"
+    parts = [f"{status} {counts[status]}" for status in JobStatus if status in counts]
+    return f"{sum(counts.values())}: {', '.join(parts)}" if counts else "0"
+
+
+def _set_aside_count(inspection: StoreInspection) -> int:
+    return inspection.document_counts.get(SET_ASIDE, 0) + inspection.set_aside_job_count
+
+
+_LABELS = {
+    Phase.COPYING: "Copying",
+    Phase.VERIFYING_SOURCE: "Verifying the source",
+    Phase.VERIFYING_TARGET: "Verifying the target",
+}
+
+
+class CopyBar:
+    """A bar for each phase, on a terminal; elsewhere nothing."""
+
+    def __init__(self, console: Console, record_count: int) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._record_count = record_count
+        self._bars: dict[Phase, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def tell(self, phase: Phase, count: int) -> None:
+        """So many more records have been dealt with."""
+        if phase not in self._bars:
+            widest = max(map(len, _LABELS.values()))
+            label = _LABELS[phase].ljust(widest)
+            self._bars[phase] = self._progress.add_task(label, total=self._record_count)
+        self._progress.advance(self._bars[phase], count)
+
+
+def plan_rows(plan: CopyPlan) -> list[Row]:
+    """What would be copied, one row a fact."""
+    facts = [
+        ("Target", plan.target.address),
+        ("Documents", describe_documents(plan.source)),
+        ("Jobs", describe_jobs(plan.source)),
+        ("Would", _describe_beginning(plan)),
+    ]
+    return [((name, escape(fact)), "") for name, fact in facts]
+
+
+def plan_document(plan: CopyPlan) -> dict[str, Any]:
+    return {
+        "source": plan.source.address,
+        "target": plan.target.address,
+        "is_resumption": plan.is_resumption,
+        "is_repetition": plan.is_repetition,
+        "documents": dict(plan.source.document_counts),
+        "jobs": dict(plan.source.job_counts or {}),
+    }
+
+
+def describe_copy(plan: CopyPlan, report: CopyReport) -> str:
+    """One sentence: what is in both stores."""
+    tally = report.tally
+    counts = (
+        f"{tally.job_count:,} jobs, {tally.attempt_count:,} attempts, "
+        f"{tally.document_count:,} documents"
+    )
+    unreadable = tally.unreadable_count
+    aside = f" ({unreadable:,} of the jobs cannot be read, and are set aside)" if unreadable else ""
+    before = " The copy had been finished before; nothing was copied now."
+    return (
+        f"{plan.target.address}: verified {counts}: equal{aside}."
+        f"{before if report.was_finished else ''}"
+    )
+
+
+def copy_document(plan: CopyPlan, report: CopyReport) -> dict[str, Any]:
+    tally = report.tally
+    return {
+        "source": plan.source.address,
+        "target": plan.target.address,
+        "is_resumed": report.is_resumed,
+        "was_finished": report.was_finished,
+        "is_equal": True,
+        "jobs": tally.job_count,
+        "unreadable_jobs": tally.unreadable_count,
+        "attempts": tally.attempt_count,
+        "documents": tally.document_count,
+        "digest": tally.digest,
+    }
+
+
+def _describe_beginning(plan: CopyPlan) -> str:
+    if plan.is_resumption:
+        return "go on with the copy that was begun"
+    if plan.is_repetition:
+        return "copy nothing: see whether the target, which holds as much, is a finished copy"
+    return "fill the empty store" if plan.target.exists else "make the store and fill it"
+
 
 app = App(name="store")
 

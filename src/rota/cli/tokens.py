@@ -1,4 +1,4 @@
-"""``rota tokens``: who is let in, and for what."""
+"""``rota tokens``: who may use the service, and for what."""
 
 from datetime import timedelta
 from typing import Annotated, Any
@@ -9,14 +9,11 @@ from rich.text import Text
 
 from rota.auth.caller import Scope
 from rota.auth.tokens import PREFIX
-from rota.cli.operating.answers import done, print_items
-from rota.cli.operating.options import LimitOption
-from rota.cli.reading.instants import choose_zone
-from rota.cli.reading.options import GivenTerminal, JsonOption, ZoneOption
-from rota.cli.reading.place import NOWHERE, Place, converse
-from rota.cli.rendering.service.moments import Viewer, show_text
-from rota.cli.rendering.tables import Row
-from rota.cli.rendering.terminal import print_verbatim
+from rota.cli.arguments import choose_zone
+from rota.cli.connection import converse
+from rota.cli.options import GivenTerminal, JsonOption, LimitOption, ZoneOption
+from rota.cli.output import Row, Viewer, done, print_items, print_verbatim, show_text
+from rota.cli.place import NOWHERE, Place
 from rota.client.client import path_of
 from rota.errors import InvalidInputError
 from rota.escape import escape

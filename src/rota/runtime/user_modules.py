@@ -81,7 +81,8 @@ def _read_mark(path: Path) -> Mark | None:
     return status.st_mtime_ns, status.st_size
 
 
-OPTION = "--handlers"
+HANDLERS = "--handlers"
+TASKS = "--tasks"
 
 Registration: TypeAlias = Callable[[Worker], None]
 """Gives a worker its handlers."""
@@ -90,6 +91,18 @@ Registration: TypeAlias = Callable[[Worker], None]
 def load_handlers(references: Collection[str]) -> list[Registration]:
     """What the references name, each checked as far as it can be without a worker."""
     return [_load_one(reference) for reference in references]
+
+
+def read_registrations(reference: str) -> list[Any]:
+    """The declarative tasks at ``module:name``: a list, or a function that returns one.
+
+    The scheduler checks the contents of the list.
+    """
+    found = load_reference(reference, TASKS)
+    registrations = found() if callable(found) else found
+    if not isinstance(registrations, list | tuple):
+        raise refuse(reference, TASKS, "it is neither a list nor a function that returns one")
+    return list(registrations)
 
 
 def register_handlers(
@@ -127,7 +140,7 @@ def reload_handlers(references: Collection[str]) -> list[Registration]:
 
 
 def _load_one(reference: str) -> Registration:
-    found = load_reference(reference, OPTION)
+    found = load_reference(reference, HANDLERS)
     if inspect.isroutine(found) and _argument_count(found) == 0:
         found = found()
     if isinstance(found, Registry):
@@ -138,7 +151,7 @@ def _load_one(reference: str) -> Registration:
         return _from_function(found)
     raise refuse(
         reference,
-        OPTION,
+        HANDLERS,
         "it is no mapping of kinds to functions, no Registry, and no function of a worker",
     )
 
@@ -157,7 +170,7 @@ def _from_mapping(reference: str, works: Mapping[Any, Any]) -> Registration:
     try:
         return _from_registry(Registry(works, ()))
     except InvalidInputError as error:
-        raise refuse(reference, OPTION, error.message) from error
+        raise refuse(reference, HANDLERS, error.message) from error
 
 
 def _from_registry(registry: Mapping[str, Handler]) -> Registration:

@@ -22,7 +22,7 @@ class ForgetfulStore(MemoryStore):
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         applied = await super().apply(changes, now)
         for change in changes:
-            self._shelf.attempts.pop(change.job_id, None)
+            self._tables.attempts.pop(change.job_id, None)
         return applied
 
 

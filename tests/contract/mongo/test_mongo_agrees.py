@@ -6,7 +6,7 @@ from typing import ClassVar, cast
 import pytest
 from hypothesis import settings
 from tests.contract.agreement import THOROUGHNESS, StoresAgree
-from tests.servers.patience import open_patiently
+from tests.servers.mongo import open_mongo
 from tests.servers.shared import new_mongo_database, shared_mongo_url
 
 from rota.stores.protocol import DocumentStore
@@ -20,7 +20,7 @@ class MongoAgrees(StoresAgree):
         return self.dropped.enter_context(new_mongo_database(self.server))
 
     async def reopened(self) -> DocumentStore:
-        return cast(DocumentStore, await open_patiently(self.address))
+        return cast(DocumentStore, await open_mongo(self.address))
 
     def teardown(self) -> None:
         super().teardown()

@@ -3,7 +3,7 @@
 from typing import cast
 
 import pytest
-from tests.servers.patience import open_patiently
+from tests.servers.mongo import open_mongo
 
 from rota.stores.protocol import DocumentStore
 from rota.testing.store_contract import (
@@ -18,6 +18,6 @@ class TestMongoStore(StoreContract, LastingStoreContract, PortableStoreContract)
     @pytest.fixture
     def store_factory(self, mongo_url: str) -> StoreFactory:
         async def open_store() -> DocumentStore:
-            return cast(DocumentStore, await open_patiently(mongo_url))
+            return cast(DocumentStore, await open_mongo(mongo_url))
 
         return open_store

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 from tests.contract.jobs.agreement import JobStoresAgree, thoroughness
-from tests.servers.patience import open_patiently
+from tests.servers.mongo import open_mongo
 from tests.servers.shared import new_mongo_database, shared_mongo_url
 
 from rota.stores.jobs import JobStore
@@ -17,11 +17,11 @@ class MongoJobsAgree(JobStoresAgree):
     async def open_empty(self) -> JobStore:
         self.dropped = ExitStack()
         self.address = self.dropped.enter_context(new_mongo_database(self.server))
-        return await open_patiently(self.address)
+        return await open_mongo(self.address)
 
     async def reopen(self, store: JobStore) -> JobStore:
         await store.close()
-        return await open_patiently(self.address)
+        return await open_mongo(self.address)
 
     def teardown(self) -> None:
         super().teardown()

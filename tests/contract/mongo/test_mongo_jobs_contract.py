@@ -1,7 +1,7 @@
 """The MongoDB store, put through the contract of all stores of jobs on a server."""
 
 import pytest
-from tests.servers.patience import open_patiently
+from tests.servers.mongo import open_mongo
 
 from rota.stores.jobs import JobStore
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
@@ -11,6 +11,6 @@ class TestMongoJobs(JobStoreContract):
     @pytest.fixture
     def job_store_factory(self, mongo_url: str) -> JobStoreFactory:
         async def open_empty() -> JobStore:
-            return await open_patiently(mongo_url)
+            return await open_mongo(mongo_url)
 
         return open_empty

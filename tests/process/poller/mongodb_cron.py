@@ -14,7 +14,7 @@ import pytest
 from tests.process.fleet import PATIENCE, ROOT
 
 PACKAGES = ("mongodb-cron@1.9.0", "mongodb@6.3.0")
-"""Its last release, and the last driver of its range that the stand-in for MongoDB can answer."""
+"""Its last release, and a driver of its range."""
 
 PROGRAM = Path(__file__).with_name("mongodb_cron.cjs")
 

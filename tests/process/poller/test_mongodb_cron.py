@@ -1,7 +1,4 @@
-"""The real mongodb-cron beside a poller: the same documents, and one collection for both.
-
-What was recorded of it is compared with it only if ROTA_TEST_PATIENTLY=1 says so.
-"""
+"""The real mongodb-cron beside a poller: the same documents, and one collection for both."""
 
 import json
 from collections import Counter
@@ -16,7 +13,6 @@ from tests.process.fleet import PATIENCE, ROOT, wait_for
 from tests.process.poller.mongodb_cron import polling_peer, replay_cases
 from tests.process.poller.pack import Pack, gathered_pack
 from tests.process.programs.poller_member import COLLECTION, SLEEP_UNTIL
-from tests.servers.patience import PATIENTLY, is_patient
 
 from rota.clock import SystemClock
 
@@ -30,8 +26,6 @@ RECURRING_COUNT, ONE_TIME_COUNT = 4, 16
 
 @pytest.mark.clause("M-13")
 def test_what_was_recorded_is_what_mongodb_cron_does(mongo_url: str) -> None:
-    if not is_patient():
-        pytest.skip(f"what was recorded of mongodb-cron is taken at its word: see {PATIENTLY}")
     told = ("name", "documents", "options", "condition", "work_ms", "turn_count", "fails")
     cases = [{key: case[key] for key in told if key in case} for case in RECORD["cases"]]
     outcomes = replay_cases(mongo_url, RECORD["now"], cases)

@@ -13,7 +13,6 @@ import pytest
 from tests.process.fleet import PATIENCE, ROOT
 from tests.process.programs.crash_stage import TASKS, FailPoint, Life, Reached
 from tests.process.programs.history import read_history
-from tests.servers.patience import is_patient
 from tests.servers.shared import in_database, shared_mongo_url, with_option
 from tests.verification.trace import (
     Crashed,
@@ -192,7 +191,7 @@ async def test_after_a_kill_at_any_write_the_next_instance_carries_on(
 ) -> None:
     points = await list_points(make_play(stage, tmp_path / "undisturbed", new_address))
     assert len(points) >= 20
-    points = points if is_patient() else points[:: SAMPLED[server]]
+    points = points[:: SAMPLED[server]]
     assert {point.moment for point in points} == {"before", "after"}
     hit: list[FailPoint] = []
     for point in points:

@@ -20,7 +20,6 @@ from tests.process.occurrences import (
     merge_traces,
 )
 from tests.process.programs.replica import TaskOrder
-from tests.servers.patience import PATIENTLY, is_patient
 from tests.verification.trace import Entry, RunStarted, Tolerance, check_replicas
 
 from rota import parse_cron
@@ -140,8 +139,6 @@ def is_within(cron: Cron, started_at: datetime, window: tuple[datetime, datetime
 @pytest.fixture(params=["sqlite", "postgres", "redis", "mongo"])
 def address(request: pytest.FixtureRequest) -> str | None:
     """Where the store is, unless it is a file in the test's folder."""
-    if request.param == "mongo" and not is_patient():
-        pytest.skip(f"a stand-in for MongoDB is slower than their clock: see {PATIENTLY}")
     return None if request.param == "sqlite" else request.getfixturevalue(f"{request.param}_url")
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -28,7 +28,6 @@ from tests.process.programs.job_stage import (
     Passed,
     number_id,
 )
-from tests.servers.patience import is_patient
 from tests.servers.shared import new_mongo_database, shared_mongo_url, with_option
 from tests.verification.jobs_trace import (
     JobEntry,
@@ -50,8 +49,6 @@ DEAD_FOR = timedelta(seconds=7)
 MOST_LIVES = 8
 MOST_TRIES = 12
 IS_WHOLE = os.environ.get("CRASH_POINTS") == "all"
-FEW = {("insert", "commit")}
-"""All that is played on a stand-in for MongoDB, where a death and what follows takes long."""
 RESCUED_WITHIN = SETTINGS.lease_for + timedelta(seconds=15)
 """Lease and sweep; nobody polls, since everybody is told."""
 VERBS = {"insert", "lease", "apply", "extend", "sweep", "prune"}
@@ -240,9 +237,8 @@ async def die_everywhere(
     folder: Path,
     make_address: MakeAddress,
     most: int | None = None,
-    chosen: Collection[tuple[str, str]] | None = None,
 ) -> Toll:
-    """A play for every fail point, each to its end; the first of each of those chosen, if any are.
+    """A play for every fail point, each to its end.
 
     Where two calls are under way at once, it is a matter of luck which commits first: a point that
     a play does not come to is tried for again.
@@ -254,8 +250,6 @@ async def die_everywhere(
     deaths = thin_out(list_deaths(undisturbed.points), most)
     for number, death in enumerate(deaths):
         where = death.passed.verb, death.passed.point.moment
-        if chosen is not None and (where not in chosen or where in toll.listed):
-            continue
         toll.listed[where] += 1
         for attempt in range(MOST_TRIES):
             play = make_play(stage, folder / f"{number}-{attempt}", make_address())
@@ -334,12 +328,9 @@ async def test_after_a_kill_at_any_write_to_mongo_nothing_is_lost_or_done_twice(
             tmp_path,
             lambda: databases.enter_context(new_mongo_database(shared_mongo_url())),
             most=None if IS_WHOLE else 1,
-            chosen=None if is_patient() else FEW,
         )
     toll.report("MongoDB")
-    assert set(toll.listed) >= FEW
     assert all(toll.hits[where] for where in toll.listed)
-    if is_patient():
-        moments = {(verb, moment) for verb in VERBS for moment in ("before", "staged", "after")}
-        assert set(toll.listed) >= moments
-        assert toll.hits.total() >= 0.9 * toll.listed.total() >= 20
+    moments = {(verb, moment) for verb in VERBS for moment in ("before", "staged", "after")}
+    assert set(toll.listed) >= moments
+    assert toll.hits.total() >= 0.9 * toll.listed.total() >= 20

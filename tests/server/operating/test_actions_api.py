@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
 from tests.server.operating.conftest import make, make_dead
 from tests.server.operating.neighbours import Neighbours
 from tests.server.service import JOBS, NO_ID, START
@@ -28,7 +27,6 @@ async def test_a_dead_job_is_retried_by_a_new_one_that_names_it(both: Neighbours
     assert ("retry", "ours tester", "fixed") in await audit_of(both)
 
 
-@pytest.mark.main_path
 async def test_with_cascade_what_was_blocked_is_submitted_again(both: Neighbours) -> None:
     dead = await make(both, retry_policy={"max_attempts": 1})
     child = await make(both, dependencies=[dead["id"]])

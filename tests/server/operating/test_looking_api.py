@@ -1,6 +1,5 @@
 """/jobs/{id}/why, /graph, /attempts, /jobs/search, /overview, /queues, /workers, /audit."""
 
-import pytest
 from tests.server.operating.conftest import make, make_dead
 from tests.server.operating.neighbours import Neighbours
 from tests.server.service import JOBS, NO_ID, field_of
@@ -74,7 +73,6 @@ async def test_jobs_are_found_by_text_and_kind_and_filters(both: Neighbours) -> 
     assert field_of(await both.ours.get(f"{JOBS}/search?limit=0")) == "limit"
 
 
-@pytest.mark.main_path
 async def test_the_overview_and_the_queues_say_how_it_stands(both: Neighbours) -> None:
     await make_dead(both)
     await make(both)

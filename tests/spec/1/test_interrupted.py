@@ -27,7 +27,6 @@ def running(name: str = "a", **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.clause("D-51", "D-53", "D-64", "P-1", "P-13")
-@pytest.mark.main_path("declarative")
 async def test_an_interrupted_task_starts_in_the_first_poll_and_is_reported(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -135,7 +134,6 @@ async def test_an_interrupted_run_is_restarted_once_even_when_that_run_crashes_t
 
 
 @pytest.mark.clause("D-47", "D-60")
-@pytest.mark.main_path("polling")
 async def test_a_broken_record_is_set_aside_with_its_bytes_and_the_others_are_unaffected(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:

@@ -138,7 +138,6 @@ async def test_a_removed_task_is_reported_as_orphaned_by_the_polling_edition(
 
 
 @pytest.mark.clause("D-51", "P-13")
-@pytest.mark.main_path
 async def test_the_whole_override_is_told_at_a_glance(stage: Stage) -> None:
     await seed_tasks(stage.store, [stored("kept"), stored("changed"), stored("gone")])
     await stage.scheduler().initialize(
@@ -209,7 +208,6 @@ class BreakingStore(SpyStore):
 
 @pytest.mark.clause("D-20", "D-54", "D-60", "P-19")
 @pytest.mark.parametrize("after", [0, 1, 2, 3])
-@pytest.mark.main_path("declarative", "2")
 async def test_an_override_that_fails_half_way_leaves_every_byte_as_it_was(
     stage: Stage, policy: SchedulerPolicy, after: int
 ) -> None:

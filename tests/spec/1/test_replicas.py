@@ -41,7 +41,6 @@ async def fleet(store_url: str) -> AsyncIterator[Fleet]:
 
 @pytest.mark.clause("D-53", "D-55", "D-58", "P-24")
 @pytest.mark.parametrize("count", [2, 3])
-@pytest.mark.main_path("polling", "3")
 async def test_each_occurrence_starts_once_however_many_instances_there_are(
     fleet: Fleet, policy: SchedulerPolicy, count: int
 ) -> None:
@@ -98,7 +97,6 @@ async def test_when_one_stops_another_takes_over_its_retries(fleet: Fleet) -> No
 
 @pytest.mark.clause("D-51", "D-53", "D-64")
 @pytest.mark.parametrize("count", [2, 3])
-@pytest.mark.main_path("2")
 async def test_the_task_of_a_crashed_instance_is_restarted_once_by_another(
     fleet: Fleet, count: int
 ) -> None:

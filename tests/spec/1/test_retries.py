@@ -229,7 +229,6 @@ async def test_a_run_that_cancels_its_own_task_has_failed(quick: Stage) -> None:
 
 @pytest.mark.clause("D-17", "D-29", "D-31", "P-1")
 @pytest.mark.parametrize(("back_at", "expected"), [(at(10, 2), at(10, 5)), (at(10, 9), at(10, 9))])
-@pytest.mark.main_path("declarative")
 async def test_a_retry_survives_a_restart_and_is_due_when_it_was_due(
     stage: Stage, policy: SchedulerPolicy, back_at: object, expected: object
 ) -> None:

@@ -60,7 +60,6 @@ async def test_first_start_is_a_matter_of_each_task_and_not_of_the_store(
 
 
 @pytest.mark.clause("D-17", "D-31", "P-1", "P-24")
-@pytest.mark.main_path("polling")
 async def test_a_restart_within_the_period_runs_nothing_again(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -75,7 +74,6 @@ async def test_a_restart_within_the_period_runs_nothing_again(
 
 @pytest.mark.clause("D-15", "D-26", "P-1", "P-24")
 @pytest.mark.parametrize("pause", [HOUR, 7 * DAY])
-@pytest.mark.main_path("declarative")
 async def test_after_downtime_each_task_runs_once_and_then_as_usual(
     stage: Stage, policy: SchedulerPolicy, pause: timedelta
 ) -> None:

@@ -102,7 +102,6 @@ async def test_without_settings_nothing_is_limited(stage: Stage) -> None:
 
 
 @pytest.mark.clause("P-21", "D-63")
-@pytest.mark.main_path
 async def test_many_due_tasks_are_claimed_in_batches(stage: Stage) -> None:
     settings = SchedulerSettings(claim_batch=7, peers_checked_every=HOUR)
     await stage.scheduler(settings=settings).initialize([stage.task(f"t{n}") for n in range(50)])

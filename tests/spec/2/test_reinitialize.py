@@ -42,7 +42,6 @@ async def test_an_identical_list_changes_nothing(stage: Stage) -> None:
 
 
 @pytest.mark.clause("P-4", "P-16", "P-17")
-@pytest.mark.main_path
 async def test_a_changed_list_is_followed_without_a_stop(stage: Stage) -> None:
     scheduler = stage.scheduler(POLLING)
     await scheduler.initialize([stage.task("kept"), stage.task("changed"), stage.task("removed")])

@@ -85,7 +85,6 @@ async def rig(store_url: str) -> AsyncIterator[Rig]:
 
 
 @pytest.mark.clause("T-3", "T-17")
-@pytest.mark.main_path
 async def test_maintenance_moves_a_job_to_its_end_and_counts_it_without_an_attempt(
     rig: Rig,
 ) -> None:
@@ -135,7 +134,6 @@ async def test_open_ended_maintenance_is_looked_at_every_five_minutes_until_it_i
 
 
 @pytest.mark.clause("T-3", "T-18", "T-34")
-@pytest.mark.main_path
 async def test_a_job_that_notifies_waits_for_the_end_of_the_quiet_hours(rig: Rig) -> None:
     await set_quiet_hours(rig.store, TENANT, NIGHT)
     job = await rig.add(utc(5, 23))

@@ -64,7 +64,6 @@ async def stage(store_url: str) -> AsyncIterator[Stage]:
 
 
 @pytest.mark.clause("T-1", "T-20", "T-25")
-@pytest.mark.main_path
 async def test_a_job_that_was_scheduled_reaches_its_handler_at_its_time(stage: Stage) -> None:
     job_id = await stage.rail.schedule_once("tick", {"event": 1}, run_at=NOW + HOUR)
     await stage.work_at(NOW, NOW + HOUR)
@@ -105,7 +104,6 @@ async def test_a_series_goes_on_after_a_dead_occurrence(stage: Stage) -> None:
 
 
 @pytest.mark.clause("T-13", "T-34")
-@pytest.mark.main_path
 async def test_workers_and_repeated_calls_leave_one_job_per_occurrence(stage: Stage) -> None:
     async def schedule() -> str:
         return await stage.rail.schedule_recurring(
@@ -164,7 +162,6 @@ async def test_what_comes_during_a_run_is_skipped_queued_or_allowed(
 
 
 @pytest.mark.clause("T-2", "T-11", "T-15", "T-16", "T-33")
-@pytest.mark.main_path
 async def test_a_dead_job_that_had_its_effect_is_retried_without_repeating_it(
     stage: Stage,
 ) -> None:

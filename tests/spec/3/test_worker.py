@@ -136,7 +136,6 @@ async def test_failures_are_retried_after_one_five_fifteen_and_sixty_minutes_and
 
 
 @pytest.mark.clause("T-12", "T-36")
-@pytest.mark.main_path
 async def test_the_end_of_an_occurrence_queues_the_next_one_in_its_zone(shop: Workshop) -> None:
     first_at = datetime(2026, 10, 19, 8, tzinfo=UTC)  # 09:00 in London, summer time
     await shop.pass_time(first_at - NOW)

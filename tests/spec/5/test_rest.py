@@ -43,7 +43,6 @@ async def search(service: Visit, **query: Any) -> dict[str, Any]:
 
 
 @pytest.mark.clause("F-21", "F-1", "F-15")
-@pytest.mark.main_path
 async def test_a_job_is_created_with_201_and_all_its_fields(service: Visit) -> None:
     answer = await service.client.post(JOBS, json={"name": "Report", "queue": "mail"})
     job = answer.json()
@@ -74,7 +73,6 @@ async def test_a_job_is_got_with_200_as_it_was_created(service: Visit) -> None:
 
 
 @pytest.mark.clause("F-21", "F-16")
-@pytest.mark.main_path
 async def test_a_job_is_updated_with_200_in_the_fields_that_are_sent(service: Visit) -> None:
     job = await service.make_job(payload={"a": 1}, priority=3)
     await service.clock.advance(SECOND)
@@ -131,7 +129,6 @@ async def test_a_full_last_page_says_that_it_is_the_last(service: Visit) -> None
 
 
 @pytest.mark.clause("F-18")
-@pytest.mark.main_path
 async def test_every_filter_narrows_the_list(service: Visit) -> None:
     early = await service.make_job(queue="mail", priority=2)
     await service.clock.advance(SECOND)
@@ -228,7 +225,6 @@ async def test_a_job_that_does_not_exist_is_404(service: Visit, method: str) -> 
 
 
 @pytest.mark.clause("F-22", "F-4", "F-16")
-@pytest.mark.main_path
 async def test_a_circle_of_dependencies_is_409(service: Visit) -> None:
     first = await service.make_job()
     second = await service.make_job(dependencies=[first["id"]])
@@ -348,7 +344,6 @@ async def test_of_many_who_ask_with_one_key_one_makes_the_job(service: Visit) ->
 
 
 @pytest.mark.clause("F-16")
-@pytest.mark.main_path
 async def test_dependencies_change_only_while_they_are_waited_for(service: Visit) -> None:
     first, ready = await service.make_job(), await service.make_job()
     url = f"{JOBS}/{ready['id']}"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rota.cli.main import run
+from rota.cli.dispatch import run_command
 from rota.testing import VirtualClock
 
 NOW = datetime(2027, 3, 26, 12, 0, 30, tzinfo=UTC)
@@ -51,7 +51,7 @@ def rota(monkeypatch: pytest.MonkeyPatch) -> RunRota:
             for _ in range(2)
         ]
         out, err = consoles
-        status = run(argv, clock=VirtualClock(NOW), out=out, err=err)
+        status = run_command(argv, clock=VirtualClock(NOW), out=out, err=err)
         return Outcome(status, *(_text(console) for console in consoles))
 
     return run_rota

@@ -152,7 +152,7 @@ def test_without_the_extra_a_command_says_what_to_install(command: str, tmp_path
 def test_help_loads_no_command(argv: tuple[str, ...]) -> None:
     program = (
         "import sys; from rota.cli.main import run; run(sys.argv[1:]); "
-        "print(sorted({'rota.cli.schedules.cron', 'rota.cli.schedules.rrule'} & set(sys.modules)))"
+        "print(sorted({'rota.cli.cron', 'rota.cli.rrule'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, *argv], capture_output=True, check=True, timeout=60

@@ -128,7 +128,7 @@ async def test_whoever_is_outrun_every_time_is_told(clock: VirtualClock) -> None
             with pytest.raises(ConflictError, match="was changed by others each time"):
                 await verb(job_id)
         paused = (await store.get("default", [job_id]))[job_id]
-        store._shelf.put(replace(paused, is_paused=True))
+        store._tables.put(replace(paused, is_paused=True))
         with pytest.raises(ConflictError, match="was changed by others each time"):
             await rail.resume(job_id)
 

@@ -1,6 +1,6 @@
 """The contract suite can fail: each of these stores breaks one promise and is found out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,13 +10,16 @@ from msgspec.structs import replace
 from rota.errors import DuplicateJobError
 from rota.jobs import Change, Job, JobFilter, JobId, JobStatus, Page, order_jobs
 from rota.stores.jobs import Applied, HeldLease, Inserted, LeaseRequest, QueueDepth
+from rota.stores.jobs.wakeups import Place, Wakeups
+from rota.stores.kernel.unit import Ended, Query, ReadEnded, ReadWaiting
 from rota.stores.memory import MemoryStore
+from rota.stores.memory.tables import JobTables
 from rota.testing.job_store_contract import JobStoreContract
 
 
 class LeasesTwice(MemoryStore):
     async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
-        ready = [job for job in self._shelf.jobs.values() if job.status is JobStatus.READY]
+        ready = [job for job in self._tables.jobs.values() if job.status is JobStatus.READY]
         await super().lease(replace(request, limit=1), now)
         return ready[: request.limit]
 
@@ -24,7 +27,7 @@ class LeasesTwice(MemoryStore):
 class LetsTheFirstTenantGoFirst(MemoryStore):
     async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
         leased: list[Job] = []
-        for tenant in sorted({job.tenant for job in self._shelf.jobs.values()}):
+        for tenant in sorted({job.tenant for job in self._tables.jobs.values()}):
             if len(leased) < request.limit:
                 rest = replace(request, tenants=[tenant], limit=request.limit - len(leased))
                 leased += await super().lease(rest, now)
@@ -38,7 +41,7 @@ class LeasesTheLastFirst(MemoryStore):
 
 class SettlesForAnybody(MemoryStore):
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
-        current = self._shelf.jobs
+        current = self._tables.jobs
         fresh = [
             replace(change, expected_token=current[change.job_id].last_token)
             if change.job_id in current
@@ -48,20 +51,27 @@ class SettlesForAnybody(MemoryStore):
         return await super().apply(fresh, now)
 
 
+class FindsNoWaitingJobs(JobTables):
+    def answer(self, query: Query) -> Any:
+        return [] if isinstance(query, ReadWaiting) else super().answer(query)
+
+
 class ForgetsDependents(MemoryStore):
-    def _settle_dependents(self, *_: object) -> list[Job]:
-        return []
+    def __init__(self) -> None:
+        super().__init__()
+        self._tables = FindsNoWaitingJobs()
+
+
+class FindsOnlyChildren(JobTables):
+    def answer(self, query: Query) -> Any:
+        is_deep = isinstance(query, ReadWaiting)
+        return super().answer(query._replace(is_deep=False) if is_deep else query)
 
 
 class BlocksOnlyChildren(MemoryStore):
-    def _settle_dependents(self, job: Job, now: datetime) -> list[Job]:
-        children = self._shelf.dependents(job.id)
-        moved = [
-            replace(self._shelf.jobs[each], status=JobStatus.BLOCKED, updated_at=now)
-            for each in sorted(children)
-        ]
-        self._write(moved)
-        return moved
+    def __init__(self) -> None:
+        super().__init__()
+        self._tables = FindsOnlyChildren()
 
 
 class TakesAnyPayload(MemoryStore):
@@ -71,7 +81,7 @@ class TakesAnyPayload(MemoryStore):
             try:
                 answers += await super().insert([job], now)
             except DuplicateJobError as error:
-                answers.append(Inserted(self._shelf.jobs[error.job_id], is_existing=True))
+                answers.append(Inserted(self._tables.jobs[error.job_id], is_existing=True))
         return answers
 
 
@@ -84,10 +94,15 @@ class InsertsOneByOne(MemoryStore):
 
 
 class DoublesSuccessors(MemoryStore):
-    def _continue_series(self, successor: Job | None) -> Job | None:
-        if successor is not None:
-            self._shelf.put(successor)
-        return successor
+    async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
+        answers = await super().apply(changes, now)
+        for change in changes:
+            if change.successor is not None:
+                self._tables.put(change.successor)
+        return [
+            replace(answer, successor=change.successor)
+            for answer, change in zip(answers, changes, strict=True)
+        ]
 
 
 class ExtendsAnything(MemoryStore):
@@ -103,13 +118,13 @@ class FindsTheFirstPageOnly(MemoryStore):
 
 class CountsOnlyWhoStandsInLine(MemoryStore):
     async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
-        earlier = min((job.updated_at for job in self._shelf.jobs.values()), default=now)
+        earlier = min((job.updated_at for job in self._tables.jobs.values()), default=now)
         return await super().survey(min(now, earlier), tenant)
 
 
 class CountsAllThatFailedAsDead(MemoryStore):
     async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
-        failed = sum(job.status is JobStatus.FAILED for job in self._shelf.jobs.values())
+        failed = sum(job.status is JobStatus.FAILED for job in self._tables.jobs.values())
         return [replace(depth, dead_count=failed) for depth in await super().survey(now, tenant)]
 
 
@@ -131,19 +146,34 @@ class AmendsAlone(MemoryStore):
     ) -> Job:
         amended = await super().amend(tenant, job_id, {}, now)
         amended = replace(amended, **fields)
-        self._shelf.jobs[job_id] = amended
+        self._tables.jobs[job_id] = amended
         return amended
 
 
+class FindsEndedParents(JobTables):
+    def answer(self, query: Query) -> Any:
+        if not isinstance(query, ReadEnded):
+            return super().answer(query)
+        return [
+            Ended(job.updated_at, job.id) for job in self.jobs.values() if job.status.is_terminal
+        ]
+
+
 class PrunesParents(MemoryStore):
-    def _may_go(self, job: Job, ended_before: datetime) -> bool:
-        return job.status.is_terminal and job.updated_at < ended_before
+    def __init__(self) -> None:
+        super().__init__()
+        self._tables = FindsEndedParents()
+
+
+class SilentWakeups(Wakeups):
+    def ring_at(self, places: Iterable[Place]) -> None:
+        """Nobody hears of it."""
 
 
 class NeverRings(MemoryStore):
-    def _write(self, jobs: Sequence[Job]) -> None:
-        for job in jobs:
-            self._shelf.put(job)
+    def __init__(self) -> None:
+        super().__init__()
+        self._wakeups = SilentWakeups()
 
 
 @pytest.mark.parametrize(

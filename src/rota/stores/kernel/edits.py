@@ -102,12 +102,12 @@ def amend(asked: Amendment) -> Plan[Job]:
     return Decision(jobs.writes, amended)
 
 
-def delete(tenant: str, job_id: JobId, now: datetime) -> Plan[Job]:
+def delete(tenant: str, job_id: JobId) -> Plan[Job]:
     """Remove a job in any state, unless others depend on it."""
     stored = yield from _read_existing(tenant, job_id)
     dependents = yield from read_dependents([job_id])
     check_deletion(job_id, dependents[job_id])
-    return Decision(Writes(now, removed={job_id}), stored.job)
+    return Decision(Writes(stored.job.updated_at, removed={job_id}), stored.job)
 
 
 def prune(before: datetime, limit: int) -> Plan[int]:

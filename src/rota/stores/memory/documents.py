@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from rota.errors import StaleVersionError, UnsupportedConnectionError
-from rota.stores.memory.closing import Closable
+from rota.errors import StaleVersionError, StoreClosedError, UnsupportedConnectionError
 from rota.stores.naming import check_name
 from rota.stores.protocol import Document, DocumentWrite
 
@@ -18,12 +17,12 @@ PAGE_LENGTH = 1000
 Collections = dict[str, dict[str, Document]]
 
 
-class DocumentVerbs(Closable):
+class DocumentVerbs:
     """The verbs of ``DocumentStore``. None of them suspends its caller."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._collections: Collections = {}
+        self._is_closed = False
 
     async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
         """All documents in key order, without those first made after the scan began."""
@@ -84,6 +83,14 @@ class DocumentVerbs(Closable):
     ) -> None:
         """Refused: there is no database whose transaction could be shared."""
         raise UnsupportedConnectionError("a store in memory takes part in no transaction")
+
+    async def close(self) -> None:
+        """Refuse all later calls; closing twice is fine."""
+        self._is_closed = True
+
+    def _refuse_when_closed(self) -> None:
+        if self._is_closed:
+            raise StoreClosedError
 
     def _find(self, write: DocumentWrite) -> Document | None:
         return self._collections.get(write.collection, {}).get(write.key)

@@ -14,7 +14,7 @@ from rota.stores.jobs.requests import is_chosen
 Entry: TypeAlias = tuple[tuple[int, datetime, JobId], JobId]
 
 
-class Lane:
+class ReadyPartition:
     """One queue of one tenant; those that are due stand apart by their priorities."""
 
     def __init__(self, jobs: Mapping[JobId, Job], tenant: str, queue: str) -> None:
@@ -104,49 +104,61 @@ class Lane:
 
 
 class ReadyJobs:
-    """All lanes. ``jobs`` is what is kept; it decides whether an entry still fits."""
+    """All partitions. ``jobs`` is what is kept; it decides whether an entry still fits."""
 
     def __init__(self, jobs: Mapping[JobId, Job]) -> None:
         self._jobs = jobs
-        self._lanes: dict[str, dict[str, Lane]] = {}
+        self._partitions: dict[str, dict[str, ReadyPartition]] = {}
 
     def add(self, job: Job) -> None:
-        lanes = self._lanes.setdefault(job.tenant, {})
-        if job.queue not in lanes:
-            lanes[job.queue] = Lane(self._jobs, job.tenant, job.queue)
-        lanes[job.queue].add(job)
+        partitions = self._partitions.setdefault(job.tenant, {})
+        if job.queue not in partitions:
+            partitions[job.queue] = ReadyPartition(self._jobs, job.tenant, job.queue)
+        partitions[job.queue].add(job)
 
     def tenants_due(
         self, now: datetime, queues: Collection[str] | None, tenants: Collection[str] | None
     ) -> list[str]:
         """Who has a job that is due."""
-        chosen = [tenant for tenant in self._lanes if is_chosen(tenant, tenants)]
+        chosen = [tenant for tenant in self._partitions if is_chosen(tenant, tenants)]
         return [tenant for tenant in chosen if self.first_due(tenant, queues, now) is not None]
 
-    def lanes_due(
+    def partitions_due(
         self, tenant: str, queues: Collection[str] | None, now: datetime
-    ) -> dict[str, Lane]:
+    ) -> list[str]:
         """The queues, among these, in which the tenant has a due job."""
-        lanes = self._lanes[tenant].items()
-        chosen = ((queue, lane) for queue, lane in lanes if is_chosen(queue, queues))
-        return {queue: lane for queue, lane in chosen if lane.first_due(now) is not None}
+        chosen = self._partitions[tenant].items()
+        return [
+            queue
+            for queue, partition in chosen
+            if is_chosen(queue, queues) and partition.first_due(now) is not None
+        ]
+
+    def first_jobs(
+        self, tenant: str, queue: str, now: datetime, count: int, step: timedelta | None
+    ) -> list[Job]:
+        """The first due jobs of a partition in order; with a step, in the order of ageing."""
+        partition = self._partitions[tenant][queue]
+        if step is None:
+            return partition.first_jobs(now, count)
+        return partition.first_aged(now, count, step)
 
     def first_due(self, tenant: str, queues: Collection[str] | None, now: datetime) -> Job | None:
         """The tenant's job whose turn it is, of all these queues."""
-        heads = (lane.first_due(now) for lane in self._chosen(tenant, queues))
+        heads = (partition.first_due(now) for partition in self._chosen(tenant, queues))
         return min((job for job in heads if job is not None), key=order_key, default=None)
 
     def next_due_at(
         self, now: datetime, queues: Collection[str] | None, tenants: Collection[str] | None
     ) -> datetime | None:
         found = [
-            lane.next_due_at(now)
-            for tenant in self._lanes
+            partition.next_due_at(now)
+            for tenant in self._partitions
             if is_chosen(tenant, tenants)
-            for lane in self._chosen(tenant, queues)
+            for partition in self._chosen(tenant, queues)
         ]
         return min((due_at for due_at in found if due_at is not None), default=None)
 
-    def _chosen(self, tenant: str, queues: Collection[str] | None) -> Iterator[Lane]:
-        lanes = self._lanes[tenant]
-        return (lane for queue, lane in lanes.items() if is_chosen(queue, queues))
+    def _chosen(self, tenant: str, queues: Collection[str] | None) -> Iterator[ReadyPartition]:
+        partitions = self._partitions[tenant]
+        return (partition for queue, partition in partitions.items() if is_chosen(queue, queues))

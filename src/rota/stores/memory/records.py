@@ -5,7 +5,7 @@ from itertools import islice
 
 from rota.jobs import JobId
 from rota.stores.memory.documents import Collections
-from rota.stores.memory.shelf import Shelf, copied
+from rota.stores.memory.tables import JobTables, copied
 from rota.stores.protocol import (
     Document,
     KeptDocument,
@@ -21,7 +21,11 @@ Unreadable = dict[JobId, UnreadableJob]
 
 
 async def dump(
-    collections: Collections, shelf: Shelf, unreadable: Unreadable, cursor: str | None, limit: int
+    collections: Collections,
+    tables: JobTables,
+    unreadable: Unreadable,
+    cursor: str | None,
+    limit: int,
 ) -> Portion:
     """The portion behind a cursor."""
 
@@ -35,11 +39,11 @@ async def dump(
         return list(cut_at_size(islice(found, limit), lambda document: len(document.body)))
 
     async def read_jobs(place: str) -> JobPortion:
-        ids = sorted(each for each in shelf.jobs if each > place)[:limit]
+        ids = sorted(each for each in tables.jobs if each > place)[:limit]
         records = [
             unreadable[each]
             if each in unreadable
-            else KeptJob(copied(shelf.jobs[each]), tuple(shelf.attempts.get(each, ())))
+            else KeptJob(copied(tables.jobs[each]), tuple(tables.attempts.get(each, ())))
             for each in ids
         ]
         return JobPortion(records, ids[-1] if ids else None)
@@ -48,14 +52,14 @@ async def dump(
 
 
 def load(
-    collections: Collections, shelf: Shelf, unreadable: Unreadable, records: Sequence[Record]
+    collections: Collections, tables: JobTables, unreadable: Unreadable, records: Sequence[Record]
 ) -> int:
     """Keep what is new; how much that was."""
-    return sum(_load_one(collections, shelf, unreadable, each) for each in records)
+    return sum(_load_one(collections, tables, unreadable, each) for each in records)
 
 
 def _load_one(
-    collections: Collections, shelf: Shelf, unreadable: Unreadable, record: Record
+    collections: Collections, tables: JobTables, unreadable: Unreadable, record: Record
 ) -> bool:
     if isinstance(record, KeptDocument):
         documents = collections.setdefault(record.collection, {})
@@ -63,11 +67,11 @@ def _load_one(
         documents.setdefault(record.key, Document(record.key, record.version, record.body))
         return is_new
     job = make_stand_in(record) if isinstance(record, UnreadableJob) else copied(record.job)
-    if job.id in shelf.jobs:
+    if job.id in tables.jobs:
         return False
-    shelf.put(job)
+    tables.put(job)
     if isinstance(record, UnreadableJob):
         unreadable[job.id] = record
     else:
-        shelf.attempts[job.id].extend(record.attempts)
+        tables.attempts[job.id].extend(record.attempts)
     return True

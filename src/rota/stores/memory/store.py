@@ -1,66 +1,284 @@
-"""The store in memory: documents and jobs in one."""
+"""The store in memory: documents and jobs in dictionaries.
 
-from collections.abc import Sequence
+Every call checks first and writes afterwards, without suspending in between, so it is atomic. The
+lock is for lease keepers, which call from other threads.
+"""
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from itertools import islice
-from typing import Self
+from typing import Any, Self, TypeVar
 
-from rota.jobs import Job, JobId
-from rota.stores.jobs.requests import check_count
+from msgspec.structs import replace
+
+from rota.errors import UnsupportedConnectionError
+from rota.jobs import (
+    Attempt,
+    Change,
+    Job,
+    JobFilter,
+    JobId,
+    Page,
+    decide_lease,
+    is_stalled,
+    list_jobs,
+)
+from rota.stores.jobs.moves import check_path
+from rota.stores.jobs.protocol import LeaseKeeper, Listener
+from rota.stores.jobs.requests import HeldLease, LeaseRequest, check_choice, check_count, expiry_key
+from rota.stores.jobs.results import Applied, Inserted
 from rota.stores.jobs.survey import QueueDepth, survey_jobs
-from rota.stores.memory import records as kept
+from rota.stores.jobs.turns import order_turns, take_turns
+from rota.stores.jobs.wakeups import Wakeups
+from rota.stores.kernel import edits, settlement
+from rota.stores.kernel.limits import lease_limited
+from rota.stores.kernel.unit import Plan, run
 from rota.stores.memory.documents import DocumentVerbs
-from rota.stores.memory.jobs import JobVerbs
-from rota.stores.memory.shelf import copied
-from rota.stores.protocol import Portion, Reach, Record
+from rota.stores.memory.limited import LimitedQueries
+from rota.stores.memory.records import dump, load
+from rota.stores.memory.tables import JobTables, copied
+from rota.stores.protocol import Portion, Reach, Record, UnreadableJob
 from rota.stores.sql.portions import check_portion
 from rota.triggers.zone import to_utc
 
+Answer = TypeVar("Answer")
 
-class MemoryStore(DocumentVerbs, JobVerbs):
-    """Remembers for as long as the process lives. Only waiting for a wake-up suspends a caller."""
+
+class MemoryStore(DocumentVerbs):
+    """Lost when the process ends. Only a listener's ``wait`` suspends its caller."""
 
     reach = Reach.PROCESS
 
     def __init__(self) -> None:
         super().__init__()
-        self._unreadable: kept.Unreadable = {}
+        self._tables = JobTables()
+        self._unreadable: dict[JobId, UnreadableJob] = {}
+        self._wakeups = Wakeups()
+        self._lock = threading.RLock()
 
-    async def read_clock(self) -> datetime | None:
-        """None: what is in memory has the clock of its host."""
-        return None
+    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
+        """See ``JobStore.insert``."""
+        answers = self._commit(edits.insert(jobs, to_utc(now, "now")))
+        return [
+            Inserted(copied(answer.job), is_existing=True) if answer.is_existing else answer
+            for answer in answers
+        ]
 
-    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
-        """How full each queue is, over all tenants or for one."""
+    async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
+        """See ``JobStore.lease``."""
         self._refuse_when_closed()
+        now = to_utc(now, "now")
+
+        def take(tenant: str, count: int) -> list[Job]:
+            taken: list[Job] = []
+            while len(taken) < count:
+                job = self._tables.ready.first_due(tenant, request.queues, now)
+                if job is None:
+                    break
+                leased = decide_lease(job, request.worker, request.lease_for, now).job
+                self._tables.put(leased)
+                taken.append(copied(leased))
+            return taken
+
         with self._lock:
-            return survey_jobs(self._shelf.jobs.values(), to_utc(now, "now"), tenant)
+            if request.is_limited:
+                return run(lease_limited(request, now), LimitedQueries(self._tables, now).answer)
+            due = self._tables.ready.tenants_due(now, request.queues, request.tenants)
+            return take_turns(order_turns(due, request.after_tenant), request.limit, take)
+
+    async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        """See ``JobStore.extend``."""
+        self._refuse_when_closed()
+        return self._extend_each(held, until, now)
+
+    def make_keeper(self) -> LeaseKeeper:
+        """See ``JobStore.make_keeper``."""
+        self._refuse_when_closed()
+        return _Keeper(self._extend_each)
+
+    async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
+        """See ``JobStore.apply``."""
+        self._refuse_when_closed()
+        now = to_utc(now, "now")
+        for change in changes:
+            check_path(change)
+        answers = self._commit(settlement.apply(changes, now))
+        return [
+            answer
+            if answer.successor is None
+            else replace(answer, successor=copied(answer.successor))
+            for answer in answers
+        ]
+
+    async def insert_within(
+        self,
+        connection: Any,  # noqa: ARG002 - as the protocol has it
+        jobs: Sequence[Job],  # noqa: ARG002 - as the protocol has it
+        now: datetime,  # noqa: ARG002 - as the protocol has it
+    ) -> list[Inserted]:
+        """Refused: there is no database whose transaction could be shared."""
+        raise UnsupportedConnectionError("a store in memory takes part in no transaction")
+
+    async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
+        """See ``JobStore.find_expired``."""
+        self._refuse_when_closed()
+        now = to_utc(now, "now")
+        with self._lock:
+            found = [job for job in self._tables.leased.values() if is_stalled(job, now)]
+        if after is not None:
+            found = [job for job in found if expiry_key(job) > expiry_key(after)]
+        found.sort(key=expiry_key)
+        return [copied(job) for job in found[: check_count(limit)]]
+
+    async def next_due_at(
+        self,
+        now: datetime,
+        queues: Collection[str] | None = None,
+        tenants: Collection[str] | None = None,
+    ) -> datetime | None:
+        """See ``JobStore.next_due_at``."""
+        self._refuse_when_closed()
+        check_choice(queues, "queues")
+        check_choice(tenants, "tenants")
+        return self._tables.ready.next_due_at(to_utc(now, "now"), queues, tenants)
+
+    def listen(
+        self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
+    ) -> AbstractAsyncContextManager[Listener]:
+        """See ``JobStore.listen``."""
+        self._refuse_when_closed()
+        return self._wakeups.listen(queues, tenants)
+
+    async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
+        """See ``JobStore.get``."""
+        self._refuse_when_closed()
+        found = ((job_id, self._tables.find(tenant, job_id)) for job_id in job_ids)
+        return {job_id: copied(job) for job_id, job in found if job is not None}
+
+    async def find(
+        self,
+        tenant: str,
+        wanted: JobFilter | None = None,
+        cursor: str | None = None,
+        limit: int = 20,
+    ) -> Page:
+        """See ``JobStore.find``."""
+        self._refuse_when_closed()
+        page = list_jobs(self._tables.jobs.values(), _narrowed(wanted, tenant), cursor, limit)
+        return Page([copied(job) for job in page.items], page.next_cursor)
+
+    async def count(self, tenant: str, wanted: JobFilter | None = None) -> int:
+        """See ``JobStore.count``."""
+        self._refuse_when_closed()
+        wanted = _narrowed(wanted, tenant)
+        return sum(wanted.accepts(job) for job in self._tables.jobs.values())
+
+    async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
+        """See ``JobStore.attempts``."""
+        self._refuse_when_closed()
+        if self._tables.find(tenant, job_id) is None:
+            return []
+        return list(self._tables.attempts.get(job_id, ()))
 
     async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
-        """The tenant's jobs that depend on one of these, by id."""
+        """See ``JobStore.find_dependents``."""
         self._refuse_when_closed()
         check_count(limit)
+        named = sorted({each for job_id in job_ids for each in self._tables.dependents(job_id)})
+        found = (self._tables.find(tenant, each) for each in named)
+        return [copied(job) for job in islice((job for job in found if job), limit)]
+
+    async def amend(
+        self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime
+    ) -> Job:
+        """See ``JobStore.amend``."""
+        asked = edits.Amendment(tenant, job_id, fields, to_utc(now, "now"))
+        return copied(self._commit(edits.amend(asked)))
+
+    async def delete(self, tenant: str, job_id: JobId) -> Job:
+        """See ``JobStore.delete``."""
+        return self._commit(edits.delete(tenant, job_id))
+
+    async def prune(self, ended_before: datetime, limit: int) -> int:
+        """See ``JobStore.prune``."""
+        check_count(limit)
+        return self._commit(edits.prune(to_utc(ended_before, "ended_before"), limit))
+
+    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
+        """See ``JobStore.survey``."""
+        self._refuse_when_closed()
         with self._lock:
-            named = sorted({each for job_id in job_ids for each in self._shelf.dependents(job_id)})
-            found = (self._shelf.find(tenant, each) for each in named)
-            return [copied(job) for job in islice((job for job in found if job), limit)]
+            return survey_jobs(self._tables.jobs.values(), to_utc(now, "now"), tenant)
 
     async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
-        """A portion of everything that is kept; see the protocol."""
+        """See ``PortableStore.dump``."""
         self._refuse_when_closed()
         check_portion(limit)
         with self._lock:
-            return await kept.dump(self._collections, self._shelf, self._unreadable, cursor, limit)
+            return await dump(self._collections, self._tables, self._unreadable, cursor, limit)
 
     async def load(self, records: Sequence[Record], now: datetime) -> int:
-        """Keep records as they are; see the protocol."""
+        """See ``PortableStore.load``."""
         self._refuse_when_closed()
         to_utc(now, "now")
         with self._lock:
-            return kept.load(self._collections, self._shelf, self._unreadable, records)
+            return load(self._collections, self._tables, self._unreadable, records)
+
+    async def read_clock(self) -> datetime | None:
+        """None: a store in memory uses the clock of its host."""
+        return None
+
+    async def close(self) -> None:
+        """Refuse all later calls, and wake listeners."""
+        await super().close()
+        self._wakeups.close()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def _commit(self, plan: Plan[Answer]) -> Answer:
+        """Run a plan of the kernel, write what it decides, and wake listeners."""
+        self._refuse_when_closed()
+        with self._lock:
+            writes, answer = run(plan, self._tables.answer)
+            self._tables.commit(writes)
+        self._wakeups.ring_at((queue, tenant) for tenant, queue in writes.ready_partitions())
+        return answer
+
+    def _extend_each(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        until = to_utc(until, "until")
+        to_utc(now, "now")
+        with self._lock:
+            return [self._extend(lease, until) for lease in held]
+
+    def _extend(self, held: HeldLease, until: datetime) -> bool:
+        job = self._tables.leased.get(held.job_id)
+        if job is None or job.lease is None or job.lease.token != held.token:
+            return False
+        extended = replace(job.lease, until=max(job.lease.until, until))
+        self._tables.put(replace(job, lease=extended))
+        return True
+
+
+class _Keeper:
+    """Extends leases as the store does; it has nothing to open or close."""
+
+    def __init__(
+        self, extend: Callable[[Sequence[HeldLease], datetime, datetime], list[bool]]
+    ) -> None:
+        self._extend = extend
+
+    def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        return self._extend(held, until, now)
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
+def _narrowed(wanted: JobFilter | None, tenant: str) -> JobFilter:
+    return replace(wanted or JobFilter(), tenant=tenant)

@@ -137,7 +137,6 @@ async def test_an_expired_lease_is_rescued_with_no_other_worker_about(both: Neig
     assert again["lease"]["token"] > job["lease"]["token"]
 
 
-@pytest.mark.main_path
 async def test_dependents_are_released_by_the_end(both: Neighbours) -> None:
     parent = await make(both)
     child = await make(both, dependencies=[parent["id"]])

@@ -122,6 +122,11 @@ async def test_indexes_do_not_remember_what_is_gone() -> None:
         (leased,) = await take(store)
         await store.apply([decide_outcome(leased, Succeeded(), NOW)], NOW)
     assert await store.prune(NOW + DAY, 10) == 2
-    shelf = store._shelf
-    assert (shelf.jobs, shelf.leased, shelf.identities, dict(shelf.attempts)) == ({}, {}, {}, {})
-    assert dict(shelf._dependents) == {}
+    tables = store._tables
+    assert (tables.jobs, tables.leased, tables._identities, dict(tables.attempts)) == (
+        {},
+        {},
+        {},
+        {},
+    )
+    assert dict(tables._dependents) == {}

@@ -13,7 +13,7 @@ class DiedError(Exception):
 class ImpatientGateway(AsyncGateway):
     """Lets no time pass where it would wait for others: here there are none but the dead.
 
-    It names no index either: to make them all takes a stand-in longer than what is tested.
+    It names no index either: to make them all takes longer than what is tested.
     """
 
     async def find(self, query: Query) -> list[Raw]:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from pymongo import AsyncMongoClient
-from tests.servers.patience import is_patient
 from tests.unit.stores.mongo.mortal import DiedError, ImpatientGateway, MortalGateway
 
 from rota.errors import RotaError
@@ -116,24 +115,13 @@ ACTS: dict[str, tuple[Act, Recurrence | None]] = {
 }
 
 
-QUICK_ACTS = {"documents"}
-
-
 @pytest.fixture
 async def client(mongo_url: str) -> AsyncIterator["AsyncMongoClient[Raw]"]:
     async with AsyncMongoClient[Raw](mongo_url) as client:
         yield client
 
 
-@pytest.fixture
-def only_some_on_a_stand_in(name: str) -> None:
-    """Each act is played once for every write it makes, which takes a slow server a minute."""
-    if not is_patient() and name not in QUICK_ACTS:
-        pytest.skip("too slow on a stand-in for MongoDB: see ROTA_TEST_PATIENTLY")
-
-
 @pytest.mark.parametrize("name", ACTS)
-@pytest.mark.usefixtures("only_some_on_a_stand_in")
 async def test_whatever_a_process_leaves_behind_is_completed_or_never_was(
     name: str, client: "AsyncMongoClient[Raw]"
 ) -> None:

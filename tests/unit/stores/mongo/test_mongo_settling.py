@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import pytest
-from tests.servers.patience import is_patient, open_patiently
+from tests.servers.mongo import open_mongo
 from tests.servers.shared import in_database
 from tests.unit.stores.mongo.mortal import DiedError, MortalGateway
 
@@ -82,7 +82,7 @@ async def test_changes_handed_in_again_come_to_the_same_wherever_a_process_died(
     mongo_url: str,
 ) -> None:
     seen: list[STATUSES] = []
-    async with await open_patiently(mongo_url) as store:
+    async with await open_mongo(mongo_url) as store:
         names, changes = await _begin(store)
         mortal = _mortal(store, 1_000)
         answers = {each.job.name: each for each in await store.apply(changes, NOW) if each.job}
@@ -91,10 +91,10 @@ async def test_changes_handed_in_again_come_to_the_same_wherever_a_process_died(
         assert answers["series"].successor
         assert await _look(store, names) == AFTER
     assert mortal.write_count == 6, "one command, and a step of five"
-    deaths = range(mortal.write_count) if is_patient() else (0, 2, 4)
+    deaths = range(mortal.write_count)
     for lives in deaths:
         url = in_database(mongo_url, f"{mongo_url.rsplit('/', 1)[1].partition('?')[0]}_{lives}")
-        async with await open_patiently(url) as store, await open_patiently(url) as other:
+        async with await open_mongo(url) as store, await open_mongo(url) as other:
             names, changes = await _begin(store)
             _mortal(store, lives)
             with pytest.raises(DiedError):
@@ -117,7 +117,7 @@ def _expect_stale(found: STATUSES, changes: list[Change]) -> list[bool]:
 async def test_each_change_sees_those_before_it(mongo_url: str) -> None:
     parent = a_job()
     child = a_job(dependencies=[parent.id])
-    async with await open_patiently(mongo_url) as store:
+    async with await open_mongo(mongo_url) as store:
         await store.insert([parent, child], NOW)
         (leased,) = await store.lease(REQUEST, NOW)
         done = decide_outcome(leased, Succeeded(), NOW)
@@ -145,7 +145,7 @@ async def test_a_change_that_was_written_is_not_stale_because_the_job_was_leased
 ) -> None:
     parent, retried = a_job(), a_job()
     child = a_job(dependencies=[parent.id])
-    async with await open_patiently(mongo_url) as store, await open_patiently(mongo_url) as other:
+    async with await open_mongo(mongo_url) as store, await open_mongo(mongo_url) as other:
         await store.insert([parent, child, retried], NOW)
         by_id = {job.id: job for job in await store.lease(REQUEST, NOW)}
         done = decide_outcome(by_id[parent.id], Succeeded(), NOW)
@@ -164,7 +164,7 @@ async def test_a_job_is_this_workers_though_another_came_to_depend_on_it_meanwhi
     mongo_url: str,
 ) -> None:
     parent = a_job()
-    async with await open_patiently(mongo_url) as store, await open_patiently(mongo_url) as other:
+    async with await open_mongo(mongo_url) as store, await open_mongo(mongo_url) as other:
         await store.insert([parent], NOW)
 
         async def depend() -> None:

@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from pymongo import AsyncMongoClient
-from tests.servers.mongo import MongoServer
-from tests.servers.patience import open_patiently
+from tests.servers.mongo import MongoServer, open_mongo
 
 from rota.errors import StoreUnavailableError, UnsupportedConnectionError
 from rota.jobs import JobStatus, Lost, decide_outcome
@@ -28,7 +27,7 @@ REQUEST = LeaseRequest(worker="worker", limit=10, lease_for=MINUTE)
 
 async def test_a_step_under_way_is_not_seen_and_does_not_last(mongo_url: str) -> None:
     job = a_job()
-    async with await open_patiently(mongo_url) as store, await open_patiently(mongo_url) as other:
+    async with await open_mongo(mongo_url) as store, await open_mongo(mongo_url) as other:
         await store.insert([job], NOW)
         step = Step(store._gateway)
         await step.begin()
@@ -41,7 +40,7 @@ async def test_a_step_under_way_is_not_seen_and_does_not_last(mongo_url: str) ->
 
 
 async def test_a_keeper_clears_what_somebody_has_left_on_a_job(mongo_url: str) -> None:
-    async with await open_patiently(mongo_url) as store:
+    async with await open_mongo(mongo_url) as store:
         await store.insert([a_job()], NOW)
         (leased,) = await store.lease(REQUEST, NOW)
         step = Step(store._gateway)
@@ -61,7 +60,7 @@ async def test_a_keeper_clears_what_somebody_has_left_on_a_job(mongo_url: str) -
 async def test_a_job_that_cannot_be_read_is_set_aside_and_holds_up_nobody(mongo_url: str) -> None:
     damaged, whole = a_job(), a_job()
     async with (
-        await open_patiently(mongo_url) as store,
+        await open_mongo(mongo_url) as store,
         AsyncMongoClient[Raw](mongo_url) as client,
     ):
         await store.insert([damaged], NOW)
@@ -102,7 +101,7 @@ async def test_a_database_of_a_later_version_is_refused(mongo_url: str) -> None:
 
 
 async def test_no_transaction_is_taken_part_in(mongo_url: str) -> None:
-    async with await open_patiently(mongo_url) as store:
+    async with await open_mongo(mongo_url) as store:
         with pytest.raises(UnsupportedConnectionError):
             await store.insert_within(object(), [], NOW)
         with pytest.raises(UnsupportedConnectionError):
@@ -125,7 +124,7 @@ async def test_a_server_killed_and_started_again_has_all_that_was_acknowledged(
             await store.insert([a_job()], NOW)
         assert caught.value.details["outcome"] in {"unknown", "nothing was written"}
     own_mongo.restart()
-    async with await open_patiently(own_mongo.url) as again:
+    async with await open_mongo(own_mongo.url) as again:
         late = NOW + 2 * MINUTE
         (expired,) = await again.find_expired(late, 10)
         assert expired == leased

@@ -3,8 +3,6 @@
 from datetime import timedelta
 from random import Random
 
-import pytest
-
 from rota.clock.system import SystemClock
 from rota.events import EventEmitter
 from rota.fleet.outage import Outage
@@ -20,7 +18,6 @@ from rota.worker.surroundings import Surroundings
 MINUTE = timedelta(minutes=1)
 
 
-@pytest.mark.main_path
 async def test_a_lease_without_an_answer_is_found_on_every_store(store_url: str) -> None:
     clock, journal = SystemClock(), EventEmitter("rota.worker")
     settings = WorkerSettings(lease_for=MINUTE)

@@ -105,7 +105,7 @@ def test_an_interrupt_of_the_program_is_no_failure_of_the_job() -> None:
     jobs: list[Job] = []
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(run())
-    kept = shops[0].hooked._shelf.jobs[jobs[0].id]
+    kept = shops[0].hooked._tables.jobs[jobs[0].id]
     assert (kept.attempt_count, kept.last_error) == (0, None)
 
 

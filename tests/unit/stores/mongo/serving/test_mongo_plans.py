@@ -1,10 +1,4 @@
-"""Every hot query goes by the index it names, and none sorts what it has found.
-
-Only a server that explains itself can prove it. The stand-in of these tests answers ``explain``
-with a plan of its own for SQLite, and is right: it has no plan by an index but for ids, and goes
-through the whole collection in all other cases. It does refuse an index that is not there. That
-the one that is named serves the query is proven without any server, in ``test_mongo_indexes``.
-"""
+"""Every hot query goes by the index it names, and none sorts what it has found."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -13,7 +7,7 @@ import pytest
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import OperationFailure
-from tests.servers.patience import is_real_mongo, open_patiently
+from tests.servers.mongo import open_mongo
 from tests.unit.stores.mongo.serving.explained_plans import (
     BY_INDEX,
     ask_aggregate,
@@ -40,15 +34,9 @@ COUNT = 20
 
 
 @pytest.fixture
-def only_where_it_is_explained() -> None:
-    if not is_real_mongo():
-        pytest.skip("a stand-in that goes by no index has no plan to show")
-
-
-@pytest.fixture
 async def database(mongo_url: str) -> AsyncIterator["AsyncDatabase[Raw]"]:
     """With an empty store in it."""
-    await (await open_patiently(mongo_url)).close()
+    await (await open_mongo(mongo_url)).close()
     async with AsyncMongoClient[Raw](mongo_url) as client:
         yield client.get_default_database()
 
@@ -57,7 +45,7 @@ async def database(mongo_url: str) -> AsyncIterator["AsyncDatabase[Raw]"]:
 async def filled(mongo_url: str, database: "AsyncDatabase[Raw]") -> "AsyncDatabase[Raw]":
     """With jobs of two tenants in two queues that are due, due later, run, and have ended."""
     places = [(tenant, queue) for tenant in "ab" for queue in "qr"]
-    async with await open_patiently(mongo_url) as store:
+    async with await open_mongo(mongo_url) as store:
         for due_at in (NOW - HOUR, NOW + HOUR):
             jobs = [
                 a_job(tenant=tenant, queue=queue, due_at=due_at)
@@ -79,7 +67,6 @@ async def _explain(database: "AsyncDatabase[Raw]", command: Raw) -> Raw:
 
 
 @pytest.mark.parametrize("name", HOT)
-@pytest.mark.usefixtures("only_where_it_is_explained")
 async def test_a_hot_query_goes_by_the_index_it_names_and_sorts_nothing(
     name: str, filled: "AsyncDatabase[Raw]"
 ) -> None:
@@ -91,7 +78,6 @@ async def test_a_hot_query_goes_by_the_index_it_names_and_sorts_nothing(
 
 
 @pytest.mark.parametrize("name", HOT_PIPELINES)
-@pytest.mark.usefixtures("only_where_it_is_explained")
 async def test_a_hot_pipeline_begins_with_an_index(name: str, filled: "AsyncDatabase[Raw]") -> None:
     answer = await _explain(filled, ask_aggregate(JOBS, HOT_PIPELINES[name], SURVEYED))
     stages = list_stages(answer)
@@ -101,7 +87,6 @@ async def test_a_hot_pipeline_begins_with_an_index(name: str, filled: "AsyncData
 
 
 @pytest.mark.parametrize("name", HOT_WRITES)
-@pytest.mark.usefixtures("only_where_it_is_explained")
 async def test_what_is_told_by_its_id_is_written_by_its_id(
     name: str, filled: "AsyncDatabase[Raw]"
 ) -> None:
@@ -120,7 +105,7 @@ async def test_every_index_is_there_once_a_store_is_opened(
     for name in RETIRED[JOBS]:
         await database[JOBS].create_index([("lane", 1), (name, 1)], name=name, sparse=True)
     await database[SCHEMA].update_one({"_id": "schema"}, {"$set": {"version": 1}})
-    await (await open_patiently(mongo_url)).close()
+    await (await open_mongo(mongo_url)).close()
     for collection in {index.collection for index in INDEXES}:
         expected = {index.name for index in INDEXES if index.collection == collection}
         assert set(await database[collection].index_information()) == {BY_ID, *expected}

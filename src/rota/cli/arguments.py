@@ -1,0 +1,154 @@
+"""Reads what people type: ids, instants, zones, durations and JSON."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+import tzlocal
+
+from rota.errors import InvalidCronExpressionError, InvalidInputError, InvalidZoneError
+from rota.jobs import normalize_job_id
+from rota.triggers.cron.extended import Every
+from rota.triggers.dst_notes import describe_change
+from rota.triggers.parse import parse_cron
+from rota.triggers.zone import instants_of, load_zone, transition_around
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenZone:
+    """A zone, and how it came to be the one."""
+
+    zone: ZoneInfo
+    source: Literal["given", "host", "fallback"]
+
+    @property
+    def name(self) -> str:
+        return self.zone.key
+
+
+def choose_zone(name: str | None) -> ChosenZone:
+    """The zone of that name; without one the host's, or UTC when the host's has no name."""
+    if name is not None:
+        return ChosenZone(load_zone(name), "given")
+    try:
+        return ChosenZone(load_zone(tzlocal.get_localzone_name() or ""), "host")
+    except (InvalidZoneError, ZoneInfoNotFoundError):
+        return ChosenZone(ZoneInfo("UTC"), "fallback")
+
+
+def ask_about(text: str | None) -> dict[str, str]:
+    """An instant, or a time on the wall, in the words of a question to the API; none for None."""
+    if text is None:
+        return {}
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInputError(
+            f'Invalid --at "{text}": it is not an ISO 8601 time', {"field": "--at"}
+        ) from error
+    return {"wall" if at.tzinfo is None else "at": at.isoformat()}
+
+
+def read_instant(text: str, zone: ZoneInfo, option: str) -> datetime:
+    """An ISO 8601 instant in UTC; without an offset it is wall time in ``zone``.
+
+    A wall time shown twice means its first showing; one that never happens is refused, as is
+    anything that is no instant, in the name of ``option``.
+    """
+    try:
+        written = datetime.fromisoformat(text)
+    except ValueError:
+        reason = "is no ISO 8601 date and time, such as 2027-03-28T09:00 or 2027-03-28T08:00Z"
+        raise _refuse_instant(option, text, reason) from None
+    try:
+        if written.tzinfo is not None:
+            return written.astimezone(UTC)
+        for instant in instants_of(written, zone, gap="skip", fold="first"):
+            return instant
+        gap = transition_around(written, zone)
+    except OverflowError:
+        gap = None
+    if gap is None:
+        raise _refuse_instant(option, text, "is beyond the calendar")
+    raise _refuse_instant(option, text, f"does not exist in {zone.key}: {describe_change(gap)}")
+
+
+def _refuse_instant(option: str, value: str, reason: str) -> InvalidInputError:
+    details = {"field": option, "value": value, "reason": reason}
+    return InvalidInputError(f'{option} "{value}" {reason}', details)
+
+
+def read_duration(text: str, option: str) -> timedelta:
+    """Numbers with units, such as ``90s`` or ``1h30m``; refused in the name of ``option``."""
+    try:
+        parsed = parse_cron(f"@every {text}", "extended")
+    except InvalidCronExpressionError as error:
+        raise _refuse_duration(text, option) from error
+    if not isinstance(parsed, Every):
+        raise _refuse_duration(text, option)
+    return parsed.period
+
+
+def _refuse_duration(text: str, option: str) -> InvalidInputError:
+    return InvalidInputError(
+        f'{option} "{text}" is no length of time, such as 90s, 5m or 1h30m', {"field": option}
+    )
+
+
+REASON = (
+    "is no id of a job, such as 01890a5d-ac96-774b-bcce-b302099a8057; rota jobs list shows them"
+)
+LONGEST_SHOWN = 40
+
+IdCheck = Callable[[object, str | Sequence[str] | None], None]
+
+
+def check_ids(field: str) -> IdCheck:
+    """A check of an option or argument that takes ids: InvalidInputError where one can be none."""
+
+    def check(_kind: object, given: str | Sequence[str] | None) -> None:
+        for each in [given] if isinstance(given, str) else given or ():
+            if normalize_job_id(each) is None:
+                message = f'{field} "{each[:LONGEST_SHOWN]}" {REASON}'
+                raise InvalidInputError(message, {"field": field, "reason": REASON})
+
+    return check
+
+
+check_argument = check_ids("ID")
+
+
+LONGEST_FILE = 4 << 20
+
+
+def read_json(text: str, option: str) -> Any:
+    """The value that ``text`` is, or with ``@FILE`` that the file holds; ``-`` is standard input.
+
+    Refused in the name of ``option`` when it is no JSON, with the place where that shows.
+    """
+    source = _read_source(text, option)
+    try:
+        return msgspec.json.decode(source)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _refuse_json(option, f"is no JSON: {error}") from error
+
+
+def _read_source(text: str, option: str) -> bytes:
+    try:
+        if text == "-":
+            return sys.stdin.buffer.read(LONGEST_FILE)
+        if text.startswith("@"):
+            with Path(text[1:]).open("rb") as file:
+                return file.read(LONGEST_FILE)
+    except OSError as error:
+        raise _refuse_json(option, f"cannot be read: {error.strerror}") from error
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _refuse_json(option: str, reason: str) -> InvalidInputError:
+    return InvalidInputError(f"{option} {reason}", {"field": option, "reason": reason})

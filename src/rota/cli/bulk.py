@@ -1,0 +1,191 @@
+"""``rota jobs bulk``: creates many jobs from a file, or acts on many by filter."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+from rich.progress import Progress
+from rich.prompt import Confirm
+
+from rota.cli.arguments import choose_zone, read_json
+from rota.cli.connection import converse
+from rota.cli.job_tables import job_columns, job_row
+from rota.cli.options import GivenTerminal, JsonOption, WhyOption, YesOption, ZoneOption
+from rota.cli.output import Terminal, Viewer, done, print_table
+from rota.cli.place import NOWHERE, Place
+from rota.client import Client
+from rota.errors import InvalidInputError
+from rota.jobs import JobStatus
+
+MOST_AT_ONCE = 1000
+WORDS = {"cancel": "cancelled", "retry": "retried", "run_now": "due now", "delete": "deleted"}
+
+app = App(name="bulk")
+
+Action = Literal["cancel", "retry", "run-now", "delete"]
+
+
+@Parameter(name="*", group="Which jobs")
+@dataclass(frozen=True)
+class Which:
+    """Which jobs are meant: those that fit everything that is said."""
+
+    queue: Annotated[str | None, Parameter(metavar="NAME", help="Of this queue.")] = None
+    status: Annotated[JobStatus | None, Parameter(help="With this status.")] = None
+    kind: Annotated[str | None, Parameter(metavar="NAME", help="Of this kind.")] = None
+    match: Annotated[
+        str | None, Parameter(metavar="TEXT", help="In whose name or kind this is found.")
+    ] = None
+
+
+ALL_OF_THEM = Which()
+
+
+@app.command(name="create")
+def create(
+    file: Annotated[
+        str,
+        Parameter(allow_leading_hyphen=True, metavar="FILE", help="JSON, or - for input."),
+    ],
+    /,
+    *,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Create the jobs that a file lists: all of each thousand, or none.
+
+    The file holds a list of objects, or an object with the list "jobs", each
+    as POST /api/v1/jobs takes it. Jobs of the same thousand may depend on each
+    other by their "ref". Try:
+
+        rota jobs bulk create jobs.json
+        echo '[{"name": "hello", "queue": "default"}]' | rota jobs bulk create -
+    """
+    jobs = _read_jobs(file)
+    made = converse(terminal, place, lambda it: _create_all(it, jobs, terminal), makes=True)
+    text = f"{made['created_count']} created, {made['existing_count']} were there already."
+    done(terminal, made, text, as_json=as_json)
+
+
+@app.command(name="act")
+def act(
+    action: Annotated[Action, Parameter(help="What to do to the jobs.")],
+    /,
+    *,
+    which: Which = ALL_OF_THEM,
+    dry_run: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Only say what would be done.")
+    ] = False,
+    yes: YesOption = False,
+    why: WhyOption = None,
+    zone: ZoneOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Act on all jobs that fit the filters, after showing which these are.
+
+    What is done is what was shown: jobs that come meanwhile are left alone. Try:
+
+        rota jobs bulk act cancel --queue mail --status READY --dry-run
+        rota jobs bulk act retry --status FAILED --kind report.send --yes
+    """
+    order = {
+        "action": action.replace("-", "_"),
+        "queue": which.queue,
+        "status": which.status,
+        "kind": which.kind,
+        "text": which.match,
+    }
+    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+
+    async def talk(client: Client) -> Any:
+        plan = await client.post("/jobs/bulk-actions", order)
+        if not as_json:
+            _show_plan(terminal, plan, viewer)
+        if dry_run or not plan["count"]:
+            return plan
+        _confirm(terminal, f"{action} {_count_jobs(plan['count'])}?", is_sure=yes)
+        carry_out = {"dry_run": False, "plan_id": plan["plan_id"], "why": why}
+        return await client.post("/jobs/bulk-actions", carry_out)
+
+    answer = converse(terminal, place, talk)
+    if as_json:
+        terminal.print_document(answer)
+    elif not answer["is_dry_run"]:
+        _show_result(terminal, answer)
+
+
+async def _create_all(client: Client, jobs: Sequence[Any], terminal: Terminal) -> dict[str, Any]:
+    made: dict[str, Any] = {"created_count": 0, "existing_count": 0, "ids": []}
+    with showing_progress(terminal, len(jobs)) as advance:
+        for start in range(0, len(jobs), MOST_AT_ONCE):
+            chunk = jobs[start : start + MOST_AT_ONCE]
+            answer = await client.post("/jobs/bulk", {"jobs": chunk})
+            made["created_count"] += answer["created_count"]
+            made["existing_count"] += answer["existing_count"]
+            made["ids"] += [job["id"] for job in answer["items"]]
+            advance(len(chunk))
+    return made
+
+
+@contextmanager
+def showing_progress(terminal: Terminal, total: int) -> Iterator[Any]:
+    """A function that is told how many more are done; on a terminal a bar shows it."""
+    if not terminal.err.is_terminal:
+        yield lambda _: None
+        return
+    bar = Progress(
+        console=terminal.err, transient=True, redirect_stdout=False, redirect_stderr=False
+    )
+    with bar:
+        task = bar.add_task("Creating", total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+def _read_jobs(file: str) -> list[Any]:
+    content = read_json(file if file == "-" else f"@{file}", "FILE")
+    jobs = content.get("jobs") if isinstance(content, dict) else content
+    if not isinstance(jobs, list) or not jobs:
+        message = 'FILE holds no list of jobs, and no object with a list "jobs"'
+        raise InvalidInputError(message, {"field": "FILE"})
+    return jobs
+
+
+def _show_plan(terminal: Terminal, plan: dict[str, Any], viewer: Viewer) -> None:
+    out = terminal.out
+    if plan["sample"]:
+        print_table(out, job_columns(out), [job_row(it, viewer, out) for it in plan["sample"]])
+    more = plan["count"] - len(plan["sample"])
+    if more > 0:
+        terminal.print_text(f"... and {more} more", "dim")
+    passed = plan["passed_over_count"]
+    rest = f"; {passed} fit the filters, but not the action" if passed else ""
+    jobs = _count_jobs(plan["count"])
+    terminal.print_text(f"{jobs} would be {WORDS[plan['action']]}{rest}", "bold")
+    if plan["has_more"]:
+        terminal.print_text("There are more than fit in one go: do it again afterwards.", "yellow")
+
+
+def _show_result(terminal: Terminal, answer: dict[str, Any]) -> None:
+    count, skipped = answer["done_count"], answer["skipped_count"]
+    rest = f"; {skipped} had moved on" if skipped else ""
+    terminal.print_text(f"{_count_jobs(count)} {WORDS[answer['action']]}{rest}.", "bold")
+
+
+def _count_jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count} jobs"
+
+
+def _confirm(terminal: Terminal, question: str, *, is_sure: bool) -> None:
+    if is_sure:
+        return
+    if not sys.stdin.isatty():
+        message = "--yes is needed where nobody can be asked"
+        raise InvalidInputError(message, {"field": "--yes"})
+    if not Confirm.ask(question, console=terminal.err, default=False):
+        raise KeyboardInterrupt

@@ -1,0 +1,43 @@
+"""Connects a command to the service: to a server, or to a store that it opens itself."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from rota.cli.output import Terminal
+from rota.cli.place import Whereabouts, find_target, name_user
+from rota.client import Client, ServerAddress, StoreAddress, open_client
+
+Found = TypeVar("Found")
+
+
+def find_address(
+    place: Whereabouts, environ: Mapping[str, str] | None = None
+) -> StoreAddress | ServerAddress:
+    """The address of what the options, or else the environment, name."""
+    target = find_target(place, environ)
+    if target.is_server:
+        return ServerAddress(url=target.url, token=target.token)
+    return StoreAddress(url=target.url, tenant=target.tenant, who=name_user())
+
+
+def converse(
+    terminal: Terminal,
+    place: Whereabouts,
+    talk: Callable[[Client], Awaitable[Found]],
+    *,
+    makes: bool = False,
+) -> Found:
+    """Call ``talk`` with an open client, and return what it returns.
+
+    A command that only reads never creates a store: without ``makes``, a missing file is an error.
+    """
+    if not makes:
+        find_target(place).require()
+    address = find_address(place)
+
+    async def run() -> Found:
+        async with open_client(address, terminal.clock) as client:
+            return await talk(client)
+
+    return asyncio.run(run())

@@ -1,0 +1,207 @@
+"""``rota cron``: when an expression is due and what it means."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+from rich.console import Console
+
+from rota.cli.crontab import check, is_extended
+from rota.cli.occurrences import (
+    WEEKDAYS,
+    Listing,
+    Question,
+    listing_document,
+    print_heading,
+    print_listing,
+    read_question,
+    remark_on_zone,
+)
+from rota.cli.options import (
+    CountOption,
+    DialectOption,
+    FoldOption,
+    FromOption,
+    GapOption,
+    GivenTerminal,
+    JsonOption,
+    ZoneOption,
+)
+from rota.cli.output import print_table
+from rota.errors import InvalidCronExpressionError
+from rota.triggers.asked_times import asked_by_cron
+from rota.triggers.cron.expression import Cron, FieldCron
+from rota.triggers.cron.fields import (
+    DAY,
+    HOUR,
+    MINUTE,
+    MONTH,
+    SECOND,
+    WEEKDAY,
+    CronFields,
+    FieldRange,
+    numbers_in,
+)
+from rota.triggers.dst_notes import annotate
+from rota.triggers.parse import Dialect, parse_cron
+
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July",
+    "August", "September", "October", "November", "December",
+)  # fmt: skip
+
+_NAMES: dict[str, Callable[[int], str]] = {
+    MONTH.name: lambda number: MONTHS[number - 1],
+    WEEKDAY.name: lambda number: WEEKDAYS[number - 1],
+}
+
+
+def print_fields(console: Console, fields: CronFields) -> None:
+    """Print one row per field; a field without restriction says so instead of a list."""
+    rows = [((field.name, _values(field, bits)), "") for field, bits in _list_fields(fields)]
+    print_table(console, ("Field", "Values"), rows)
+
+
+def fields_document(fields: CronFields) -> dict[str, list[int]]:
+    """The values of every field as numbers; Sunday is 0."""
+    return {field.name: numbers_in(bits) for field, bits in _list_fields(fields)}
+
+
+def _list_fields(fields: CronFields) -> Iterator[tuple[FieldRange, int]]:
+    """The fields in the order in which they are written; seconds only where they can differ."""
+    if numbers_in(fields.seconds) != [0]:
+        yield SECOND, fields.seconds
+    yield MINUTE, fields.minutes
+    yield HOUR, fields.hours
+    yield DAY, fields.days
+    yield MONTH, fields.months
+    yield WEEKDAY, fields.weekdays
+
+
+def _values(field: FieldRange, bits: int) -> str:
+    if bits == field.all_bits:
+        return f"every {field.name}"
+    return ", ".join(map(_NAMES.get(field.name, str), numbers_in(bits)))
+
+
+_END_OF_CALENDAR = datetime.max.replace(tzinfo=UTC)
+_EXPLAINED_COUNT = 3
+
+app = App(name="cron")
+app.command(check, name="check")
+
+Expression = Annotated[str, Parameter(help='A cron expression in quotes, such as "0 9 * * 1-5".')]
+
+
+@app.command(name="next")
+def list_next(
+    expression: Expression,
+    /,
+    *,
+    zone: ZoneOption = None,
+    count: CountOption = 10,
+    start: FromOption = None,
+    dialect: DialectOption = "posix",
+    gap: GapOption = "skip",
+    fold: FoldOption = "both",
+    as_json: JsonOption = False,
+    terminal: GivenTerminal,
+) -> None:
+    """List the next occurrences, in local time and UTC.
+
+    A note says where a change of the clocks moves or repeats one, and a dim
+    row where it skips one. Try:
+
+        rota cron next "30 1 * * *" --zone Europe/London --from 2027-10-30 -n 4
+        rota cron next "*/10 * * * *" --dialect extended --json
+    """
+    cron = _parse(expression, dialect)
+    question = read_question(terminal, zone, start, gap, fold)
+    listing = _list(cron, question, count)
+    if as_json:
+        document = _document(cron, dialect, question)
+        terminal.print_document({**document, **listing_document(listing)})
+        return
+    remark_on_zone(terminal, question)
+    print_heading(terminal, cron.describe(), listing)
+    print_listing(terminal.out, listing)
+
+
+@app.command(name="explain")
+def explain(
+    expression: Expression,
+    /,
+    *,
+    zone: ZoneOption = None,
+    start: FromOption = None,
+    dialect: DialectOption = "posix",
+    gap: GapOption = "skip",
+    fold: FoldOption = "both",
+    as_json: JsonOption = False,
+    terminal: GivenTerminal,
+) -> None:
+    """Say in words what an expression means, field by field.
+
+    Try:
+
+        rota cron explain "0 9 13 * 5"
+        rota cron explain "@every 90m" --dialect extended
+    """
+    cron = _parse(expression, dialect)
+    question = read_question(terminal, zone, start, gap, fold)
+    listing = _list(cron, question, _EXPLAINED_COUNT)
+    if as_json:
+        meaning = {"fields": _fields_document(cron), "day_rule": _day_rule(cron)}
+        document = _document(cron, dialect, question)
+        terminal.print_document({**document, **meaning, **listing_document(listing)})
+        return
+    remark_on_zone(terminal, question)
+    terminal.print_text(cron.describe(), "bold")
+    terminal.print_text(f"Dialect: {dialect}\n", "dim")
+    if isinstance(cron, FieldCron):
+        print_fields(terminal.out, cron.fields)
+        terminal.print_text()
+    if _day_rule(cron) == "either":
+        terminal.print_text("A date counts when its day or its weekday matches.\n")
+    print_heading(terminal, "Next three", listing)
+    print_listing(terminal.out, listing)
+
+
+def _parse(expression: str, dialect: Dialect) -> Cron:
+    try:
+        return parse_cron(expression, dialect)
+    except InvalidCronExpressionError as error:
+        if dialect != "extended" and is_extended(expression):
+            error.add_note("The extended dialect allows it: --dialect extended")
+        raise
+
+
+def _list(cron: Cron, question: Question, count: int) -> Listing:
+    """Up to ``count`` occurrences; CronCalculationError when there is not even one."""
+    zone, after, gap, fold = question.chosen.zone, question.after, question.gap, question.fold
+    first = cron.next_after(after, zone, gap=gap, fold=fold)
+    rest = cron.between(first, _END_OF_CALENDAR, zone, limit=count - 1, gap=gap, fold=fold)
+    occurrences = [first, *rest]
+    notes = annotate(occurrences, zone, asked_by_cron(cron), after=after, gap=gap, fold=fold)
+    return Listing(occurrences, notes, zone, after)
+
+
+def _document(cron: Cron, dialect: Dialect, question: Question) -> dict[str, Any]:
+    return {
+        "expression": cron.text,
+        "dialect": dialect,
+        "description": cron.describe(),
+        **question.to_document(),
+    }
+
+
+def _fields_document(cron: Cron) -> dict[str, list[int]] | None:
+    return fields_document(cron.fields) if isinstance(cron, FieldCron) else None
+
+
+def _day_rule(cron: Cron) -> str | None:
+    """How the day of the month and the weekday combine: either is enough, or both must match."""
+    if not isinstance(cron, FieldCron):
+        return None
+    return "either" if cron.fields.either else "both"

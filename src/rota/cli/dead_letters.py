@@ -1,0 +1,237 @@
+"""``rota dlq``: dead letters, which are jobs without attempts left."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from rota.cli.arguments import check_argument, choose_zone
+from rota.cli.connection import converse
+from rota.cli.job_tables import ATTEMPT_COLUMNS, LETTER_COLUMNS, attempt_rows, job_facts, letter_row
+from rota.cli.options import (
+    CascadeOption,
+    GivenTerminal,
+    JobArgument,
+    JsonOption,
+    LimitOption,
+    WhyOption,
+    ZoneOption,
+)
+from rota.cli.output import Viewer, done, print_items, print_table, tell_replacements
+from rota.cli.place import NOWHERE, Place
+from rota.client import Client
+from rota.client.client import path_of
+from rota.errors import InvalidInputError
+from rota.escape import escape
+
+app = App(name="dlq")
+
+LetterArguments = Annotated[
+    list[str],
+    Parameter(
+        metavar="ID",
+        negative="",
+        show_default=False,
+        validator=check_argument,
+        help="Ids of dead letters.",
+    ),
+]
+
+
+@Parameter(name="*", group="Which dead letters")
+@dataclass(frozen=True)
+class Which:
+    """Which dead letters are meant: those that fit everything that is said."""
+
+    kind: Annotated[str | None, Parameter(metavar="NAME", help="Only of this kind.")] = None
+    queue: Annotated[str | None, Parameter(metavar="NAME", help="Only of this queue.")] = None
+    error: Annotated[
+        str | None, Parameter(metavar="TEXT", help="Only with this text in the last error.")
+    ] = None
+    with_discarded: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Also those that their handler gave up."),
+    ] = False
+
+    def to_filters(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "queue": self.queue,
+            "error_contains": self.error,
+            "with_discarded": self.with_discarded,
+        }
+
+
+ALL_OF_THEM = Which()
+
+
+@app.command(name="list")
+def list_letters(
+    *,
+    which: Which = ALL_OF_THEM,
+    with_retried: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Also those that were retried already."),
+    ] = False,
+    limit: LimitOption = 20,
+    zone: ZoneOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """List dead letters, the newest first, with what went wrong last.
+
+    Try:
+
+        rota dlq list
+        rota dlq list --kind http.request --error timeout --json
+    """
+    query = {**which.to_filters(), "with_retried": with_retried}
+    listed = converse(terminal, place, lambda it: it.collect("/dead-letters", query, limit=limit))
+    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    print_items(
+        terminal,
+        listed,
+        LETTER_COLUMNS,
+        lambda it: letter_row(it, viewer),
+        as_json=as_json,
+        noun="dead letter",
+    )
+
+
+@app.command(name="show")
+def show(
+    job_id: JobArgument,
+    /,
+    *,
+    zone: ZoneOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Show a dead letter with all its attempts.
+
+    Try:
+
+        rota dlq show 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+    letter = converse(terminal, place, lambda it: it.get(path_of("dead-letters", job_id)))
+    if as_json:
+        terminal.print_document(letter)
+        return
+    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    job = letter["job"]
+    print_table(terminal.out, ("Dead letter", escape(job["id"])), job_facts(job, viewer))
+    terminal.print_text()
+    print_table(terminal.out, ATTEMPT_COLUMNS, attempt_rows(letter["attempts"], viewer))
+
+
+@app.command(name="retry")
+def retry(
+    job_ids: LetterArguments | None = None,
+    /,
+    *,
+    all_of_them: Annotated[
+        bool,
+        Parameter(
+            name="--all",
+            negative="",
+            show_default=False,
+            help="All that fit the filters, up to 1,000.",
+        ),
+    ] = False,
+    which: Which = ALL_OF_THEM,
+    cascade: CascadeOption = False,
+    dry_run: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Only say what would be done.")
+    ] = False,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Put new jobs in the place of dead letters; one is never retried twice.
+
+    Try:
+
+        rota dlq retry 01890a5d-ac96-774b-bcce-b302099a8057
+        rota dlq retry --all --kind http.request --error timeout --dry-run
+        rota dlq retry --all --cascade --why "the mail server is back"
+    """
+    if bool(job_ids) == all_of_them:
+        raise InvalidInputError("give the ids of dead letters, or --all", {"field": "ID"})
+    filters = {**which.to_filters(), "cascade": cascade}
+
+    async def talk(client: Client) -> Any:
+        if job_ids and not dry_run:
+            return await _retry_each(client, job_ids, why, cascade=cascade)
+        plan = await client.post("/dead-letters/retry", filters)
+        return plan if dry_run else await _carry_out(client, plan, why)
+
+    answer = converse(terminal, place, talk)
+    done(terminal, answer, *_tell(answer), as_json=as_json)
+
+
+@app.command(name="discard")
+def discard(
+    job_ids: LetterArguments,
+    /,
+    *,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Forget dead letters for good; the audit log keeps their errors.
+
+    Try:
+
+        rota dlq discard 01890a5d-ac96-774b-bcce-b302099a8057 --why "sent by hand"
+    """
+
+    async def talk(client: Client) -> int:
+        count = 0
+        for job_id in job_ids:
+            path = path_of("dead-letters", job_id)
+            count += (await client.ask("DELETE", path, body={"why": why}))["discarded_count"]
+        return count
+
+    count = converse(terminal, place, talk)
+    done(terminal, {"discarded_count": count}, f"{count} discarded.", as_json=as_json)
+
+
+async def _retry_each(
+    client: Client, job_ids: list[str], why: str | None, *, cascade: bool
+) -> dict[str, Any]:
+    replacements: dict[str, str] = {}
+    earlier_ids: list[str] = []
+    for job_id in job_ids:
+        path, query = path_of("jobs", job_id, "retry"), {"cascade": cascade}
+        answer = await client.post(path, {"why": why}, query)
+        replacements |= answer["replacements"]
+        earlier_ids += answer["earlier_ids"]
+    return {"is_dry_run": False, "replacements": replacements, "earlier_ids": earlier_ids}
+
+
+async def _carry_out(client: Client, plan: dict[str, Any], why: str | None) -> Any:
+    """Retry what a dry run has named, if it is anything."""
+    if not plan["job_ids"]:
+        return plan
+    chosen = {"job_ids": plan["job_ids"], "dependent_ids": plan["dependent_ids"]}
+    return await client.post("/dead-letters/retry", {"dry_run": False, "why": why, **chosen})
+
+
+def _tell(answer: dict[str, Any]) -> list[str]:
+    if not answer["is_dry_run"]:
+        return [*tell_replacements(answer), _count(answer)]
+    dead, blocked = len(answer["job_ids"]), len(answer["dependent_ids"])
+    more = "; there are more" if answer["has_more"] else ""
+    freed = f", and {blocked} that {'was' if blocked == 1 else 'were'} blocked" if blocked else ""
+    letters = "1 dead letter" if dead == 1 else f"{dead} dead letters"
+    return [f"{letters} would be retried{freed}{more}."]
+
+
+def _count(answer: dict[str, Any]) -> str:
+    earlier = len(answer["earlier_ids"])
+    told = f"{len(answer['replacements']) - earlier} retried"
+    return f"{told}, {earlier} had been already." if earlier else f"{told}."

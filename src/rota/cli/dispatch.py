@@ -1,0 +1,161 @@
+"""Finds and runs a command, and turns the result into an exit status.
+
+A command returns False when what it checked has problems, and raises when it cannot do its work.
+"""
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from cyclopts import CycloptsError, UnusedCliTokensError
+from rich.console import Console
+
+from rota.cli.commands import app
+from rota.cli.output import PipeConsole, Terminal, print_failure, print_message, print_usage_failure
+from rota.clock.protocol import Clock
+from rota.clock.system import SystemClock
+from rota.errors import (
+    ConflictError,
+    CronCalculationError,
+    InvalidInputError,
+    MissingExtraError,
+    NoOccurrenceError,
+    NotFoundError,
+    RefusedError,
+    RotaError,
+    StoreError,
+    WorkerWornOutError,
+)
+
+OK = 0
+PROBLEMS = 1
+BAD_INPUT = 2
+MISSING = 69
+INTERNAL = 70
+OUTPUT_FAILED = 74
+WORN_OUT = 75
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+
+EXIT_STATUSES: dict[type[RotaError], int] = {
+    InvalidInputError: BAD_INPUT,
+    NotFoundError: 3,
+    CronCalculationError: 3,
+    NoOccurrenceError: 3,
+    ConflictError: 4,
+    RefusedError: 5,
+    StoreError: 6,
+    MissingExtraError: MISSING,
+    WorkerWornOutError: WORN_OUT,
+}
+
+SERVER_PACKAGES = ("httpx2", "jinja2", "prometheus_client", "starlette", "uvicorn")
+"""What the extra ``rota[server]`` brings."""
+
+
+def run_command(
+    tokens: Sequence[str],
+    *,
+    clock: Clock | None = None,
+    out: Console | None = None,
+    err: Console | None = None,
+) -> int:
+    """Run one command line and return its exit status."""
+    terminal = Terminal(
+        clock if clock is not None else SystemClock(),
+        out if out is not None else _standard_output(),
+        err if err is not None else PipeConsole(highlight=False, markup=False, stderr=True),
+    )
+    try:
+        status = _run_guarded(list(tokens), terminal)
+        terminal.out.file.flush()
+    except BrokenPipeError:
+        _forget_output()
+        return PIPE_CLOSED
+    except OSError as error:
+        _forget_output()
+        print_message(terminal.err, f"the output cannot be written: {error.strerror}")
+        return OUTPUT_FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def _run_guarded(tokens: list[str], terminal: Terminal) -> int:
+    """Run the command; what goes wrong is printed, unless it is the printing."""
+    as_json = "--json" in tokens
+    try:
+        return OK if _dispatch(tokens, terminal) else PROBLEMS
+    except CycloptsError as error:
+        print_usage_failure(terminal.err, _explain_usage(error), as_json=as_json)
+        return BAD_INPUT
+    except RotaError as error:
+        print_failure(terminal.err, error, as_json=as_json)
+        return _exit_status(error)
+    except OSError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the outermost frame: the status must tell a fault in rota from problems found by it
+        terminal.err.file.write(traceback.format_exc())
+        print_message(terminal.err, f"this is a fault in rota: {error}")
+        return INTERNAL
+
+
+def _dispatch(tokens: list[str], terminal: Terminal) -> bool:
+    """Parse and call; whether all is well with what the command looked at."""
+    try:
+        return _call(tokens, terminal)
+    except ImportError as error:
+        name = _find_missing(error)
+        if name not in SERVER_PACKAGES:
+            raise
+        raise MissingExtraError("Commands of the service", name, "server") from error
+
+
+def _find_missing(error: BaseException | None) -> str:
+    """The package that is not there: the command may have been told of it in other words."""
+    while error is not None and not isinstance(error, ModuleNotFoundError):
+        error = error.__cause__
+    return "" if error is None else (error.name or "").partition(".")[0]
+
+
+def _call(tokens: list[str], terminal: Terminal) -> bool:
+    command, bound, wanted = app.parse_args(
+        tokens,
+        console=terminal.out,
+        error_console=terminal.err,
+        print_error=False,
+        exit_on_error=False,
+    )
+    offered = {"terminal": terminal, "console": terminal.out}
+    result = command(*bound.args, **bound.kwargs, **{name: offered[name] for name in wanted})
+    return result is not False
+
+
+def _explain_usage(error: CycloptsError) -> str:
+    if isinstance(error, UnusedCliTokensError):
+        unused = " ".join(error.unused_tokens or ())
+        return f"Unexpected: {unused}. Are quotes missing, or is an option misspelt?"
+    return str(error)
+
+
+def _exit_status(error: RotaError) -> int:
+    for group, status in EXIT_STATUSES.items():
+        if isinstance(error, group):
+            return status
+    return INTERNAL
+
+
+def _standard_output() -> Console:
+    """Standard output; what its encoding cannot write is written out as on standard error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    return PipeConsole(highlight=False, markup=False)
+
+
+def _forget_output() -> None:
+    """Nobody reads any more: what is still buffered must not fail again when Python exits."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

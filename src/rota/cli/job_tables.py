@@ -1,0 +1,141 @@
+"""Tables of jobs, dead letters and attempts."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from rota.auth.masking import mask_secrets
+from rota.cli.output import NOTHING, Row, Viewer, show_text
+from rota.escape import escape
+
+JOB_COLUMNS = ("Id", "Status", "Queue", "Kind", "Run at", "Failed", "Name")
+NARROW_COLUMNS = ("Id", "Status", "Run", "Name")
+WIDE = 120
+"""Columns a terminal must have for all that is listed; elsewhere a line may be as long."""
+
+LETTER_COLUMNS = ("Id", "Ended", "Tries", "Name", "Error")
+ATTEMPT_COLUMNS = ("Attempt", "Began", "Outcome", "Worker", "Error")
+WAITING = ("PENDING", "BLOCKED")
+"""Statuses of jobs that run once others have ended, or not at all: no time says when."""
+
+STYLES = {
+    "RUNNING": "green",
+    "COMPLETED": "dim",
+    "FAILED": "red",
+    "BLOCKED": "yellow",
+}
+
+
+def is_narrow(console: Console) -> bool:
+    return console.is_terminal and console.width < WIDE
+
+
+def job_columns(console: Console) -> Sequence[str]:
+    return NARROW_COLUMNS if is_narrow(console) else JOB_COLUMNS
+
+
+def job_row(job: dict[str, Any], viewer: Viewer, console: Console) -> Row:
+    """One job as a row of ``job_columns``."""
+    status = str(job["status"])
+    policy = job.get("retry_policy") or {}
+    style = STYLES.get(status, "")
+    if is_narrow(console):
+        name = show_text(job["name"], 80)
+        run = NOTHING if status in WAITING else viewer.tell(job["run_at"])
+        return (escape(job["id"]), status, run, name), style
+    cells = (
+        escape(job["id"]),
+        status,
+        escape(job["queue"]),
+        show_text(job["kind"], 40),
+        viewer.show(job["run_at"]),
+        f"{job['attempt_count']}/{policy.get('max_attempts', NOTHING)}",
+        show_text(job["name"], 80),
+    )
+    return cells, style
+
+
+def letter_row(job: dict[str, Any], viewer: Viewer) -> Row:
+    """One dead letter as a row of ``LETTER_COLUMNS``."""
+    cells = (
+        escape(job["id"]),
+        viewer.tell(job["updated_at"]),
+        str(job["attempt_count"]),
+        show_text(job["name"], 40),
+        show_text(job["last_error"], 200),
+    )
+    return cells, "red" if job["ending"] != "discarded" else ""
+
+
+def job_facts(job: dict[str, Any], viewer: Viewer) -> list[Row]:
+    """All that is worth knowing of one job, a row for each fact; what there is not is left out."""
+    return [((name, text), "") for name, text in _facts(job, viewer) if text != NOTHING]
+
+
+def attempt_rows(attempts: Sequence[dict[str, Any]], viewer: Viewer) -> list[Row]:
+    return [
+        (
+            (
+                str(it["number"]),
+                viewer.show(it["started_at"]),
+                show_text(it["outcome"], 40),
+                show_text(it["worker"], 60),
+                show_text(it["error"], 300),
+            ),
+            "",
+        )
+        for it in attempts
+    ]
+
+
+def describe_recurrence(recurrence: dict[str, Any] | None) -> str:
+    """When a series occurs, as it was written."""
+    if not recurrence:
+        return NOTHING
+    if recurrence.get("cron"):
+        text = f"cron {recurrence['cron']}"
+    elif recurrence.get("rrule"):
+        text = str(recurrence["rrule"])
+    else:
+        text = f"every {recurrence.get('interval')}"
+    return escape(f"{text} ({recurrence.get('zone', 'UTC')})")
+
+
+def _facts(job: dict[str, Any], viewer: Viewer) -> Iterator[tuple[str, str]]:
+    policy = job.get("retry_policy") or {}
+    yield "Name", show_text(job["name"])
+    yield "Status", _show_status(job)
+    yield "Kind", show_text(job["kind"])
+    yield "Queue", f"{escape(job['queue'])}, priority {job['priority']}"
+    yield "Tenant", show_text(job.get("tenant"))
+    yield "Run at", f"{viewer.show(job['run_at'])} ({viewer.tell(job['run_at'])})"
+    yield "Tries", f"{job['attempt_count']} of {policy.get('max_attempts')} failed"
+    yield "Last error", show_text(job.get("last_error"), 500)
+    yield "Recurs", describe_recurrence(job.get("recurrence"))
+    yield "Held back", _show_deferral(job.get("deferral"), viewer)
+    yield "Worker", _show_lease(job.get("lease"), viewer)
+    yield "Depends on", ", ".join(map(escape, job.get("dependencies") or ())) or NOTHING
+    yield "Replaces", show_text(job.get("replaces"))
+    yield "Key", show_text(job.get("idempotency_key"))
+    yield "Payload", show_text(json.dumps(mask_secrets(job.get("payload"))), 2000)
+    yield "Created", f"{viewer.show(job['created_at'])} ({viewer.tell(job['created_at'])})"
+    yield "Changed", f"{viewer.show(job['updated_at'])} ({viewer.tell(job['updated_at'])})"
+
+
+def _show_status(job: dict[str, Any]) -> str:
+    ending = job.get("ending")
+    return f"{job['status']} ({escape(ending)})" if ending else str(job["status"])
+
+
+def _show_deferral(deferral: dict[str, Any] | None, viewer: Viewer) -> str:
+    if not deferral:
+        return NOTHING
+    return f"until {viewer.show(deferral['until'])}: {show_text(deferral['reason'])}"
+
+
+def _show_lease(lease: dict[str, Any] | None, viewer: Viewer) -> str:
+    if not lease:
+        return NOTHING
+    return f"{show_text(lease['worker'])}, until {viewer.show(lease['until'])}"

@@ -1,0 +1,370 @@
+"""``rota jobs``: create, list, show and change jobs."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from rota.cli.arguments import check_ids, choose_zone, read_duration, read_instant, read_json
+from rota.cli.commands import BULK
+from rota.cli.connection import converse
+from rota.cli.job_tables import ATTEMPT_COLUMNS, attempt_rows, job_columns, job_facts, job_row
+from rota.cli.occurrences import format_instant
+from rota.cli.options import (
+    CascadeOption,
+    GivenTerminal,
+    JobArgument,
+    JsonOption,
+    LimitOption,
+    NewPayloadOption,
+    PayloadOption,
+    WhyOption,
+    ZoneOption,
+)
+from rota.cli.output import Terminal, Viewer, done, print_items, print_table, tell_replacements
+from rota.cli.place import NOWHERE, Place
+from rota.client import Client
+from rota.client.client import path_of
+from rota.errors import InvalidInputError
+from rota.escape import escape
+from rota.jobs import JobStatus
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Wanted:
+    """What may be said of a new job, besides its name."""
+
+    kind: Annotated[
+        str | None,
+        Parameter(metavar="NAME", help="Which handler runs it. Default: the name."),
+    ] = None
+    queue: Annotated[str, Parameter(metavar="NAME", help="Which queue it waits in.")] = "default"
+    payload: PayloadOption = "{}"
+    priority: Annotated[
+        int,
+        Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10), help="1 to 10, 10 first."),
+    ] = 5
+    run_at: Annotated[
+        str | None,
+        Parameter(metavar="INSTANT", help="When it may start; without an offset, wall time."),
+    ] = None
+    run_in: Annotated[
+        str | None,
+        Parameter(name="--in", metavar="DURATION", help="The same from now, such as 90s or 1h30m."),
+    ] = None
+    after: Annotated[
+        list[str] | None,
+        Parameter(
+            metavar="ID",
+            negative="",
+            show_default=False,
+            validator=check_ids("--after"),
+            help="A job to wait for; may be given again.",
+        ),
+    ] = None
+    max_attempts: Annotated[
+        int | None,
+        Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10), help="How often to try."),
+    ] = None
+    key: Annotated[
+        str | None,
+        Parameter(metavar="TEXT", help="Makes it the only job of its kind with this key."),
+    ] = None
+    auto_remove: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Forget the job once it has succeeded."),
+    ] = False
+    zone: ZoneOption = None
+
+
+NOTHING_SAID = Wanted()
+
+
+def create(
+    name: Annotated[str, Parameter(metavar="NAME", help="What people call the job.")],
+    /,
+    *,
+    wanted: Wanted = NOTHING_SAID,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Create a job.
+
+    For one that recurs there is rota series create. Try:
+
+        rota jobs create hello --kind log.message --payload '{"message": "hi"}'
+        rota jobs create report --queue mail --in 90s --max-attempts 5
+        rota jobs create close-books --run-at 2027-03-31T18:00 --payload @books.json
+    """
+    body = {"name": name, **_read_body(wanted, terminal)}
+    job, is_new = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
+    viewer = Viewer(terminal.clock.now(), choose_zone(wanted.zone).zone)
+    when = f"{job['status']}, run at {viewer.show(job['run_at'])}"
+    done(
+        terminal,
+        job,
+        f"{'Created' if is_new else 'There already is'} {job['id']}: {when}.",
+        as_json=as_json,
+    )
+
+
+def _read_body(wanted: Wanted, terminal: Terminal) -> dict[str, Any]:
+    tries = wanted.max_attempts
+    fields = {
+        "queue": wanted.queue,
+        "kind": wanted.kind,
+        "payload": read_json(wanted.payload, "--payload"),
+        "priority": wanted.priority,
+        "run_at": _read_start(wanted, terminal),
+        "dependencies": wanted.after,
+        "retry_policy": None if tries is None else {"max_attempts": tries},
+        "idempotency_key": wanted.key,
+        "auto_remove": wanted.auto_remove,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _read_start(wanted: Wanted, terminal: Terminal) -> str | None:
+    if wanted.run_at is not None and wanted.run_in is not None:
+        message = "--run-at and --in are both given: one of them is enough"
+        raise InvalidInputError(message, {"field": "--in"})
+    if wanted.run_in is not None:
+        return format_instant(terminal.clock.now() + read_duration(wanted.run_in, "--in"))
+    if wanted.run_at is None:
+        return None
+    return format_instant(read_instant(wanted.run_at, choose_zone(wanted.zone).zone, "--run-at"))
+
+
+app = App(name="jobs")
+app.command(create, name="create")
+app.command("rota.cli.bulk:app", name="bulk", help=BULK)
+
+
+Priority = Annotated[
+    int | None, Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10), help="1 to 10.")
+]
+Moment = Annotated[
+    str | None, Parameter(metavar="INSTANT", help="ISO 8601; without an offset, wall time.")
+]
+
+
+@app.command(name="list")
+def list_jobs(
+    *,
+    queue: Annotated[str | None, Parameter(metavar="NAME", help="Only of this queue.")] = None,
+    status: Annotated[JobStatus | None, Parameter(help="Only with this status.")] = None,
+    kind: Annotated[str | None, Parameter(metavar="NAME", help="Only of this kind.")] = None,
+    match: Annotated[
+        str | None, Parameter(metavar="TEXT", help="Only those in which this text is found.")
+    ] = None,
+    priority_min: Priority = None,
+    priority_max: Priority = None,
+    created_after: Moment = None,
+    created_before: Moment = None,
+    cursor: Annotated[
+        str | None, Parameter(metavar="TEXT", help="Go on where an earlier list ended.")
+    ] = None,
+    limit: LimitOption = 20,
+    zone: ZoneOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """List jobs, the newest first.
+
+    Try:
+
+        rota jobs list
+        rota jobs list --status FAILED --queue mail
+        rota jobs list --match invoice-4711 --limit 200 --json
+        rota jobs list --url https://rota.example --token-file ~/.rota-token
+    """
+    local = choose_zone(zone).zone
+    query = {
+        "queue": queue,
+        "status": status,
+        "kind": kind,
+        "text": match,
+        "priority_min": priority_min,
+        "priority_max": priority_max,
+        "created_after": _read_moment(created_after, local, "--created-after"),
+        "created_before": _read_moment(created_before, local, "--created-before"),
+        "cursor": cursor,
+    }
+    path = "/jobs" if kind is None and match is None else "/jobs/search"
+    listed = converse(terminal, place, lambda it: it.collect(path, query, limit=limit))
+    viewer = Viewer(terminal.clock.now(), local)
+    out = terminal.out
+    print_items(
+        terminal, listed, job_columns(out), lambda it: job_row(it, viewer, out), as_json=as_json
+    )
+
+
+@app.command(name="show")
+def show(
+    job_id: JobArgument,
+    /,
+    *,
+    zone: ZoneOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Show a job, and every attempt at it that failed.
+
+    Try:
+
+        rota jobs show 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+
+    async def ask(client: Client) -> tuple[Any, Any]:
+        job = await client.get(path_of("jobs", job_id))
+        return job, (await client.get(path_of("jobs", job_id, "attempts")))["items"]
+
+    job, attempts = converse(terminal, place, ask)
+    if as_json:
+        terminal.print_document({**job, "attempts": attempts})
+        return
+    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    print_table(terminal.out, ("Job", escape(job["id"])), job_facts(job, viewer))
+    if attempts:
+        terminal.print_text()
+        print_table(terminal.out, ATTEMPT_COLUMNS, attempt_rows(attempts, viewer))
+
+
+@app.command(name="update")
+def update(
+    job_id: JobArgument,
+    /,
+    *,
+    name: Annotated[str | None, Parameter(metavar="TEXT", help="What people call it.")] = None,
+    queue: Annotated[str | None, Parameter(metavar="NAME", help="Its queue.")] = None,
+    payload: NewPayloadOption = None,
+    priority: Priority = None,
+    run_at: Moment = None,
+    zone: ZoneOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Change a job that has not ended; what is not named stays as it is.
+
+    Try:
+
+        rota jobs update 01890a5d-ac96-774b-bcce-b302099a8057 --priority 10
+    """
+    given = {
+        "name": name,
+        "queue": queue,
+        "payload": None if payload is None else read_json(payload, "--payload"),
+        "priority": priority,
+        "run_at": _read_moment(run_at, choose_zone(zone).zone, "--run-at"),
+    }
+    body = {key: value for key, value in given.items() if value is not None}
+    job = converse(terminal, place, lambda it: it.ask("PUT", path_of("jobs", job_id), body=body))
+    done(terminal, job, f"Changed {job['id']}.", as_json=as_json)
+
+
+@app.command(name="delete")
+def delete(
+    job_id: JobArgument,
+    /,
+    *,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Delete a job that no other job depends on.
+
+    Try:
+
+        rota jobs delete 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+    converse(terminal, place, lambda it: it.ask("DELETE", path_of("jobs", job_id)))
+    done(terminal, {"id": job_id, "deleted": True}, f"Deleted {job_id}.", as_json=as_json)
+
+
+@app.command(name="cancel")
+def cancel(
+    job_id: JobArgument,
+    /,
+    *,
+    only_this: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Of a series: this occurrence, and not the series.",
+        ),
+    ] = False,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Call off a job, also one that runs; with it its series, if it is of one.
+
+    Try:
+
+        rota jobs cancel 01890a5d-ac96-774b-bcce-b302099a8057 --why "sent twice"
+    """
+    ask = _asking("cancel", job_id, why, {"ends_series": not only_this})
+    job = converse(terminal, place, ask)
+    done(terminal, job, f"Called off {job_id}.", as_json=as_json)
+
+
+@app.command(name="retry")
+def retry(
+    job_id: JobArgument,
+    /,
+    *,
+    cascade: CascadeOption = False,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Put a new job in the place of one that failed for good.
+
+    Try:
+
+        rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --cascade
+    """
+    answer = converse(terminal, place, _asking("retry", job_id, why, {"cascade": cascade}))
+    done(terminal, answer, *(f"{it}." for it in tell_replacements(answer)), as_json=as_json)
+
+
+@app.command(name="run-now")
+def run_now(
+    job_id: JobArgument,
+    /,
+    *,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Let a job run now that is due later.
+
+    Try:
+
+        rota jobs run-now 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+    job = converse(terminal, place, _asking("run-now", job_id, why))
+    done(terminal, job, f"Due now: {job_id}.", as_json=as_json)
+
+
+def _asking(
+    verb: str, job_id: str, why: str | None, query: dict[str, bool] | None = None
+) -> Callable[[Client], Awaitable[Any]]:
+    return lambda client: client.post(path_of("jobs", job_id, verb), {"why": why}, query)
+
+
+def _read_moment(text: str | None, zone: Any, option: str) -> str | None:
+    instant: datetime | None = None if text is None else read_instant(text, zone, option)
+    return None if instant is None else format_instant(instant)

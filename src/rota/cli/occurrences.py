@@ -1,0 +1,169 @@
+"""The occurrences of a schedule, with the effect of daylight saving, as a table and as JSON."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from rich.console import Console
+
+from rota.cli.arguments import ChosenZone, choose_zone, read_instant
+from rota.cli.output import Row, Terminal, format_duration, print_table
+from rota.triggers.dst_notes import DstNotes, Skipped, describe_change
+from rota.triggers.zone import Fold, Gap
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of a schedule: what comes strictly after an instant, in a zone, by rules."""
+
+    chosen: ChosenZone
+    after: datetime
+    gap: Gap
+    fold: Fold
+
+    def to_document(self) -> dict[str, Any]:
+        return {
+            "zone": self.chosen.name,
+            "zone_source": self.chosen.source,
+            "gap": self.gap,
+            "fold": self.fold,
+            "from": format_instant(self.after),
+        }
+
+
+def read_question(
+    terminal: Terminal, zone: str | None, start: str | None, gap: Gap, fold: Fold
+) -> Question:
+    """The question that the options ask; where they say nothing, the host's zone and now."""
+    chosen = choose_zone(zone)
+    after = terminal.clock.now() if start is None else read_instant(start, chosen.zone, "--from")
+    return Question(chosen, after, gap, fold)
+
+
+def remark_on_zone(terminal: Terminal, question: Question) -> None:
+    """Say so when the zone is a makeshift: the reader may be misled otherwise."""
+    if question.chosen.source == "fallback":
+        terminal.print_remark(
+            "note: the host's time zone has no known name, so this is UTC; name one with --zone"
+        )
+
+
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+_COLUMNS = ("Local", "UTC", "In", "Note")
+_WIDE = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Occurrences after an instant, ascending, as someone in ``zone`` sees them."""
+
+    occurrences: Sequence[datetime]
+    dst: DstNotes
+    zone: ZoneInfo
+    after: datetime
+
+    @property
+    def shows_seconds(self) -> bool:
+        return any(occurrence.second for occurrence in self.occurrences)
+
+    @property
+    def number_width(self) -> int:
+        return len(str(len(self.occurrences)))
+
+
+def print_heading(terminal: Terminal, title: str, listing: Listing) -> None:
+    """Print what is listed, and from when and where."""
+    local = listing.after.astimezone(listing.zone)
+    after = f"{WEEKDAYS[local.weekday()][:3]} {local:%Y-%m-%d %H:%M:%S} {_offset(local)}"
+    terminal.print_text(title, "bold")
+    terminal.print_text(f"{listing.zone.key}, after {after}\n", "dim")
+
+
+def print_listing(console: Console, listing: Listing) -> None:
+    """Print one row per occurrence, and a dim one wherever some were skipped.
+
+    Where there is nothing to note, there is no column for notes.
+    """
+    rows = list(_rows(listing, in_two_lines=console.is_terminal and console.width < _WIDE))
+    header = (f"{'#':>{listing.number_width}}", *_COLUMNS)
+    used = slice(None if any(cells[-1] for cells, _ in rows) else -1)
+    print_table(console, header[used], ((cells[used], style) for cells, style in rows))
+
+
+def listing_document(listing: Listing) -> dict[str, Any]:
+    """The occurrences and the skipped times, for programs."""
+    return {
+        "occurrences": [
+            _occurrence_document(listing, number, occurrence)
+            for number, occurrence in enumerate(listing.occurrences, start=1)
+        ],
+        "skipped": [_skipped_document(skipped) for skipped in listing.dst.skipped],
+    }
+
+
+def format_instant(instant: datetime) -> str:
+    """ISO 8601 in UTC, with Z; fractions only where there are some."""
+    return instant.replace(tzinfo=None).isoformat() + "Z"
+
+
+def _rows(listing: Listing, *, in_two_lines: bool) -> Iterator[Row]:
+    skipped = list(listing.dst.skipped)
+    for number, occurrence in enumerate(listing.occurrences, start=1):
+        while skipped and skipped[0].transition.at <= occurrence:
+            yield _skipped_row(listing, skipped.pop(0))
+        cells, style = _occurrence_row(listing, number, occurrence)
+        note = cells[-1].replace(": ", ":\n") if in_two_lines else cells[-1]
+        yield (*cells[:-1], note), style
+
+
+def _occurrence_row(listing: Listing, number: int, occurrence: datetime) -> Row:
+    note = listing.dst.notes.get(occurrence)
+    clock = "%Y-%m-%d %H:%M:%S" if listing.shows_seconds else "%Y-%m-%d %H:%M"
+    local = occurrence.astimezone(listing.zone)
+    cells = (
+        f"{number:>{listing.number_width}}",
+        f"{WEEKDAYS[local.weekday()][:3]} {local.strftime(clock)} {_offset(local)}",
+        f"{occurrence.strftime(clock)}Z",
+        format_duration(occurrence - listing.after),
+        note.text if note else "",
+    )
+    return cells, "yellow" if note else ""
+
+
+def _skipped_row(listing: Listing, skipped: Skipped) -> Row:
+    first, times = skipped.walls[0], len(skipped.walls)
+    local = f"{WEEKDAYS[first.weekday()][:3]} {skipped.subject.partition(' (')[0]}"
+    absence = "does not exist" if times == 1 else f"{times} do not exist"
+    dash = f"{'-':>{listing.number_width}}"
+    return (dash, local, absence, "", describe_change(skipped.transition)), "dim"
+
+
+def _offset(local: datetime) -> str:
+    """The offset as +01:00; where the zone once had seconds in it, those too."""
+    return local.isoformat()[len(local.replace(tzinfo=None).isoformat()) :]
+
+
+def _occurrence_document(listing: Listing, number: int, occurrence: datetime) -> dict[str, Any]:
+    local = occurrence.astimezone(listing.zone)
+    note = listing.dst.notes.get(occurrence)
+    return {
+        "number": number,
+        "local": local.isoformat(),
+        "weekday": WEEKDAYS[local.weekday()],
+        "utc": format_instant(occurrence),
+        "in_seconds": (occurrence - listing.after) // timedelta(seconds=1),
+        "note": note and {"kind": note.kind, "asked_for": note.wall.isoformat(), "text": note.text},
+    }
+
+
+def _skipped_document(skipped: Skipped) -> dict[str, Any]:
+    return {
+        "first": skipped.walls[0].isoformat(),
+        "last": skipped.walls[-1].isoformat(),
+        "count": len(skipped.walls),
+        "transition_at": format_instant(skipped.transition.at),
+        "text": skipped.text,
+    }

@@ -1,0 +1,195 @@
+"""Options and arguments that several commands share, with their help texts."""
+
+from collections.abc import Sequence
+from typing import Annotated
+from zoneinfo import available_timezones
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from rota.cli.arguments import check_argument
+from rota.cli.output import Terminal
+from rota.triggers.parse import Dialect
+from rota.triggers.zone import Fold, Gap
+
+MOST_OCCURRENCES = 10_000
+
+
+def _zone_names(_context: object) -> Sequence[str]:
+    return sorted(available_timezones())
+
+
+DialectOption = Annotated[
+    Dialect,
+    Parameter(
+        help="posix: five fields of numbers, ranges and lists. posix-multiline: the same, also "
+        "separated by line breaks. extended: steps, names, macros and seconds too."
+    ),
+]
+ZoneOption = Annotated[
+    str | None,
+    Parameter(
+        metavar="NAME",
+        help="IANA time zone, such as Europe/London. Default: the host's.",
+        completer=_zone_names,
+    ),
+]
+CountOption = Annotated[
+    int,
+    Parameter(
+        name=["--count", "-n"],
+        metavar="NUMBER",
+        validator=Number(gte=1, lte=MOST_OCCURRENCES),
+        help=f"How many occurrences, 1 to {MOST_OCCURRENCES}.",
+    ),
+]
+FromOption = Annotated[
+    str | None,
+    Parameter(
+        name="--from",
+        metavar="INSTANT",
+        allow_leading_hyphen=True,
+        help="List what comes strictly after this ISO 8601 instant; without an offset it is wall "
+        "time in the zone. Default: now.",
+    ),
+]
+GapOption = Annotated[
+    Gap,
+    Parameter(
+        help="A time that does not exist because clocks go forward is left out (skip), or moves "
+        "on by the length of the gap (shift)."
+    ),
+]
+FoldOption = Annotated[
+    Fold,
+    Parameter(
+        help="A time that happens twice because clocks go back counts both times (both), or the "
+        "first time only (first)."
+    ),
+]
+JsonOption = Annotated[
+    bool,
+    Parameter(
+        name="--json",
+        negative="",
+        show_default=False,
+        help="Print one JSON document for programs, errors too.",
+    ),
+]
+StoreOption = Annotated[
+    str,
+    Parameter(
+        metavar="URL",
+        env_var="ROTA_STORE",
+        help="Where things are remembered, such as sqlite:///rota.db.",
+    ),
+]
+GivenTerminal = Annotated[Terminal, Parameter(parse=False)]
+
+
+JobArgument = Annotated[
+    str, Parameter(metavar="ID", validator=check_argument, help="The id of a job.")
+]
+LimitOption = Annotated[
+    int,
+    Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10_000), help="The most to list."),
+]
+WhyOption = Annotated[str | None, Parameter(metavar="TEXT", help="The reason, for the audit log.")]
+CascadeOption = Annotated[
+    bool,
+    Parameter(
+        negative="",
+        show_default=False,
+        help="Submit the jobs again, too, that were blocked because of it.",
+    ),
+]
+YesOption = Annotated[
+    bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Do not ask.")
+]
+PAYLOAD_HELP = "What the handler is given; @FILE, or - for standard input."
+PayloadOption = Annotated[
+    str, Parameter(metavar="JSON", allow_leading_hyphen=True, help=PAYLOAD_HELP)
+]
+NewPayloadOption = Annotated[
+    str | None, Parameter(metavar="JSON", allow_leading_hyphen=True, help=PAYLOAD_HELP)
+]
+
+
+HostOption = Annotated[
+    str,
+    Parameter(
+        metavar="ADDRESS",
+        env_var="ROTA_HOST",
+        help="The address to listen on; 0.0.0.0 is every one of this host.",
+    ),
+]
+PortOption = Annotated[
+    int,
+    Parameter(
+        metavar="NUMBER",
+        env_var="ROTA_PORT",
+        validator=Number(gte=0, lte=65535),
+        help="The port to listen on; 0 takes any that is free.",
+    ),
+]
+HandlersOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--handlers",
+        metavar="MODULE:NAME",
+        negative="",
+        help="Handlers of your own: a mapping of kinds to functions, or a function that is given "
+        "the worker; may be given again.",
+    ),
+]
+TasksOption = Annotated[
+    str | None,
+    Parameter(
+        metavar="MODULE:NAME",
+        help="Declarative tasks to run: a list of (name, cron, callback, retry delay), or a "
+        "function that returns one. Default: two tasks that watch over the store.",
+    ),
+]
+ReloadOption = Annotated[
+    bool,
+    Parameter(
+        negative="",
+        show_default=False,
+        help="For development: when the files of the handlers change, start the worker anew.",
+    ),
+]
+QueueOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--queue",
+        metavar="NAME",
+        negative="",
+        help="Take jobs of this queue only; may be given again.",
+    ),
+]
+OnlyTenantOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--tenant",
+        metavar="NAME",
+        negative="",
+        help="Take jobs of this tenant only; may be given again.",
+    ),
+]
+ConcurrencyOption = Annotated[
+    int,
+    Parameter(
+        metavar="NUMBER",
+        validator=Number(gte=1, lte=1000),
+        help="How many jobs run at the same time.",
+    ),
+]
+LinesOption = Annotated[
+    bool,
+    Parameter(
+        name="--json",
+        negative="",
+        show_default=False,
+        help="Print what happens as lines of JSON, for log collectors.",
+    ),
+]

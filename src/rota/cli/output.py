@@ -1,0 +1,354 @@
+"""What a command prints: text, tables, JSON documents, errors, instants and durations."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rota.clock.protocol import Clock
+from rota.errors import (
+    InvalidCronExpressionError,
+    InvalidRecurrenceRuleError,
+    InvalidTriggerError,
+    RotaError,
+)
+from rota.escape import escape
+
+
+class PipeConsole(Console):
+    """A console that leaves it to its caller what a closed pipe means."""
+
+    def on_broken_pipe(self) -> None:
+        """Let the BrokenPipeError that is being handled go on."""
+        raise  # noqa: PLE0704 - rich calls this inside its handler, to be told what to do
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """What a command is given to work with: results go to ``out``, all else to ``err``."""
+
+    clock: Clock
+    out: Console
+    err: Console
+
+    def print_text(self, text: Text | str = "", style: str = "") -> None:
+        """Print a piece of the result; nothing in it is markup.
+
+        Text from outside must have gone through ``rota.escape.escape``.
+        """
+        print_prose(self.out, Text(text, style) if isinstance(text, str) else text)
+
+    def print_item(self, text: str) -> None:
+        """Print one item of a list; on a terminal it is wrapped beside its dash."""
+        if not self.out.is_terminal:
+            print_verbatim(self.out, Text(f"- {text}"))
+            return
+        for number, line in enumerate(Text(text).wrap(self.out, self.out.width - 2)):
+            line.rstrip()
+            print_verbatim(self.out, Text("  " if number else "- ") + line)
+
+    def print_remark(self, text: str) -> None:
+        """Print one line that is not part of the result."""
+        print_prose(self.err, Text(text, "dim"))
+
+    def print_document(self, document: Mapping[str, Any]) -> None:
+        """Print a result for programs: one JSON document, in ASCII."""
+        print_json(self.out, document)
+
+
+def print_prose(console: Console, text: Text) -> None:
+    """Print words: on a terminal they are wrapped between words, elsewhere a line stays a line."""
+    console.print(text, soft_wrap=not console.is_terminal)
+
+
+def print_verbatim(console: Console, text: Text) -> None:
+    """Print lines that lose their meaning when they are wrapped."""
+    console.print(text, soft_wrap=True)
+
+
+def print_json(console: Console, document: Mapping[str, Any]) -> None:
+    """Print a JSON document that any terminal can show: every control character is escaped."""
+    text = json.dumps(document, indent=2).replace("\x7f", "\\u007f")
+    print_verbatim(console, Text(text))
+
+
+UNLIMITED_WIDTH = 10_000
+NARROWEST = 18
+GUTTER = 2
+INDENT = 4
+
+Row = tuple[Sequence[str], str]
+"""The cells of a row, and the style of all of them."""
+
+
+def print_table(console: Console, header: Sequence[str], rows: Iterable[Row]) -> None:
+    """Print rows, each with its style, under a header; all cells must be safe to show.
+
+    On a terminal the last column is wrapped to fit, if it can be read so, and no other is ever
+    cut. Where there is no room for that, the last columns stand below the others, indented.
+    Elsewhere a row is a line, however long. No line ends in spaces.
+    """
+    shown = list(rows)
+    if not console.is_terminal:
+        _print_lines(console, header, shown, UNLIMITED_WIDTH)
+        return
+    widths = _measure_columns(header, shown)
+    count = _count_beside(widths, console.width)
+    if count == len(widths):
+        _print_lines(console, header, shown, max(console.width, sum(widths[:-1]) + NARROWEST))
+        return
+    for cells, style in ((header, "bold"), *shown):
+        print_verbatim(console, Text(_pad(cells[:count], widths), style))
+        _print_below(console, _pad(cells[count:], widths[count:]), style)
+
+
+def _print_lines(console: Console, header: Sequence[str], rows: Iterable[Row], width: int) -> None:
+    table = Table(box=None, padding=(0, GUTTER, 0, 0), header_style="bold", pad_edge=False)
+    for name in header[:-1]:
+        table.add_column(name, no_wrap=True, overflow="ignore")
+    table.add_column(header[-1], overflow="fold")
+    for cells, style in rows:
+        table.add_row(*(Text(cell) for cell in cells), style=style)
+    options = console.options.update_width(width)
+    for line in console.render_lines(table, options, pad=False):
+        text = Text.assemble(*((part.text, part.style or "") for part in line))
+        text.rstrip()
+        print_verbatim(console, text)
+
+
+def _measure_columns(header: Sequence[str], rows: Sequence[Row]) -> list[int]:
+    columns = zip(*(header, *(cells for cells, _ in rows)), strict=True)
+    return [max(map(cell_len, column)) + GUTTER for column in columns]
+
+
+def _count_beside(widths: Sequence[int], width: int) -> int:
+    """How many columns stand beside each other: all, or as many as there is room for.
+
+    The last one needs no more than a width that can be read. Of a table that would not fit even
+    if it were broken, nothing is: the terminal wraps it by itself.
+    """
+    every, readable = len(widths), min(widths[-1], NARROWEST) - GUTTER
+    if sum(widths[:-1]) + readable <= width:
+        return every
+    fitting = [count for count in range(1, every) if sum(widths[:count]) - GUTTER <= width]
+    count = max(fitting, default=every)
+    return count if INDENT + sum(widths[count:-1]) + readable <= width else every
+
+
+def _print_below(console: Console, text: str, style: str) -> None:
+    for line in Text(text).wrap(console, console.width - INDENT) if text else ():
+        line.rstrip()
+        print_verbatim(console, Text(f"{' ' * INDENT}{line.plain}", style))
+
+
+def _pad(cells: Sequence[str], widths: Sequence[int]) -> str:
+    columns = zip(cells, widths, strict=False)
+    return "".join(cell + " " * (width - cell_len(cell)) for cell, width in columns).rstrip()
+
+
+LONGEST_LINE = 100
+"""How much of a line is shown around the bad part; the rest is an ellipsis."""
+
+
+def underline(text: str, position: tuple[int, int], indent: str = "  ") -> Text:
+    """Two lines: ``text``, and carets under the half-open span ``position``, at least one.
+
+    What the terminal would not show as it is, is written out, and the carets make up for that. Of
+    a text too long to read, the part around the span is shown.
+    """
+    start, end = position
+    window_start = max(0, min(start, len(text)) - LONGEST_LINE // 2)
+    window_end = min(len(text), window_start + LONGEST_LINE)
+    before = ("…" if window_start else "") + escape(text[window_start:start])
+    bad = escape(text[start : min(end, window_end)])
+    after = escape(text[min(end, window_end) : window_end]) + (
+        "…" if window_end < len(text) else ""
+    )
+    carets = "^" * max(1, cell_len(bad))
+    return Text.assemble(
+        f"{indent}{before}",
+        (bad, "bold"),
+        f"{after}\n{indent}{' ' * cell_len(before)}",
+        (carets, "bold red"),
+    )
+
+
+def print_failure(console: Console, error: RotaError, *, as_json: bool) -> None:
+    """Print what is wrong; a bad trigger is shown with carets under the bad part."""
+    if as_json:
+        print_json(console, {"error": _error_document(error)})
+        return
+    print_message(console, summarise(error))
+    if isinstance(error, InvalidTriggerError):
+        print_verbatim(console, underline(error.text, error.position))
+    for remark in getattr(error, "__notes__", ()):
+        print_prose(console, Text(escape(remark)))
+
+
+def summarise(error: RotaError) -> str:
+    """The message; that of a bad trigger without its text, which is shown below it."""
+    match error:
+        case InvalidCronExpressionError():
+            return f"invalid cron expression: {reason_of(error)}"
+        case InvalidRecurrenceRuleError():
+            return f"invalid recurrence rule: {error.part} {error.reason}"
+    return error.message
+
+
+def reason_of(error: InvalidCronExpressionError) -> str:
+    """Why an expression was refused, and because of which field, if it is one alone."""
+    return error.reason if error.field == "expression" else f"{error.field} field {error.reason}"
+
+
+def print_usage_failure(console: Console, message: str, *, as_json: bool) -> None:
+    """Print what is wrong with the command line itself."""
+    if as_json:
+        document = {"type": "UsageError", "group": "usage", "message": message, "details": {}}
+        print_json(console, {"error": document})
+        return
+    print_message(console, message)
+    print_prose(console, Text("Ask --help for what is possible.", "dim"))
+
+
+def print_message(console: Console, message: str) -> None:
+    print_prose(console, Text.assemble(("error: ", "bold red"), escape(message)))
+
+
+def _error_document(error: RotaError) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "type": type(error).__name__,
+        "group": error.group,
+        "message": error.message,
+        "details": {name: _plain(value) for name, value in error.details.items()},
+    }
+    if isinstance(error, InvalidTriggerError):
+        document["position"] = list(error.position)
+    return document
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def format_duration(duration: timedelta) -> str:
+    """The two largest units that matter, cut and never rounded up: "3h 20m", "5d 2h", "133d"."""
+    seconds = int(duration.total_seconds())
+    if seconds < 60:
+        return f"{seconds}s"
+    minutes, second = divmod(seconds, 60)
+    if minutes < 60:
+        return _pair(minutes, "m", second, "s")
+    hours, minute = divmod(minutes, 60)
+    if hours < 24:
+        return _pair(hours, "h", minute, "m")
+    days, hour = divmod(hours, 24)
+    return _pair(days, "d", hour, "h") if days < 10 else f"{days}d"
+
+
+def format_milliseconds(milliseconds: float) -> str:
+    """A duration as handlers take: "0.4ms", "38ms", "1.2s", and longer ones as above."""
+    if milliseconds < 1:
+        return f"{milliseconds:.1f}ms"
+    if milliseconds < 1_000:
+        return f"{milliseconds:.0f}ms"
+    if milliseconds < 60_000:
+        return f"{milliseconds / 1_000:.1f}s"
+    return format_duration(timedelta(milliseconds=milliseconds))
+
+
+def _pair(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit} {small}{small_unit}" if small else f"{large}{large_unit}"
+
+
+NOTHING = "-"
+
+
+class Viewer(NamedTuple):
+    """Who looks: when, and with a clock in which zone."""
+
+    now: datetime
+    zone: ZoneInfo
+
+    def show(self, instant: str | None) -> str:
+        """The instant on the viewer's wall, and which that is: ``Fri 2027-03-26 12:00:30 GMT``."""
+        if instant is None:
+            return NOTHING
+        at = read_utc(instant)
+        if at.year >= 9999:
+            return "paused"
+        return f"{at.astimezone(self.zone):%a %Y-%m-%d %H:%M:%S %Z}"
+
+    def tell(self, instant: str | None) -> str:
+        """How far away it is: ``in 5m`` or ``2h ago``."""
+        if instant is None:
+            return NOTHING
+        at = read_utc(instant)
+        if at.year >= 9999:
+            return "paused"
+        if at > self.now:
+            return f"in {format_duration(at - self.now)}"
+        return f"{format_duration(self.now - at)} ago"
+
+
+def read_utc(instant: str) -> datetime:
+    return datetime.fromisoformat(instant).astimezone(UTC)
+
+
+def format_seconds(seconds: float) -> str:
+    return format_duration(timedelta(seconds=seconds))
+
+
+def show_text(value: Any, longest: int = 200) -> str:
+    """A text of a document, safe to show and cut if it is long."""
+    if value is None:
+        return NOTHING
+    text = str(value)
+    return escape(text if len(text) <= longest else f"{text[:longest]}…")
+
+
+def done(terminal: Terminal, document: Mapping[str, Any], *lines: str, as_json: bool) -> None:
+    """Print what was done: the whole answer for programs, a sentence or a few for people."""
+    if as_json:
+        terminal.print_document(document)
+        return
+    for line in lines:
+        terminal.print_text(escape(line))
+
+
+def print_items(
+    terminal: Terminal,
+    listed: tuple[list[Any], str | None],
+    header: Sequence[str],
+    make_row: Callable[[Any], Row],
+    *,
+    as_json: bool,
+    noun: str = "job",
+) -> None:
+    """Print a list of items, and whether there are more at the cursor that follows them."""
+    items, cursor = listed
+    has_more = cursor is not None
+    if as_json:
+        terminal.print_document({"items": items, "next_cursor": cursor, "has_more": has_more})
+        return
+    if items:
+        print_table(terminal.out, header, [make_row(item) for item in items])
+    count = len(items)
+    ending = "; there are more, see --limit" if has_more else ""
+    word = noun if count == 1 or noun.endswith("s") else f"{noun}s"
+    terminal.print_text(f"{count} {word}{ending}", "bold")
+
+
+def tell_replacements(answer: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence about each job that was to be retried: by which other one it is, or was."""
+    for old, new in answer["replacements"].items():
+        if old in answer["earlier_ids"]:
+            yield f"{old} had been retried already, by {new}"
+        else:
+            yield f"{old} is tried again by {new}"

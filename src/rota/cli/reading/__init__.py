@@ -1,1 +1,0 @@
-"""What people type: options, instants, zones and crontab files, read into values."""

@@ -1,1 +1,0 @@
-"""What people see: tables, carets, errors and JSON documents."""

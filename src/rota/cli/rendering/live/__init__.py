@@ -1,1 +1,0 @@
-"""What changes while one looks: boards and lines."""

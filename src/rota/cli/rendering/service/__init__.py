@@ -1,1 +1,0 @@
-"""Jobs, series, dead letters and gates, as the service tells of them."""

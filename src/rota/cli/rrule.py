@@ -1,0 +1,171 @@
+"""``rota rrule``: when a recurrence rule is due and what it means."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from rota.cli.arguments import read_instant
+from rota.cli.occurrences import (
+    Listing,
+    Question,
+    format_instant,
+    listing_document,
+    print_heading,
+    print_listing,
+    read_question,
+    remark_on_zone,
+)
+from rota.cli.options import (
+    CountOption,
+    FoldOption,
+    FromOption,
+    GapOption,
+    GivenTerminal,
+    JsonOption,
+    ZoneOption,
+)
+from rota.cli.output import Terminal, print_table
+from rota.errors import NoOccurrenceError
+from rota.escape import escape
+from rota.triggers.asked_times import asked_by_rule
+from rota.triggers.dst_notes import annotate
+from rota.triggers.rrule.grammar import read_properties
+from rota.triggers.rrule.parse import parse_rrule
+from rota.triggers.rrule.rule import RecurrenceRule
+
+_END_OF_CALENDAR = datetime.max.replace(tzinfo=UTC)
+_EXPLAINED_COUNT = 3
+
+app = App(name="rrule")
+
+RuleText = Annotated[
+    str,
+    Parameter(
+        help='A rule in quotes, such as "FREQ=WEEKLY;BYDAY=MO"; or lines of RRULE, DTSTART, '
+        "RDATE and EXDATE.",
+    ),
+]
+StartOption = Annotated[
+    str | None,
+    Parameter(
+        name="--start",
+        metavar="INSTANT",
+        help="The ISO 8601 instant at which the rule starts: it gives the time of day and what is "
+        "counted from. Default: DTSTART, or else this minute.",
+    ),
+]
+
+
+@app.command(name="next")
+def list_next(
+    rule: RuleText,
+    /,
+    *,
+    zone: ZoneOption = None,
+    start: StartOption = None,
+    count: CountOption = 10,
+    after: FromOption = None,
+    gap: GapOption = "shift",
+    fold: FoldOption = "first",
+    as_json: JsonOption = False,
+    terminal: GivenTerminal,
+) -> None:
+    """List the next occurrences, in local time and UTC.
+
+    A note says where a change of the clocks moves or repeats one, and a dim
+    row where it skips one. Try:
+
+        rota rrule next "FREQ=MONTHLY;BYDAY=-1FR" --start 2027-01-29T17:00
+        rota rrule next "FREQ=DAILY;BYHOUR=1;BYMINUTE=30" --gap skip --json
+    """
+    question = read_question(terminal, zone, after, gap, fold)
+    parsed = _parse(rule, start, question, terminal)
+    listing = _list(parsed, question, count)
+    if as_json:
+        document = _document(parsed, question)
+        terminal.print_document({**document, **listing_document(listing)})
+        return
+    remark_on_zone(terminal, question)
+    print_heading(terminal, parsed.describe(), listing)
+    print_listing(terminal.out, listing)
+    if len(listing.occurrences) < count:
+        terminal.print_text("\nThe rule ends here.", "dim")
+
+
+@app.command(name="explain")
+def explain(
+    rule: RuleText,
+    /,
+    *,
+    zone: ZoneOption = None,
+    start: StartOption = None,
+    after: FromOption = None,
+    gap: GapOption = "shift",
+    fold: FoldOption = "first",
+    as_json: JsonOption = False,
+    terminal: GivenTerminal,
+) -> None:
+    """Say in words what a rule means, part by part.
+
+    Try:
+
+        rota rrule explain "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,TH"
+    """
+    question = read_question(terminal, zone, after, gap, fold)
+    parsed = _parse(rule, start, question, terminal)
+    listing = _list(parsed, question, _EXPLAINED_COUNT)
+    parts = list(_parts(parsed))
+    if as_json:
+        meaning = {"parts": [{"name": name, "value": value} for name, value in parts]}
+        document = _document(parsed, question)
+        terminal.print_document({**document, **meaning, **listing_document(listing)})
+        return
+    remark_on_zone(terminal, question)
+    terminal.print_text(f"{parsed.describe()}\n", "bold")
+    rows = [((escape(name), escape(value)), "") for name, value in parts]
+    print_table(terminal.out, ("Part", "Value"), rows)
+    terminal.print_text()
+    print_heading(terminal, "Next three", listing)
+    print_listing(terminal.out, listing)
+
+
+def _parse(text: str, start: str | None, question: Question, terminal: Terminal) -> RecurrenceRule:
+    zone = question.chosen.zone
+    starts_at = None
+    if start is not None:
+        starts_at = read_instant(start, zone, "--start")
+    elif "DTSTART" not in text.upper():
+        starts_at = terminal.clock.now().replace(second=0, microsecond=0)
+    return parse_rrule(text, zone=zone, start=starts_at, gap=question.gap, fold=question.fold)
+
+
+def _list(rule: RecurrenceRule, question: Question, count: int) -> Listing:
+    """Up to ``count`` occurrences; NoOccurrenceError when there is not even one."""
+    zone, after, gap, fold = question.chosen.zone, question.after, question.gap, question.fold
+    occurrences = list(rule.between(after, _END_OF_CALENDAR, limit=count))
+    if not occurrences:
+        raise NoOccurrenceError(f"The rule has no occurrence after {format_instant(after)}")
+    notes = annotate(occurrences, zone, asked_by_rule(rule), after=after, gap=gap, fold=fold)
+    return Listing(occurrences, notes, zone, after)
+
+
+def _parts(rule: RecurrenceRule) -> Iterator[tuple[str, str]]:
+    """The parts of the rule and the dates beside it, as they are written."""
+    for line in read_properties(rule.text):
+        if line.name != "RRULE":
+            yield line.name, line.value.text
+            continue
+        for part in line.value.text.split(";"):
+            name, _, value = part.partition("=")
+            yield name.upper(), value
+
+
+def _document(rule: RecurrenceRule, question: Question) -> dict[str, Any]:
+    return {
+        "rule": rule.text,
+        "start": format_instant(rule.start),
+        "description": rule.describe(),
+        **question.to_document(),
+    }

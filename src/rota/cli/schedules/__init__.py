@@ -1,1 +1,0 @@
-"""Commands about schedules: cron expressions, crontabs and recurrence rules."""

@@ -1,0 +1,403 @@
+"""``rota series``: recurring jobs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from rota.cli.arguments import check_argument, choose_zone, read_instant, read_json
+from rota.cli.connection import converse
+from rota.cli.occurrences import format_instant
+from rota.cli.options import (
+    GivenTerminal,
+    JsonOption,
+    LimitOption,
+    PayloadOption,
+    WhyOption,
+    ZoneOption,
+)
+from rota.cli.output import (
+    NOTHING,
+    Row,
+    Terminal,
+    Viewer,
+    done,
+    print_items,
+    print_table,
+    show_text,
+)
+from rota.cli.place import NOWHERE, Place
+from rota.client.client import path_of
+from rota.errors import InvalidInputError
+from rota.escape import escape
+
+
+@Parameter(name="*", group="When")
+@dataclass(frozen=True)
+class Rule:
+    """The options that say when; exactly one of the first three."""
+
+    cron: Annotated[
+        str | None, Parameter(metavar="EXPRESSION", help="Extended cron: 0 9 * * mon-fri.")
+    ] = None
+    rrule: Annotated[
+        str | None, Parameter(metavar="RULE", help="RFC 5545: FREQ=WEEKLY;BYDAY=MO.")
+    ] = None
+    every: Annotated[
+        str | None, Parameter(metavar="DURATION", help="Real time in between: 15m or 1h30m.")
+    ] = None
+    zone: ZoneOption = None
+    start: Annotated[
+        str | None,
+        Parameter(
+            metavar="INSTANT",
+            help="Not before this; a rule counts from it. Without an offset, wall time.",
+        ),
+    ] = None
+    until: Annotated[str | None, Parameter(metavar="INSTANT", help="Not after this.")] = None
+    times: Annotated[int | None, Parameter(metavar="NUMBER", help="So often, then no more.")] = None
+    gap: Annotated[
+        Literal["skip", "shift"] | None,
+        Parameter(help="What becomes of a time that does not exist as clocks go forward."),
+    ] = None
+    fold: Annotated[
+        Literal["first", "both"] | None,
+        Parameter(help="Which of a time counts that comes twice as clocks go back."),
+    ] = None
+    overlap: Annotated[
+        Literal["skip", "queue", "allow"],
+        Parameter(help="What becomes of an occurrence while the one before it still runs."),
+    ] = "skip"
+
+
+def read_rule(rule: Rule) -> dict[str, Any]:
+    """The rule as the service takes it; what is wrong with it, the service says."""
+    given = [it for it in (rule.cron, rule.rrule, rule.every) if it is not None]
+    if len(given) != 1:
+        message = "exactly one of --cron, --rrule and --every says when"
+        raise InvalidInputError(message, {"field": "--cron"})
+    zone = choose_zone(rule.zone)
+    fields = {
+        "cron": rule.cron,
+        "rrule": rule.rrule,
+        "interval": rule.every,
+        "zone": zone.name,
+        "start": _read_instant(rule.start, rule, "--start"),
+        "until": _read_instant(rule.until, rule, "--until"),
+        "count": rule.times,
+        "gap": rule.gap,
+        "fold": rule.fold,
+        "overlap": rule.overlap,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _read_instant(text: str | None, rule: Rule, option: str) -> str | None:
+    if text is None:
+        return None
+    return format_instant(read_instant(text, choose_zone(rule.zone).zone, option))
+
+
+SERIES_COLUMNS = ("Id", "Next", "Last", "Name", "When")
+RUN_COLUMNS = ("Occurrence", "Status", "Job", "Error")
+
+
+def series_row(series: dict[str, Any], viewer: Viewer) -> Row:
+    """One series as a row of ``SERIES_COLUMNS``."""
+    last, rule = series["last_run"], series["recurrence"]
+    zone = "" if rule["interval"] else f" ({escape(rule['zone'])})"
+    cells = (
+        escape(series["id"]),
+        "paused" if series["is_paused"] else viewer.tell(series["next_at"]),
+        NOTHING if last is None else str(last["status"]).lower(),
+        show_text(series["name"], 40),
+        f"{show_text(series['description'])}{zone}",
+    )
+    if series["problem"] or (last is not None and last["status"] == "FAILED"):
+        return cells, "red"
+    return cells, "yellow" if series["is_paused"] else ""
+
+
+def series_facts(series: dict[str, Any], viewer: Viewer) -> list[Row]:
+    """All that is worth knowing of one series; what there is not is left out."""
+    return [((name, text), "") for name, text in _list_facts(series, viewer) if text != NOTHING]
+
+
+def run_row(run: dict[str, Any], viewer: Viewer) -> Row:
+    """One occurrence that has been, as a row of ``RUN_COLUMNS``."""
+    cells = (
+        viewer.show(run["occurrence_at"]),
+        str(run["status"]),
+        escape(run["job_id"]),
+        show_text(run["error"], 200),
+    )
+    return cells, "red" if run["status"] == "FAILED" else ""
+
+
+def print_upcoming(terminal: Terminal, shown: dict[str, Any]) -> None:
+    """Print the next occurrences, on the clock of the series and in UTC."""
+    rows: list[Row] = []
+    for each in shown["occurrences"]:
+        local, note = datetime.fromisoformat(each["local"]), each["note"]
+        utc = datetime.fromisoformat(each["at"])
+        cells = (
+            f"{local:%a %Y-%m-%d %H:%M:%S}",
+            f"{utc:%Y-%m-%d %H:%M:%S}Z",
+            "" if note is None else escape(note),
+        )
+        rows.append((cells, "yellow" if note else ""))
+    if rows:
+        print_table(terminal.out, ("Local", "UTC", "Note"), rows)
+    for text in shown["skipped"]:
+        terminal.print_text(escape(text), "dim")
+
+
+def _list_facts(series: dict[str, Any], viewer: Viewer) -> Iterator[tuple[str, str]]:
+    recurrence = series["recurrence"]
+    rule = recurrence.get("cron") or recurrence.get("rrule") or recurrence.get("interval")
+    missed = series["missed_count"]
+    yield "Name", show_text(series["name"])
+    yield "When", f"{show_text(series['description'])} ({escape(recurrence['zone'])})"
+    yield "Rule", show_text(rule)
+    yield "Kind", show_text(series["kind"])
+    yield "Queue", show_text(series["queue"])
+    yield "Next", "paused" if series["is_paused"] else viewer.show(series["next_at"])
+    yield "Job", f"{escape(series['job_id'])}, {series['status']}"
+    yield "Missed", NOTHING if not missed else f"{missed} occurrences passed without a run"
+    yield "Problem", show_text(series["problem"])
+
+
+app = App(name="series")
+
+SeriesArgument = Annotated[
+    str,
+    Parameter(
+        metavar="ID", validator=check_argument, help="The id of a series, or of any job of it."
+    ),
+]
+DEFAULT_RULE = Rule()
+
+
+@app.command(name="list")
+def list_series(
+    *,
+    limit: LimitOption = 50,
+    zone: ZoneOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """List what recurs: when in words, when next, and how it went last.
+
+    Try:
+
+        rota series list
+        rota series list --tenant guild-7 --json
+    """
+    listed = converse(terminal, place, lambda it: it.collect("/series", limit=limit))
+    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    print_items(
+        terminal,
+        listed,
+        SERIES_COLUMNS,
+        lambda it: series_row(it, viewer),
+        as_json=as_json,
+        noun="series",
+    )
+
+
+@app.command(name="show")
+def show(
+    series_id: SeriesArgument,
+    /,
+    *,
+    zone: ZoneOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Show a series: its rule in words, its next occurrences and its last runs.
+
+    Try:
+
+        rota series show 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+    detail = converse(terminal, place, lambda it: it.get(path_of("series", series_id)))
+    if as_json:
+        terminal.print_document(detail)
+        return
+    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    series, runs = detail["series"], detail["runs"]
+    print_table(terminal.out, ("Series", escape(series["id"])), series_facts(series, viewer))
+    terminal.print_text()
+    print_upcoming(terminal, series)
+    if runs:
+        terminal.print_text()
+        print_table(terminal.out, RUN_COLUMNS, [run_row(it, viewer) for it in runs])
+
+
+@app.command(name="create")
+def create(
+    name: Annotated[str, Parameter(metavar="NAME", help="What people call it.")],
+    /,
+    *,
+    rule: Rule = DEFAULT_RULE,
+    kind: Annotated[
+        str | None, Parameter(metavar="NAME", help="Which handler runs it. Default: the name.")
+    ] = None,
+    queue: Annotated[str, Parameter(metavar="NAME", help="Which queue it waits in.")] = "default",
+    payload: PayloadOption = "{}",
+    priority: Annotated[
+        int,
+        Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10), help="1 to 10, 10 first."),
+    ] = 5,
+    key: Annotated[
+        str | None,
+        Parameter(metavar="TEXT", help="Makes it the only one of its kind with this key."),
+    ] = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Create a series: a job that comes again and again.
+
+    Exactly one of --cron, --rrule and --every says when, on the clock of
+    --zone. Try:
+
+        rota series create digest --cron "0 9 * * mon-fri" --zone Europe/London
+        rota series create sync --every 15m --payload '{"table": "orders"}'
+        rota series create standup --rrule "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO"
+    """
+    body: dict[str, Any] = {
+        "name": name,
+        "queue": queue,
+        "payload": read_json(payload, "--payload"),
+        "priority": priority,
+        "recurrence": read_rule(rule),
+    }
+    body |= {
+        field: value
+        for field, value in (("kind", kind), ("idempotency_key", key))
+        if value is not None
+    }
+    job, is_new = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
+    viewer = Viewer(terminal.clock.now(), choose_zone(rule.zone).zone)
+    became = "Created" if is_new else "There already is"
+    text = f"{became} series {job['id']}: first at {viewer.show(job['run_at'])}."
+    done(terminal, job, text, as_json=as_json)
+
+
+@app.command(name="preview")
+def preview(
+    *,
+    rule: Rule = DEFAULT_RULE,
+    count: Annotated[
+        int,
+        Parameter(
+            name=["--count", "-n"],
+            metavar="NUMBER",
+            validator=Number(gte=1, lte=100),
+            help="How many occurrences.",
+        ),
+    ] = 5,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Show when a series would occur, and what changes of the clocks do to it.
+
+    Try:
+
+        rota series preview --cron "30 1 * * *" --zone Europe/London -n 10
+    """
+    order = {"recurrence": read_rule(rule), "count": count}
+    shown = converse(terminal, place, lambda it: it.post("/series/preview", order), makes=True)
+    if as_json:
+        terminal.print_document(shown)
+        return
+    terminal.print_text(escape(shown["description"]), "bold")
+    print_upcoming(terminal, shown)
+    if shown["is_complete"]:
+        terminal.print_text("And no more after that.", "dim")
+
+
+@app.command(name="pause")
+def pause(
+    series_id: SeriesArgument,
+    /,
+    *,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Hold a series back until it is resumed; what runs is finished.
+
+    Try:
+
+        rota series pause 01890a5d-ac96-774b-bcce-b302099a8057 --why "no data"
+    """
+    _act(terminal, place, (series_id, "pause", "Paused"), {"why": why}, as_json=as_json)
+
+
+@app.command(name="resume")
+def resume(
+    series_id: SeriesArgument,
+    /,
+    *,
+    catch_up: Annotated[
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Run the first occurrence that was missed now."
+        ),
+    ] = False,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Let a series go on with its next occurrence.
+
+    Try:
+
+        rota series resume 01890a5d-ac96-774b-bcce-b302099a8057 --catch-up
+    """
+    query = {"catch_up": catch_up}
+    _act(terminal, place, (series_id, "resume", "Resumed"), {"why": why}, query, as_json=as_json)
+
+
+@app.command(name="cancel")
+def cancel(
+    series_id: SeriesArgument,
+    /,
+    *,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """End a series for good.
+
+    Try:
+
+        rota series cancel 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+    _act(terminal, place, (series_id, "cancel", "Ended"), {"why": why}, as_json=as_json)
+
+
+def _act(
+    terminal: Terminal,
+    place: Place,
+    deed: tuple[str, str, str],
+    body: dict[str, Any],
+    query: dict[str, bool] | None = None,
+    *,
+    as_json: bool,
+) -> None:
+    series_id, verb, word = deed
+    path = path_of("series", series_id, verb)
+    detail = converse(terminal, place, lambda it: it.post(path, body, query))
+    done(terminal, detail, f"{word}: {detail['series']['name']}.", as_json=as_json)

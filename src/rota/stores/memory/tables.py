@@ -1,0 +1,169 @@
+"""Jobs in a dictionary, with the indexes that the store needs, and the kernel's queries on them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from rota.jobs import Attempt, Job, JobId, JobStatus
+from rota.stores.jobs.duplicates import Identity, identity_of
+from rota.stores.kernel.unit import (
+    Ended,
+    Partition,
+    Query,
+    ReadAncestors,
+    ReadDependents,
+    ReadEnded,
+    ReadJobs,
+    ReadTwins,
+    ReadWaiting,
+    Stored,
+    Waiting,
+    Writes,
+)
+from rota.stores.memory.ready import ReadyJobs
+
+
+class JobTables:
+    """All jobs. Every job is written through ``put`` and ``remove``, which keep the indexes."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[JobId, Job] = {}
+        self.ready = ReadyJobs(self.jobs)
+        self.leased: dict[JobId, Job] = {}
+        self.attempts: defaultdict[JobId, list[Attempt]] = defaultdict(list)
+        self._identities: dict[Identity, JobId] = {}
+        self._dependents: defaultdict[JobId, set[JobId]] = defaultdict(set)
+        self._answers: dict[type, Callable[[Any], Any]] = {
+            ReadJobs: self._read_jobs,
+            ReadTwins: self._read_twins,
+            ReadWaiting: self._read_waiting,
+            ReadAncestors: self._read_ancestors,
+            ReadDependents: lambda query: {each: self.dependents(each) for each in query.job_ids},
+            ReadEnded: self._read_ended,
+        }
+
+    def answer(self, query: Query) -> Any:
+        """The answer to a query of the kernel."""
+        return self._answers[type(query)](query)
+
+    def commit(self, writes: Writes) -> None:
+        """Write what a plan has decided."""
+        for new in writes.new.values():
+            self.put(copied(new.job))
+        for job in writes.moved.values():
+            self.put(job)
+        for amended in writes.amended.values():
+            self.put(amended.job)
+        for job_id, placed in writes.placed.items():
+            if placed.status is not JobStatus.PENDING:
+                changed = replace(self.jobs[job_id], status=placed.status, updated_at=writes.now)
+                self.put(changed)
+        for attempt in writes.attempts:
+            self.attempts[attempt.job_id].append(attempt)
+        for job_id in writes.removed:
+            self.remove(job_id)
+
+    def put(self, job: Job) -> None:
+        """Store the job in place of the one with its id."""
+        self._forget(job.id)
+        self.jobs[job.id] = job
+        identity = identity_of(job)
+        if identity is not None:
+            self._identities[identity] = job.id
+        for dependency in job.dependencies:
+            self._dependents[dependency].add(job.id)
+        if job.lease is not None:
+            self.leased[job.id] = job
+        if job.status is JobStatus.READY:
+            self.ready.add(job)
+
+    def remove(self, job_id: JobId) -> None:
+        self._forget(job_id)
+        del self.jobs[job_id]
+        self.attempts.pop(job_id, None)
+
+    def find(self, tenant: str, job_id: JobId) -> Job | None:
+        """The job, if it is the tenant's."""
+        job = self.jobs.get(job_id)
+        return job if job is not None and job.tenant == tenant else None
+
+    def dependents(self, job_id: JobId) -> Collection[JobId]:
+        return self._dependents.get(job_id, ())
+
+    def count_running(self) -> Counter[Partition]:
+        return Counter((job.tenant, job.queue) for job in self.leased.values())
+
+    def _forget(self, job_id: JobId) -> None:
+        """Remove the job from every index."""
+        before = self.jobs.get(job_id)
+        if before is None:
+            return
+        self.leased.pop(job_id, None)
+        identity = identity_of(before)
+        if identity is not None:
+            del self._identities[identity]
+        for dependency in before.dependencies:
+            self._dependents[dependency].discard(job_id)
+            if not self._dependents[dependency]:
+                del self._dependents[dependency]
+
+    def _read_jobs(self, query: ReadJobs) -> dict[JobId, Stored]:
+        found = (self.jobs[each] for each in query.job_ids if each in self.jobs)
+        return {job.id: Stored(job, job.id in self._dependents) for job in found}
+
+    def _read_twins(self, query: ReadTwins) -> list[Job]:
+        named = (self._identities.get(each) for each in query.identities)
+        return [self.jobs[each] for each in named if each is not None]
+
+    def _read_waiting(self, query: ReadWaiting) -> list[Waiting]:
+        found: dict[JobId, Job] = {}
+        reached = list(query.parents)
+        asked = set(reached)
+        for parent in reached:  # grows while it is walked
+            for job in self._waiting_for(parent):
+                if job.id not in found and query.is_deep:
+                    reached.append(job.id)
+                found[job.id] = job
+        asked.update(reached)
+        return [self._describe_waiting(job, asked) for job in found.values()]
+
+    def _waiting_for(self, parent: JobId) -> Iterable[Job]:
+        children = (self.jobs[each] for each in self.dependents(parent))
+        return (job for job in children if job.status is JobStatus.PENDING)
+
+    def _describe_waiting(self, job: Job, asked: set[JobId]) -> Waiting:
+        parents = tuple(each for each in job.dependencies if each in asked)
+        is_open = [not self._is_completed(each) for each in job.dependencies]
+        return Waiting(job.id, job.tenant, job.queue, job.due_at, sum(is_open), parents)
+
+    def _is_completed(self, job_id: JobId) -> bool:
+        job = self.jobs.get(job_id)
+        return job is not None and job.status is JobStatus.COMPLETED
+
+    def _read_ancestors(self, query: ReadAncestors) -> dict[JobId, tuple[JobId, ...]]:
+        found: dict[JobId, tuple[JobId, ...]] = {}
+        left = [each for each in query.job_ids if each in self.jobs]
+        while left:
+            job = self.jobs[left.pop()]
+            if job.id not in found:
+                found[job.id] = job.dependencies
+                left += [each for each in job.dependencies if each in self.jobs]
+        return found
+
+    def _read_ended(self, query: ReadEnded) -> list[Ended]:
+        found = [
+            Ended(job.updated_at, job.id, job.dependencies)
+            for job in self.jobs.values()
+            if job.status.is_terminal
+            and job.updated_at < query.before
+            and job.id not in self._dependents
+        ]
+        return sorted(found)[: query.limit]
+
+
+def copied(job: Job) -> Job:
+    """The job with a payload of its own, so that a caller cannot change the stored one."""
+    return replace(job, payload=msgspec.json.decode(msgspec.json.encode(job.payload)))

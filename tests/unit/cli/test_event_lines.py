@@ -1,0 +1,57 @@
+"""How a house is heard."""
+
+import io
+import json
+import logging
+from datetime import UTC, datetime
+
+import pytest
+from rich.console import Console
+
+from rota.cli.event_lines import speaking
+from rota.cli.output import Terminal
+from rota.testing import VirtualClock
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+LOG = logging.getLogger("rota.server")
+
+
+def break_down(said: str) -> None:
+    raise ValueError(said)
+
+
+def fail(said: str) -> None:
+    try:
+        break_down(said)
+    except ValueError as error:
+        LOG.error("Request failed, incident %s", 7, exc_info=error)  # noqa: TRY400 - as the server
+
+
+def hear(said: str, *, as_json: bool) -> list[str]:
+    heard = io.StringIO()
+    console = Console(file=heard, width=80)
+    with speaking(Terminal(VirtualClock(NOW), console, console), as_json=as_json):
+        fail(said)
+    return heard.getvalue().splitlines()
+
+
+def test_where_an_unforeseen_error_came_from_is_told_below_it() -> None:
+    first, *rest = hear("colour", as_json=False)
+    assert first == "12:00:00Z  Request failed, incident 7"
+    assert rest[0].strip() == "Traceback (most recent call last):"
+    assert rest[-1].strip() == "ValueError: colour"
+    assert any("in break_down" in line for line in rest)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_nobody_forges_a_line_through_an_error(*, as_json: bool) -> None:
+    lines = hear("x\n12:00:00Z  all is well\x1b[2J", as_json=as_json)
+    assert not any(line.startswith("12:00:00Z  all is well") for line in lines)
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_as_json_it_is_one_line() -> None:
+    (line,) = hear("colour", as_json=True)
+    told = json.loads(line)
+    assert told["message"] == "Request failed, incident 7"
+    assert told["exception"].endswith("ValueError: colour")

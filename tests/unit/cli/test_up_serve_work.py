@@ -1,0 +1,212 @@
+"""``rota up``, ``serve`` and ``work`` as far as they get without a signal to end them."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.cli.conftest import NOW, RunRota
+
+from rota.cli.event_lines import describe_event
+from rota.events import (
+    Event,
+    JobDeferred,
+    JobFailed,
+    JobSettled,
+    JobStalled,
+    WorkerStarted,
+    WorkerStopped,
+    WorkerStopping,
+)
+from rota.runtime.process import HouseEnd
+from rota.runtime.startup import HousePlan, Voice
+
+JOB: dict[str, Any] = {
+    "tenant": "default",
+    "job_id": "01",
+    "kind": "mail",
+    "queue": "default",
+    "attempt": 2,
+}
+TIMES: dict[str, Any] = {"wait_ms": 1.0, "duration_ms": 1500.0}
+
+
+class House:
+    """Stands in for the house: keeps the plan, and says something."""
+
+    def __init__(self, end: HouseEnd = HouseEnd.DRAINED) -> None:
+        self.plan: HousePlan | None = None
+        self._end = end
+
+    async def run(self, plan: HousePlan, voice: Voice, _clock: object) -> HouseEnd:
+        self.plan = plan
+        voice.say("it stands")
+        logging.getLogger("rota.kinds.log").info("a message")
+        logging.getLogger("elsewhere").warning("a warning")
+        if voice.listen is not None:
+            voice.listen(WorkerStopped("w", "finished", 0, 0))
+        if voice.show_token is not None:
+            voice.show_token("rota_secret")
+        return self._end
+
+
+@pytest.fixture
+def house(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> House:
+    for name in ("ROTA_STORE", "ROTA_HOST", "ROTA_PORT", "WORKER_BATCH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    made = House()
+    monkeypatch.setattr("rota.cli.serve.run_house", made.run)
+    return made
+
+
+def test_up_plans_everything(rota: RunRota, house: House) -> None:
+    assert rota("up", "--port", "0", "--concurrency", "3", "--queue", "mail").status == 0
+    plan = house.plan
+    assert plan is not None
+    assert plan.binding is not None
+    assert plan.work is not None
+    assert plan.tasks is not None
+    assert (plan.store_url, plan.binding.host, plan.greets) == (
+        "sqlite:///rota.db",
+        "127.0.0.1",
+        True,
+    )
+    assert sorted(plan.work.built_in) == ["http.request", "log.message"]
+    assert (plan.work.settings.concurrency, plan.work.settings.queues) == (3, ["mail"])
+
+
+def test_serve_plans_no_worker_and_work_no_server(rota: RunRota, house: House) -> None:
+    rota("serve")
+    assert house.plan is not None
+    assert (house.plan.work, house.plan.tasks, house.plan.greets) == (None, None, False)
+    assert house.plan.binding is not None
+    rota("work", "--queue", "mail", "--queue", "images", "--tenant", "guild-7")
+    assert house.plan.binding is None
+    assert house.plan.work is not None
+    assert house.plan.work.settings.queues == ["mail", "images"]
+    assert house.plan.work.settings.tenants == ["guild-7"]
+
+
+def test_the_environment_tunes_the_worker_and_names_address_and_store(
+    rota: RunRota, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (
+        ("WORKER_BATCH", "77"),
+        ("ROTA_STORE", "memory://"),
+        ("ROTA_HOST", "127.0.0.2"),
+        ("ROTA_PORT", "9000"),
+    ):
+        monkeypatch.setenv(name, value)
+    rota("up")
+    assert house.plan is not None
+    assert house.plan.work is not None
+    assert house.plan.binding is not None
+    assert house.plan.work.settings.batch == 77
+    assert house.plan.store_url == "memory://"
+    assert (house.plan.binding.host, house.plan.binding.port) == ("127.0.0.2", 9000)
+
+
+def test_people_are_told_in_lines(rota: RunRota, house: House) -> None:
+    printed = rota("up").out.splitlines()
+    assert house.plan is not None
+    assert printed == [
+        "12:00:30Z  it stands",
+        "12:00:30Z  a message",
+        "12:00:30Z  a warning",
+        "12:00:30Z  worker stopped, finished",
+        "First token: rota_secret",
+        "It is shown once and allows everything: keep it, it opens the pages.",
+    ]
+
+
+def test_programs_are_told_in_json_and_given_no_token(rota: RunRota, house: House) -> None:
+    printed = rota("up", "--json").out
+    assert house.plan is not None
+    assert not house.plan.greets
+    assert "rota_secret" not in printed
+    assert '"message": "it stands"' in printed
+    assert all(line.startswith("{") for line in printed.splitlines())
+
+
+def test_logging_is_as_it_was_afterwards(rota: RunRota, house: House) -> None:
+    own = logging.getLogger("rota")
+    kept, handlers = own.level, list(logging.getLogger().handlers)
+    own.setLevel(logging.ERROR)
+    try:
+        rota("up")
+        assert own.level == logging.ERROR
+    finally:
+        own.setLevel(kept)
+    assert house.plan is not None
+    assert logging.getLogger().handlers == handlers
+
+
+def test_told_twice_it_ends_like_an_interrupted_program(
+    rota: RunRota, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("rota.cli.serve.run_house", House(HouseEnd.AT_ONCE).run)
+    assert rota("work").status == 130
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_a_port_that_is_none_is_refused(rota: RunRota, port: str) -> None:
+    assert rota("serve", "--port", port).status == 2
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (
+            WorkerStarted(worker="w", kinds=["a", "b"], concurrency=3),
+            "worker started: a, b; 3 at once",
+        ),
+        (
+            WorkerStopping(worker="w", running_count=2, grace_ms=1),
+            "worker takes no more jobs; 2 still running",
+        ),
+        (
+            WorkerStopped(worker="w", manner="at once", handed_back_count=2, unwritten_count=0),
+            "worker stopped, at once; 2 handed back",
+        ),
+        (
+            JobSettled(**JOB, outcome="succeeded", state="done", **TIMES),
+            "mail 01 succeeded in 1s",
+        ),
+        (
+            JobFailed(
+                **JOB,
+                outcome="failed",
+                state="queued",
+                err_code="E",
+                error="no \x1b[2J paper",
+                due_at=NOW,
+                **TIMES,
+            ),
+            "mail 01 failed, attempt 2, again at 12:00:30Z: no \\x1b[2J paper",
+        ),
+        (
+            JobFailed(
+                **JOB,
+                outcome="failed",
+                state="dlq",
+                err_code="E",
+                error="no paper",
+                due_at=NOW,
+                **TIMES,
+            ),
+            "mail 01 failed for good, attempt 2: no paper",
+        ),
+        (
+            JobDeferred(**{**JOB, "tenant": "guild-7"}, until=NOW, reason="quiet hours"),
+            "mail 01 of guild-7 held back until 2027-03-26 12:00:30Z: quiet hours",
+        ),
+        (
+            JobStalled(**JOB, worker="w", lease_until=NOW, state="queued", loss_count=1),
+            "mail 01 was taken from w, whose lease ran out",
+        ),
+    ],
+)
+def test_what_happens_to_jobs_is_told_in_words(event: Event, words: str) -> None:
+    assert describe_event(event) == words
