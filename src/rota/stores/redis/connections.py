@@ -21,7 +21,7 @@ from redis.exceptions import MovedError, NoScriptError, TryAgainError
 from rota.errors import InvalidInputError
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.scripts import Script
-from rota.stores.redis.sentinel import Lookout, following_options
+from rota.stores.redis.sentinel import Lookout, following_options, hang_up
 from rota.stores.redis.translation import (
     DRIVER_ERRORS,
     LOST_CONNECTION,
@@ -108,7 +108,7 @@ class Connections:
         """Close all connections; no call may be under way."""
         while self._idle:
             with suppress(*DRIVER_ERRORS):
-                await self._idle.pop().disconnect()
+                await hang_up(self._idle.pop())
 
     async def connect(self) -> Connection:
         """A new connection for the caller alone; raises one of DRIVER_ERRORS."""

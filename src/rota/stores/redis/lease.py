@@ -1,8 +1,8 @@
 """Leases: ``lease`` with and without limits, ``extend``, and a keeper for another thread."""
 
 import asyncio
-from asyncio import AbstractEventLoop
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
@@ -167,12 +167,16 @@ async def extend(database: Database, held: Sequence[HeldLease], until: datetime)
 
 
 class RedisKeeper:
-    """Extends leases from another thread, on an event loop and a connection of its own."""
+    """Extends leases for another thread, on an event loop and a connection of its own.
+
+    The loop runs in a thread of its own too, because the caller's thread may have one that runs.
+    """
 
     def __init__(self, settings: RedisSettings) -> None:
         self._settings = settings
         self._keys = name_keys(settings.name).jobs
-        self._opened: tuple[AbstractEventLoop, Connections] | None = None
+        self._opened: tuple[ThreadPoolExecutor, asyncio.AbstractEventLoop, Connections] | None
+        self._opened = None
 
     def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """As the store's own; the thread waits for the answer."""
@@ -180,15 +184,18 @@ class RedisKeeper:
         extension = _encode_extension(held, to_utc(until, "until"))
         arguments = (len(self._keys), *self._keys, *extension)
         if self._opened is None:
-            self._opened = asyncio.new_event_loop(), Connections(self._settings)
-        loop, connections = self._opened
+            made = Connections(self._settings)
+            self._opened = ThreadPoolExecutor(1), asyncio.new_event_loop(), made
+        thread, loop, connections = self._opened
         running = connections.run_script(EXTEND, arguments, is_repeatable=True)
-        return list(map(bool, loop.run_until_complete(running)))
+        return list(map(bool, thread.submit(loop.run_until_complete, running).result()))
 
     def close(self) -> None:
         """Close the connection."""
         if self._opened is not None:
-            loop, connections = self._opened
+            thread, loop, connections = self._opened
             self._opened = None
-            loop.run_until_complete(connections.close())
+            with thread:
+                for ending in (connections.close(), loop.shutdown_asyncgens()):
+                    thread.submit(loop.run_until_complete, ending).result()
             loop.close()

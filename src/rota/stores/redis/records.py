@@ -53,7 +53,7 @@ async def dump(database: Database, cursor: str | None, limit: int) -> Portion:
             raise InvalidCursorError("is none of this store's")
         part = "ready" if code == "R" else f"listing-{code}"
         ranges = (f"({last}" if last else "-", "+")
-        found = await read_ranges(database, part, "jobs", limit, ranges, PORTION_SIZE)
+        found = await read_ranges(database, part, "jobs", limit, ranges, size=PORTION_SIZE)
         members, heads, bodies = found
         ids = [member[-36:].decode() for member in members]
         attempts = await _read_attempts(database, ids)

@@ -172,10 +172,10 @@ async def _ask_one(sentinels: Sentinels, place: Place) -> _Answer | str:
     except _INVALID_ANSWER:  # not a Sentinel, or it forgot the service between two questions
         return f"{place.host}:{place.port} said nothing that could be understood"
     finally:
-        await _hang_up(connection)
+        await hang_up(connection)
 
 
-async def _hang_up(connection: Connection) -> None:
+async def hang_up(connection: Connection) -> None:
     """Close a connection at once: with TLS, each side would wait for the other's goodbye."""
     writer = connection._writer  # noqa: SLF001 - the driver has no other way
     if writer is not None:

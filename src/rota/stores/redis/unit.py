@@ -284,6 +284,7 @@ async def read_ranges(
     content: str,
     limit: int,
     ranges: Sequence[str],
+    *,
     size: int = NO_BYTES_LIMIT,
 ) -> tuple[list[bytes], list[bytes], list[bytes]]:
     """Members of a sorted set, heads and bodies; see ``range.lua``."""
@@ -293,7 +294,7 @@ async def read_ranges(
 
 
 def encode_places(partitions: Iterable[Partition]) -> bytes:
-    """Queues and tenants with something to lease, as listeners read them; empty if there are none."""
+    """Queues and tenants with something to lease, as listeners read them; empty without any."""
     places = [(queue, tenant) for tenant, queue in partitions]
     return _encode(places) if places else b""
 

@@ -6,7 +6,7 @@ from rota.runtime.wiring import inspect_store, migrate_store
 from rota.stores.protocol import DocumentWrite
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.keys import name_keys
-from rota.stores.redis.server.examination import SCHEMA_VERSION
+from rota.stores.redis.server import SCHEMA_VERSION
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_contract.fixture import NOW, end, take
@@ -37,7 +37,7 @@ async def test_what_is_kept_is_counted(store: RedisStore, redis_url: str) -> Non
 
 async def test_a_later_layout_is_a_finding(redis_url: str, redis_settings: RedisSettings) -> None:
     with redis.Redis.from_url(redis_settings.url) as client:
-        client.set(name_keys(redis_settings.name).schema, 3)
+        client.set(name_keys(redis_settings.name).schema, SCHEMA_VERSION + 1)
     found = await inspect_store(redis_url)
     assert found.problem is not None
     assert "newer version of Rota" in found.problem

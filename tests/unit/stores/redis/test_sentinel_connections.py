@@ -14,9 +14,8 @@ from tests.servers.shared import new_redis_server
 from rota.errors import StoreUnavailableError
 from rota.stores.jobs import HeldLease, LeaseKeeper
 from rota.stores.protocol import DocumentWrite
-from rota.stores.redis.address import read_address
-from rota.stores.redis.sentinel import connections, lookout
-from rota.stores.redis.sentinel.settings import Place
+from rota.stores.redis import sentinel as lookout
+from rota.stores.redis.address import Place, read_address
 from rota.stores.redis.store import RedisStore
 from rota.stores.redis.translation import NoPrimaryError
 from rota.testing.builders import a_job
@@ -89,18 +88,19 @@ async def test_a_server_that_follows_another_is_not_even_read_though_a_sentinel_
 async def test_a_keeper_says_so_when_its_primary_is_replaced_and_nobody_is_named_any_more(
     named: tuple[ToldSentinel, RedisStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(lookout, "FRESH_FOR", 0.0)
     _, store = named
     keeper, held = await hold_one(store)
     assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
     asked = [Place("127.0.0.1", 1)]
 
-    def name_another_and_nobody(*_: object) -> Place:
+    async def name_another_and_nobody(*_: object) -> Place:
         if asked:
             return asked.pop()
         raise NoPrimaryError("nobody is named")
 
     with monkeypatch.context() as patched:
-        patched.setattr(connections, "_ask_apart", name_another_and_nobody)
+        patched.setattr(lookout, "ask_sentinels", name_another_and_nobody)
         with pytest.raises(StoreUnavailableError, match="nobody is named"):
             await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW)
     assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
@@ -130,8 +130,9 @@ async def test_a_keeper_does_not_wait_for_a_name_that_cannot_be_looked_up(
 
 
 async def test_a_keeper_goes_where_sentinels_lead_and_stays_when_they_are_away(
-    own_redis: RedisServer, other: RedisServer
+    own_redis: RedisServer, other: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(lookout, "FRESH_FOR", 0.0)
     sentinel = ToldSentinel("127.0.0.1", own_redis.port)
     async with opened(sentinel) as url, await RedisStore.open(read_address(url)) as store:
         keeper, held = await hold_one(store)

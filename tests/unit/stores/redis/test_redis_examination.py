@@ -13,7 +13,7 @@ from rota.runtime.wiring import migrate_store, open_store
 from rota.stores.protocol import DocumentWrite
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.keys import name_keys
-from rota.stores.redis.server.examination import ServerFacts
+from rota.stores.redis.server import ServerFacts
 from rota.stores.redis.store import RedisStore
 
 
@@ -152,12 +152,12 @@ def test_only_a_flushed_log_loses_nothing() -> None:
 async def test_an_old_server_is_refused(
     redis_settings: RedisSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.stores.redis.server.examination.OLDEST_VERSION", (99, 0))
+    monkeypatch.setattr("rota.stores.redis.server.OLDEST_VERSION", (99, 0))
     with pytest.raises(StoreUnavailableError, match="needs Redis"):
         await RedisStore.open(redis_settings)
 
 
-@pytest.mark.parametrize(("version", "whose"), [(1, "an older"), (3, "a newer")])
+@pytest.mark.parametrize(("version", "whose"), [(2, "an older"), (4, "a newer")])
 async def test_a_store_of_another_layout_is_refused(
     redis_settings: RedisSettings, version: int, whose: str
 ) -> None:

@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 from tests.servers.groups.said_by_sentinels import ToldSentinel, opened
 
-from rota.stores.redis.address import read_address
-from rota.stores.redis.sentinel import lookout
-from rota.stores.redis.sentinel.lookout import Lookout, ask_sentinels
-from rota.stores.redis.sentinel.settings import Place, Sentinels
+from rota.stores.redis import sentinel as lookout
+from rota.stores.redis.address import Place, Sentinels, read_address
+from rota.stores.redis.sentinel import Lookout, ask_sentinels
 from rota.stores.redis.translation import NoPrimaryError
 
 A_WHILE = 20.0

@@ -4,8 +4,7 @@ import pytest
 
 from rota.errors import InvalidStoreUrlError
 from rota.runtime.wiring import check_address
-from rota.stores.redis.address import read_address
-from rota.stores.redis.sentinel.settings import Place
+from rota.stores.redis.address import Place, read_address
 
 
 def test_an_address_names_sentinels_service_and_database() -> None:
