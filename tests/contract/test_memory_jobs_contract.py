@@ -2,8 +2,8 @@
 
 import pytest
 
-from rota.stores.jobs import JobStore
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import JobStore
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 

@@ -22,8 +22,8 @@ from rota.jobs import (
 )
 from rota.server import ServerSettings, create_app
 from rota.server.guarding.settings import GuardSettings
-from rota.stores.jobs import LeaseRequest
 from rota.stores.opened import OpenStore
+from rota.stores.protocol import LeaseRequest
 
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)
 TOKEN = "a-good-token"  # noqa: S105 - known to everybody who reads this

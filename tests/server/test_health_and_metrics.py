@@ -12,8 +12,8 @@ from rota.jobs import Job
 from rota.runtime.wiring import inspect_store, open_store
 from rota.server import ServerSettings
 from rota.server.metrics import LOOKED_AT_EVERY
-from rota.stores.jobs import QueueDepth
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import QueueDepth
 
 
 class AwayStore(MemoryStore):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rota import open_store
 from rota.jobs import Job, JobRequest, admit_job, decide_complete, make_job_ids
-from rota.stores.jobs import LeaseRequest
+from rota.stores.protocol import LeaseRequest
 
 KIND = "noop"
 QUEUE = "bench"

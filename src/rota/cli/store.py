@@ -26,10 +26,11 @@ from rota.escape import escape
 from rota.jobs import JobStatus
 from rota.ops.store_comparison import UNFINISHED, Phase
 from rota.ops.store_copy import CopyPlan, CopyReport
-from rota.runtime.wiring import copy_store, inspect_store, migrate_store, plan_store_copy
-from rota.scheduler.keeping.ledger import SET_ASIDE
+from rota.runtime.store_copy import copy_store, plan_store_copy
+from rota.runtime.wiring import inspect_store, migrate_store
+from rota.scheduler.storage import SET_ASIDE
 from rota.stores.inspection import MigrationReport, StoreInspection
-from rota.stores.sql.migrations import AppliedMigration
+from rota.stores.migrations import AppliedMigration
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 

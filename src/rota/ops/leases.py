@@ -17,10 +17,8 @@ from rota.ops.explain.waiting import ANY_KIND
 from rota.policy.gate_watch import GateWatch
 from rota.policy.gates import Closed
 from rota.policy.limit_watch import LeasedUnderLimits, LimitWatch
-from rota.rail.context import RailStore
-from rota.stores.jobs import HeldLease, LeaseRequest
-from rota.stores.jobs.protocol import Listener
-from rota.stores.protocol import DocumentStore, DocumentWrite
+from rota.rail.jobs import RailStore
+from rota.stores.protocol import DocumentStore, DocumentWrite, HeldLease, LeaseRequest, Listener
 from rota.worker.loops.rescue import PAGE_SIZE
 from rota.worker.loops.resting import choose_due_for, choose_rest
 from rota.worker.loops.settling import decide

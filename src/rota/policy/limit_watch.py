@@ -26,9 +26,15 @@ from rota.policy.limits import (
     next_token_at,
     take_tokens,
 )
-from rota.stores.jobs import Cap, JobStore, LeaseRequest
-from rota.stores.jobs.requests import is_chosen
-from rota.stores.protocol import Document, DocumentStore, DocumentWrite
+from rota.stores.protocol import (
+    Cap,
+    Document,
+    DocumentStore,
+    DocumentWrite,
+    JobStore,
+    LeaseRequest,
+    is_chosen,
+)
 
 MOST_RACES = 3
 """How often a contended bucket is retried."""

@@ -8,7 +8,7 @@ from prometheus_client.exposition import generate_latest
 
 from rota.errors import StoreError
 from rota.stores.inspection import StoreInspection
-from rota.stores.jobs import JobStore
+from rota.stores.protocol import JobStore
 from rota.telemetry.health import Inspect, StoreStatus, complete_store_status, read_store_status
 from rota.telemetry.metrics import Metrics
 

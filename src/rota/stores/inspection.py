@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rota.errors import SchemaOutdatedError
-from rota.stores.sql.migrations import AppliedMigration, Migration, pending_migrations
+from rota.stores.migrations import AppliedMigration, Migration, pending_migrations
 
 
 def schema_version(applied: Iterable[AppliedMigration]) -> int:

@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Protocol, Self
 
 from rota.errors import StoreClosedError, StoreUnavailableError
-from rota.stores.jobs import JobStore
-from rota.stores.protocol import PortableStore, TransactionalStore
+from rota.stores.protocol import JobStore, PortableStore, TransactionalStore
 
 
 class OpenStore(TransactionalStore, JobStore, PortableStore, Protocol):

@@ -16,7 +16,7 @@ from rota.events import (
     WorkerStarted,
     WorkerStopped,
 )
-from rota.stores.jobs import QueueDepth
+from rota.stores.protocol import QueueDepth
 from rota.telemetry.counters import (
     COUNTERS,
     BoundedLabel,

@@ -11,8 +11,7 @@ from rota.clock.protocol import Clock
 from rota.clock.timeout import timeout_after
 from rota.errors import RotaError
 from rota.events import Event, JobDeferred, JobSettled, JobStalled
-from rota.stores.jobs import QueueDepth
-from rota.stores.protocol import Document, DocumentStore, DocumentWrite
+from rota.stores.protocol import Document, DocumentStore, DocumentWrite, QueueDepth
 from rota.telemetry.counters import EventSource
 from rota.telemetry.stats import (
     STATS,

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from rota.errors import MissingExtraError
 from rota.jobs import Job
-from rota.stores.jobs import Inserted, JobStore
+from rota.stores.protocol import Inserted, JobStore
 from rota.worker.context import Context, Discard, Snooze
 from rota.worker.registry import Work
 

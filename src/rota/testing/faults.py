@@ -20,8 +20,11 @@ from typing import Any, NamedTuple, Self, TypeVar
 from rota.clock.protocol import Clock
 from rota.errors import StoreUnavailableError
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
-from rota.stores.jobs import (
+from rota.stores.protocol import (
     Applied,
+    Document,
+    DocumentStore,
+    DocumentWrite,
     HeldLease,
     Inserted,
     JobStore,
@@ -29,8 +32,9 @@ from rota.stores.jobs import (
     LeaseRequest,
     Listener,
     QueueDepth,
+    Reach,
+    TransactionalStore,
 )
-from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach, TransactionalStore
 
 
 class Failure(Enum):

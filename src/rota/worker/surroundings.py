@@ -5,8 +5,7 @@ from typing import NamedTuple, Protocol
 
 from rota.clock.protocol import Clock
 from rota.events import EventEmitter
-from rota.stores.jobs import JobStore
-from rota.stores.protocol import TransactionalStore
+from rota.stores.protocol import JobStore, TransactionalStore
 from rota.worker.registry import Registry
 from rota.worker.settings import WorkerSettings
 

@@ -39,8 +39,8 @@ from tests.contract.jobs.wishes import (
 
 from rota.errors import RotaError
 from rota.jobs import Change, Job, JobFilter, JobId, JobStatus, begin_beside
-from rota.stores.jobs import Cap, HeldLease, JobStore, LeaseRequest
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import Cap, HeldLease, JobStore, LeaseRequest
 
 NO_SUCH_PICK = 60
 UNKNOWN_ID = number_id(9_999)

@@ -9,8 +9,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.contract.jobs.agreement import JobStoresAgree, thoroughness
 
 from rota.jobs import Change, Job
-from rota.stores.jobs import Applied, JobStore, LeaseRequest
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import Applied, JobStore, LeaseRequest
 
 TestMemoryAgrees = JobStoresAgree.TestCase
 TestMemoryAgrees.settings = thoroughness(25)

@@ -8,7 +8,7 @@ from tests.contract.jobs.agreement import JobStoresAgree, thoroughness
 from tests.servers.shared import with_option
 
 from rota.runtime.wiring import open_store
-from rota.stores.jobs import JobStore
+from rota.stores.protocol import JobStore
 
 
 class PostgresJobsAgree(JobStoresAgree):

@@ -6,7 +6,7 @@ from typing import cast
 from tests.contract.jobs.agreement import JobStoresAgree, thoroughness
 
 from rota.runtime.wiring import open_store
-from rota.stores.jobs import JobStore
+from rota.stores.protocol import JobStore
 
 
 class SqliteJobsAgree(JobStoresAgree):

@@ -18,7 +18,7 @@ from rota.jobs import (
     admit_job,
     make_job_id,
 )
-from rota.stores.jobs import Cap
+from rota.stores.protocol import Cap
 
 EPOCH = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TENANTS = ("default", "acme", "Zoo")

@@ -8,7 +8,7 @@ from tests.contract.jobs.agreement import JobStoresAgree, thoroughness
 from tests.servers.mongo import open_mongo
 from tests.servers.shared import new_mongo_database, shared_mongo_url
 
-from rota.stores.jobs import JobStore
+from rota.stores.protocol import JobStore
 
 
 class MongoJobsAgree(JobStoresAgree):

@@ -3,7 +3,7 @@
 import pytest
 from tests.servers.mongo import open_mongo
 
-from rota.stores.jobs import JobStore
+from rota.stores.protocol import JobStore
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 

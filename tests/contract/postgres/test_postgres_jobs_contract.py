@@ -2,9 +2,9 @@
 
 import pytest
 
-from rota.stores.jobs import JobStore
 from rota.stores.postgres.address import read_address
 from rota.stores.postgres.store import PostgresStore
+from rota.stores.protocol import JobStore
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 

@@ -9,8 +9,8 @@ from tests.contract.redis.filing import check_filing
 from tests.servers.shared import with_option
 
 from rota.runtime.wiring import open_store
-from rota.stores.jobs import JobStore
-from rota.testing.store_contract.portability import dump_all, expect_same
+from rota.stores.protocol import JobStore
+from rota.testing.portable_store_contract import dump_all, expect_same
 
 
 class RedisJobsAgree(JobStoresAgree):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.stores.jobs import JobStore
+from rota.stores.protocol import JobStore
 from rota.stores.redis.address import read_address
 from rota.stores.redis.store import RedisStore
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory

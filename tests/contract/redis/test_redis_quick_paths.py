@@ -15,7 +15,7 @@ from rota.stores.redis.address import RedisSettings, read_address
 from rota.stores.redis.rows import decode_head
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import MINUTE, NOW, SECOND, a_request
+from rota.testing.job_store_fixture import MINUTE, NOW, SECOND, a_request
 
 STORY_COUNT = 12
 STEP_COUNT = 25

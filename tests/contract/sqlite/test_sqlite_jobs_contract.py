@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.stores.jobs import JobStore
+from rota.stores.protocol import JobStore
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory

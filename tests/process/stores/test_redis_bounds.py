@@ -29,7 +29,7 @@ from rota.stores.redis.store import (
     RedisStore,
 )
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, NOW, end, take
+from rota.testing.job_store_fixture import DAY, NOW, end, take
 
 pytestmark = pytest.mark.process
 

@@ -11,11 +11,11 @@ from tests.servers.redis import RedisServer
 from tests.servers.shared import with_option
 
 from rota.jobs import JobStatus
-from rota.stores.jobs import HeldLease
+from rota.stores.protocol import HeldLease
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, NOW, take
+from rota.testing.job_store_fixture import DAY, NOW, take
 
 pytestmark = pytest.mark.process
 

@@ -29,7 +29,7 @@ from rota import open_store
 from rota.clock.system import SystemClock, monotonic
 from rota.errors import StoreUnavailableError
 from rota.jobs import JobFilter, JobStatus
-from rota.stores.jobs import JobStore
+from rota.stores.protocol import JobStore
 
 OPEN = (JobStatus.PENDING, JobStatus.READY, JobStatus.RUNNING)
 

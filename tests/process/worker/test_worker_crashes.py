@@ -41,7 +41,7 @@ from tests.verification.jobs_trace.records import ApplyCalled, Crashed, InsertAn
 
 from rota import open_store
 from rota.jobs import Ending, JobId, JobStatus
-from rota.stores.jobs import JobStore
+from rota.stores.protocol import JobStore
 
 pytestmark = pytest.mark.process
 

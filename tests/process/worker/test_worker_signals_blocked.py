@@ -11,8 +11,8 @@ from rota.clock import SystemClock
 from rota.events import Event as Told
 from rota.events import LoopBlocked
 from rota.jobs import JobStatus
-from rota.stores.jobs import HeldLease, LeaseKeeper
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import HeldLease, LeaseKeeper
 from rota.testing import a_job
 from rota.worker import Context, Worker, WorkerSettings
 

@@ -9,8 +9,8 @@ from rota.auth.tokens import TokenBook
 from rota.jobs import Job
 from rota.server.api.shapes.job_update import CHANGEABLE, JobUpdate
 from rota.server.api.views import JobView, view_job
-from rota.stores.jobs import LeaseRequest
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock, a_job
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -8,7 +8,7 @@ from tests.server.service import JOBS, Visit
 
 from rota.jobs import Job, decide_fail
 from rota.runtime.wiring import open_store
-from rota.stores.jobs import LeaseRequest
+from rota.stores.protocol import LeaseRequest
 
 Kill = Callable[..., Awaitable[dict[str, Any]]]
 

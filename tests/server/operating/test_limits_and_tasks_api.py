@@ -7,7 +7,7 @@ from tests.server.operating.neighbours import Neighbours
 from tests.server.service import START, field_of
 
 from rota.auth.caller import Scope
-from rota.scheduler.keeping.ledger import TASKS as KEPT
+from rota.scheduler.storage import TASKS as KEPT
 from rota.stores.protocol import DocumentWrite
 from rota.testing import seed_tasks
 

@@ -14,7 +14,7 @@ from rota.errors import StoreUnavailableError
 from rota.jobs import admit_job, make_job_id
 from rota.rail import RailSettings
 from rota.rail.audit import AuditedAction, record_action
-from rota.rail.context import RailContext
+from rota.rail.jobs import RailContext
 from rota.server import ServerSettings, create_app
 from rota.stores.opened import OpenStore
 from rota.testing import VirtualClock

@@ -16,7 +16,7 @@ from rota.policy.gates import OPEN, Closed, Verdict
 from rota.rail import Rail, RailSettings
 from rota.runtime.configuration import read_configuration
 from rota.stores.inspection import StoreInspection
-from rota.stores.jobs import LeaseRequest
+from rota.stores.protocol import LeaseRequest
 from rota.telemetry.counters import Counters
 from rota.telemetry.health import list_findings, read_store_status
 from rota.telemetry.logs import JsonFormatter

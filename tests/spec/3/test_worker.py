@@ -11,7 +11,7 @@ from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, succeed
 from rota import open_store
 from rota.events import JobFailed, JobSettled, JobStalled, JobStarted, LeaseLost
 from rota.jobs import RAIL_RETRIES, Job, JobStatus, Recurrence, rail_word
-from rota.stores.jobs import LeaseRequest
+from rota.stores.protocol import LeaseRequest
 from rota.worker import Context, WorkerSettings
 
 LONDON_MONDAYS = "FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0;BYSECOND=0"

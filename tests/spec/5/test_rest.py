@@ -12,7 +12,7 @@ from tests.server.service import JOBS, NO_ID, Visit, field_of, serve
 
 from rota.jobs import JobStatus, decide_complete
 from rota.runtime.wiring import open_store
-from rota.stores.jobs import LeaseRequest
+from rota.stores.protocol import LeaseRequest
 
 SECOND = timedelta(seconds=1)
 SPECIFIED = {

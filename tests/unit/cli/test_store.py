@@ -10,10 +10,10 @@ from tests.unit.cli.conftest import RunRota
 
 from rota import open_store
 from rota.cli.store import format_size, inspection_rows, list_findings
-from rota.scheduler.keeping.ledger import SET_ASIDE
+from rota.scheduler.storage import SET_ASIDE
 from rota.stores.inspection import StoreInspection
+from rota.stores.migrations import AppliedMigration
 from rota.stores.protocol import DocumentWrite
-from rota.stores.sql.migrations import AppliedMigration
 from rota.stores.sqlite.connection import MIGRATIONS, SqliteSettings
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing import a_job

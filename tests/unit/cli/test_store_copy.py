@@ -12,13 +12,12 @@ from tests.unit.cli.conftest import RunRota
 from rota import open_store
 from rota.cli.store import CopyBar
 from rota.ops.store_comparison import UNFINISHED, Phase
-from rota.stores.jobs import HeldLease
-from rota.stores.protocol import DocumentWrite, Record
+from rota.stores.protocol import DocumentWrite, HeldLease, Record
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing import a_job
-from rota.testing.job_store_contract.fixture import take
-from rota.testing.store_contract.portability import (
+from rota.testing.job_store_fixture import take
+from rota.testing.portable_store_contract import (
     MINUTE,
     NOW,
     dump_all,

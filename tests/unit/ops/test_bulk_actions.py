@@ -11,9 +11,9 @@ from rota.ops import bulk
 from rota.ops.bulk import carry_out, plan_bulk
 from rota.ops.search import JobQuery
 from rota.rail.audit import read_audit
-from rota.rail.context import RailContext
-from rota.stores.jobs import LeaseRequest
+from rota.rail.jobs import RailContext
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock, a_job
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -15,10 +15,10 @@ from rota.ops.store_comparison import PROBE, UNFINISHED
 from rota.ops.store_copy import check_idle, plan_copy
 from rota.stores.inspection import StoreInspection
 from rota.stores.memory import MemoryStore
+from rota.stores.migrations import AppliedMigration
 from rota.stores.protocol import DocumentWrite
-from rota.stores.sql.migrations import AppliedMigration
 from rota.testing import a_job
-from rota.testing.job_store_contract.fixture import MINUTE, NOW, take
+from rota.testing.job_store_fixture import MINUTE, NOW, take
 from rota.worker.presence import WORKERS, WorkerPresence
 
 MARK = AppliedMigration(2, "jobs", is_compatible=True, checksum="")

@@ -11,8 +11,8 @@ from rota.ops.overview import count_jobs, list_queues, take_overview
 from rota.ops.series import find_series, list_series
 from rota.ops.tasks import list_tasks, plan_tasks
 from rota.rail import Rail
-from rota.stores.jobs import LeaseRequest
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock, a_job, seed_tasks
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

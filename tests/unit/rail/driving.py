@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from rota.jobs import Job, Outcome, Succeeded, decide_outcome
 from rota.rail import RailStore
-from rota.stores.jobs import Applied, LeaseRequest
+from rota.stores.protocol import Applied, LeaseRequest
 
 REQUEST = LeaseRequest(worker="w", limit=100, lease_for=timedelta(minutes=1))
 

@@ -18,8 +18,8 @@ from rota.errors import (
 )
 from rota.jobs import PAUSED_UNTIL, Failed, JobId, JobStatus, RetryPolicy
 from rota.rail import Rail, RailSettings, read_audit
-from rota.stores.jobs import Inserted
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import Inserted
 from rota.testing import VirtualClock
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -11,8 +11,8 @@ from tests.unit.rail.driving import run_due, take
 from rota.errors import ConflictError, JobEndedError
 from rota.jobs import Change, Job, JobStatus
 from rota.rail import Rail
-from rota.stores.jobs import Applied
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import Applied
 from rota.testing import VirtualClock
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""The engines of a house on a store in memory, under made-up time."""
+"""The engines of a runtime on a store in memory, under made-up time."""
 
 import asyncio
 import sys
@@ -13,8 +13,8 @@ from rota.rail import Rail
 from rota.runtime.engines import Engine, LoopPart, TaskPart, WorkPart, WorkPlan, make_rescue
 from rota.runtime.user_modules import load_handlers
 from rota.scheduler import Scheduler
-from rota.stores.jobs import LeaseRequest
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock
 from rota.worker import WorkerSettings
 

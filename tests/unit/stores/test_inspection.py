@@ -1,7 +1,7 @@
 """How a store stands, compared with what this program knows."""
 
 from rota.stores.inspection import StoreInspection, compare_schema, schema_version
-from rota.stores.sql.migrations import read_migration
+from rota.stores.migrations import read_migration
 
 FIRST = read_migration("0001_first.sql", "-- compatible: no\nCREATE TABLE one (a);\n")
 SECOND = read_migration("0002_second.sql", "-- compatible: yes\nCREATE TABLE two (a);\n")

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from tests.architecture.source_tree import ROOT
 from tests.unit.telemetry.test_counters import failed, settled, stalled
 
-from rota.stores.jobs import QueueDepth
+from rota.stores.protocol import QueueDepth
 from rota.telemetry.health import StoreStatus
 from rota.telemetry.metrics import Metrics
 

@@ -18,7 +18,7 @@ from rota.events import (
     WorkerStarted,
     WorkerStopped,
 )
-from rota.stores.jobs import QueueDepth
+from rota.stores.protocol import QueueDepth
 from rota.telemetry.counters import OTHER, BoundedLabel
 from rota.telemetry.health import StoreStatus
 from rota.telemetry.metrics import Metrics

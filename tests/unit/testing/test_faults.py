@@ -11,9 +11,8 @@ from rota.clock.idle import turn
 from rota.clock.virtual import VirtualClock
 from rota.errors import StoreClosedError, StoreUnavailableError, UnsupportedConnectionError
 from rota.jobs import Failed, Job, decide_outcome
-from rota.stores.jobs import HeldLease, Inserted, JobStore, LeaseRequest
 from rota.stores.memory import MemoryStore
-from rota.stores.protocol import DocumentWrite, Reach
+from rota.stores.protocol import DocumentWrite, HeldLease, Inserted, JobStore, LeaseRequest, Reach
 from rota.testing import a_job
 from rota.testing.faults import (
     Failure,

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from rota.errors import DuplicateJobError
 from rota.jobs import Change, Job, JobFilter, JobId, JobStatus, Page, order_jobs
-from rota.stores.jobs import Applied, HeldLease, Inserted, LeaseRequest, QueueDepth
-from rota.stores.jobs.wakeups import Place, Wakeups
 from rota.stores.kernel.unit import Ended, Query, ReadEnded, ReadWaiting
 from rota.stores.memory import MemoryStore
 from rota.stores.memory.tables import JobTables
+from rota.stores.protocol import Applied, HeldLease, Inserted, LeaseRequest, QueueDepth
+from rota.stores.wakeups import Place, Wakeups
 from rota.testing.job_store_contract import JobStoreContract
 
 
@@ -208,6 +208,6 @@ async def test_a_broken_store_is_found_out(broken: type[MemoryStore], promise: s
 
 
 async def test_a_store_that_never_rings_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rota.testing.job_store_contract.waking.SOON", 0.01)
+    monkeypatch.setattr("rota.testing.job_lease_contract.SOON", 0.01)
     with pytest.raises(AssertionError, match="nobody was woken"):
         await JobStoreContract().test_an_insert_wakes_a_listener(NeverRings())

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from rota.errors import StoreUnavailableError
 from rota.events import Event
 from rota.jobs import Attempt, Change, Job, JobStatus
-from rota.stores.jobs import Applied, HeldLease, Inserted, LeaseRequest
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import Applied, HeldLease, Inserted, LeaseRequest
 from rota.testing import VirtualClock, a_job
 from rota.worker import StopReport, Worker, WorkerSettings
 from rota.worker.registry import Work

@@ -10,8 +10,8 @@ from tests.verification.jobs_trace.records import (
 )
 
 from rota.jobs import Change, Job
-from rota.stores.jobs import Applied, Inserted
-from rota.stores.jobs.duplicates import identity_of
+from rota.stores.kernel.identity import identity_of
+from rota.stores.protocol import Applied, Inserted
 
 
 def describe_job(job: Job) -> JobFacts:

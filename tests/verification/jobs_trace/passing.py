@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from rota.jobs import Attempt, Job, JobFilter, JobId, Page
-from rota.stores.jobs import Listener, QueueDepth
-from rota.stores.protocol import Document, DocumentWrite
+from rota.stores.protocol import Document, DocumentWrite, Listener, QueueDepth
 
 
 class PassedQuestions:

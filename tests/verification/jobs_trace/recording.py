@@ -33,7 +33,7 @@ from tests.verification.jobs_trace.records import (
 from rota.clock.protocol import Clock
 from rota.errors import RotaError, StoreError
 from rota.jobs import Change, Job, JobId
-from rota.stores.jobs import Applied, HeldLease, Inserted, LeaseKeeper, LeaseRequest
+from rota.stores.protocol import Applied, HeldLease, Inserted, LeaseKeeper, LeaseRequest
 
 Sink = Callable[[JobEntry], object]
 """Is given each record as it is made; a call waits for it."""

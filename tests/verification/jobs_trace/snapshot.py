@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from rota.jobs import Attempt, Job, JobFilter, JobId, JobStatus
-from rota.stores.jobs import JobStore
+from rota.stores.protocol import JobStore
 
 _PAGE = 100
 

@@ -14,12 +14,12 @@ from rota.ops.explain.explanation import show, zone_of
 from rota.policy.gate_settings import GateSettings, make_gate_settings
 from rota.policy.limits import BUCKETS, Bucket, Limit, key_of
 from rota.rail.audit import AuditEntry
-from rota.rail.context import RailStore
 from rota.rail.dead_letters import replacement_id
-from rota.rail.gates import list_gates
-from rota.rail.limits import list_limits
-from rota.stores.jobs import QueueDepth
-from rota.stores.jobs.caps import LanePlace, scopes_of
+from rota.rail.jobs import RailStore
+from rota.rail.settings import list_gates, list_limits
+from rota.stores.kernel.limits import scopes_of
+from rota.stores.kernel.unit import Partition
+from rota.stores.protocol import QueueDepth
 from rota.worker.presence import WorkerPresence, list_workers
 
 MOST_ANCESTORS = 200
@@ -37,7 +37,7 @@ class Snapshot(NamedTuple):
     board: GateSettings
     limits: tuple[Limit, ...] = ()
     buckets: Mapping[str, Bucket] = {}
-    running_counts: Mapping[LanePlace, int] = {}
+    running_counts: Mapping[Partition, int] = {}
     workers: tuple[WorkerPresence, ...] = ()
     depth: QueueDepth | None = None
 
@@ -149,7 +149,7 @@ def _concerns(limit: Limit, job: Job) -> bool:
 
 def _count_running(
     tenant: str, everybody: Sequence[QueueDepth], own: Sequence[QueueDepth]
-) -> dict[LanePlace, int]:
+) -> dict[Partition, int]:
     """Count running jobs by tenant and queue. All other tenants count as one."""
     mine = {it.queue: it.running_count for it in own}
     counts = {(tenant, queue): count for queue, count in mine.items()}

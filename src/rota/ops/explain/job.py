@@ -8,7 +8,7 @@ from rota.ops.explain.ended import explain_blocked, explain_completed, explain_f
 from rota.ops.explain.explanation import Explanation, Finding, Reason
 from rota.ops.explain.facts import JobFacts, read_facts
 from rota.ops.explain.waiting import explain_pending, explain_ready, explain_running
-from rota.rail.context import RailStore
+from rota.rail.jobs import RailStore
 
 _BY_STATUS: dict[JobStatus, Callable[[JobFacts], Finding]] = {
     JobStatus.PENDING: explain_pending,

@@ -31,7 +31,7 @@ from rota.ops.explain.series import (
 from rota.ops.explain.waiting import list_holds
 from rota.ops.series import find_jobs_of
 from rota.rail.audit import AuditEntry
-from rota.rail.context import RailStore
+from rota.rail.jobs import RailStore
 from rota.triggers.zone import instants_of, to_utc
 
 _KEPT = "Runs that old are not kept, or were never recorded."

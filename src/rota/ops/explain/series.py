@@ -8,7 +8,7 @@ from rota.jobs import Job, Recurrence, make_trigger, next_occurrence
 from rota.jobs.recurrence import SeriesEnd, assess_punctuality
 from rota.ops.explain.explanation import Reason, end_sentence, show, zone_of
 from rota.ops.explain.facts import JobFacts
-from rota.rail.preview import preview_series
+from rota.rail.jobs import preview_series
 
 _INSTANT = timedelta(microseconds=1)
 _MINUTE = timedelta(minutes=1)

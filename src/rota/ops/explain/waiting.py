@@ -27,9 +27,8 @@ from rota.policy.gates import Closed
 from rota.policy.limits import Limit, key_of, next_token_at, take_tokens
 from rota.policy.quiet_hours import REASON as QUIET
 from rota.rail.audit import AuditEntry
-from rota.stores.jobs import Cap
-from rota.stores.jobs.caps import Room
-from rota.stores.jobs.requests import is_chosen
+from rota.stores.kernel.limits import Room
+from rota.stores.protocol import Cap, is_chosen
 from rota.worker.presence import WorkerPresence
 
 ANY_KIND = "*"

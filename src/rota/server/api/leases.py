@@ -16,7 +16,7 @@ from rota.server.api.shapes.limited import NO_NUL
 from rota.server.api.shapes.words import Kind, Moment, Name, Queue, Uuid
 from rota.server.api.views import JobView, view_job, view_jobs
 from rota.server.routing.route import Call, Nothing, Route
-from rota.stores.jobs import HeldLease
+from rota.stores.protocol import HeldLease
 
 LEASES = "/api/v1/leases"
 MOST_SETTLED = 1_000

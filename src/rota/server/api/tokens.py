@@ -11,8 +11,8 @@ from rota.errors import ForbiddenError, InvalidCursorError
 from rota.jobs.fields import read_instant
 from rota.jobs.search import DEFAULT_LIMIT, HIGHEST_LIMIT, check_limit
 from rota.ops.tokens import TenantTokens, TokenRequest
-from rota.rail.context import RailContext as RailSurroundings
-from rota.rail.context import RailSettings
+from rota.rail.jobs import RailContext as RailSurroundings
+from rota.rail.jobs import RailSettings
 from rota.server.api.shapes.words import NAME, InstantText, Moment
 from rota.server.api.views import Cursor
 from rota.server.routing.route import Answer, Call, Nothing, Route

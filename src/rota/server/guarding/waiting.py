@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from rota.clock.protocol import Clock
 from rota.errors import QuotaExceededError
-from rota.stores.jobs import JobStore
+from rota.stores.protocol import JobStore
 
 COUNTED_EVERY = timedelta(minutes=1)
 RECOUNTED_EVERY = timedelta(seconds=1)

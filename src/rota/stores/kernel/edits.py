@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from rota.errors import DuplicateJobError, InvalidJobError, JobNotFoundError
 from rota.jobs import Job, JobId, JobStatus, amend_job, check_deletion
 from rota.jobs.fields import read_dependencies
-from rota.stores.jobs.duplicates import identity_of
-from rota.stores.jobs.placement import Kept, plan_insertion
-from rota.stores.jobs.results import Inserted
+from rota.stores.kernel.identity import identity_of
+from rota.stores.kernel.placement import Kept, plan_insertion
 from rota.stores.kernel.settlement import WorkingSet
 from rota.stores.kernel.unit import (
     Amended,
@@ -27,6 +26,7 @@ from rota.stores.kernel.unit import (
     read_jobs,
     read_twins,
 )
+from rota.stores.protocol import Inserted
 
 
 def insert(jobs: Sequence[Job], now: datetime) -> Plan[list[Inserted]]:

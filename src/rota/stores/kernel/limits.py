@@ -1,21 +1,139 @@
 """``lease`` under limits: which due jobs a caller gets while caps or ageing apply.
 
-A lease comes about in rounds, as ``selection`` describes. Each round looks at the partitions that
-still have room, chooses jobs, and takes them.
+A lease is made in rounds. A round looks at as many tenants, in their turns, as jobs are wanted:
+only at tenants with a due job and room for it. It serves them one by one, each with its first job
+that has room, until all have had an equal part. Rounds follow until there are enough jobs or no
+tenant is left. So tenants share a contested place in turns, and a tenant or queue without room is
+skipped.
 """
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from rota.jobs import Job, JobId
-from rota.stores.jobs.caps import CapScope, Room, counts_running
-from rota.stores.jobs.requests import LeaseRequest
-from rota.stores.jobs.selection import Candidate, Standing, choose_jobs, make_candidate, part_of
+from rota.jobs import Job, JobId, age_priority
 from rota.stores.kernel.unit import Partition, Reading
+from rota.stores.protocol import Cap, CapScope, LeaseRequest
 
 MOST_CONTENDED = 5
 """After this many rounds in which other callers took every chosen job, a lease gives up."""
+
+
+class Room:
+    """The places left under caps. ``running_counts`` has the leased jobs of each partition."""
+
+    def __init__(self, caps: Iterable[Cap], running_counts: Mapping[Partition, int]) -> None:
+        self._left: dict[CapScope, int] = {}
+        running: Counter[CapScope] = Counter()
+        for partition, count in running_counts.items():
+            for scope in scopes_of(*partition):
+                running[scope] += count
+        for cap in caps:
+            for left in _places(cap, running[cap.scope]):
+                self._left[cap.scope] = min(left, self._left.get(cap.scope, left))
+
+    def has_place(self, tenant: str, queue: str) -> bool:
+        """Whether one more job of this partition may be leased."""
+        return all(self._left.get(scope, 1) > 0 for scope in scopes_of(tenant, queue))
+
+    def take(self, tenant: str, queue: str) -> None:
+        """One place less in every scope of the partition."""
+        self._move(tenant, queue, -1)
+
+    def give_back(self, tenant: str, queue: str) -> None:
+        """One place more: the job was not leased after all."""
+        self._move(tenant, queue, 1)
+
+    def full_scopes(self) -> list[CapScope]:
+        """The scopes without a free place."""
+        return [scope for scope, left in self._left.items() if left <= 0]
+
+    def _move(self, tenant: str, queue: str, places: int) -> None:
+        for scope in scopes_of(tenant, queue):
+            if scope in self._left:
+                self._left[scope] += places
+
+
+def counts_running(caps: Iterable[Cap]) -> bool:
+    """Whether these caps depend on the number of running jobs."""
+    return any(cap.running is not None for cap in caps)
+
+
+def scopes_of(tenant: str, queue: str) -> tuple[CapScope, ...]:
+    """All scopes that a partition belongs to."""
+    return (None, None), (tenant, None), (None, queue), (tenant, queue)
+
+
+def _places(cap: Cap, running_count: int) -> list[int]:
+    left = [] if cap.running is None else [cap.running - running_count]
+    return left if cap.count is None else [*left, cap.count]
+
+
+class Candidate(NamedTuple):
+    """A job that may be leased, with its position among the jobs of its tenant."""
+
+    key: tuple[int, datetime, JobId]
+    tenant: str
+    queue: str
+
+    @property
+    def job_id(self) -> JobId:
+        return self.key[-1]
+
+
+class Standing(NamedTuple):
+    """A READY and due job, as far as its position depends on it."""
+
+    job_id: JobId
+    tenant: str
+    queue: str
+    priority: int
+    created_at: datetime
+
+
+def make_candidate(
+    job: Standing, ageing: Mapping[str, timedelta] | None, now: datetime
+) -> Candidate:
+    """The job as a candidate; its key is ``rota.jobs.aged_key``."""
+    step = None if ageing is None else ageing.get(job.queue)
+    priority = age_priority(job.priority, job.created_at, step, now)
+    return Candidate((-priority, job.created_at, job.job_id), job.tenant, job.queue)
+
+
+def part_of(limit: int, tenant_count: int) -> int:
+    """How many jobs a tenant gets in a round, and how many of each partition to look at."""
+    return max(1, limit // tenant_count)
+
+
+def choose_jobs(
+    tenants: Sequence[str], candidates: Iterable[Candidate], limit: int, room: Room
+) -> list[Candidate]:
+    """The jobs of one round; their places are taken in ``room``.
+
+    ``candidates`` are the first ``part_of`` due jobs of every partition of these tenants, in any
+    order. ``tenants`` are in the order of their turns.
+    """
+    mine: dict[str, list[Candidate]] = {tenant: [] for tenant in tenants}
+    for candidate in candidates:
+        mine[candidate.tenant].append(candidate)
+    waiting = [iter(sorted(each)) for each in mine.values()]
+    chosen: list[Candidate] = []
+    for _ in range(part_of(limit, len(tenants))):
+        for jobs in waiting:
+            if len(chosen) == limit:
+                return chosen
+            chosen += _take_first(jobs, room)
+    return chosen
+
+
+def _take_first(jobs: Iterator[Candidate], room: Room) -> list[Candidate]:
+    """The next job with a place. Skipped ones stay skipped: a round never gains room."""
+    for job in jobs:
+        if room.has_place(job.tenant, job.queue):
+            room.take(job.tenant, job.queue)
+            return [job]
+    return []
 
 
 class CountRunning(NamedTuple):

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import pairwise
 
 from msgspec.structs import replace
 
-from rota.jobs import Change, Job, JobId, JobStatus
-from rota.stores.jobs.duplicates import Identity, identity_of
-from rota.stores.jobs.moves import is_current, make_successor, write_move
-from rota.stores.jobs.results import STALE, Applied
+from rota.errors import IllegalMoveError
+from rota.jobs import PAUSED_UNTIL, Change, Job, JobId, JobStatus, can_transition, is_stalled
+from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.unit import (
     Decision,
     NewJob,
@@ -24,6 +24,62 @@ from rota.stores.kernel.unit import (
     read_twins,
     read_waiting,
 )
+from rota.stores.protocol import STALE, Applied
+
+MOVE_FIELDS = (
+    "status",
+    "due_at",
+    "attempt_count",
+    "loss_count",
+    "last_error",
+    "ending",
+    "lease",
+    "last_token",
+    "deferral",
+    "updated_at",
+)
+"""What a change writes of its job. Other fields may have been amended since it was decided."""
+
+SERIES_FIELDS = (
+    *("queue", "name", "kind", "payload", "priority", "retry_policy", "auto_remove"),
+    "is_paused",
+)
+"""What a successor takes from its stored parent, for the same reason."""
+
+
+def check_path(change: Change) -> None:
+    """Refuse a change whose path is not in the table of moves."""
+    for current, target in pairwise(change.path):
+        if not can_transition(current, target):
+            raise IllegalMoveError(current, target)
+
+
+def is_current(change: Change, stored: Job | None, now: datetime) -> bool:
+    """Whether the job is still as it was when the change was decided.
+
+    A loss holds only while the lease is expired: a late holder may have extended it.
+    """
+    if stored is None or stored.tenant != change.job.tenant:
+        return False
+    if (stored.status, stored.last_token) != (change.expected_status, change.expected_token):
+        return False
+    is_loss = change.attempt is not None and change.attempt.outcome == "lost"
+    return is_stalled(stored, now) if is_loss else True
+
+
+def write_move(change: Change, stored: Job) -> Job:
+    """The stored job, moved as decided."""
+    return replace(stored, **{name: getattr(change.job, name) for name in MOVE_FIELDS})
+
+
+def make_successor(change: Change, stored: Job) -> Job | None:
+    """The next job of the series, with the amendments of the present one."""
+    if change.successor is None:
+        return None
+    successor = replace(change.successor, **{name: getattr(stored, name) for name in SERIES_FIELDS})
+    if successor.is_paused:
+        return replace(successor, due_at=PAUSED_UNTIL)
+    return replace(successor, due_at=successor.occurrence_at or successor.due_at)
 
 
 def apply(changes: Sequence[Change], now: datetime) -> Plan[list[Applied]]:
@@ -49,7 +105,7 @@ class WorkingSet:
         """Read what the changes may concern: a fixed number of queries."""
         successors = {change.successor.id for change in changes if change.successor is not None}
         named = {change.job_id for change in changes} | successors
-        self._jobs = dict((yield from read_jobs(named)))
+        self._jobs = dict((yield from read_jobs(named, skips_damaged=True)))
         existing = [change for change in changes if change.job_id in self._jobs]
         yield from self._read_taken(existing)
         awaited = [change for change in existing if self._jobs[change.job_id].is_awaited]

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from rota.jobs import Attempt, Job, JobId, JobStatus
-from rota.stores.jobs.duplicates import Identity
+from rota.stores.kernel.identity import Identity
 
 Answer = TypeVar("Answer")
 
@@ -57,7 +57,20 @@ class Ended(NamedTuple):
 
 
 class ReadJobs(NamedTuple):
-    """The jobs with these ids. Answer: ``dict[JobId, Stored]`` of those that exist."""
+    """The jobs with these ids. Answer: ``dict[JobId, Stored]`` of those that exist.
+
+    A job that cannot be read raises DamagedJobError; with ``skips_damaged`` it is left out.
+    """
+
+    job_ids: Collection[JobId]
+    skips_damaged: bool = False
+
+
+class ReadStatuses(NamedTuple):
+    """The status of each of these jobs, even of unreadable ones. Answer: ``dict[JobId, str]``.
+
+    Only ``load`` asks for it.
+    """
 
     job_ids: Collection[JobId]
 
@@ -109,9 +122,11 @@ Query: TypeAlias = Any
 Reading: TypeAlias = Generator[Query, Any, Answer]
 
 
-def read_jobs(job_ids: Collection[JobId]) -> Reading[dict[JobId, Stored]]:
+def read_jobs(
+    job_ids: Collection[JobId], *, skips_damaged: bool = False
+) -> Reading[dict[JobId, Stored]]:
     """See ``ReadJobs``."""
-    return {} if not job_ids else (yield ReadJobs(job_ids))
+    return {} if not job_ids else (yield ReadJobs(job_ids, skips_damaged))
 
 
 def read_twins(identities: Collection[Identity]) -> Reading[list[Job]]:
@@ -142,11 +157,16 @@ def read_ended(before: datetime, limit: int) -> Reading[list[Ended]]:
 
 
 class NewJob(NamedTuple):
-    """A job to create, with the number of its dependencies that are not COMPLETED."""
+    """A job to create, with the number of its dependencies that are not COMPLETED.
+
+    ``unreadable`` is the content of a job that cannot be read, which comes only from ``load``.
+    Then ``job`` is a stand-in that the store never shows or leases.
+    """
 
     job: Job
     open_count: int = 0
     is_awaited: bool = False
+    unreadable: bytes | None = None
 
 
 class Amended(NamedTuple):

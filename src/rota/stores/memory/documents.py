@@ -10,7 +10,7 @@ from typing import Any
 
 from rota.errors import StaleVersionError, StoreClosedError, UnsupportedConnectionError
 from rota.stores.naming import check_name
-from rota.stores.protocol import Document, DocumentWrite
+from rota.stores.protocol import Document, DocumentWrite, KeptDocument, Record
 
 PAGE_LENGTH = 1000
 
@@ -83,6 +83,16 @@ class DocumentVerbs:
     ) -> None:
         """Refused: there is no database whose transaction could be shared."""
         raise UnsupportedConnectionError("a store in memory takes part in no transaction")
+
+    def _load_documents(self, records: Iterable[Record]) -> int:
+        """Store the documents among these records; how many were new."""
+        new_count = 0
+        for record in records:
+            if isinstance(record, KeptDocument):
+                documents = self._collections.setdefault(record.collection, {})
+                new_count += record.key not in documents
+                documents.setdefault(record.key, Document(*record[1:]))
+        return new_count
 
     async def close(self) -> None:
         """Refuse all later calls; closing twice is fine."""

@@ -5,10 +5,15 @@ from datetime import datetime
 from typing import Any
 
 from rota.jobs import Job, decide_lease
-from rota.stores.jobs.caps import scopes_of
-from rota.stores.jobs.selection import Standing
-from rota.stores.jobs.turns import order_turns
-from rota.stores.kernel.limits import CountRunning, FindFirst, FindPartitions, TakeJobs
+from rota.stores.kernel.limits import (
+    CountRunning,
+    FindFirst,
+    FindPartitions,
+    Standing,
+    TakeJobs,
+    scopes_of,
+)
+from rota.stores.kernel.turns import order_turns
 from rota.stores.kernel.unit import Partition, Query
 from rota.stores.memory.tables import JobTables, copied
 

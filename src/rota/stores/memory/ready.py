@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from rota.jobs import Job, JobId, JobStatus, aged_key, is_due, order_key
-from rota.stores.jobs.requests import is_chosen
+from rota.stores.protocol import is_chosen
 
 Entry: TypeAlias = tuple[tuple[int, datetime, JobId], JobId]
 

@@ -25,22 +25,34 @@ from rota.jobs import (
     is_stalled,
     list_jobs,
 )
-from rota.stores.jobs.moves import check_path
-from rota.stores.jobs.protocol import LeaseKeeper, Listener
-from rota.stores.jobs.requests import HeldLease, LeaseRequest, check_choice, check_count, expiry_key
-from rota.stores.jobs.results import Applied, Inserted
-from rota.stores.jobs.survey import QueueDepth, survey_jobs
-from rota.stores.jobs.turns import order_turns, take_turns
-from rota.stores.jobs.wakeups import Wakeups
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.limits import lease_limited
+from rota.stores.kernel.records import JobPortion, check_portion, load_jobs, walk
+from rota.stores.kernel.settlement import check_path
+from rota.stores.kernel.turns import order_turns, take_turns
 from rota.stores.kernel.unit import Plan, run
 from rota.stores.memory.documents import DocumentVerbs
 from rota.stores.memory.limited import LimitedQueries
-from rota.stores.memory.records import dump, load
+from rota.stores.memory.records import read_document_portion, read_job_portion
 from rota.stores.memory.tables import JobTables, copied
-from rota.stores.protocol import Portion, Reach, Record, UnreadableJob
-from rota.stores.sql.portions import check_portion
+from rota.stores.protocol import (
+    Applied,
+    HeldLease,
+    Inserted,
+    KeptDocument,
+    LeaseKeeper,
+    LeaseRequest,
+    Listener,
+    Portion,
+    QueueDepth,
+    Reach,
+    Record,
+    check_choice,
+    check_count,
+    expiry_key,
+)
+from rota.stores.survey import survey_jobs
+from rota.stores.wakeups import Wakeups
 from rota.triggers.zone import to_utc
 
 Answer = TypeVar("Answer")
@@ -54,7 +66,6 @@ class MemoryStore(DocumentVerbs):
     def __init__(self) -> None:
         super().__init__()
         self._tables = JobTables()
-        self._unreadable: dict[JobId, UnreadableJob] = {}
         self._wakeups = Wakeups()
         self._lock = threading.RLock()
 
@@ -216,15 +227,20 @@ class MemoryStore(DocumentVerbs):
         """See ``PortableStore.dump``."""
         self._refuse_when_closed()
         check_portion(limit)
+
+        async def read_documents(collection: str, key: str) -> Sequence[KeptDocument]:
+            return read_document_portion(self._collections, (collection, key), limit)
+
+        async def read_jobs(after: str) -> JobPortion:
+            return read_job_portion(self._tables, after, limit)
+
         with self._lock:
-            return await dump(self._collections, self._tables, self._unreadable, cursor, limit)
+            return await walk(cursor, read_documents, read_jobs)
 
     async def load(self, records: Sequence[Record], now: datetime) -> int:
         """See ``PortableStore.load``."""
-        self._refuse_when_closed()
-        to_utc(now, "now")
-        with self._lock:
-            return load(self._collections, self._tables, self._unreadable, records)
+        new_count = self._commit(load_jobs(records, to_utc(now, "now")), is_silent=True)
+        return new_count + self._load_documents(records)
 
     async def read_clock(self) -> datetime | None:
         """None: a store in memory uses the clock of its host."""
@@ -241,13 +257,14 @@ class MemoryStore(DocumentVerbs):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _commit(self, plan: Plan[Answer]) -> Answer:
+    def _commit(self, plan: Plan[Answer], *, is_silent: bool = False) -> Answer:
         """Run a plan of the kernel, write what it decides, and wake listeners."""
         self._refuse_when_closed()
         with self._lock:
             writes, answer = run(plan, self._tables.answer)
             self._tables.commit(writes)
-        self._wakeups.ring_at((queue, tenant) for tenant, queue in writes.ready_partitions())
+        if not is_silent:
+            self._wakeups.ring_partitions(writes.ready_partitions())
         return answer
 
     def _extend_each(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:

@@ -8,15 +8,17 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.jobs import Attempt, Job, JobId, JobStatus
-from rota.stores.jobs.duplicates import Identity, identity_of
+from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.unit import (
     Ended,
+    NewJob,
     Partition,
     Query,
     ReadAncestors,
     ReadDependents,
     ReadEnded,
     ReadJobs,
+    ReadStatuses,
     ReadTwins,
     ReadWaiting,
     Stored,
@@ -36,8 +38,10 @@ class JobTables:
         self.attempts: defaultdict[JobId, list[Attempt]] = defaultdict(list)
         self._identities: dict[Identity, JobId] = {}
         self._dependents: defaultdict[JobId, set[JobId]] = defaultdict(set)
+        self.unreadable: dict[JobId, bytes] = {}
         self._answers: dict[type, Callable[[Any], Any]] = {
             ReadJobs: self._read_jobs,
+            ReadStatuses: self._read_statuses,
             ReadTwins: self._read_twins,
             ReadWaiting: self._read_waiting,
             ReadAncestors: self._read_ancestors,
@@ -52,7 +56,7 @@ class JobTables:
     def commit(self, writes: Writes) -> None:
         """Write what a plan has decided."""
         for new in writes.new.values():
-            self.put(copied(new.job))
+            self._create(new)
         for job in writes.moved.values():
             self.put(job)
         for amended in writes.amended.values():
@@ -65,6 +69,11 @@ class JobTables:
             self.attempts[attempt.job_id].append(attempt)
         for job_id in writes.removed:
             self.remove(job_id)
+
+    def _create(self, new: NewJob) -> None:
+        self.put(copied(new.job))
+        if new.unreadable is not None:
+            self.unreadable[new.job.id] = new.unreadable
 
     def put(self, job: Job) -> None:
         """Store the job in place of the one with its id."""
@@ -84,6 +93,7 @@ class JobTables:
         self._forget(job_id)
         del self.jobs[job_id]
         self.attempts.pop(job_id, None)
+        self.unreadable.pop(job_id, None)
 
     def find(self, tenant: str, job_id: JobId) -> Job | None:
         """The job, if it is the tenant's."""
@@ -113,6 +123,9 @@ class JobTables:
     def _read_jobs(self, query: ReadJobs) -> dict[JobId, Stored]:
         found = (self.jobs[each] for each in query.job_ids if each in self.jobs)
         return {job.id: Stored(job, job.id in self._dependents) for job in found}
+
+    def _read_statuses(self, query: ReadStatuses) -> dict[JobId, str]:
+        return {each: self.jobs[each].status for each in query.job_ids if each in self.jobs}
 
     def _read_twins(self, query: ReadTwins) -> list[Job]:
         named = (self._identities.get(each) for each in query.identities)

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from rota.errors import StoreUnavailableError, UnsupportedConnectionError
+from rota.stores.kernel.records import check_portion
 from rota.stores.mongo.address import MongoSettings
 from rota.stores.mongo.connection import Connection
 from rota.stores.mongo.documents import verbs as documents
@@ -13,9 +14,8 @@ from rota.stores.mongo.records.dumping import dump
 from rota.stores.mongo.records.loading import load
 from rota.stores.mongo.schema.preparation import prepare
 from rota.stores.mongo.translation import NOTHING_WRITTEN
-from rota.stores.naming import check_name, checked
-from rota.stores.protocol import Document, DocumentWrite, Portion, Reach, Record
-from rota.stores.sql.portions import check_portion
+from rota.stores.naming import check_name
+from rota.stores.protocol import Document, DocumentWrite, Portion, Reach, Record, checked
 from rota.triggers.zone import to_utc
 
 

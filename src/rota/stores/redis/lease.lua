@@ -74,7 +74,7 @@ local function take(tenant, most, taken)
   return got
 end
 
--- As `take_turns` in the kernel.
+-- As rota.stores.kernel.turns says.
 local function take_turns()
   local taken, waiting = {}, tenants
   while #waiting > 0 do

@@ -8,18 +8,19 @@ from typing import Any
 
 from rota.jobs import Job, format_instant, parse_instant
 from rota.jobs.record import HIGHEST_PRIORITY
-from rota.stores.jobs.caps import LanePlace, counts_running, scopes_of
-from rota.stores.jobs.requests import HeldLease, LeaseRequest
-from rota.stores.jobs.selection import Standing
-from rota.stores.jobs.turns import order_turns
 from rota.stores.kernel.limits import (
     CountRunning,
     FindFirst,
     FindPartitions,
+    Standing,
     TakeJobs,
+    counts_running,
     lease_limited,
+    scopes_of,
 )
+from rota.stores.kernel.turns import order_turns
 from rota.stores.kernel.unit import Partition, run_async
+from rota.stores.protocol import HeldLease, LeaseRequest
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.connections import Connections
 from rota.stores.redis.database import Database
@@ -146,7 +147,7 @@ async def _repeat(database: Database, script: Script, arguments: Sequence[Any]) 
             return reply
 
 
-def _decode_standing(partition: LanePlace, tail: str) -> Standing:
+def _decode_standing(partition: Partition, tail: str) -> Standing:
     """A job from the end of its place: rank, created and id."""
     rank, created_at, job_id = tail[:2], tail[2:-36], tail[-36:]
     return Standing(job_id, *partition, HIGHEST_PRIORITY - int(rank), parse_instant(created_at))

@@ -19,8 +19,7 @@ from rota.jobs import (
     parse_instant,
 )
 from rota.jobs.record import HIGHEST_PRIORITY
-from rota.stores.jobs.requests import expiry_key
-from rota.stores.jobs.survey import QueueDepth
+from rota.stores.protocol import QueueDepth, expiry_key
 from rota.stores.redis.database import Database
 from rota.stores.redis.keys import LISTING_CODES
 from rota.stores.redis.rows import (

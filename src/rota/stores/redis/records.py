@@ -1,32 +1,28 @@
 """``dump`` and ``load``: everything under the keys of a store, taken to another one as it is."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
 from rota.errors import DamagedJobError, InvalidCursorError
-from rota.jobs import Attempt, Job, JobId, JobStatus
-from rota.stores.jobs.duplicates import identity_of
-from rota.stores.kernel.unit import NewJob, Placed, ReadDependents, Writes
-from rota.stores.protocol import KeptDocument, KeptJob, Portion, Record, UnreadableJob
-from rota.stores.redis.database import Database
-from rota.stores.redis.documents import scan_documents, write_documents
-from rota.stores.redis.keys import LISTING_CODES
-from rota.stores.redis.rows import Head, decode_attempt, decode_job, encode_identity, status_of
-from rota.stores.redis.unit import NO_LIMIT, Unit, make_waiting, read_ranges
-from rota.stores.sql.portions import (
+from rota.jobs import Attempt, JobId
+from rota.stores.kernel.records import (
     PORTION_SIZE,
     JobPortion,
     check_job_ids,
     describe_unreadable,
-    make_stand_in,
-    seal,
+    load_jobs,
     unseal,
     walk,
 )
+from rota.stores.protocol import KeptDocument, KeptJob, Portion, Record, UnreadableJob
+from rota.stores.redis.database import Database
+from rota.stores.redis.documents import scan_documents, write_documents
+from rota.stores.redis.keys import LISTING_CODES
+from rota.stores.redis.rows import decode_attempt, decode_job
+from rota.stores.redis.unit import NO_LIMIT, carry_out, read_ranges
 
 _SOUND_BODY = b'{"name":"","kind":""}'
 
@@ -117,62 +113,6 @@ async def load(database: Database, records: Sequence[Record], now: datetime) -> 
     for each in records:
         if isinstance(each, KeptDocument):
             documents += f"{each.collection}\0{each.key}", "", each.version, each.body
-    jobs = [each for each in records if not isinstance(each, KeptDocument)]
     new_count = sum(await write_documents(database, documents)) if documents else 0
-    while jobs:
-        unit = Unit(database)
-        writes = await _plan_load(unit, jobs, now)
-        bodies = {
-            each.job_id: seal(each.content) for each in jobs if isinstance(each, UnreadableJob)
-        }
-        if await unit.commit(writes, bodies=bodies):
-            return new_count + len(writes.new)
-    return new_count
-
-
-async def _plan_load(
-    unit: Unit, records: Sequence[KeptJob | UnreadableJob], now: datetime
-) -> Writes:
-    """Jobs come in any order: one may depend on jobs that follow, and others may wait for it."""
-    jobs = [each.job if isinstance(each, KeptJob) else make_stand_in(each) for each in records]
-    named = {each for job in jobs for each in (job.id, *job.dependencies)}
-    identities = {encode_identity(identity_of(job)) for job in jobs} - {""}
-    heads = await unit.read_heads(named, identities)
-    new = _find_new(jobs, heads)
-    children = await unit.answer(ReadDependents(new.keys()))
-    heads |= await unit.read_heads({each for some in children.values() for each in some})
-    statuses = {job_id: status_of(head.code) for job_id, head in heads.items()}
-    statuses |= {job_id: job.status for job_id, job in new.items()}
-    parents = {each for job in new.values() for each in job.dependencies}
-    writes = Writes(now, awaited=parents & heads.keys() - new.keys())
-    for job_id, job in new.items():
-        is_awaited = job_id in parents or job_id in children
-        writes.new[job_id] = NewJob(job, _count_open(job, statuses), is_awaited=is_awaited)
-    completed = (each for each in children if statuses[each] is JobStatus.COMPLETED)
-    for child, count in Counter(child for each in completed for child in children[each]).items():
-        if statuses[child] is JobStatus.PENDING:
-            waiting = make_waiting(child, heads[child])
-            writes.placed[child] = Placed(waiting, JobStatus.PENDING, waiting.open_count - count)
-    for each in records:
-        if isinstance(each, KeptJob) and each.job.id in new:
-            writes.attempts.extend(each.attempts)
-    return writes
-
-
-def _find_new(jobs: Sequence[Job], heads: Mapping[JobId, Head]) -> dict[JobId, Job]:
-    """The jobs whose id and identity are free."""
-    owners = {head.identity: job_id for job_id, head in heads.items()}
-    new: dict[JobId, Job] = {}
-    for job in jobs:
-        identity = encode_identity(identity_of(job))
-        is_free = not identity or owners.setdefault(identity, job.id) == job.id
-        if is_free and job.id not in heads:
-            new.setdefault(job.id, job)
-    return new
-
-
-def _count_open(job: Job, statuses: Mapping[JobId, JobStatus]) -> int:
-    """How many dependencies the job waits for; those that have not come yet count."""
-    if job.status is not JobStatus.PENDING:
-        return 0
-    return sum(statuses.get(each) is not JobStatus.COMPLETED for each in job.dependencies)
+    job_count, _ = await carry_out(database, lambda: load_jobs(records, now))
+    return new_count + job_count

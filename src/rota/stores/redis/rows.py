@@ -24,8 +24,8 @@ from rota.jobs import (
 )
 from rota.jobs.codec import BodyCodec
 from rota.jobs.record import HIGHEST_PRIORITY
-from rota.stores.jobs.duplicates import Identity, identity_of
-from rota.stores.jobs.survey import is_dead
+from rota.stores.kernel.identity import Identity, identity_of
+from rota.stores.survey import is_dead
 
 Shown: TypeAlias = tuple[Sequence[bytes], Sequence[bytes | None], Sequence[bytes | None]]
 """Ids, heads and bodies, as scripts return jobs."""

@@ -14,12 +14,12 @@ from redis.exceptions import ResponseError
 from rota.clock.idle import in_flight
 from rota.errors import SchemaOutdatedError, StoreUnavailableError
 from rota.stores.inspection import MigrationReport, StoreInspection
+from rota.stores.migrations import AppliedMigration
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.connections import Connections, Examine
 from rota.stores.redis.keys import LISTING_CODES, Keys, name_keys
 from rota.stores.redis.rows import status_of
 from rota.stores.redis.translation import NOTHING_WRITTEN
-from rota.stores.sql.migrations import AppliedMigration
 
 SCHEMA_VERSION = 3
 """The layout of the keys; this program cannot work with any other."""

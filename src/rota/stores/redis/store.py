@@ -11,14 +11,24 @@ from msgspec.structs import replace
 
 from rota.errors import InvalidInputError, StoreUnavailableError, UnsupportedConnectionError
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page
-from rota.stores.jobs.moves import check_path
-from rota.stores.jobs.protocol import LeaseKeeper, Listener
-from rota.stores.jobs.requests import HeldLease, LeaseRequest, check_choice, check_count
-from rota.stores.jobs.results import Applied, Inserted
-from rota.stores.jobs.survey import QueueDepth
 from rota.stores.kernel import edits, settlement
+from rota.stores.kernel.records import check_portion
+from rota.stores.kernel.settlement import check_path
 from rota.stores.kernel.unit import Plan
-from rota.stores.protocol import Portion, Reach, Record
+from rota.stores.protocol import (
+    Applied,
+    HeldLease,
+    Inserted,
+    LeaseKeeper,
+    LeaseRequest,
+    Listener,
+    Portion,
+    QueueDepth,
+    Reach,
+    Record,
+    check_choice,
+    check_count,
+)
 from rota.stores.redis import lease, read
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.database import Database
@@ -29,7 +39,6 @@ from rota.stores.redis.scripts import load_script
 from rota.stores.redis.translation import put_in_doubt
 from rota.stores.redis.unit import carry_out, insert_unseen
 from rota.stores.redis.wakeups import Notices
-from rota.stores.sql.portions import check_portion
 from rota.triggers.zone import to_utc
 
 COMPLETE = load_script("complete")

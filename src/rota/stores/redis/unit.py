@@ -4,16 +4,17 @@ Redis cannot lock what a plan reads. So a unit notes the head of each job it has
 ``commit.lua`` writes only if all these heads are still the same. Otherwise a new plan runs.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
 
-from rota.errors import RotaError
+from rota.errors import DamagedJobError, RotaError
 from rota.jobs import Job, JobId, JobStatus, format_instant
-from rota.stores.jobs.duplicates import Identity
 from rota.stores.kernel import edits
+from rota.stores.kernel.identity import Identity
+from rota.stores.kernel.records import seal
 from rota.stores.kernel.unit import (
     Decision,
     Ended,
@@ -24,6 +25,7 @@ from rota.stores.kernel.unit import (
     ReadDependents,
     ReadEnded,
     ReadJobs,
+    ReadStatuses,
     ReadTwins,
     ReadWaiting,
     Stored,
@@ -44,6 +46,7 @@ from rota.stores.redis.rows import (
     encode_identity,
     encode_move,
     pack_head,
+    status_of,
     text_of,
     unpack_head,
 )
@@ -67,7 +70,7 @@ Answer = TypeVar("Answer")
 
 
 async def carry_out(
-    database: Database, make_plan: Callable[[], Plan[Answer]], sender: str
+    database: Database, make_plan: Callable[[], Plan[Answer]], sender: str = ""
 ) -> tuple[Answer, set[Partition]]:
     """Run a plan and commit its writes; its answer, and where there is something to lease."""
     while True:
@@ -103,21 +106,23 @@ class Unit:
 
     async def answer(self, query: Any) -> Any:
         """The answer to a query of the kernel."""
+        found: Awaitable[Any]
         match query:
-            case ReadJobs(job_ids):
-                return await self._read_jobs(list(job_ids), ())
+            case ReadJobs(job_ids, skips_damaged):
+                found = self._read_jobs(list(job_ids), (), skips_damaged=skips_damaged)
             case ReadTwins(identities):
-                found = await self._read_jobs((), identities)
-                return [stored.job for stored in found.values()]
+                found = self._read_twins(identities)
+            case ReadStatuses(job_ids):
+                found = self._read_statuses(job_ids)
             case ReadWaiting(parents, is_deep):
-                return await self._read_waiting(parents, is_deep=is_deep)
+                found = self._read_waiting(parents, is_deep=is_deep)
             case ReadAncestors(job_ids):
-                return await self._read_ancestors(job_ids)
+                found = self._read_ancestors(job_ids)
             case ReadDependents(job_ids):
-                return await self._read_dependents(job_ids)
+                found = self._read_dependents(job_ids)
             case ReadEnded(before, limit):
-                return await self._read_ended(before, limit)
-        raise TypeError(query)
+                found = self._read_ended(before, limit)
+        return await found
 
     def assume_absent(self, query: Any) -> Any:
         """The answer as if the store had no job."""
@@ -126,14 +131,9 @@ class Unit:
             return {}
         return []
 
-    async def commit(
-        self, writes: Writes, sender: str = "", bodies: Mapping[JobId, bytes] | None = None
-    ) -> bool:
-        """Write, and wake listeners; False if what the plan has read has changed.
-
-        ``bodies`` are those of new jobs that cannot be encoded.
-        """
-        entries = _Entries(self._heads, writes, bodies or {})
+    async def commit(self, writes: Writes, sender: str) -> bool:
+        """Write, and wake listeners; False if what the plan has read has changed."""
+        entries = _Entries(self._heads, writes)
         if not entries and not self._database.settings.replica_count:
             return True
         places = encode_places(writes.ready_partitions()) if sender else b""
@@ -148,7 +148,11 @@ class Unit:
         return bool(await self._database.write(COMMIT, self._database.keys.jobs, arguments))
 
     async def _read_jobs(
-        self, job_ids: Sequence[JobId], identities: Iterable[Identity]
+        self,
+        job_ids: Sequence[JobId],
+        identities: Iterable[Identity],
+        *,
+        skips_damaged: bool = False,
     ) -> dict[JobId, Stored]:
         arguments = (len(job_ids), *job_ids, *map(encode_identity, identities))
         _, shown = await self._database.read(READ, self._database.keys.jobs, arguments)
@@ -156,22 +160,28 @@ class Unit:
         for name, head, body in zip(*shown, strict=True):
             job_id = name.decode()
             self._heads.setdefault(job_id, head or b"")
-            if head is not None and body is not None:
+            if head is None or body is None:
+                continue
+            try:
                 job = decode_job(job_id, head, body)
+            except DamagedJobError:
+                if not skips_damaged:
+                    raise
+            else:
                 found[job_id] = Stored(job, is_awaited=decode_head(head).awaited == "1")
         return found
 
-    async def read_heads(
-        self, job_ids: Collection[JobId], identities: Collection[str] = ()
-    ) -> dict[JobId, Head]:
-        """The heads of the jobs with these ids or identities, as far as they exist."""
-        arguments = (len(job_ids), *job_ids, *identities)
-        _, (ids, heads, _) = await self._database.read(READ, self._database.keys.jobs, arguments)
-        found: dict[JobId, Head] = {}
-        for name, head in zip(ids, heads, strict=True):
+    async def _read_twins(self, identities: Collection[Identity]) -> list[Job]:
+        return [stored.job for stored in (await self._read_jobs((), identities)).values()]
+
+    async def _read_statuses(self, job_ids: Collection[JobId]) -> dict[JobId, str]:
+        arguments = (len(job_ids), *job_ids)
+        _, shown = await self._database.read(READ, self._database.keys.jobs, arguments)
+        found: dict[JobId, str] = {}
+        for name, head, _ in zip(*shown, strict=True):
             self._heads.setdefault(name.decode(), head or b"")
             if head is not None:
-                found[name.decode()] = decode_head(head)
+                found[name.decode()] = status_of(decode_head(head).code)
         return found
 
     async def _read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
@@ -187,7 +197,7 @@ class Unit:
                 found[job_id] = decode_head(head)
             left = [each.decode() for each in rest]
         known = {*parents, *found}
-        return [make_waiting(job_id, head, known) for job_id, head in found.items()]
+        return [_make_waiting(job_id, head, known) for job_id, head in found.items()]
 
     async def _read_ancestors(self, job_ids: Collection[JobId]) -> dict[JobId, tuple[JobId, ...]]:
         found: dict[JobId, tuple[JobId, ...]] = {}
@@ -228,16 +238,15 @@ class Unit:
 class _Entries:
     """What ``commit.lua`` takes of each job that was read or is new: its new head and body."""
 
-    def __init__(
-        self, heads: Mapping[JobId, bytes], writes: Writes, bodies: Mapping[JobId, bytes]
-    ) -> None:
+    def __init__(self, heads: Mapping[JobId, bytes], writes: Writes) -> None:
         self._heads = heads
         self._changed: dict[JobId, list[str]] = {}
         """The texts of new heads; none for a job to remove."""
         self._bodies: dict[JobId, bytes] = {}
         for job_id, new in writes.new.items():
             self._changed[job_id] = encode_head(new.job, new.open_count, is_awaited=new.is_awaited)
-            self._bodies[job_id] = bodies.get(job_id) or encode_body(new.job)
+            unreadable = new.unreadable
+            self._bodies[job_id] = encode_body(new.job) if unreadable is None else seal(unreadable)
         for job_id, job in writes.moved.items():
             self._change(job_id, encode_move(job))
         for job_id, amended in writes.amended.items():
@@ -303,7 +312,7 @@ def _parents_of(head: bytes) -> tuple[JobId, ...]:
     return tuple(decode_head(head).parents.split())
 
 
-def make_waiting(job_id: JobId, head: Head, known: Collection[JobId] = ()) -> Waiting:
+def _make_waiting(job_id: JobId, head: Head, known: Collection[JobId] = ()) -> Waiting:
     """A PENDING job, with those of its dependencies that are among ``known``."""
     parents = tuple(each for each in head.parents.split() if each in known)
     due_at = datetime.fromisoformat(head.due)

@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 
 from rota.clock.idle import in_flight
-from rota.stores.jobs.protocol import Listener
-from rota.stores.jobs.wakeups import Place, Wakeups
 from rota.stores.kernel.unit import Partition
+from rota.stores.protocol import Listener
 from rota.stores.redis.database import Database
 from rota.stores.redis.translation import DRIVER_ERRORS
+from rota.stores.wakeups import Place, Wakeups
 
 LONGEST_PAUSE = 5.0
 """Seconds between attempts to reach a server; the first pause is a tenth of a second."""
@@ -54,7 +54,7 @@ class Notices:
 
     def ring(self, partitions: Collection[Partition]) -> None:
         """Wake the listeners of this process: a script has told the other processes."""
-        self._wakeups.ring_at((queue, tenant) for tenant, queue in partitions)
+        self._wakeups.ring_partitions(partitions)
 
     async def close(self) -> None:
         """End all waits: nothing more will come."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 
 from rota.errors import SchemaOutdatedError, StoreUnavailableError
-from rota.stores.sql.migrations import (
+from rota.stores.migrations import (
     AppliedMigration,
     Migration,
     load_migrations,

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from rota.jobs import Job, JobId
-from rota.stores.jobs.requests import check_count
-from rota.stores.jobs.survey import QueueDepth
-from rota.stores.protocol import Portion, Reach, Record
-from rota.stores.sql.portions import check_portion
+from rota.stores.kernel.records import check_portion
+from rota.stores.protocol import Portion, QueueDepth, Reach, Record, check_count
 from rota.stores.sqlite.documents import DocumentVerbs
 from rota.stores.sqlite.inspection.survey import survey_file
 from rota.stores.sqlite.jobs.reading import find_dependents

@@ -18,7 +18,6 @@ import apsw
 
 from rota.errors import RotaError, UnsupportedConnectionError
 from rota.stores.opened import ClosableStore
-from rota.stores.sql.lane import Lane, open_lane
 from rota.stores.sqlite.connection import (
     SqliteSettings,
     open_reader,
@@ -26,6 +25,7 @@ from rota.stores.sqlite.connection import (
     open_writer,
     transaction,
 )
+from rota.stores.sqlite.lane import Lane, open_lane
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.translation import translate, translated
 

@@ -13,7 +13,7 @@ from rota.fleet.outage import Outage, StoreRetry
 from rota.jobs import Job, begin_beside
 from rota.policy.gates import Refreshed
 from rota.policy.limit_watch import LeasedUnderLimits
-from rota.stores.jobs import LeaseRequest
+from rota.stores.protocol import LeaseRequest
 from rota.worker.loops.resting import Resting
 from rota.worker.loops.settling import Settler
 from rota.worker.running.crew import Crew

@@ -10,7 +10,7 @@ from rota.errors import RotaError
 from rota.fleet.outage import StoreRetry
 from rota.policy.gate_watch import GateWatch
 from rota.policy.limit_watch import LeasedUnderLimits, LimitWatch
-from rota.stores.jobs import Watchable
+from rota.stores.protocol import Watchable
 from rota.worker.surroundings import Surroundings
 
 SHORTEST_REST = timedelta(milliseconds=1)

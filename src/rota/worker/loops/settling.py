@@ -13,7 +13,7 @@ from rota.errors import RotaError, StoreClosedError, StoreUnavailableError
 from rota.fleet.outage import Outage, StoreRetry
 from rota.jobs import Change, Interrupted, Job, Outcome, decide_defer, decide_outcome
 from rota.policy.gates import Closed
-from rota.stores.jobs import Applied
+from rota.stores.protocol import Applied
 from rota.worker.running.held import Held
 from rota.worker.surroundings import Surroundings
 from rota.worker.teller import Teller

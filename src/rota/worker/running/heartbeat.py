@@ -16,7 +16,7 @@ from rota.clock.protocol import keeps_real_time
 from rota.clock.timeout import timeout_after
 from rota.errors import StoreClosedError, StoreError
 from rota.fleet.outage import Outage
-from rota.stores.jobs import HeldLease, LeaseKeeper
+from rota.stores.protocol import HeldLease, LeaseKeeper
 from rota.worker.context import CancelReason
 from rota.worker.running.held import Held
 from rota.worker.surroundings import Surroundings

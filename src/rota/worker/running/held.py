@@ -6,7 +6,7 @@ from enum import Enum
 
 from rota.jobs import Change, Job, Outcome
 from rota.policy.gates import Closed
-from rota.stores.jobs import HeldLease
+from rota.stores.protocol import HeldLease
 from rota.worker.context import CancelReason, Context
 
 

@@ -13,8 +13,7 @@ from rota.auth.caller import Scope
 from rota.policy.gate_settings import Scope as GateScope
 from rota.policy.limits import Limit
 from rota.policy.maintenance import Maintenance
-from rota.rail.gates import set_maintenance
-from rota.rail.limits import set_limit
+from rota.rail.settings import set_limit, set_maintenance
 
 LEASES = "/api/v1/leases"
 MINUTE = timedelta(minutes=1)

@@ -21,8 +21,8 @@ from rota.server.guarding.listening import REQUEST_WITHIN, PunctualProtocol
 from rota.server.guarding.rates import Turnstile
 from rota.server.routing.route import Route
 from rota.server.table import TABLE
-from rota.stores.jobs import QueueDepth
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import QueueDepth
 
 SECOND = timedelta(seconds=1)
 JOB = {"name": "x", "queue": "q"}

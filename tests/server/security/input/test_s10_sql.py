@@ -56,7 +56,9 @@ def put_together(tree: ast.Module) -> list[int]:
     ]
 
 
-PLACED = {"src/rota/stores/postgres/session.py": "the operator's schema, checked by its address"}
+PLACED = {
+    "src/rota/stores/postgres/connections.py": "the operator's schema, checked by its address"
+}
 """Where something other than a value stands in a statement, and what."""
 
 

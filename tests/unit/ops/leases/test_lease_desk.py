@@ -11,8 +11,8 @@ import pytest
 from rota.errors import InvalidInputError, StoreUnavailableError
 from rota.jobs import Job, JobStatus
 from rota.ops.leases import HttpLeaseRequest, HttpLeases
-from rota.stores.jobs import HeldLease, LeaseRequest
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import HeldLease, LeaseRequest
 from rota.testing import VirtualClock, a_job
 from rota.worker.presence import list_workers
 

@@ -11,9 +11,9 @@ from rota.ops.explain.occurrence import explain_job_at
 from rota.policy.gate_settings import EVERYTHING
 from rota.policy.maintenance import Maintenance
 from rota.rail import Rail
-from rota.rail.gates import set_maintenance
-from rota.stores.jobs import LeaseRequest
+from rota.rail.settings import set_maintenance
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock, a_job
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

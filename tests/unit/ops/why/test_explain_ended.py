@@ -12,8 +12,8 @@ from rota.jobs import (
 from rota.ops.explain.explanation import Explanation, Reason
 from rota.ops.explain.job import explain_job
 from rota.rail import DeadLetters, Rail
-from rota.stores.jobs import LeaseRequest
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock, a_job
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

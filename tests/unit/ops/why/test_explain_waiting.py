@@ -21,10 +21,9 @@ from rota.policy.limits import Limit, Rate
 from rota.policy.maintenance import Maintenance
 from rota.policy.quiet_hours import QuietHours
 from rota.rail import Rail
-from rota.rail.gates import set_maintenance, set_quiet_hours
-from rota.rail.limits import set_limit
-from rota.stores.jobs import LeaseRequest
+from rota.rail.settings import set_limit, set_maintenance, set_quiet_hours
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock, a_job
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -16,7 +16,6 @@ from tests.unit.stores.mongo.mortal import DiedError, ImpatientGateway, MortalGa
 
 from rota.errors import RotaError
 from rota.jobs import Discarded, Job, Recurrence, Succeeded, decide_outcome
-from rota.stores.jobs import Cap, LeaseRequest
 from rota.stores.mongo.documents.verbs import write_all, write_each
 from rota.stores.mongo.gateway import AsyncGateway, Gateway, Query, Raw
 from rota.stores.mongo.jobs.editing import Amendment, amend, delete, prune
@@ -26,7 +25,7 @@ from rota.stores.mongo.jobs.leasing.limited import lease_limited
 from rota.stores.mongo.jobs.settling import apply_together
 from rota.stores.mongo.steps.names import DOCUMENTS, INTENTS, JOBS, LOCK, VERSION
 from rota.stores.mongo.steps.recovery import Sweeper
-from rota.stores.protocol import DocumentWrite
+from rota.stores.protocol import Cap, DocumentWrite, LeaseRequest
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

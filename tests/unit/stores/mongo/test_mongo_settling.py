@@ -23,9 +23,9 @@ from rota.jobs import (
     Succeeded,
     decide_outcome,
 )
-from rota.stores.jobs import Applied, LeaseRequest
 from rota.stores.mongo.gateway import AsyncGateway, Operation, Written
 from rota.stores.mongo.store import MongoStore
+from rota.stores.protocol import Applied, LeaseRequest
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

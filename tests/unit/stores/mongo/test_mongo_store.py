@@ -10,14 +10,13 @@ from tests.servers.mongo import MongoServer, open_mongo
 from rota.errors import StoreUnavailableError, UnsupportedConnectionError
 from rota.jobs import JobStatus, Lost, decide_outcome
 from rota.runtime.wiring import inspect_store, migrate_store, open_store
-from rota.stores.jobs import HeldLease, LeaseRequest
 from rota.stores.mongo.address import read_address
 from rota.stores.mongo.gateway import Query, Raw
 from rota.stores.mongo.schema.preparation import SCHEMA_VERSION
 from rota.stores.mongo.steps.names import INTENTS, JOBS, SCHEMA
 from rota.stores.mongo.steps.step import StagedWrite, Step
 from rota.stores.mongo.store import MongoStore
-from rota.stores.protocol import DocumentWrite
+from rota.stores.protocol import DocumentWrite, HeldLease, LeaseRequest
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -8,11 +8,10 @@ from tests.servers.mongo import open_mongo
 from tests.unit.stores.mongo.overheard import WRITES, Overheard, overhear
 
 from rota.jobs import Succeeded, decide_outcome
-from rota.stores.jobs import LeaseRequest
 from rota.stores.mongo.address import read_address
 from rota.stores.mongo.connection import options
 from rota.stores.mongo.gateway import Raw
-from rota.stores.protocol import DocumentWrite
+from rota.stores.protocol import DocumentWrite, LeaseRequest
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 from rota.jobs import Discarded, JobFilter, JobStatus, Succeeded, decide_cancel, decide_outcome
 from rota.stores.redis.store import RedisStore
 from rota.testing import a_job
-from rota.testing.job_store_contract.fixture import NOW, end, take
+from rota.testing.job_store_fixture import NOW, end, take
 
 MANY = 5_000
 """More than one script reads at once."""

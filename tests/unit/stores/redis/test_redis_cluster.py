@@ -9,10 +9,9 @@ from tests.servers.redis import RedisServer
 from tests.servers.shared import with_option
 
 from rota.runtime.wiring import open_store
-from rota.stores.jobs import Cap, HeldLease
-from rota.stores.protocol import DocumentWrite
+from rota.stores.protocol import Cap, DocumentWrite, HeldLease
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, NOW, SECOND, end, take
+from rota.testing.job_store_fixture import DAY, NOW, SECOND, end, take
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from rota.stores.redis.keys import name_keys
 from rota.stores.redis.server import SCHEMA_VERSION
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import NOW, end, take
+from rota.testing.job_store_fixture import NOW, end, take
 
 
 async def test_a_store_that_is_not_there_is_not_made(redis_url: str) -> None:

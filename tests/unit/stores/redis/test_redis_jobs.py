@@ -13,12 +13,12 @@ from rota.jobs import (
     JobStatus,
     decide_complete,
 )
-from rota.stores.jobs import HeldLease
+from rota.stores.protocol import HeldLease
 from rota.stores.redis.address import RedisSettings, read_address
 from rota.stores.redis.keys import name_keys
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, MINUTE, NOW, SECOND, end, take
+from rota.testing.job_store_fixture import DAY, MINUTE, NOW, SECOND, end, take
 
 MANY = 1_300
 """More than one script tells, moves or removes."""

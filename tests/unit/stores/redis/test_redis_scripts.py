@@ -55,7 +55,6 @@ def test_the_keys_of_a_store_lie_together_on_a_cluster() -> None:
     named = [keys.schema, *keys.documents, *keys.jobs, keys.stream]
     assert {key.partition("}")[0] for key in named} == {"{shop"}
     assert len(set(named)) == len(DOCUMENT_KEYS) + len(JOB_KEYS) + 2
-    assert set(keys.additions) < set(keys.jobs)
 
 
 def test_what_a_script_uses_stands_where_it_says_so() -> None:

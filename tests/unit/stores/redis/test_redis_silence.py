@@ -9,12 +9,11 @@ from tests.servers.redis import RedisServer
 from tests.servers.redis_proxy import RedisProxy
 
 from rota.errors import StoreUnavailableError
-from rota.stores.jobs import HeldLease
-from rota.stores.protocol import DocumentWrite
+from rota.stores.protocol import DocumentWrite, HeldLease
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, NOW, take
+from rota.testing.job_store_fixture import DAY, NOW, take
 
 SECOND = timedelta(seconds=1)
 CALLS = 40

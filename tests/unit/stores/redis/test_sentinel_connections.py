@@ -12,14 +12,13 @@ from tests.servers.redis import RedisServer
 from tests.servers.shared import new_redis_server
 
 from rota.errors import StoreUnavailableError
-from rota.stores.jobs import HeldLease, LeaseKeeper
-from rota.stores.protocol import DocumentWrite
+from rota.stores.protocol import DocumentWrite, HeldLease, LeaseKeeper
 from rota.stores.redis import sentinel as lookout
 from rota.stores.redis.address import Place, read_address
 from rota.stores.redis.store import RedisStore
 from rota.stores.redis.translation import NoPrimaryError
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, NOW, take
+from rota.testing.job_store_fixture import DAY, NOW, take
 
 
 @pytest.fixture

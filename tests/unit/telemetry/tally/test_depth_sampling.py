@@ -7,8 +7,8 @@ import msgspec
 
 from rota.errors import StoreUnavailableError
 from rota.events import EventEmitter, JobSettled
-from rota.stores.jobs import LeaseRequest, QueueDepth
 from rota.stores.memory import MemoryStore
+from rota.stores.protocol import LeaseRequest, QueueDepth
 from rota.telemetry.stats import DepthSample, MinuteStats, read_stats
 from rota.telemetry.stats_recorder import MOST_TENANTS, DepthSampler, StatsRecorder
 from rota.testing import VirtualClock, a_job

@@ -10,7 +10,7 @@ from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, o
 from rota.errors import StoreUnavailableError
 from rota.events import JobsLeased, StoreFailed, StoreRecovered
 from rota.jobs import JobStatus, Recurrence
-from rota.stores.jobs import Listener
+from rota.stores.protocol import Listener
 from rota.worker import Context, WorkerSettings
 from rota.worker.loops.leasing import Pace, choose_limit
 

@@ -10,7 +10,7 @@ from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, o
 from rota.jobs import JobStatus
 from rota.policy.limit_watch import LeasedUnderLimits, LimitWatch
 from rota.policy.limits import Limit, Rate
-from rota.rail.limits import clear_limit, set_limit
+from rota.rail.settings import clear_limit, set_limit
 from rota.worker import Context, Worker, WorkerSettings
 from rota.worker.loops.resting import choose_due_for
 

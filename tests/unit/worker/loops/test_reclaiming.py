@@ -8,7 +8,7 @@ from rota.events import EventEmitter
 from rota.fleet.outage import Outage
 from rota.jobs import JobStatus
 from rota.runtime.wiring import open_store
-from rota.stores.jobs import LeaseRequest
+from rota.stores.protocol import LeaseRequest
 from rota.testing import a_job
 from rota.worker import WorkerSettings
 from rota.worker.loops.rescue import Rescue

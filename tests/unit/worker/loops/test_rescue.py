@@ -11,7 +11,7 @@ from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, o
 from rota.events import EventEmitter, JobStalled
 from rota.fleet.outage import Outage
 from rota.jobs import Ending, Interrupted, Job, JobStatus, Lost, RetryPolicy
-from rota.stores.jobs import LeaseRequest
+from rota.stores.protocol import LeaseRequest
 from rota.testing import a_job
 from rota.worker import WorkerSettings
 from rota.worker.loops.rescue import PAGE_SIZE, Rescue, choose_interval, judge_expired

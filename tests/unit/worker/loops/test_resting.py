@@ -11,10 +11,9 @@ from rota.clock.protocol import Clock
 from rota.errors import StoreClosedError
 from rota.jobs import Job, JobStatus
 from rota.policy.limits import Limit
-from rota.rail.limits import set_limit
-from rota.stores.jobs import Inserted
-from rota.stores.jobs.wakeups import Wakeups
-from rota.stores.protocol import Document
+from rota.rail.settings import set_limit
+from rota.stores.protocol import Document, Inserted
+from rota.stores.wakeups import Wakeups
 from rota.worker import Context, Worker, WorkerSettings
 from rota.worker.loops import resting
 from rota.worker.loops.resting import (

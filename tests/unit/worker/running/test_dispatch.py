@@ -14,7 +14,7 @@ from rota.jobs import Ending, Job, JobStatus, RetryPolicy
 from rota.policy.gate_settings import EVERYTHING
 from rota.policy.gates import Closed, Open, Verdict
 from rota.policy.maintenance import Maintenance
-from rota.rail.gates import set_maintenance
+from rota.rail.settings import set_maintenance
 from rota.worker import CancelReason, Context, Discard, Snooze, WorkerSettings
 from rota.worker.registry import Work
 

@@ -13,7 +13,7 @@ from rota.clock.protocol import keeps_real_time
 from rota.errors import StoreClosedError, StoreUnavailableError
 from rota.events import Event, JobSettled, JobStalled, StoreFailed, StoreRecovered
 from rota.jobs import Job, JobStatus
-from rota.stores.jobs import HeldLease
+from rota.stores.protocol import HeldLease
 from rota.worker import CancelReason, Context, Worker, WorkerSettings
 
 

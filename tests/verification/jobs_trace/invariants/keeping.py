@@ -9,7 +9,7 @@ from tests.verification.jobs_trace.facts import place_of
 from tests.verification.jobs_trace.report import Breach
 
 from rota.jobs import JobId
-from rota.stores.jobs.duplicates import identity_of
+from rota.stores.kernel.identity import identity_of
 
 
 def check_nothing_disappears(evidence: Evidence) -> Iterator[Breach]:

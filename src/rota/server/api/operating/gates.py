@@ -13,7 +13,7 @@ from rota.jobs.misfits import IN_WORDS
 from rota.policy.gate_settings import ScopedMaintenance, TenantQuietHours, parse_quiet_hours
 from rota.policy.quiet_hours import QuietHours
 from rota.policy.windows import WEEKDAYS, format_time_of_day
-from rota.rail import gates
+from rota.rail import settings as stored_settings
 from rota.rail.audit import AuditedAction, record_action
 from rota.server.api.operating.word import Why, surroundings_of
 from rota.server.api.shapes.words import Moment
@@ -91,7 +91,7 @@ async def get_gates(call: Call[Nothing, Nothing]) -> GatesView:
     now, tenant = call.around.clock.now(), call.caller.tenant
     hours: QuietHoursView | None = None
     closures: list[MaintenanceView] = []
-    for entry in (await gates.list_gates(call.around.store)).entries:
+    for entry in (await stored_settings.list_gates(call.around.store)).entries:
         if isinstance(entry, TenantQuietHours):
             if entry.tenant == tenant:
                 hours = _view_hours(entry.hours, now)
@@ -109,7 +109,7 @@ async def set_quiet_hours(call: Call[QuietHoursBody, Nothing]) -> QuietHoursView
         action="set_quiet_hours", who=call.caller.who, why=asked.why, details=details
     )
     await record_action(surroundings_of(call), act)
-    await gates.set_quiet_hours(call.around.store, tenant, hours)
+    await stored_settings.set_quiet_hours(call.around.store, tenant, hours)
     return _view_hours(hours, call.around.clock.now())
 
 
@@ -117,7 +117,7 @@ async def clear_quiet_hours(call: Call[Nothing, Nothing]) -> Answer:
     """Clear the quiet hours of your tenant; it is no error if there are none."""
     act = AuditedAction(action="set_quiet_hours", who=call.caller.who, details={"cleared": True})
     await record_action(surroundings_of(call), act)
-    await gates.clear_quiet_hours(call.around.store, call.caller.tenant)
+    await stored_settings.clear_quiet_hours(call.around.store, call.caller.tenant)
     return Answer(204)
 
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 from rota.auth.caller import Scope
 from rota.errors import InvalidInputError, InvalidRequestError
 from rota.policy.limits import Limit, Rate
-from rota.rail.limits import clear_limit, list_limits, set_limit
+from rota.rail.settings import clear_limit, list_limits, set_limit
 from rota.server.api.operating.word import Why
 from rota.server.api.shapes.limited import QueueName
 from rota.server.routing.route import Answer, Call, Nothing, Route

@@ -12,10 +12,10 @@ from rota.jobs.misfits import IN_WORDS
 from rota.policy.gate_settings import EVERYTHING, ScopedMaintenance
 from rota.policy.gate_settings import Scope as GateScope
 from rota.policy.maintenance import LONGEST_REASON, Maintenance
-from rota.rail import gates
+from rota.rail import settings as stored_settings
 from rota.rail.audit import AuditedAction, record_action
-from rota.rail.context import RailContext
-from rota.rail.limits import EVERYBODY
+from rota.rail.jobs import RailContext
+from rota.rail.settings import EVERYBODY
 from rota.server.api.operating.gates import GATES, MaintenanceView, view_maintenance
 from rota.server.api.operating.word import surroundings_of
 from rota.server.api.shapes.limited import QueueName
@@ -71,7 +71,7 @@ async def clear_maintenance(call: Call[Nothing, Nothing]) -> Answer:
     """Let the jobs of your tenant run again; it is no error if there is no maintenance."""
     act = AuditedAction(action="set_maintenance", who=call.caller.who, details={"isOn": False})
     await record_action(surroundings_of(call), act)
-    await gates.clear_maintenance(call.around.store, GateScope(tenant=call.caller.tenant))
+    await stored_settings.clear_maintenance(call.around.store, GateScope(tenant=call.caller.tenant))
     return Answer(204)
 
 
@@ -90,7 +90,7 @@ async def clear_wide_maintenance(call: Call[Nothing, QueueChoice]) -> Answer:
     details = {"isOn": False, "queue": queue}
     act = AuditedAction(action="set_maintenance", who=call.caller.who, details=details)
     await record_action(surroundings_of(call)._replace(tenant=EVERYBODY), act)
-    await gates.clear_maintenance(call.around.store, scope)
+    await stored_settings.clear_maintenance(call.around.store, scope)
     return Answer(204)
 
 
@@ -108,10 +108,10 @@ async def _set(
     act = AuditedAction(action="set_maintenance", who=call.caller.who, why=why, details=details)
     await record_action(around, act)
     if call.body.is_added:
-        await gates.plan_maintenance(store, scope, window, now)
+        await stored_settings.plan_maintenance(store, scope, window, now)
     else:
-        await gates.set_maintenance(store, scope, window)
-    for entry in (await gates.list_gates(store)).entries:
+        await stored_settings.set_maintenance(store, scope, window)
+    for entry in (await stored_settings.list_gates(store)).entries:
         if isinstance(entry, ScopedMaintenance) and entry.scope == scope:
             return view_maintenance(entry, now)
     return []

@@ -9,7 +9,7 @@ from rota.auth.caller import Scope
 from rota.jobs.search import DEFAULT_LIMIT
 from rota.jobs.validation import read_recurrence
 from rota.ops.series import SeriesDetail, SeriesSummary, find_series, list_series
-from rota.rail.preview import Preview, preview_series
+from rota.rail.jobs import Preview, preview_series
 from rota.server.api.operating.word import Order, rail_of
 from rota.server.api.shapes.limited import PageCursor, PageLimit
 from rota.server.api.shapes.new_job import RecurrenceBody

@@ -9,7 +9,7 @@ from rota.errors import JobNotFoundError
 from rota.jobs import Job, JobId
 from rota.rail import DeadLetters, Rail
 from rota.rail.audit import LONGEST_WHY
-from rota.rail.context import RailContext, RailSettings
+from rota.rail.jobs import RailContext, RailSettings
 from rota.server.api.shapes.limited import NO_NUL
 from rota.server.routing.route import Call
 

@@ -10,9 +10,9 @@ from rota.jobs.identity import normalize_job_id
 from rota.jobs.search import HIGHEST_LIMIT
 from rota.ops.search import JobQuery, search_jobs
 from rota.rail import DeadLetters
-from rota.rail.context import RailContext as RailSurroundings
-from rota.rail.context import RailSettings
 from rota.rail.dead_letters import HIGHEST_RETRY, is_dead
+from rota.rail.jobs import RailContext as RailSurroundings
+from rota.rail.jobs import RailSettings
 from rota.server.pages.screens.dead_letters import ChosenLetters
 from rota.server.pages.screens.jobs import read_choice
 from rota.server.pages.serving.forms import Form

@@ -14,7 +14,7 @@ from rota.policy.quiet_hours import QuietHours
 from rota.policy.windows import WEEKDAYS, QuietWindow, format_time_of_day
 from rota.rail import Rail
 from rota.rail.audit import AuditedAction, record_action
-from rota.rail.gates import GateList, clear_quiet_hours, list_gates, set_quiet_hours
+from rota.rail.settings import GateList, clear_quiet_hours, list_gates, set_quiet_hours
 from rota.server.pages.screens.choice import rail_around
 from rota.server.pages.serving.answers import go_to, render_page
 from rota.server.pages.serving.forms import Form, read_form

@@ -11,9 +11,8 @@ from rota.ops.explain.explanation import name_error
 from rota.ops.series import SeriesSummary, list_series
 from rota.ops.tasks import request_run
 from rota.rail import DeadLetters
-from rota.scheduler.asking.desk import Overview as TaskBoard
-from rota.scheduler.asking.desk import TaskDesk
-from rota.scheduler.tasks.state import TaskState
+from rota.scheduler.queries import TaskOverview, read_tasks
+from rota.scheduler.task import TaskState
 from rota.server.pages.screens.choice import rail_around
 from rota.server.pages.serving.answers import go_to, render_page
 from rota.server.pages.serving.forms import read_form
@@ -23,7 +22,7 @@ from rota.server.pages.wording.occurrences import Outlook, foresee_cron, show_oc
 from rota.server.pages.wording.rows import Row
 from rota.server.pages.wording.statuses import STATUS_SIGNS, Sign, sign_of
 from rota.server.pages.wording.times import tell_distance
-from rota.stores.jobs import QueueDepth
+from rota.stores.protocol import QueueDepth
 from rota.triggers.zone import load_zone
 
 MOST_IN_GRID = 10
@@ -32,7 +31,7 @@ MOST_LOOKED_AT = 500
 
 MOST_SERIES = 50
 _STEP = 100
-_NO_TASKS = TaskBoard((), (), frozenset())
+_NO_TASKS = TaskOverview((), (), frozenset())
 
 
 class Grid(NamedTuple):
@@ -69,7 +68,7 @@ async def show_schedules(visit: Visit) -> Response:
         f"series {cursor}",
         lambda: list_series(store, visit.tenant, cursor=cursor, limit=MOST_SERIES),
     )
-    board = await TaskDesk(store, visit.around.clock).look() if visit.may_administer else _NO_TASKS
+    board = await read_tasks(store, visit.around.clock) if visit.may_administer else _NO_TASKS
     return render_page(
         visit,
         "schedules.html",
@@ -176,7 +175,7 @@ def _sign_of_series(series: SeriesSummary, now: datetime) -> Sign:
     return STATUS_SIGNS[series.status]
 
 
-def _tell_tasks(board: TaskBoard, visit: Visit) -> list[TaskRow]:
+def _tell_tasks(board: TaskOverview, visit: Visit) -> list[TaskRow]:
     return [
         TaskRow(
             task,

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from rota.jobs import Ending, Job, JobStatus, is_stalled
-from rota.stores.jobs.survey import is_dead
+from rota.stores.survey import is_dead
 
 
 class Sign(NamedTuple):

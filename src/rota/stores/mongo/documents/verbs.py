@@ -15,8 +15,7 @@ from rota.stores.mongo.steps.names import DOCUMENTS, VERSION
 from rota.stores.mongo.steps.recovery import clear_for_writing
 from rota.stores.mongo.steps.steady import read_steadily
 from rota.stores.mongo.steps.step import Step
-from rota.stores.naming import checked
-from rota.stores.protocol import Document, DocumentWrite
+from rota.stores.protocol import Document, DocumentWrite, checked
 
 PAGE_LENGTH = 1000
 

@@ -6,10 +6,9 @@ from datetime import datetime
 from pymongo import InsertOne
 
 from rota.jobs import Job, JobId
-from rota.stores.jobs.duplicates import identity_of
-from rota.stores.jobs.placement import Kept as Known
-from rota.stores.jobs.placement import plan_insertion
-from rota.stores.jobs.results import Inserted
+from rota.stores.kernel.identity import identity_of
+from rota.stores.kernel.placement import Kept as Known
+from rota.stores.kernel.placement import plan_insertion
 from rota.stores.mongo.gateway import Gateway
 from rota.stores.mongo.jobs import queries
 from rota.stores.mongo.jobs.rows import (
@@ -24,6 +23,7 @@ from rota.stores.mongo.jobs.rows import (
 from rota.stores.mongo.jobs.shelf import find_free, read_kept, write_as_planned
 from rota.stores.mongo.steps.names import JOBS, VERSION
 from rota.stores.mongo.steps.step import StagedWrite
+from rota.stores.protocol import Inserted
 
 
 async def insert_alone(

@@ -10,7 +10,6 @@ from typing import Any
 from pymongo import DeleteOne, UpdateMany, UpdateOne
 
 from rota.jobs import Change, JobFilter, JobId
-from rota.stores.jobs.requests import HeldLease, LeaseRequest
 from rota.stores.mongo.gateway import BY_ID, Query, Raw
 from rota.stores.mongo.jobs.rows import (
     LEASE_MARK,
@@ -21,6 +20,7 @@ from rota.stores.mongo.jobs.rows import (
 )
 from rota.stores.mongo.pipelines import NOBODY
 from rota.stores.mongo.steps.names import JOBS, LOCK, VERSION
+from rota.stores.protocol import HeldLease, LeaseRequest
 
 ORDER = (("priority", -1), ("created_at", 1), ("_id", 1))
 IDS_AT_ONCE = 500
@@ -164,7 +164,7 @@ def settle_and_remove(change: Change, now: datetime) -> DeleteOne:
 
 
 def _current(change: Change, now: datetime) -> dict[str, Any]:
-    """As ``rota.stores.jobs.moves.is_current`` has it."""
+    """As ``rota.stores.kernel.settlement.is_current`` has it."""
     where: dict[str, Any] = {
         "_id": change.job.id,
         "tenant": change.job.tenant,

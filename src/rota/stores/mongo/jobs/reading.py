@@ -12,14 +12,13 @@ from rota.jobs import (
     cut_page,
     decode_cursor,
 )
-from rota.stores.jobs.requests import expiry_key
-from rota.stores.jobs.survey import QueueDepth
 from rota.stores.mongo.gateway import Gateway, Raw
 from rota.stores.mongo.jobs import queries
 from rota.stores.mongo.jobs.rows import decode_attempt, decode_readable, to_instant
 from rota.stores.mongo.steps.names import JOBS
 from rota.stores.mongo.steps.recovery import clear_for_reading
 from rota.stores.mongo.steps.steady import read_steadily
+from rota.stores.protocol import QueueDepth, expiry_key
 
 
 async def get(gateway: Gateway, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:

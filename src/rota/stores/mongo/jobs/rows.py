@@ -14,11 +14,11 @@ import msgspec
 from rota.errors import DamagedJobError
 from rota.jobs import Attempt, Deferral, Ending, Job, JobId, JobStatus, Lease
 from rota.jobs.codec import BodyCodec
-from rota.stores.jobs.duplicates import identity_of
-from rota.stores.jobs.survey import is_dead
+from rota.stores.kernel.identity import identity_of
 from rota.stores.mongo.gateway import Raw
 from rota.stores.mongo.steps.names import JOBS, VERSION
 from rota.stores.mongo.steps.step import StagedWrite
+from rota.stores.survey import is_dead
 
 _DIRECT = (
     *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),

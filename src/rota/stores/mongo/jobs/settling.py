@@ -7,8 +7,7 @@ from typing import NamedTuple
 from bson import ObjectId
 
 from rota.jobs import Change, Job, JobId, JobStatus
-from rota.stores.jobs.moves import is_current, make_successor, write_move
-from rota.stores.jobs.results import STALE, Applied
+from rota.stores.kernel.settlement import is_current, make_successor, write_move
 from rota.stores.mongo.gateway import Gateway
 from rota.stores.mongo.jobs import queries
 from rota.stores.mongo.jobs.family import Family
@@ -22,6 +21,7 @@ from rota.stores.mongo.jobs.rows import (
 from rota.stores.mongo.jobs.shelf import find_free, write_as_planned
 from rota.stores.mongo.steps.names import JOBS
 from rota.stores.mongo.steps.step import StagedWrite
+from rota.stores.protocol import STALE, Applied
 
 _HELD = frozenset({JobStatus.READY, JobStatus.RUNNING})
 

@@ -9,12 +9,7 @@ from msgspec.structs import replace
 
 from rota.errors import UnsupportedConnectionError
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page, check_limit
-from rota.stores.jobs.moves import check_path
-from rota.stores.jobs.protocol import LeaseKeeper, Listener
-from rota.stores.jobs.requests import HeldLease, LeaseRequest, check_choice, check_count, expiry_key
-from rota.stores.jobs.results import Applied, Inserted
-from rota.stores.jobs.survey import QueueDepth
-from rota.stores.jobs.wakeups import Wakeups
+from rota.stores.kernel.settlement import check_path
 from rota.stores.mongo.address import MongoSettings
 from rota.stores.mongo.connection import Connection
 from rota.stores.mongo.jobs import editing, reading
@@ -24,6 +19,19 @@ from rota.stores.mongo.jobs.leasing.leases import extend_leases, lease_next
 from rota.stores.mongo.jobs.leasing.limited import lease_limited
 from rota.stores.mongo.jobs.settling import apply_plain, apply_together
 from rota.stores.opened import ClosableStore
+from rota.stores.protocol import (
+    Applied,
+    HeldLease,
+    Inserted,
+    LeaseKeeper,
+    LeaseRequest,
+    Listener,
+    QueueDepth,
+    check_choice,
+    check_count,
+    expiry_key,
+)
+from rota.stores.wakeups import Wakeups
 from rota.triggers.zone import to_utc
 
 NO_TRANSACTIONS = "a store in MongoDB takes part in no transaction"

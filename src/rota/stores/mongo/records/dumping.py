@@ -6,6 +6,13 @@ from typing import Any
 from bson import Int64
 
 from rota.errors import DamagedJobError
+from rota.stores.kernel.records import (
+    PORTION_SIZE,
+    JobPortion,
+    describe_unreadable,
+    unseal,
+    walk,
+)
 from rota.stores.mongo.connection import Connection
 from rota.stores.mongo.documents.queries import collection_of, id_of, key_of
 from rota.stores.mongo.gateway import Gateway, Query, Raw
@@ -13,13 +20,6 @@ from rota.stores.mongo.jobs.rows import decode_attempt, decode_kept
 from rota.stores.mongo.steps.names import DOCUMENTS, JOBS, VERSION
 from rota.stores.mongo.steps.steady import read_steadily
 from rota.stores.protocol import KeptDocument, KeptJob, Portion, UnreadableJob
-from rota.stores.sql.portions import (
-    PORTION_SIZE,
-    JobPortion,
-    describe_unreadable,
-    unseal,
-    walk,
-)
 
 FIRST_COUNT = 4
 """So many are read before it is known how large they are."""

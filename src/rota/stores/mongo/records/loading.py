@@ -6,13 +6,13 @@ from datetime import datetime
 from pymongo import InsertOne, UpdateMany
 
 from rota.jobs import JobId
+from rota.stores.kernel.records import seal
 from rota.stores.mongo.documents.queries import id_of
 from rota.stores.mongo.gateway import Gateway, Operation, Raw
 from rota.stores.mongo.jobs import queries
 from rota.stores.mongo.jobs.rows import encode_attempt, encode_job
 from rota.stores.mongo.steps.names import DOCUMENTS, JOBS, VERSION
 from rota.stores.protocol import KeptDocument, KeptJob, Record, UnreadableJob
-from rota.stores.sql.portions import seal
 
 _NEEDED = "dependencies"
 

@@ -7,6 +7,7 @@ from typing import Any
 from rota.errors import SchemaOutdatedError
 from rota.jobs import JobStatus
 from rota.stores.inspection import MigrationReport, StoreInspection
+from rota.stores.migrations import AppliedMigration
 from rota.stores.mongo.address import MongoSettings
 from rota.stores.mongo.connection import Connection
 from rota.stores.mongo.documents.queries import collection_of
@@ -18,7 +19,6 @@ from rota.stores.mongo.schema.preparation import (
     read_version,
 )
 from rota.stores.mongo.steps.names import DOCUMENTS, JOBS, VERSION
-from rota.stores.sql.migrations import AppliedMigration
 
 _MARKS = (
     AppliedMigration(1, "documents_and_jobs", is_compatible=False, checksum=""),

@@ -15,7 +15,7 @@ from rota.stores.inspection import (
     compare_schema,
     schema_version,
 )
-from rota.stores.sql.migrations import AppliedMigration
+from rota.stores.migrations import AppliedMigration
 from rota.stores.sqlite import queries as store_queries
 from rota.stores.sqlite.connection import MIGRATIONS, SqliteSettings, open_migrated
 from rota.stores.sqlite.inspection.queries import QUERIES

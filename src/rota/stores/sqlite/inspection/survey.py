@@ -4,7 +4,7 @@ from datetime import datetime
 
 import apsw
 
-from rota.stores.jobs.survey import QueueDepth
+from rota.stores.protocol import QueueDepth
 from rota.stores.sqlite.inspection.queries import QUERIES
 from rota.stores.sqlite.jobs.rows import to_instant, to_micros
 

@@ -11,7 +11,7 @@ import apsw
 from rota.errors import DuplicateJobError, InvalidJobError, JobNotFoundError
 from rota.jobs import Job, JobId, JobStatus, amend_job, check_deletion
 from rota.jobs.fields import read_dependencies
-from rota.stores.jobs.duplicates import identity_of
+from rota.stores.kernel.identity import identity_of
 from rota.stores.sqlite.jobs.insertion import find_twin, link, read_jobs
 from rota.stores.sqlite.jobs.queries import QUERIES
 from rota.stores.sqlite.jobs.rows import (

@@ -8,9 +8,9 @@ import apsw
 from msgspec.structs import replace
 
 from rota.jobs import Job, JobId, JobStatus
-from rota.stores.jobs.duplicates import Identity, identity_of
-from rota.stores.jobs.placement import Kept, plan_insertion
-from rota.stores.jobs.results import Inserted
+from rota.stores.kernel.identity import Identity, identity_of
+from rota.stores.kernel.placement import Kept, plan_insertion
+from rota.stores.protocol import Inserted
 from rota.stores.sqlite.jobs.queries import QUERIES
 from rota.stores.sqlite.jobs.rows import Row, decode_job, encode_ids, encode_job, read_payload
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import apsw
 
-from rota.stores.jobs.requests import HeldLease
+from rota.stores.protocol import HeldLease
 from rota.stores.sqlite.connection import SqliteSettings, open_beside, transaction
 from rota.stores.sqlite.jobs.leasing.leases import extend_leases
 from rota.stores.sqlite.translation import translated

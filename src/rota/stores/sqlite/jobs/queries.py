@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rota.stores.sql.statements import load_statements
+from rota.stores.statements import load_statements
 
 
 @dataclass(frozen=True, slots=True)

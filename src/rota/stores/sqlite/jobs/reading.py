@@ -6,7 +6,7 @@ from datetime import datetime
 import apsw
 
 from rota.jobs import Attempt, Job, JobFilter, JobId, JobStatus, Page, cut_page, decode_cursor
-from rota.stores.jobs.requests import expiry_key
+from rota.stores.protocol import expiry_key
 from rota.stores.sqlite.jobs.leasing.lanes import is_lane_due, walk_lanes
 from rota.stores.sqlite.jobs.queries import QUERIES
 from rota.stores.sqlite.jobs.rows import (

@@ -8,8 +8,8 @@ import apsw
 from msgspec.structs import replace
 
 from rota.jobs import Change, Job, JobId, JobStatus
-from rota.stores.jobs.moves import make_successor
-from rota.stores.jobs.results import STALE, Applied
+from rota.stores.kernel.settlement import make_successor
+from rota.stores.protocol import STALE, Applied
 from rota.stores.sqlite.jobs.insertion import insert_successor, read_jobs
 from rota.stores.sqlite.jobs.queries import QUERIES
 from rota.stores.sqlite.jobs.rows import (

@@ -17,11 +17,18 @@ from rota.jobs import (
     Page,
     check_limit,
 )
-from rota.stores.jobs.moves import check_path
-from rota.stores.jobs.protocol import LeaseKeeper, Listener
-from rota.stores.jobs.requests import HeldLease, LeaseRequest, check_choice, check_count, expiry_key
-from rota.stores.jobs.results import Applied, Inserted
-from rota.stores.jobs.wakeups import Wakeups
+from rota.stores.kernel.settlement import check_path
+from rota.stores.protocol import (
+    Applied,
+    HeldLease,
+    Inserted,
+    LeaseKeeper,
+    LeaseRequest,
+    Listener,
+    check_choice,
+    check_count,
+    expiry_key,
+)
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.jobs import editing, reading
 from rota.stores.sqlite.jobs.insertion import Asked, insert_jobs
@@ -30,6 +37,7 @@ from rota.stores.sqlite.jobs.leasing.leases import extend_leases, lease_jobs
 from rota.stores.sqlite.jobs.leasing.lulls import Lull, Lulls, make_choice
 from rota.stores.sqlite.jobs.settling import Settled, apply_changes
 from rota.stores.sqlite.threads import OpenFile, Reader, Writer
+from rota.stores.wakeups import Wakeups
 from rota.triggers.zone import to_utc
 
 _USUAL_PATH = (JobStatus.RUNNING, JobStatus.COMPLETED)

@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 from pymongo import DeleteOne, UpdateMany, UpdateOne
 
 from rota.jobs import JobFilter, JobStatus, Lost, Succeeded, decide_lease, decide_outcome
-from rota.stores.jobs import HeldLease, LeaseRequest
 from rota.stores.mongo import pipelines
 from rota.stores.mongo.documents.queries import by_ids as documents_by_ids
 from rota.stores.mongo.documents.queries import scan_page
 from rota.stores.mongo.gateway import Query, Raw
 from rota.stores.mongo.jobs import queries
 from rota.stores.mongo.steps.names import DOCUMENTS, JOBS
+from rota.stores.protocol import HeldLease, LeaseRequest
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -11,13 +11,13 @@ import pytest
 from tests.unit.stores.mongo.serving.indexed_gateway import Counts, IndexedGateway
 
 from rota.jobs import Job, Succeeded, decide_lease, decide_outcome
-from rota.stores.jobs import LeaseRequest
 from rota.stores.mongo.gateway import Raw
 from rota.stores.mongo.jobs.leasing.leases import lease_next
 from rota.stores.mongo.jobs.rows import encode_job
 from rota.stores.mongo.jobs.settling import apply_plain
 from rota.stores.mongo.schema.indexes import INDEXES
 from rota.stores.mongo.steps.names import JOBS, VERSION
+from rota.stores.protocol import LeaseRequest
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

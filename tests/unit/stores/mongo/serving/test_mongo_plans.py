@@ -20,12 +20,12 @@ from tests.unit.stores.mongo.serving.explained_plans import (
 from tests.unit.stores.mongo.serving.hot_queries import HOT, HOT_PIPELINES, HOT_WRITES, NOW
 
 from rota.jobs import Succeeded, decide_outcome
-from rota.stores.jobs import LeaseRequest
 from rota.stores.mongo.gateway import BY_ID, Raw
 from rota.stores.mongo.jobs.queries import SURVEYED
 from rota.stores.mongo.schema.indexes import INDEXES, RETIRED
 from rota.stores.mongo.schema.preparation import SCHEMA_VERSION
 from rota.stores.mongo.steps.names import JOBS, SCHEMA
+from rota.stores.protocol import LeaseRequest
 from rota.testing.builders import a_job
 
 HOUR = timedelta(hours=1)

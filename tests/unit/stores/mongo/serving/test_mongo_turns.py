@@ -9,12 +9,12 @@ import pytest
 from tests.unit.stores.mongo.serving.indexed_gateway import IndexedGateway
 
 from rota.jobs import Job, JobRequest, admit_job, make_job_id
-from rota.stores.jobs.requests import LeaseRequest
 from rota.stores.memory import MemoryStore
 from rota.stores.mongo.jobs.leasing.leases import lease_next
 from rota.stores.mongo.jobs.rows import encode_job
 from rota.stores.mongo.schema.indexes import INDEXES
 from rota.stores.mongo.steps.names import JOBS, VERSION
+from rota.stores.protocol import LeaseRequest
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from rota.jobs import Succeeded
-from rota.stores.jobs import HeldLease
+from rota.stores.protocol import HeldLease
 from rota.stores.sqlite.jobs.leasing import taking
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, MINUTE, NOW, SECOND, end, names, take
+from rota.testing.job_store_fixture import DAY, MINUTE, NOW, SECOND, end, names, take
 
 
 async def test_what_becomes_due_joins_in_bounded_steps_the_longest_due_first(

@@ -14,7 +14,7 @@ from rota.stores.sqlite.jobs.leasing import lulls
 from rota.stores.sqlite.jobs.leasing.lulls import Lull, Lulls, make_choice
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, MINUTE, NOW, SECOND, names, take
+from rota.testing.job_store_fixture import DAY, MINUTE, NOW, SECOND, names, take
 
 ALL = make_choice(None, None)
 

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from rota.jobs import JobFilter, JobStatus, make_job_ids
-from rota.stores.jobs import LeaseRequest
+from rota.stores.protocol import LeaseRequest
 from rota.stores.sqlite.connection import MIGRATIONS, migrate
 from rota.stores.sqlite.jobs import reading
 from rota.stores.sqlite.jobs.queries import QUERIES

@@ -5,11 +5,11 @@ from datetime import datetime
 
 from pymongo import MongoClient
 
-from rota.stores.jobs.requests import HeldLease
 from rota.stores.mongo.address import MongoSettings
 from rota.stores.mongo.connection import open_thread_gateway
 from rota.stores.mongo.gateway import Raw, ThreadGateway, run_through
 from rota.stores.mongo.jobs.leasing.leases import extend_leases
+from rota.stores.protocol import HeldLease
 from rota.triggers.zone import to_utc
 
 

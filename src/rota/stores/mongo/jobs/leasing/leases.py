@@ -6,7 +6,6 @@ from datetime import datetime
 from bson import ObjectId
 
 from rota.jobs import Job, JobId
-from rota.stores.jobs.requests import HeldLease, LeaseRequest
 from rota.stores.mongo.gateway import Gateway, Raw
 from rota.stores.mongo.jobs import queries
 from rota.stores.mongo.jobs.leasing.line import choose_in_turn
@@ -14,6 +13,7 @@ from rota.stores.mongo.jobs.rows import LEASE_MARK, decode_job
 from rota.stores.mongo.jobs.shelf import set_damaged_aside
 from rota.stores.mongo.steps.names import JOBS
 from rota.stores.mongo.steps.recovery import clear_for_writing
+from rota.stores.protocol import HeldLease, LeaseRequest
 
 MOST_PROMOTED = 500
 """How many jobs that have become due join the line with each lease."""

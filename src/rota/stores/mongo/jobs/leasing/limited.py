@@ -1,4 +1,4 @@
-"""``lease`` under limits: rounds as ``rota.stores.jobs.selection`` has them."""
+"""``lease`` under limits: rounds as ``rota.stores.kernel.limits`` has them."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -6,15 +6,16 @@ from typing import NamedTuple
 
 from rota.jobs import Job, JobId, decide_lease
 from rota.jobs.record import HIGHEST_PRIORITY
-from rota.stores.jobs.caps import LanePlace, Room, counts_running
-from rota.stores.jobs.requests import LeaseRequest, is_chosen
-from rota.stores.jobs.selection import (
+from rota.stores.kernel.limits import (
     Candidate,
+    Room,
     Standing,
     choose_jobs,
+    counts_running,
     make_candidate,
     part_of,
 )
+from rota.stores.kernel.unit import Partition
 from rota.stores.mongo.gateway import Gateway, Raw
 from rota.stores.mongo.jobs import queries
 from rota.stores.mongo.jobs.leasing.leases import claim_jobs, promote_due
@@ -24,6 +25,7 @@ from rota.stores.mongo.jobs.shelf import find_free, too_busy
 from rota.stores.mongo.pipelines import by_ids
 from rota.stores.mongo.steps.names import DOCUMENTS, JOBS, VERSION
 from rota.stores.mongo.steps.step import StagedWrite, write_together
+from rota.stores.protocol import LeaseRequest, is_chosen
 
 PLACES = "places"
 """The document that every lease under such caps writes, so that they follow each other."""
@@ -76,7 +78,7 @@ async def _read_guard(gateway: Gateway) -> StagedWrite:
     return StagedWrite(DOCUMENTS, PLACES, version, {VERSION: (version or 0) + 1, "body": b""})
 
 
-async def _count_running(gateway: Gateway) -> dict[LanePlace, int]:
+async def _count_running(gateway: Gateway) -> dict[Partition, int]:
     found = await gateway.aggregate(JOBS, queries.count_running(), queries.SURVEYED)
     return {(raw["_id"]["tenant"], raw["_id"]["queue"]): raw["count"] for raw in found}
 
@@ -88,7 +90,7 @@ class _Lessor(NamedTuple):
     request: LeaseRequest
     now: datetime
     room: Room
-    chosen: dict[LanePlace, set[JobId]]
+    chosen: dict[Partition, set[JobId]]
 
     async def choose(self) -> list[JobId]:
         """The jobs of all rounds."""

@@ -6,10 +6,10 @@ from itertools import groupby
 from operator import itemgetter
 
 from rota.jobs import JobId
-from rota.stores.jobs.requests import LeaseRequest
-from rota.stores.jobs.turns import order_turns, take_turns
+from rota.stores.kernel.turns import order_turns, take_turns
 from rota.stores.mongo.gateway import Gateway, Raw
 from rota.stores.mongo.jobs import queries
+from rota.stores.protocol import LeaseRequest
 
 
 class Line:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import apsw
 
-from rota.stores.jobs.turns import order_turns
+from rota.stores.kernel.turns import order_turns
 from rota.stores.sqlite.jobs.queries import QUERIES
 
 _BEHIND_ALL = b""

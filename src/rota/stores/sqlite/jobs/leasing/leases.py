@@ -13,8 +13,8 @@ from typing import NamedTuple
 import apsw
 
 from rota.jobs import Job, JobId
-from rota.stores.jobs.requests import HeldLease, LeaseRequest
-from rota.stores.jobs.turns import take_turns
+from rota.stores.kernel.turns import take_turns
+from rota.stores.protocol import HeldLease, LeaseRequest
 from rota.stores.sqlite.jobs.leasing.lanes import is_lane_due, walk_lanes
 from rota.stores.sqlite.jobs.leasing.limited import lease_limited
 from rota.stores.sqlite.jobs.leasing.taking import (

@@ -9,15 +9,16 @@ import apsw
 
 from rota.jobs import Job
 from rota.jobs.record import HIGHEST_PRIORITY
-from rota.stores.jobs.caps import Room, counts_running
-from rota.stores.jobs.requests import LeaseRequest
-from rota.stores.jobs.selection import (
+from rota.stores.kernel.limits import (
     Candidate,
+    Room,
     Standing,
     choose_jobs,
+    counts_running,
     make_candidate,
     part_of,
 )
+from rota.stores.protocol import LeaseRequest
 from rota.stores.sqlite.jobs.leasing.lanes import is_lane_due, walk_lanes
 from rota.stores.sqlite.jobs.leasing.taking import Terms, decode_sound, take_chosen
 from rota.stores.sqlite.jobs.queries import QUERIES

@@ -8,7 +8,7 @@ import apsw
 
 from rota.errors import DamagedJobError
 from rota.jobs import Job, JobId, Lease
-from rota.stores.jobs.requests import LeaseRequest
+from rota.stores.protocol import LeaseRequest
 from rota.stores.sqlite.jobs.queries import QUERIES
 from rota.stores.sqlite.jobs.rows import Row, decode_leased, encode_ids, logger, to_micros
 

@@ -7,8 +7,8 @@ import apsw
 
 from rota.errors import DamagedJobError
 from rota.jobs import Attempt, JobId
+from rota.stores.kernel.records import JobPortion, cut_at_size, describe_unreadable, unseal, walk
 from rota.stores.protocol import KeptDocument, KeptJob, Portion, UnreadableJob
-from rota.stores.sql.portions import JobPortion, cut_at_size, describe_unreadable, unseal, walk
 from rota.stores.sqlite.jobs.records.queries import QUERIES
 from rota.stores.sqlite.jobs.rows import Row, decode_attempt, decode_job
 from rota.stores.sqlite.threads import Reader

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import apsw
 
 from rota.jobs import JobId
+from rota.stores.kernel.records import seal
 from rota.stores.protocol import KeptDocument, KeptJob, Record, UnreadableJob
-from rota.stores.sql.portions import seal
 from rota.stores.sqlite import queries as store_queries
 from rota.stores.sqlite.jobs import queries as job_queries
 from rota.stores.sqlite.jobs.records.queries import QUERIES

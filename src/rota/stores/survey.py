@@ -1,0 +1,39 @@
+"""How full the queues are: the reference for ``JobStore.survey``."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from rota.jobs import Ending, Job, JobStatus, is_stalled
+from rota.stores.protocol import QueueDepth
+
+_DEAD = frozenset({Ending.EXHAUSTED, Ending.LOST})
+
+
+def survey_jobs(jobs: Iterable[Job], now: datetime, tenant: str | None = None) -> list[QueueDepth]:
+    """The depths of all queues that have such jobs, by name."""
+    by_queue: dict[str, list[Job]] = {}
+    for job in jobs:
+        if tenant is not None and job.tenant != tenant:
+            continue
+        if job.status in {JobStatus.READY, JobStatus.RUNNING} or is_dead(job):
+            by_queue.setdefault(job.queue, []).append(job)
+    return [_survey_queue(queue, by_queue[queue], now) for queue in sorted(by_queue)]
+
+
+def is_dead(job: Job) -> bool:
+    """Whether the job is a dead letter: it failed for good, and was not discarded or cancelled."""
+    return job.status is JobStatus.FAILED and job.ending in _DEAD
+
+
+def _survey_queue(queue: str, jobs: list[Job], now: datetime) -> QueueDepth:
+    ready = [job for job in jobs if job.status is JobStatus.READY]
+    due = [job.due_at for job in ready if job.due_at <= now]
+    return QueueDepth(
+        queue=queue,
+        due_count=len(due),
+        later_count=len(ready) - len(due),
+        running_count=sum(job.status is JobStatus.RUNNING for job in jobs),
+        stalled_count=sum(is_stalled(job, now) for job in jobs),
+        dead_count=sum(map(is_dead, jobs)),
+        oldest_due_at=min(due, default=None),
+    )

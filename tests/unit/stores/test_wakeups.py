@@ -1,0 +1,52 @@
+"""Wake-ups inside one process."""
+
+import asyncio
+
+from rota.stores.wakeups import Wakeups
+from rota.testing import a_job
+
+
+async def is_woken(waiting: "asyncio.Task[None]") -> bool:
+    await asyncio.wait([waiting], timeout=0)
+    await asyncio.wait([waiting], timeout=0)
+    is_done = waiting.done()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    return is_done
+
+
+async def test_only_those_are_woken_who_care() -> None:
+    wakeups = Wakeups()
+    async with (
+        wakeups.listen(queues=["mail"]) as mail,
+        wakeups.listen(tenants=["acme"]) as acme,
+        wakeups.listen(queues=["mail"], tenants=["other"]) as neither,
+    ):
+        wakeups.ring([a_job(queue="mail", tenant="acme")])
+        listeners = (mail, acme, neither)
+        heard = [await is_woken(asyncio.create_task(each.wait())) for each in listeners]
+    assert heard == [True, True, False]
+
+
+async def test_several_happenings_are_one() -> None:
+    wakeups = Wakeups()
+    async with wakeups.listen() as listener:
+        wakeups.ring([a_job()])
+        wakeups.ring([a_job()])
+        assert await is_woken(asyncio.create_task(listener.wait()))
+        assert not await is_woken(asyncio.create_task(listener.wait()))
+
+
+async def test_nothing_is_heard_when_nothing_became_ready() -> None:
+    wakeups = Wakeups()
+    async with wakeups.listen() as listener:
+        wakeups.ring([])
+        assert not await is_woken(asyncio.create_task(listener.wait()))
+
+
+async def test_who_stopped_listening_is_forgotten() -> None:
+    wakeups = Wakeups()
+    async with wakeups.listen() as listener:
+        pass
+    wakeups.ring([a_job()])
+    assert not await is_woken(asyncio.create_task(listener.wait()))
