@@ -13,9 +13,8 @@ import tzlocal
 
 from rota.errors import InvalidCronExpressionError, InvalidInputError, InvalidZoneError
 from rota.jobs import normalize_job_id
-from rota.triggers.cron.extended import Every
+from rota.triggers.cron import Every, parse_cron
 from rota.triggers.dst_notes import describe_change
-from rota.triggers.parse import parse_cron
 from rota.triggers.zone import instants_of, load_zone, transition_around
 
 

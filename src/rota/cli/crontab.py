@@ -20,7 +20,7 @@ from rota.cli.options import DialectOption, GivenTerminal, JsonOption
 from rota.cli.output import Terminal, print_verbatim, reason_of, underline
 from rota.errors import InvalidCronExpressionError, InvalidInputError, InvalidZoneError
 from rota.escape import escape
-from rota.triggers.parse import Dialect, parse_cron
+from rota.triggers.cron import Dialect, parse_cron
 from rota.triggers.zone import load_zone
 
 _SETTING = re.compile(r"""\s*(?P<q>["']?)(?P<name>[A-Za-z_]\w*)(?P=q)\s*=\s*(?P<value>.*?)\s*$""")

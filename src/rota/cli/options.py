@@ -9,7 +9,7 @@ from cyclopts.validators import Number
 
 from rota.cli.arguments import check_argument
 from rota.cli.output import Terminal
-from rota.triggers.parse import Dialect
+from rota.triggers.cron import Dialect
 from rota.triggers.zone import Fold, Gap
 
 MOST_OCCURRENCES = 10_000

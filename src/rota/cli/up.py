@@ -42,8 +42,7 @@ from rota.runtime.web import DEFAULT_HOST, DEFAULT_PORT
 from rota.scheduler.queries import read_tasks
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentStore
-from rota.triggers.cron import Cron
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import Cron, parse_cron
 
 
 def describe_schedule(expression: str) -> str:

@@ -15,9 +15,8 @@ from rota.clock.protocol import Clock, keeps_real_time
 from rota.errors import InvalidInputError
 from rota.jobs.record import DEFAULT_TENANT
 from rota.runtime.wiring import open_clock, open_store
-from rota.server import ServerSettings, create_app
-from rota.server.guarding import GuardSettings
-from rota.server.settings import MEBIBYTE
+from rota.server import GuardSettings, ServerSettings, create_app
+from rota.server.http.context import MEBIBYTE
 
 
 class StoreAddress(msgspec.Struct, frozen=True, kw_only=True):
