@@ -10,6 +10,7 @@ from tests.architecture.source_tree import ROOT
 
 QUERY_FILES = sorted((ROOT / "src/rota/stores").rglob("queries.sql"))
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_INCLUDE = re.compile(r"^-- include: (\w+)$", re.MULTILINE)
 _USE = re.compile(r"(?<![.\w])QUERIES\.(\w+)")  # those of another file are called by its name
 _STATEMENT = re.compile(
     r"\s*(?:SELECT\s.+\sFROM|INSERT\s+(?:OR\s+\w+\s+)?INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM"
@@ -39,7 +40,8 @@ def used(folder: Path) -> set[str]:
     paths = (ROOT / "src/rota/stores").rglob("*.py")
     texts = (path.read_text(encoding="utf-8") for path in paths)
     users = (text for text in texts if f"from {package}.queries import QUERIES" in text)
-    return {name for text in users for name in _USE.findall(text)}
+    included = (folder / "queries.sql").read_text(encoding="utf-8")
+    return {name for text in users for name in _USE.findall(text)} | set(_INCLUDE.findall(included))
 
 
 def test_no_statement_hides_in_a_string() -> None:
