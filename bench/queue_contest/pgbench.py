@@ -17,8 +17,8 @@ from bench.queue_contest.harness.programs import PATIENCE, ContestantError, Entr
 from bench.queue_contest.measures import Figures, Sizes
 
 from rota.stores.postgres.address import read_address
-from rota.stores.postgres.database import session_settings
-from rota.stores.postgres.jobs.queries import QUERIES
+from rota.stores.postgres.connections import session_settings
+from rota.stores.postgres.queries import QUERIES
 
 _LAST_SELECT = re.compile(r"\n\)\nSELECT\n(?!.*\n\)\nSELECT\n)", re.DOTALL)
 _PARAMETER = re.compile(r"\$(\d+)(::\w+(?:\[\])?)?")
@@ -31,7 +31,7 @@ FROM claimed WHERE id IS NOT NULL \\gset
 """
 _LEASE_VALUES = (":now", "''", "'~'", ":batch", ":until", "'bench'", "true")
 """Now, the first and the last queue, how many, until when, for whom, whether to look for jobs to
-promote."""
+mark as due."""
 
 _COMPLETE_VALUES = (":ids", ":tokens", ":tenants", ":dues", "'{}'", ":now")
 """Ids, tokens, tenants, when they were due, when each ended if not all at once, when all ended."""
@@ -58,7 +58,7 @@ def measure(
 def make_script() -> str:
     """One lease and one completion, each a transaction of its own."""
     gathering, found = _LAST_SELECT.subn(
-        "\n), claimed (id) AS (\nSELECT\n", QUERIES.lease_only_lane.rstrip("; \n")
+        "\n), claimed (id) AS (\nSELECT\n", QUERIES.lease.rstrip("; \n")
     )
     if found != 1:
         raise ContestantError("the lease statement does not end in a SELECT of its own")

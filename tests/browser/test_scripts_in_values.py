@@ -18,8 +18,8 @@ from rota.policy.gate_settings import Scope
 from rota.policy.maintenance import Maintenance
 from rota.rail import RailSettings
 from rota.rail.audit import AuditedAction, record_action
-from rota.rail.context import RailContext
-from rota.rail.gates import set_maintenance
+from rota.rail.jobs import RailContext
+from rota.rail.settings import set_maintenance
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentWrite
 from rota.telemetry.stats import STATS, MinuteStats, encode, key_of

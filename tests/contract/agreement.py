@@ -12,7 +12,7 @@ from rota.errors import RotaError
 from rota.runtime.wiring import open_store
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentStore, DocumentWrite
-from rota.testing.store_contract.fixture import scan_all
+from rota.testing.store_contract import scan_all
 
 COLLECTIONS = ("tasks", "tâches")
 names = st.sampled_from(["a", "b", "ä", "😀", "a\n", "", "x" * 256, "\ud800"])

@@ -12,10 +12,10 @@ from tests.servers.shared import with_option
 
 from rota import open_store
 from rota.ops.store_comparison import Phase
-from rota.runtime.wiring import copy_store
+from rota.runtime.store_copy import copy_store
 from rota.stores.protocol import Record
 from rota.testing import VirtualClock
-from rota.testing.store_contract.portability import NOW, dump_all, expect_same
+from rota.testing.portable_store_contract import NOW, dump_all, expect_same
 
 EXAMPLES = 10
 

@@ -13,7 +13,8 @@ from rota.auth.tokens import TokenBook
 from rota.ops.store_comparison import Phase
 from rota.policy.once import Ledger
 from rota.poller import PolledJobs
-from rota.runtime.wiring import copy_store, inspect_store
+from rota.runtime.store_copy import copy_store
+from rota.runtime.wiring import inspect_store
 from rota.testing import VirtualClock
 
 API = "/api/v1"

@@ -4,7 +4,8 @@ import pytest
 
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentStore
-from rota.testing.store_contract import PortableStoreContract, StoreContract, StoreFactory
+from rota.testing.portable_store_contract import PortableStoreContract
+from rota.testing.store_contract import StoreContract, StoreFactory
 
 
 class TestMemoryStore(StoreContract, PortableStoreContract):

@@ -27,7 +27,7 @@ from tests.verification.trace import (
 
 from rota import open_store
 from rota.clock.system import monotonic
-from rota.scheduler.keeping.ledger import StoredTask, TaskLedger
+from rota.scheduler.storage import StoredTask, scan_tasks
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0
@@ -164,7 +164,7 @@ class Fleet:
 
 async def _read_running(address: str) -> set[str]:
     async with await open_store(address) as store:
-        found = [it async for it in TaskLedger(store).scan({})]
+        found = [it async for it in scan_tasks(store)]
     return {it.name for it in found if isinstance(it, StoredTask) and it.state.running}
 
 

@@ -8,7 +8,7 @@ from tests.simulation.test_workers_under_faults import JOB_COUNT, START, Trial
 
 from rota.jobs import JobStatus
 from rota.policy.limits import Limit, Rate
-from rota.rail.limits import set_limit
+from rota.rail.settings import set_limit
 from rota.worker import Context
 
 MINUTE = timedelta(minutes=1)

@@ -34,9 +34,8 @@ from tests.verification.trace import (
 from rota.clock.protocol import Clock
 from rota.clock.virtual import VirtualClock
 from rota.scheduler import Scheduler
-from rota.scheduler.running import loop as scheduler_loop
-from rota.scheduler.tasks.evaluate import Start, StartReason, decide_start
-from rota.scheduler.tasks.state import TaskState, record_failure
+from rota.scheduler import loop as scheduler_loop
+from rota.scheduler.task import Start, StartReason, TaskState, decide_start, record_failure
 from rota.stores.protocol import DocumentStore
 
 SEEDS_TO_CATCH_WITHIN = 300

@@ -19,7 +19,7 @@ from rota.jobs import JobId
 from rota.policy.gate_settings import EVERYTHING
 from rota.policy.maintenance import Maintenance
 from rota.rail import DeadLetters, Rail
-from rota.rail.gates import plan_maintenance
+from rota.rail.settings import plan_maintenance
 from rota.stores.opened import OpenStore
 from rota.testing import VirtualClock
 from rota.testing.faults import Failure, Fault, FaultyStore, StoreCall, seeded_faults

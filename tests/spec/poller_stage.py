@@ -10,8 +10,8 @@ from tests.unit.poller.polling import Stage
 from rota.clock import in_flight
 from rota.jobs import JobStatus
 from rota.poller import PolledJobs
+from rota.poller.jobs import wakes_at
 from rota.poller.mongo import FieldPaths
-from rota.poller.record import wakes_at
 
 
 class Seen(NamedTuple):

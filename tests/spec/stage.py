@@ -11,8 +11,8 @@ from rota import DECLARATIVE, Scheduler, SchedulerPolicy, SchedulerSettings
 from rota.clock.protocol import Clock
 from rota.events import Event
 from rota.scheduler import PollingState, SchedulerState
-from rota.scheduler.keeping.ledger import SET_ASIDE, TASKS
-from rota.scheduler.tasks.registration import Callback, Registration
+from rota.scheduler.registration import Callback, Registration
+from rota.scheduler.storage import SET_ASIDE, TASKS
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
 from rota.testing import VirtualClock
 
@@ -136,7 +136,7 @@ class Stage:
         """Kill one instance: all its tasks are gone, and it has no chance to say anything."""
         session = scheduler._session
         assert session is not None
-        doomed = [session._life, session._roll_call, session.loop._alarm._timer]
+        doomed = [session._life, session._peer_watch, session.loop._alarm._timer]
         killed = {it for it in (*doomed, *session.loop.runs._under_way) if it is not None}
         for task in killed:
             task.cancel()

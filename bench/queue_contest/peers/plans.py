@@ -7,9 +7,9 @@ from typing import Any
 import asyncpg
 from bench.queue_contest.peers.contestant import SETTINGS
 
+from rota.stores.postgres import queries as postgres
 from rota.stores.postgres.address import read_address
-from rota.stores.postgres.database import session_settings
-from rota.stores.postgres.jobs import queries as postgres
+from rota.stores.postgres.connections import session_settings
 from rota.stores.sqlite import queries as sqlite
 from rota.stores.sqlite.connection import SqliteSettings, open_beside
 
@@ -49,7 +49,7 @@ async def explain_postgres() -> list[str]:
     now = datetime.now(UTC)
     until = now + timedelta(hours=1)
     asked = (now, "", "~", LEASED_COUNT, until, WHO, True)
-    lines = await _explain(connection, "lease", postgres.QUERIES.lease_only_lane, asked)
+    lines = await _explain(connection, "lease", postgres.QUERIES.lease, asked)
     leased = await connection.fetch(_LEASED, WHO)
     columns = [[row[place] for row in leased] for place in range(4)]
     ended = (*columns, [], now)

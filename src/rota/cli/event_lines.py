@@ -30,7 +30,7 @@ from rota.events import (
     WorkerStopped,
     WorkerStopping,
 )
-from rota.runtime.startup import Voice
+from rota.runtime.startup import Reporter
 from rota.telemetry.logs import JsonFormatter
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -117,18 +117,18 @@ TOLD_AS_EVENTS = ("rota.worker", "rota.scheduler")
 
 
 @contextmanager
-def speaking(terminal: Terminal, *, as_json: bool) -> Iterator[Voice]:
-    """A voice for as long as the house stands; the program's logging is as before afterwards."""
+def reporting(terminal: Terminal, *, as_json: bool) -> Iterator[Reporter]:
+    """A reporter for as long as the house stands; the program's logging is as before afterwards."""
     handler: logging.Handler = _JsonLines(terminal) if as_json else _Remarks(terminal)
     with _logging_to(handler):
         if as_json:
-            log = logging.getLogger(f"{LOGGER}.house")
-            yield Voice(lambda text: log.info("%s", text))
+            log = logging.getLogger(f"{LOGGER}.runtime")
+            yield Reporter(lambda text: log.info("%s", text))
         else:
-            yield make_plain_voice(terminal)
+            yield make_line_reporter(terminal)
 
 
-def make_plain_voice(terminal: Terminal) -> Voice:
+def make_line_reporter(terminal: Terminal) -> Reporter:
     """One line for everything that happens, with the time in UTC."""
 
     def listen(event: Event) -> None:
@@ -136,7 +136,7 @@ def make_plain_voice(terminal: Terminal) -> Voice:
             style = "yellow" if event.level >= WARNING else ""
             print_line(terminal, describe_event(event), style)
 
-    return Voice(
+    return Reporter(
         lambda text: print_line(terminal, escape(text)),
         listen,
         lambda token: show_token(terminal, token),
@@ -150,15 +150,15 @@ def print_line(terminal: Terminal, text: str, style: str = "") -> None:
 
 
 def show_token(terminal: Terminal, token: str) -> None:
-    """Print a token where people see it, and only there: it goes to no log."""
+    """Print the token on the terminal. It never goes to a log."""
     print_verbatim(terminal.out, Text.assemble("First token: ", (token, "bold")))
     terminal.print_text("It is shown once and allows everything: keep it, it opens the pages.")
 
 
 class _Remarks(logging.Handler):
-    """What is logged and is no event: events are told in words of their own.
+    """Prints log records that are not events; events have lines of their own.
 
-    Of an error nobody foresaw, where it came from stands below, as it would in any log.
+    The traceback of an unexpected error follows its line.
     """
 
     def __init__(self, terminal: Terminal) -> None:
@@ -190,7 +190,7 @@ class _JsonLines(logging.Handler):
 
 @contextmanager
 def _logging_to(handler: logging.Handler) -> Iterator[None]:
-    """Hand Rota's records from INFO on to the handler, and of everybody else the warnings."""
+    """Send Rota's records from INFO on to the handler, and the warnings of all others."""
     root, own = logging.getLogger(), logging.getLogger(LOGGER)
     level = own.level
     root.addHandler(handler)

@@ -3,7 +3,7 @@
 import asyncio
 
 from rota.auth.binding import check_binding
-from rota.cli.event_lines import speaking
+from rota.cli.event_lines import reporting
 from rota.cli.options import (
     GivenTerminal,
     HostOption,
@@ -14,8 +14,8 @@ from rota.cli.options import (
 from rota.cli.output import Terminal
 from rota.cli.place import DEFAULT_STORE
 from rota.runtime.configuration import read_configuration
-from rota.runtime.process import HouseEnd
-from rota.runtime.startup import HousePlan, run_house
+from rota.runtime.process import RuntimeEnd
+from rota.runtime.startup import RuntimePlan, run_runtime
 from rota.runtime.web import DEFAULT_HOST, DEFAULT_PORT, Binding
 from rota.worker import WorkerSettings
 
@@ -31,15 +31,15 @@ def plan_binding(host: str, port: int) -> Binding:
     return Binding(host=host, port=port)
 
 
-def run_plan(terminal: Terminal, plan: HousePlan, *, as_json: bool) -> None:
+def run_plan(terminal: Terminal, plan: RuntimePlan, *, as_json: bool) -> None:
     """Run until a signal; when told twice, end as an interrupted program does."""
-    with speaking(terminal, as_json=as_json) as voice:
-        end_on(asyncio.run(run_house(plan, voice, terminal.clock)))
+    with reporting(terminal, as_json=as_json) as reporter:
+        end_on(asyncio.run(run_runtime(plan, reporter, terminal.clock)))
 
 
-def end_on(end: HouseEnd) -> None:
+def end_on(end: RuntimeEnd) -> None:
     """End the command as the house ended."""
-    if end is HouseEnd.AT_ONCE:
+    if end is RuntimeEnd.AT_ONCE:
         raise KeyboardInterrupt
 
 
@@ -54,5 +54,5 @@ def serve(
     """Run a house that has only a front."""
     read_settings()
     run_plan(
-        terminal, HousePlan(store_url=store, binding=plan_binding(host, port)), as_json=as_json
+        terminal, RuntimePlan(store_url=store, binding=plan_binding(host, port)), as_json=as_json
     )

@@ -14,7 +14,7 @@ from rota.cli.place import Whereabouts
 from rota.escape import escape
 from rota.runtime.user_modules import read_registrations
 from rota.scheduler.policy import DECLARATIVE, SchedulerSettings
-from rota.scheduler.tasks.registration import accept_registrations
+from rota.scheduler.registration import accept_registrations
 
 TASK_COLUMNS = ("Task", "State", "Started", "Next", "Schedule")
 PLAN_COLUMNS = ("Task", "", "Next before", "Next after", "Change")

@@ -7,14 +7,13 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
-from cyclopts import Parameter
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from rota.cli.arguments import choose_zone
-from rota.cli.event_lines import describe_event, format_event_duration, make_plain_voice
+from rota.cli.event_lines import describe_event, format_event_duration, make_line_reporter
 from rota.cli.options import (
     ConcurrencyOption,
     GivenTerminal,
@@ -27,6 +26,7 @@ from rota.cli.options import (
     StoreOption,
     TasksOption,
     ZoneOption,
+    flag,
 )
 from rota.cli.output import Terminal, format_duration
 from rota.cli.place import DEFAULT_STORE
@@ -36,14 +36,13 @@ from rota.clock.protocol import Clock
 from rota.errors import CronCalculationError, InvalidCronExpressionError, StoreError
 from rota.escape import escape
 from rota.events import INFO, WARNING, Event, TaskRunCompleted, TaskRunFailed, TaskRunStarted
-from rota.runtime.startup import HousePlan, ListTasks, TaskPlan, Voice, run_house
+from rota.runtime.startup import ListTasks, Reporter, RuntimePlan, TaskPlan, run_runtime
 from rota.runtime.user_modules import read_registrations
 from rota.runtime.web import DEFAULT_HOST, DEFAULT_PORT
-from rota.scheduler.asking.desk import TaskDesk
+from rota.scheduler.queries import read_tasks
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentStore
-from rota.triggers.cron import Cron
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import Cron, parse_cron
 
 
 def describe_schedule(expression: str) -> str:
@@ -128,14 +127,14 @@ class Board:
                 self._outcomes[name] = Text(f"failed, again at {again}", "red")
 
 
-def list_house_tasks(store: DocumentStore, clock: Clock) -> list[Any]:
+def list_default_tasks(store: DocumentStore, clock: Clock) -> list[Any]:
     """Two registrations, which are safe to run on any store."""
 
     async def heartbeat() -> None:
         """Its start is the news: the board and the record show how punctual it was."""
 
     async def look_after_the_store() -> None:
-        overview = await TaskDesk(store, clock).look()
+        overview = await read_tasks(store, clock)
         if overview.unreadable:
             names = ", ".join(overview.unreadable)
             raise StoreError(f"records that cannot be read: {names}")
@@ -148,14 +147,7 @@ def list_house_tasks(store: DocumentStore, clock: Clock) -> list[Any]:
 
 REDRAWN_EVERY = timedelta(seconds=1)
 
-BoardOption = Annotated[
-    bool,
-    Parameter(
-        negative="",
-        show_default=False,
-        help="On a terminal: show the tasks as a live board, not as lines.",
-    ),
-]
+BoardOption = Annotated[bool, flag("On a terminal: show the tasks as a live board, not as lines.")]
 
 
 def up(
@@ -177,7 +169,7 @@ def up(
     local = choose_zone(zone).zone
     shown = Board(terminal.clock, local) if board and terminal.out.is_terminal else None
     registrations = None if tasks is None else read_registrations(tasks)
-    plan = HousePlan(
+    plan = RuntimePlan(
         store_url=store,
         binding=plan_binding(host, port),
         work=plan_work(handlers, queues=queues, concurrency=concurrency, reloads=reload),
@@ -192,7 +184,7 @@ def up(
 
 def _make_lister(registrations: Sequence[Any] | None, board: Board | None) -> ListTasks:
     def list_tasks(store: OpenStore, clock: Clock) -> Sequence[Any]:
-        listed = list_house_tasks(store, clock) if registrations is None else registrations
+        listed = list_default_tasks(store, clock) if registrations is None else registrations
         if board is not None:
             board.expect([(it[0], it[1]) for it in listed])
         return listed
@@ -200,13 +192,13 @@ def _make_lister(registrations: Sequence[Any] | None, board: Board | None) -> Li
     return list_tasks
 
 
-async def _run_with_board(terminal: Terminal, plan: HousePlan, board: Board) -> None:
-    plain = make_plain_voice(terminal)
-    voice = Voice(plain.say, board.follow, plain.show_token)
+async def _run_with_board(terminal: Terminal, plan: RuntimePlan, board: Board) -> None:
+    plain = make_line_reporter(terminal)
+    reporter = Reporter(plain.say, board.follow, plain.show_token)
     with Live(console=terminal.out, auto_refresh=False, get_renderable=board.render) as live:
         ticking = asyncio.create_task(_redraw(terminal, live))
         try:
-            end_on(await run_house(plan, voice, terminal.clock))
+            end_on(await run_runtime(plan, reporter, terminal.clock))
         finally:
             ticking.cancel()
             live.refresh()

@@ -18,7 +18,7 @@ from rota.cli.place import DEFAULT_STORE
 from rota.cli.serve import read_settings, run_plan
 from rota.kinds import make_built_in
 from rota.runtime.engines import WorkPlan
-from rota.runtime.startup import HousePlan
+from rota.runtime.startup import RuntimePlan
 
 
 def work(
@@ -36,7 +36,7 @@ def work(
     plan = plan_work(
         handlers, queues=queues, tenants=tenants, concurrency=concurrency, reloads=reload
     )
-    run_plan(terminal, HousePlan(store_url=store, work=plan), as_json=as_json)
+    run_plan(terminal, RuntimePlan(store_url=store, work=plan), as_json=as_json)
 
 
 def plan_work(

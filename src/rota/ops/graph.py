@@ -8,7 +8,7 @@ import msgspec
 from rota.errors import InvalidInputError, JobNotFoundError
 from rota.jobs import Job, JobId, JobStatus
 from rota.jobs.fields import read_id
-from rota.rail.context import RailStore
+from rota.rail.jobs import RailStore
 
 MOST_NODES = 200
 """The default maximum number of nodes."""

@@ -8,10 +8,10 @@ import msgspec
 
 from rota.clock.protocol import Clock
 from rota.jobs import Job, JobFilter, JobStatus
-from rota.ops.explain.explanation import format_duration, show
+from rota.ops.explanation import format_duration, show
 from rota.ops.series import SeriesSummary, list_series
 from rota.ops.tasks import TaskSummary, list_tasks
-from rota.rail.context import RailStore
+from rota.rail.jobs import RailStore
 from rota.stores.protocol import QueueDepth
 from rota.telemetry.health import LATE_AFTER, describe_dead, describe_stalled
 from rota.worker.presence import WorkerPresence, list_workers

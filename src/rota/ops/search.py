@@ -8,7 +8,7 @@ from rota.errors import InvalidInputError
 from rota.jobs import Job, JobFilter, check_limit, encode_cursor
 from rota.jobs.identity import normalize_job_id
 from rota.jobs.search import HIGHEST_LIMIT
-from rota.rail.context import RailStore
+from rota.rail.jobs import RailStore
 
 MOST_LOOKED_AT = 5_000
 """The number of jobs one call visits. A cursor continues the search."""

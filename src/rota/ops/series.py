@@ -21,8 +21,7 @@ from rota.jobs.fields import read_id
 from rota.jobs.identity import normalize_job_id
 from rota.jobs.search import HIGHEST_LIMIT
 from rota.jobs.states import Ending
-from rota.rail.context import RailStore
-from rota.rail.preview import Preview, Upcoming, preview_series
+from rota.rail.jobs import Preview, RailStore, Upcoming, preview_series
 
 SHOWN_IN_LIST = 3
 SHOWN_IN_DETAIL = 10

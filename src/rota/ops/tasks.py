@@ -9,16 +9,20 @@ from rota.clock.protocol import Clock
 from rota.errors import InvalidCronExpressionError
 from rota.events import EventEmitter
 from rota.rail.audit import AuditedAction, record_action
-from rota.rail.context import RailContext
-from rota.scheduler.asking.desk import TaskDesk
-from rota.scheduler.asking.plan import PlannedTask, list_occurrences, make_plan
-from rota.scheduler.asking.why import Explanation, explain_task
-from rota.scheduler.policy import DECLARATIVE, SchedulerSettings
-from rota.scheduler.surroundings import Surroundings
-from rota.scheduler.tasks.registration import accept_registrations
-from rota.scheduler.tasks.state import TaskState
+from rota.rail.jobs import RailContext
+from rota.scheduler import queries
+from rota.scheduler.policy import DECLARATIVE, SchedulerContext, SchedulerSettings
+from rota.scheduler.queries import (
+    Explanation,
+    PlannedTask,
+    explain_task,
+    list_occurrences,
+    make_plan,
+)
+from rota.scheduler.registration import accept_registrations
+from rota.scheduler.task import TaskState
 from rota.stores.protocol import DocumentStore
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import parse_cron
 
 
 class TaskSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,8 +63,8 @@ class TaskStanding(msgspec.Struct, frozen=True, kw_only=True):
 
 async def look_at_tasks(store: DocumentStore, clock: Clock, zone: tzinfo) -> TaskStanding:
     """Read all tasks of a store. Their schedules are in ``zone``."""
-    around = _surroundings(store, clock, zone)
-    found = await TaskDesk(store, clock).look()
+    around = _context(store, clock, zone)
+    found = await queries.read_tasks(store, clock)
     return TaskStanding(
         tasks=tuple(_summarize(task, around, found.living) for task in found.tasks),
         scheduler_count=len(found.living),
@@ -79,13 +83,12 @@ async def request_run(around: RailContext, name: str, *, who: str, why: str | No
     Records the request in the audit log first. Raises TaskNotRegisteredError when the store has no
     task with that name.
     """
-    desk = TaskDesk(around.store, around.clock)
-    await desk.check_registered(name)
+    await queries.check_registered(around.store, name)
     await record_action(
         around, AuditedAction(action="run_task", who=who, why=why, details={"task": name})
     )
-    await desk.request_run(name)
-    return len(await desk.find_living())
+    await queries.request_run(around.store, around.clock, name)
+    return len(await queries.find_living(around.store, around.clock))
 
 
 class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +135,7 @@ async def plan_tasks(
     """Plan what ``initialize`` would do with these names, expressions and retry delays."""
     wanted = [(name, cron, _do_nothing, delay) for name, cron, delay in registrations]
     accepted = accept_registrations(wanted, DECLARATIVE.dialect)
-    plan = await make_plan(_surroundings(store, clock, zone), accepted)
+    plan = await make_plan(_context(store, clock, zone), accepted)
     return TaskPlan(
         made_at=plan.made_at,
         has_changes=plan.has_changes,
@@ -148,7 +151,7 @@ async def explain_one_task(
 
     Raises TaskNotRegisteredError for an unknown name.
     """
-    return await explain_task(_surroundings(store, clock, zone), name, at)
+    return await explain_task(_context(store, clock, zone), name, at)
 
 
 def _view_planned(task: PlannedTask) -> TaskProspect:
@@ -164,7 +167,7 @@ def _view_planned(task: PlannedTask) -> TaskProspect:
     )
 
 
-def _summarize(task: TaskState, around: Surroundings, living: frozenset[str]) -> TaskSummary:
+def _summarize(task: TaskState, around: SchedulerContext, living: frozenset[str]) -> TaskSummary:
     return TaskSummary(
         name=task.name,
         cron=task.cron_expression,
@@ -189,14 +192,14 @@ def _do_nothing() -> None:
     """A placeholder callback. A plan never calls it."""
 
 
-def _describe(expression: str, around: Surroundings) -> str:
+def _describe(expression: str, around: SchedulerContext) -> str:
     try:
         return parse_cron(expression, dialect=around.policy.dialect).describe()
     except InvalidCronExpressionError:
         return ""
 
 
-def _surroundings(store: DocumentStore, clock: Clock, zone: tzinfo) -> Surroundings:
-    return Surroundings(
+def _context(store: DocumentStore, clock: Clock, zone: tzinfo) -> SchedulerContext:
+    return SchedulerContext(
         store, clock, zone, DECLARATIVE, SchedulerSettings(), EventEmitter("rota.control")
     )

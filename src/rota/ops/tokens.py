@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rota.auth.caller import Scope
 from rota.auth.tokens import IssuedToken, Token, TokenBook
 from rota.rail.audit import AuditedAction, record_action
-from rota.rail.context import RailContext
+from rota.rail.jobs import RailContext
 
 
 class TokenRequest(NamedTuple):

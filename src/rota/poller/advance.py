@@ -1,21 +1,21 @@
-"""When a document is next: a pure function, in specification 4's words."""
+"""When a document is due next: a pure function, in specification 4's words."""
 
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from rota.errors import CronCalculationError, InvalidCronExpressionError, InvalidInputError
-from rota.triggers.cron.expression import NEVER_HAPPENS
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import parse_cron
+from rota.triggers.cron_fields import NEVER_HAPPENS
 from rota.triggers.zone import LONGEST_SHIFT, to_utc
 
 _NO_TIME = timedelta(0)
 _NO_INTERVAL = (None, "", False, 0)
-"""What is kept where a document does not recur; anything else is an interval, good or bad."""
+"""The values of a document that does not recur. Anything else is an interval, valid or not."""
 _EARLIEST = datetime.min.replace(tzinfo=UTC) + LONGEST_SHIFT
-"""Before it there may be no wall time: other programs' empty date is the calendar's first one."""
+"""Earlier instants may have no wall time. Some programs write the first date for an empty one."""
 
 
-def next_start(  # noqa: PLR0917 - the order of the six is part of what may be relied on
+def next_start(  # noqa: PLR0917 - the order of the arguments is public
     interval: str | None,
     sleep_until: datetime | None,
     repeat_until: datetime | None,
@@ -23,19 +23,19 @@ def next_start(  # noqa: PLR0917 - the order of the six is part of what may be r
     now: datetime,
     zone: tzinfo = UTC,
 ) -> datetime | None:
-    """When a document that was due at ``sleep_until`` is to be processed next; None when never.
+    """When a document that was due at ``sleep_until`` is due next; None when never.
 
     It is the first occurrence of ``interval`` strictly after ``sleep_until``, or now, and
-    ``reprocess_delay``. Where that is past it is now, so that whatever was missed is made up for
-    once. One later than ``repeat_until`` does not count; the end is looked at before the past, so
-    a document that is late is processed once more although its end has come.
+    ``reprocess_delay``. If that is in the past, it is now: one run makes up for all that was
+    missed. An occurrence after ``repeat_until`` does not count. That check comes first, so a late
+    document is processed once more even if its end has passed.
 
-    ``interval`` is of the extended dialect: five fields, or six with seconds, names, steps, ``@``
-    words and ``@every 1h30m``. A wall time that the zone skips is passed over, one that it shows
-    twice occurs twice; a date that no year has never comes. Raises InvalidCronExpressionError, and
-    InvalidInputError with the field's name for anything else that cannot be used.
+    ``interval`` is in the extended dialect: five fields, or six with seconds, names, steps, ``@``
+    words and ``@every 1h30m``. A wall time that the zone skips does not occur; one that it repeats
+    occurs twice. Raises InvalidCronExpressionError, and InvalidInputError with the field's name for
+    any other invalid value.
     """
-    if interval in _NO_INTERVAL or interval != interval:  # noqa: PLR0124 - NaN is none either
+    if interval in _NO_INTERVAL or interval != interval:  # noqa: PLR0124 - NaN is not an interval
         return None
     instant = _read_instant(now, "now")
     base = instant if sleep_until is None else _read_instant(sleep_until, "sleep_until")
@@ -58,7 +58,7 @@ def _first_after(text: str, base: datetime, delay: timedelta, zone: tzinfo) -> d
             return None
         raise
     except (CronCalculationError, OverflowError):
-        return None  # the calendar ends before there is another one
+        return None  # the calendar ends before the next occurrence
 
 
 def _read_instant(value: Any, field: str) -> datetime:

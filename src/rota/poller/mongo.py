@@ -1,7 +1,7 @@
-"""Any collection of MongoDB as documents to be polled, as mongodb-cron does it.
+"""Polls any MongoDB collection, as mongodb-cron does.
 
-Needs the extra ``rota[mongo]``. Nothing but the document's own field for the time it sleeps until
-is ever written, so other programs that follow the same rules can share the collection.
+Needs the extra ``rota[mongo]``. Only the field with the time that a document sleeps until is
+written, so other programs with the same rules can share the collection.
 """
 
 import re
@@ -41,9 +41,9 @@ _DEFAULTS = {
 
 
 class FieldPaths(TypedDict, total=False):
-    """Where in a document its fields are; dots lead into the documents inside, as in ``cron.at``.
+    """The paths of the fields in a document; dots lead into inner documents, as in ``cron.at``.
 
-    Left out, they are ``sleepUntil``, ``interval``, ``repeatUntil`` and ``autoRemove``.
+    The defaults are ``sleepUntil``, ``interval``, ``repeatUntil`` and ``autoRemove``.
     """
 
     sleep_until_field: str
@@ -55,8 +55,8 @@ class FieldPaths(TypedDict, total=False):
 class MongoCollectionStore:
     """The documents of a collection: a ``PollableStore``.
 
-    ``condition`` is a filter of MongoDB that documents must meet as well. How durable a lock is,
-    is for the collection's write concern to say: ``majority`` with a journal survives anything.
+    ``condition`` is a MongoDB filter that documents must also match. The collection's write concern
+    decides how durable a lock is: ``majority`` with a journal survives a failure of any member.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class MongoCollectionStore:
         self._condition = _read_condition(condition)
 
     async def create_index(self) -> str:
-        """Create the index that ``lock_next`` is served by, unless it is there; its name."""
+        """Create the index for ``lock_next`` unless it exists; returns its name."""
         with _translated(self._collection), in_flight():
             return await self._collection.create_index(self._order)
 
     async def lock_next(self, lock_until: datetime, now: datetime) -> PolledJob | None:
-        """Lock the document that should have been processed first; see the protocol.
+        """Lock the next document; see the protocol.
 
-        One atomic ``findOneAndUpdate``, which gives the document as it was before.
+        One atomic ``findOneAndUpdate``, which returns the document as it was before.
         """
         until = to_utc(lock_until, "lock_until")
         with _translated(self._collection), in_flight():
@@ -90,7 +90,7 @@ class MongoCollectionStore:
             )
         return None if found is None else self._read(found, until)
 
-    async def update(self, job: PolledJob, update: JobUpdate, now: datetime) -> bool:  # noqa: ARG002 - as the protocol has it
+    async def update(self, job: PolledJob, update: JobUpdate, now: datetime) -> bool:  # noqa: ARG002 - required by the protocol
         """Write the update and end the lock; see the protocol."""
         written: dict[str, Any] = {}
         if update.sleep_until is not UNSET:
@@ -114,7 +114,7 @@ class MongoCollectionStore:
         return [(self._sleep_until, ASCENDING), ("_id", ASCENDING)]
 
     def _awake(self, now: datetime) -> dict[str, Any]:
-        """As mongodb-cron asks; so a value of another type than a date is awake as well."""
+        """The filter of mongodb-cron: a value that is not a date is awake too."""
         conditions: list[dict[str, Any]] = [
             {self._sleep_until: {"$exists": True, "$ne": None}},
             {self._sleep_until: {"$not": {"$gt": now}}},
@@ -122,9 +122,9 @@ class MongoCollectionStore:
         return {"$and": conditions + ([self._condition] if self._condition else [])}
 
     def _held(self, job: PolledJob) -> dict[str, Any]:
-        """The document, while it is locked as it was for this job: no two locks end alike.
+        """The document while it has this job's lock: no two locks end at the same instant.
 
-        The driver writes and compares dates to the millisecond, and cuts off the rest of both.
+        The driver truncates both dates to the millisecond.
         """
         return {"_id": job.id, self._sleep_until: job.lock}
 
@@ -166,7 +166,7 @@ def _read_path(name: str, path: object) -> str:
         reason = "must be names of the characters a-z, A-Z, 0-9 and _, with dots between"
         raise _refusal(name, f"{reason}, got {path!r:.80}")
     if segments[0] == "_id":
-        raise _refusal(name, "must not lead into _id, which nobody can change")
+        raise _refusal(name, "must not lead into _id, which cannot change")
     return path
 
 
@@ -179,9 +179,9 @@ def _read_condition(condition: object) -> dict[str, Any]:
 
 
 def _reading_all_dates(collection: "AsyncCollection[Any]") -> "AsyncCollection[Any]":
-    """The collection, but dates after the year 9999 are no error where they were to be datetimes.
+    """The collection, set to read dates after the year 9999 without an error.
 
-    Else a document with one could be locked, and could not be read after that.
+    Otherwise a document with such a date could be locked but not read.
     """
     options = collection.codec_options
     if options.datetime_conversion != DatetimeConversion.DATETIME:
@@ -203,14 +203,14 @@ def _find(document: Mapping[str, Any], path: str) -> Any:
 
 
 def _is_true(value: Any) -> bool:
-    """As mongodb-cron's language has it: whatever is no number and no text is true when empty."""
-    return value not in (None, False, 0, "") and value == value  # noqa: PLR0124 - but NaN is not
+    """Whether JavaScript counts the value as true: empty objects and lists are."""
+    return value not in (None, False, 0, "") and value == value  # noqa: PLR0124 - NaN is not
 
 
 def _as_instant(value: Any) -> Any:
-    """The instant that a date, a number of milliseconds or an ISO 8601 text stands for.
+    """The instant of a date, a number of milliseconds or an ISO 8601 text.
 
-    Without a zone they are in UTC. Anything else is given as it is.
+    Without a zone they are in UTC. Any other value is returned as it is.
     """
     try:
         if isinstance(value, str):
@@ -225,7 +225,7 @@ def _as_instant(value: Any) -> Any:
 
 
 def _in_utc(value: datetime) -> datetime:
-    """The instant, or the nearest that the calendar has in UTC."""
+    """The instant, or the nearest one of the calendar in UTC."""
     if value.tzinfo is None:
         return value.replace(tzinfo=UTC)
     try:
@@ -235,7 +235,7 @@ def _in_utc(value: datetime) -> datetime:
 
 
 def _clamped(milliseconds: int) -> datetime:
-    """The instant, or the nearest that the calendar has."""
+    """The instant, or the nearest one of the calendar."""
     try:
         return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
@@ -244,7 +244,7 @@ def _clamped(milliseconds: int) -> datetime:
 
 @contextmanager
 def _translated(collection: "AsyncCollection[Any]") -> Iterator[None]:
-    """Turn whatever the driver raises inside into a StoreError about the collection."""
+    """Turn the driver's exceptions into StoreErrors about the collection."""
     try:
         yield
     except ConnectionFailure as error:

@@ -1,7 +1,7 @@
-"""What a poller needs of a store: three verbs, and what is handed over.
+"""What a poller needs from a store: three verbs, and the records they exchange.
 
-The words are those of specification 4. A document *sleeps* until an instant; to *lock* it is to
-let it sleep until the lock runs out, so that one whose poller has died wakes up by itself.
+The words are those of specification 4. A document *sleeps* until an instant. To *lock* it is to let
+it sleep until the lock ends, so a document whose poller died wakes up by itself.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ import msgspec
 class PolledJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job as it was before it was locked.
 
-    - ``sleep_until``: when it was to be processed; of one that was locked and not finished, when
-      that lock ran out. Where the store holds something that is no instant, that.
+    - ``sleep_until``: when it was due, or when its last lock ended if it was not finished. If the
+      store holds something that is not an instant, that value.
     - ``interval``: a cron expression of the extended dialect, or nothing for a job that does not
-      recur. It is as the store holds it, and may be anything.
-    - ``repeat_until``: no occurrence is later. ``auto_remove``: a job that is done is removed.
-    - ``zone``: the name of the zone of the interval, where the job names one.
-    - ``payload``: what it is about. Of a collection's document it is the whole of it.
-    - ``lock``: by what the store recognises that the lock is still held; nobody else's business.
+      recur. It is the value in the store, and may be anything.
+    - ``repeat_until``: the latest possible occurrence. ``auto_remove``: remove the job when done.
+    - ``zone``: the name of the interval's zone, if the job has one.
+    - ``payload``: the work. For a document of a collection, the whole document.
+    - ``lock``: how the store recognises the lock; only the store uses it.
     """
 
     id: Any
@@ -35,9 +35,9 @@ class PolledJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobUpdate(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be changed; a field that is not given stays as it is.
+    """The fields to change; a field that is not given stays as it is.
 
-    ``sleep_until=None`` is not the same as leaving it out: the job sleeps for good.
+    ``sleep_until=None`` differs from leaving it out: the job never wakes again.
     """
 
     sleep_until: datetime | msgspec.UnsetType | None = msgspec.UNSET
@@ -45,24 +45,24 @@ class JobUpdate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PollableStore(Protocol):
-    """Documents of which each can be locked by one poller at a time.
+    """Documents that one poller at a time can lock.
 
-    Every verb is one atomic step. What the database reports is raised as a StoreError.
+    Every verb is one atomic step. Errors of the database are raised as StoreError.
     """
 
     async def lock_next(self, lock_until: datetime, now: datetime) -> PolledJob | None:
-        """Lock the job that should have been processed first, and give it as it was before.
+        """Lock the next job and return it as it was before.
 
-        That is the one with the earliest ``sleep_until``, not later than ``now``; of several the
-        one with the smallest id. No two callers are given the same one, until ``lock_until``.
-        Returns None, rather than wait, when there is none.
+        The next job has the earliest ``sleep_until`` that is not after ``now``, and the smallest
+        id among equals. Until ``lock_until`` no other caller gets it. Returns None, without
+        waiting, when there is none.
         """
         ...
 
     async def update(self, job: PolledJob, update: JobUpdate, now: datetime) -> bool:
-        """Write the update and end the lock; False, and nothing written, when it was lost."""
+        """Write the update and end the lock. False, and nothing written, when the lock was lost."""
         ...
 
     async def remove(self, job: PolledJob) -> bool:
-        """Remove the job; False, and nothing removed, when its lock was lost."""
+        """Remove the job. False, and nothing removed, when the lock was lost."""
         ...

@@ -1,9 +1,14 @@
-"""What can be said about a poller: its hooks, its delays, and what tells it the time."""
+"""The options of a poller, and how it calls its hooks."""
 
-from collections.abc import Callable
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import TypeAlias, TypedDict
+from functools import partial
+from typing import Any, TypeAlias, TypedDict
 
 from rota.clock.protocol import Clock, later
 from rota.clock.system import SystemClock
@@ -20,17 +25,19 @@ _SHORTEST_LOCK = timedelta(milliseconds=1)
 _HOOKS = ("on_document", "on_start", "on_stop", "on_idle", "on_error")
 _DELAYS = ("next_delay", "reprocess_delay", "idle_delay", "lock_duration")
 
+logger = logging.getLogger("rota.poller")
+
 
 class PollerOptions(TypedDict, total=False):
     """The options of a Poller. A hook is a function or a coroutine function.
 
-    - ``on_document``: is given each job that is due, locked. ``on_start``, ``on_stop``: once per
-      run. ``on_idle``: when there is nothing to do, once until there is something again.
-      ``on_error``: is given whatever went wrong; left out, it is logged.
+    - ``on_document`` gets each due job, locked. ``on_start`` and ``on_stop`` are called once per
+      run, ``on_idle`` once each time the poller runs out of documents. ``on_error`` gets every
+      error; without it, errors are logged.
     - ``next_delay``: the wait before each document. ``idle_delay``: the wait when there was none.
-      ``reprocess_delay``: how long after its last time a document may recur at the earliest.
-    - ``lock_duration``: how long nobody else gets a document that is being processed.
-    - ``clock``: tells the time. ``zone``: that of intervals whose documents name none.
+      ``reprocess_delay``: the least time between two occurrences of a document.
+    - ``lock_duration``: how long a document that is being processed is locked.
+    - ``clock``: the source of time. ``zone``: for intervals whose documents have none.
     """
 
     on_document: DocumentHook | None
@@ -48,7 +55,7 @@ class PollerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollerSettings:
-    """The options, checked, and those left out at their defaults."""
+    """The validated options, with defaults for those that were left out."""
 
     on_document: DocumentHook | None = None
     on_start: Hook | None = None
@@ -82,8 +89,91 @@ def _check_delay(name: str, value: object) -> None:
     if not isinstance(value, timedelta):
         raise _refusal(name, f"must be a timedelta, got {value!r:.40}")
     if value < _NO_TIME:
-        raise _refusal(name, f"must not be less than no time, got {value}")
+        raise _refusal(name, f"must not be negative, got {value}")
 
 
 def _refusal(name: str, reason: str) -> InvalidInputError:
     return InvalidInputError(f"{name} {reason}", {"field": name, "reason": reason})
+
+
+class Hooks:
+    """Calls the hooks of one run. A missing hook does nothing; a plain function is called as it is.
+
+    An exception of a hook is raised to the caller, except that of ``on_error``, which is logged.
+    """
+
+    def __init__(self, settings: PollerSettings) -> None:
+        self._settings = settings
+
+    @property
+    def are_calling(self) -> bool:
+        """Whether the caller is one of these hooks, or a task started by one that still runs."""
+        call = _current.get()
+        while call is not None and (call.is_over or call.hooks is not self):
+            call = call.outer
+        return call is not None
+
+    async def start(self) -> None:
+        await self._call(self._settings.on_start)
+
+    async def stop(self) -> None:
+        await self._call(self._settings.on_stop)
+
+    async def idle(self) -> None:
+        await self._call(self._settings.on_idle)
+
+    async def document(self, job: PolledJob) -> None:
+        await self._call(self._settings.on_document, job)
+
+    async def error(self, error: BaseException) -> None:
+        """Report an error. Without a hook it is logged, so that it is never lost."""
+        if self._settings.on_error is None:
+            logger.error("%s", error, exc_info=error)
+            return
+        try:
+            await self._call(self._settings.on_error, error)
+        except Exception:  # the loop continues, whatever it is
+            logger.exception("on_error failed while it reported %r", error)
+
+    async def _call(self, hook: Callable[..., object] | None, *arguments: object) -> None:
+        if hook is None:
+            return
+        call = _Call(self, _current.get())
+        _current.set(call)
+        try:
+            await carry_out(partial(hook, *arguments))
+        finally:
+            _current.set(call.outer)
+            call.is_over = True
+
+
+class _Call:
+    """A running hook. The tasks that it starts inherit this, and may outlive it."""
+
+    def __init__(self, hooks: Hooks, outer: "_Call | None") -> None:
+        self.hooks = hooks
+        self.outer = outer
+        self.is_over = False
+
+
+_current: ContextVar[_Call | None] = ContextVar("rota_poller_hook", default=None)
+
+
+async def carry_out(work: Callable[[], Awaitable[Any] | object]) -> Any:
+    """The result of ``work``, awaited if necessary. Every failure is raised as an Exception.
+
+    This includes a CancelledError when the poller itself is not being cancelled, and a
+    BaseException of the work's own. Only exceptions that end the program pass through.
+    """
+    try:
+        result = work()
+        return await result if inspect.isawaitable(result) else result
+    except (Exception, GeneratorExit, KeyboardInterrupt, SystemExit):
+        raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("It was cancelled, but the poller was not") from error
+    except BaseException as error:
+        raise RuntimeError(f"It raised {error!r:.200}, which is not an Exception") from error

@@ -1,7 +1,6 @@
 """The rail of specification 3: scheduling, recurrence and dead letters for many tenants."""
 
 from rota.rail.audit import AuditEntry, read_audit
-from rota.rail.context import RailSettings, RailStore
 from rota.rail.dead_letters import (
     DeadLetter,
     DeadLetterFilter,
@@ -9,8 +8,7 @@ from rota.rail.dead_letters import (
     Retried,
     RetryPlan,
 )
-from rota.rail.jobs import RailJob, RailPage, SeriesView
-from rota.rail.preview import Preview, Upcoming
+from rota.rail.jobs import Preview, RailJob, RailPage, RailSettings, RailStore, SeriesView, Upcoming
 from rota.rail.rail import Rail
 
 __all__ = [

@@ -13,7 +13,7 @@ import msgspec
 from rota.errors import InvalidInputError, StoreError
 from rota.jobs import JobId
 from rota.jobs.fields import read_name
-from rota.rail.context import RailContext
+from rota.rail.jobs import RailContext
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
 AUDIT = "audit"

@@ -13,17 +13,19 @@ from rota.jobs import Attempt, Ending, Job, JobFilter, JobId, JobStatus, derive_
 from rota.jobs.fields import read_id
 from rota.policy.once import RETRY_MARK
 from rota.rail.audit import AuditedAction, record_action
-from rota.rail.context import RailContext, RailSettings, RailStore
 from rota.rail.jobs import (
+    RailContext,
     RailJob,
     RailPage,
+    RailSettings,
+    RailStore,
     Search,
     list_rail_jobs,
     view_job,
     walk_jobs,
     walk_search,
 )
-from rota.rail.requests import read_tenant
+from rota.rail.rail import read_tenant
 
 _RETRIED = frozenset({Ending.EXHAUSTED, Ending.LOST, Ending.DISCARDED})
 

@@ -1,27 +1,76 @@
-"""Jobs in specification 3's words, and lists of them."""
+"""A tenant's jobs and series: their views and lists, actions on them, and previews."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from datetime import datetime, timedelta, tzinfo
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from rota.errors import InvalidInputError
+from rota.clock.protocol import Clock
+from rota.errors import (
+    ConflictError,
+    IllegalMoveError,
+    InvalidInputError,
+    InvalidJobError,
+    JobEndedError,
+    JobNotFoundError,
+)
 from rota.jobs import (
+    PAUSED_UNTIL,
+    RAIL_RETRIES,
     Job,
     JobFilter,
     JobId,
     JobStatus,
     Overlap,
+    Recurrence,
+    RetryPolicy,
     check_limit,
+    decide_cancel,
     encode_cursor,
     format_instant,
+    make_job_id,
+    make_trigger,
     rail_word,
 )
+from rota.jobs.fields import read_id
 from rota.jobs.search import HIGHEST_LIMIT, listing_key
 from rota.jobs.states import RailWord
-from rota.rail.context import RailContext
-from rota.rail.requests import show_rail_priority
+from rota.stores.protocol import DocumentStore, JobStore
+from rota.triggers import Trigger
+from rota.triggers.cron import CronTrigger
+from rota.triggers.dst_notes import AskedFor, Note, annotate, asked_by_cron, asked_by_rule
+from rota.triggers.interval import Interval
+from rota.triggers.rrule import RecurrenceRule
+from rota.triggers.zone import Fold, Gap, load_zone
+
+_BITS_OF_AN_ID = 62
+
+
+class RailStore(DocumentStore, JobStore, Protocol):
+    """A store of documents and jobs, as every opened store is."""
+
+
+class RailSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Defaults for jobs that do not set their own values."""
+
+    queue: str = "default"
+    retry_policy: RetryPolicy = RAIL_RETRIES
+
+
+class RailContext(NamedTuple):
+    """The store, clock and tenant of a rail."""
+
+    store: RailStore
+    tenant: str
+    clock: Clock
+    settings: RailSettings
+    draw_bits: Callable[[int], int]
+
+    def make_id(self, now: datetime) -> JobId:
+        return make_job_id(now, self.draw_bits(_BITS_OF_AN_ID))
+
 
 _SPECIFIED_NAMES = {"tenant": "guildId", "kind": "type"}
 
@@ -90,6 +139,11 @@ class RailJob(
         return {
             name: value if name == "payload" else _with_text(value) for name, value in plain.items()
         }
+
+
+def show_rail_priority(priority: int) -> int:
+    """Convert a Rota priority to the rail's. Values in between round to the next higher one."""
+    return 6 - (priority + 1) // 2
 
 
 def view_job(job: Job) -> RailJob:
@@ -257,3 +311,225 @@ async def _look(
         has_more = has_more or page.has_more
     found.sort(key=lambda job: listing_key(job.created_at, job.id))
     return found[:limit], has_more or len(found) > limit
+
+
+ROUND_LIMIT = 20
+"""How often an action is decided again because a worker changed the job meanwhile."""
+
+PASSED_OVER = "passed over: its series was paused when its time came"
+
+_LIVE = (JobStatus.READY, JobStatus.PENDING, JobStatus.RUNNING)
+
+
+async def find_job(around: RailContext, job_id: object) -> Job | None:
+    named = read_id(job_id, "job_id")
+    return (await around.store.get(around.tenant, [named])).get(named)
+
+
+async def find_live(around: RailContext, job_id: object) -> list[Job]:
+    """The job if it has not ended, else the live jobs of its series.
+
+    Raises JobNotFoundError when there is neither, JobEndedError when the whole series has ended. A
+    series with overlapping occurrences may have several live jobs.
+    """
+    named = read_id(job_id, "job_id")
+    job = await find_job(around, named)
+    if job is not None and not job.status.is_terminal and not _may_overlap(job):
+        return [job]
+    if job is not None and job.recurrence is None:
+        raise JobEndedError(job.id, job.status)
+    origin = named if job is None else job.origin or job.id
+    # Twice: between the two queries a waiting job may start running.
+    for _ in range(2):
+        found = {each.id: each async for each in _scan_series(around, origin)}
+        if found:
+            return sorted(found.values(), key=lambda each: each.occurrence_at or each.due_at)
+    if job is None:
+        raise JobNotFoundError(named)
+    raise JobEndedError(job.id, job.status)
+
+
+async def cancel_jobs(
+    around: RailContext, job_id: object, reason: str, *, ends_series: bool
+) -> list[Job]:
+    """Cancel the job and its series, or only this occurrence."""
+    cancelled: list[Job] = []
+    for _ in range(ROUND_LIMIT):
+        now = around.clock.now()
+        try:
+            live = await find_live(around, job_id)
+        except JobEndedError:
+            if cancelled:
+                return cancelled
+            raise
+        named = [job for job in live if job.id == job_id]
+        chosen = live if ends_series else named or live[:1]
+        changes = [decide_cancel(job, reason, now, ends_series=ends_series) for job in chosen]
+        applied = await around.store.apply(changes, now)
+        cancelled += [each.job for each in applied if each.job is not None]
+        if not any(each.is_stale for each in applied):
+            return cancelled
+    raise _outrun(job_id)
+
+
+async def move_job(around: RailContext, job_id: object, due_at: datetime) -> Job:
+    """Move a waiting job to another due time."""
+    for _ in range(ROUND_LIMIT):
+        live = await find_live(around, job_id)
+        waiting = [job for job in live if job.status is not JobStatus.RUNNING]
+        if not waiting:
+            raise IllegalMoveError(JobStatus.RUNNING, JobStatus.READY, "it is running already")
+        moved = await _amend(around, waiting[0], due_at=due_at)
+        if moved is not None and moved.status is not JobStatus.RUNNING:
+            return moved
+    raise _outrun(job_id)
+
+
+async def pause_series(around: RailContext, job_id: object) -> Job:
+    """Pause the series. Running jobs finish."""
+    for _ in range(ROUND_LIMIT):
+        live = _require_series(await find_live(around, job_id))
+        paused = [job if job.is_paused else await _pause(around, job) for job in live]
+        if None not in paused:
+            return paused[-1] or live[-1]
+    raise _outrun(job_id)
+
+
+async def resume_series(around: RailContext, job_id: object, *, catch_up: bool) -> Job:
+    """Resume the series with its next occurrence or, to catch up, with the one it missed."""
+    for _ in range(ROUND_LIMIT):
+        live = _require_series(await find_live(around, job_id))
+        resumed = [await _resume(around, job, catch_up=catch_up) for job in live]
+        if None not in resumed:
+            return resumed[-1] or live[-1]
+    raise _outrun(job_id)
+
+
+async def _scan_series(around: RailContext, origin: JobId) -> AsyncIterator[Job]:
+    for status in _LIVE:
+        async for job in walk_jobs(around, JobFilter(status=status)):
+            if job.origin == origin:
+                yield job
+
+
+async def _amend(around: RailContext, job: Job, **fields: Any) -> Job | None:
+    """The amended job, or None when it has ended or was removed meanwhile."""
+    try:
+        return await around.store.amend(around.tenant, job.id, fields, around.clock.now())
+    except (JobEndedError, JobNotFoundError):
+        return None
+
+
+async def _pause(around: RailContext, job: Job) -> Job | None:
+    has_begun = job.status is JobStatus.RUNNING or job.attempt_count > 0
+    if has_begun:
+        return await _amend(around, job, is_paused=True)
+    return await _amend(around, job, is_paused=True, due_at=PAUSED_UNTIL)
+
+
+async def _resume(around: RailContext, job: Job, *, catch_up: bool) -> Job | None:
+    """The job that continues the series, or None when it moved meanwhile and must be read again."""
+    occurrence_at = job.occurrence_at or job.due_at
+    if job.due_at != PAUSED_UNTIL or job.status is JobStatus.RUNNING:
+        return await _amend(around, job, is_paused=False) if job.is_paused else job
+    if catch_up or occurrence_at >= around.clock.now():
+        return await _amend(around, job, is_paused=False, due_at=occurrence_at)
+    # First the mark, then the end that passes it on: a crash in between leaves a job that is never
+    # due, and the next resume continues from there.
+    freed = await _amend(around, job, is_paused=False)
+    if freed is None or freed.status is JobStatus.RUNNING:
+        return None
+    now = around.clock.now()
+    change = decide_cancel(freed, PASSED_OVER, now, ends_series=False)
+    (applied,) = await around.store.apply([change], now)
+    return applied.successor or applied.job
+
+
+def _require_series(live: list[Job]) -> list[Job]:
+    if live[0].recurrence is None:
+        raise InvalidJobError("job_id", "must name a series, and this job does not recur")
+    return live
+
+
+def _may_overlap(job: Job) -> bool:
+    return job.recurrence is not None and job.recurrence.overlap == "allow"
+
+
+def _outrun(job_id: object) -> ConflictError:
+    return ConflictError(
+        f"Job {job_id} was changed by others each time it was to be changed here",
+        {"jobId": str(job_id)},
+    )
+
+
+HIGHEST_COUNT = 1_000
+
+_INSTANT = timedelta(microseconds=1)
+
+
+class Upcoming(msgspec.Struct, frozen=True):
+    """One occurrence: the instant, the wall time, and how DST affected it."""
+
+    at: datetime
+    local: datetime
+    note: str | None = None
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """The next occurrences of a series.
+
+    ``skipped`` lists wall times that do not exist. ``is_complete``: the series has no further
+    occurrences.
+    """
+
+    description: str
+    occurrences: tuple[Upcoming, ...]
+    skipped: tuple[str, ...]
+    is_complete: bool
+
+
+def preview_series(recurrence: Recurrence, start: datetime, count: int) -> Preview:
+    """Up to ``count`` occurrences from ``start`` on. A series' COUNT is counted from ``start``."""
+    if type(count) is not int or not 1 <= count <= HIGHEST_COUNT:
+        raise InvalidInputError(
+            f"count must be an integer from 1 to {HIGHEST_COUNT}, got {count!r}", {"field": "count"}
+        )
+    trigger = make_trigger(recurrence)
+    found = list(islice(_walk(recurrence, trigger, start - _INSTANT), count + 1))
+    shown = found[:count]
+    zone = load_zone(recurrence.zone)
+    gap, fold, asked_for = _rules_of(trigger, recurrence)
+    annotated = annotate(shown, zone, asked_for, after=start - _INSTANT, gap=gap, fold=fold)
+    return Preview(
+        _describe(trigger),
+        tuple(_show(at, zone, annotated.notes.get(at)) for at in shown),
+        tuple(each.text for each in annotated.skipped),
+        is_complete=len(found) <= count,
+    )
+
+
+def _walk(recurrence: Recurrence, trigger: Trigger, after: datetime) -> Iterator[datetime]:
+    left = recurrence.count
+    at = trigger.next_after(after)
+    while at is not None and (recurrence.until is None or at <= recurrence.until) and left != 0:
+        yield at
+        left = None if left is None else left - 1
+        at = trigger.next_after(at)
+
+
+def _rules_of(trigger: Trigger, recurrence: Recurrence) -> tuple[Gap, Fold, AskedFor | None]:
+    """The gap and fold rules, and the wall times the series asks for."""
+    if isinstance(trigger, CronTrigger):
+        return trigger.gap, trigger.fold, asked_by_cron(trigger.cron)
+    gap, fold = recurrence.gap or "shift", recurrence.fold or "first"
+    return gap, fold, asked_by_rule(trigger) if isinstance(trigger, RecurrenceRule) else None
+
+
+def _describe(trigger: Trigger) -> str:
+    if isinstance(trigger, CronTrigger):
+        return trigger.cron.describe()
+    return trigger.describe() if isinstance(trigger, RecurrenceRule | Interval) else ""
+
+
+def _show(at: datetime, zone: tzinfo, note: Note | None) -> Upcoming:
+    return Upcoming(at, at.astimezone(zone), None if note is None else note.text)

@@ -1,4 +1,4 @@
-"""What a worker's surroundings say: the environment variables of specification 3."""
+"""The environment variables of specification 3."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ _LONGEST_NUMBER = 20
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """A whole number in the environment, what it is when it is not set, and its limits."""
+    """An integer in the environment, with its default and limits."""
 
     name: str
     default: int
@@ -33,7 +33,7 @@ class Variable(msgspec.Struct, frozen=True):
     most: int
 
     def read(self, environ: Mapping[str, str]) -> int:
-        """Its value; ValueError says what is wrong with it. Set to nothing, it is not set."""
+        """Its value; an empty variable counts as not set. Raises ValueError with the reason."""
         text = environ.get(self.name, "").strip()
         if not text:
             return self.default
@@ -55,10 +55,9 @@ VARIABLES = (POLL_MS, BATCH, LEASE_MS, ATTEMPTS)
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the store is, how a worker works, and how often jobs are tried.
+    """The store, the settings of the worker, and the retry policy of new jobs.
 
-    ``retry_policy`` is for ``RailSettings``: it is given to jobs as they are made, and those that
-    exist keep theirs.
+    ``retry_policy`` is for ``RailSettings``. Existing jobs keep theirs.
     """
 
     store_url: str = DEFAULT_STORE
@@ -67,10 +66,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_configuration(environ: Mapping[str, str] | None = None) -> Configuration:
-    """What the environment, by default that of this process, says; the rest is as specified.
+    """Read the environment, by default that of this process; the rest has its specified default.
 
-    Everything is checked before anything is opened: InvalidConfigurationError names every variable
-    that cannot be used, and why. Variables that are not known are none of its business.
+    Raises InvalidConfigurationError, which names every invalid variable and why. Unknown variables
+    are ignored.
     """
     given = os.environ if environ is None else environ
     problems: dict[str, str] = {}
@@ -94,7 +93,7 @@ def read_configuration(environ: Mapping[str, str] | None = None) -> Configuratio
 def _collect(
     problems: dict[str, str], name: str, read: Callable[[], Value], default: Value
 ) -> Value:
-    """What is read; or else the default, with the problem kept under the variable's name."""
+    """The value; on an error the default, with the reason noted under the variable's name."""
     try:
         return read()
     except ValueError as error:

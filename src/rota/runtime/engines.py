@@ -1,4 +1,4 @@
-"""The worker, the declarative tasks and the rescue of a house, each as a part."""
+"""The parts of a process that do work: worker, scheduler, rescue and other loops."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
@@ -12,7 +12,7 @@ from rota.errors import RotaError, WorkerWornOutError
 from rota.events import EventEmitter
 from rota.fleet.identity import make_process_name
 from rota.fleet.outage import Outage
-from rota.runtime.process import StopWish
+from rota.runtime.process import StopRequest
 from rota.runtime.user_modules import (
     FileWatch,
     Registration,
@@ -23,9 +23,10 @@ from rota.runtime.user_modules import (
 from rota.scheduler import Scheduler
 from rota.stores.opened import OpenStore
 from rota.worker import StopManner, Worker, WorkerSettings
-from rota.worker.loops.rescue import Rescue
+from rota.worker.attempts import Flow
 from rota.worker.registry import Registry, Work
-from rota.worker.surroundings import Surroundings
+from rota.worker.rescuer import Rescuer
+from rota.worker.settings import Resources
 
 Say = Callable[[str], object]
 Follow = Callable[[EventEmitter], object]
@@ -33,7 +34,7 @@ OnReady = Callable[[], Awaitable[object]]
 
 
 class WorkPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """How a house works: its settings, where handlers are, and whether they are loaded anew."""
+    """The worker: its settings, its handlers, and whether changed handlers are reloaded."""
 
     settings: WorkerSettings = WorkerSettings()
     references: Sequence[str] = ()
@@ -42,20 +43,20 @@ class WorkPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Engine(NamedTuple):
-    """What every engine of a house is given."""
+    """What every engine needs."""
 
     store: OpenStore
     clock: Clock
     say: Say
     followers: Collection[Follow] = ()
 
-    def follow(self, journal: EventEmitter) -> None:
+    def follow(self, emitter: EventEmitter) -> None:
         for follow in self.followers:
-            follow(journal)
+            follow(emitter)
 
 
 class WorkPart:
-    """A worker; with ``reloads`` another one whenever the files of its handlers have changed."""
+    """A worker. With ``reloads`` a new one starts when the files of its handlers change."""
 
     name = "worker"
 
@@ -88,7 +89,7 @@ class WorkPart:
         self._worker.stop()
 
     async def _work(self) -> None:
-        if self._is_stopping:  # told before it began
+        if self._is_stopping:  # stopped before it began
             return
         report = await self._worker.run()
         if report.manner is StopManner.WORN_OUT:
@@ -128,52 +129,53 @@ class TaskPart:
         self._scheduler = scheduler
         self._registrations = registrations
         self._on_ready = on_ready
-        self._wish = StopWish()
+        self._stop_request = StopRequest()
 
     async def run(self) -> None:
         await self._scheduler.initialize(self._registrations)
         if self._on_ready is not None:
             await self._on_ready()
-        await self._wish.asked.wait()
-        await _until(self._scheduler.stop(), self._wish.hurried)
+        await self._stop_request.asked.wait()
+        await _until(self._scheduler.stop(), self._stop_request.hurried)
 
     def stop(self) -> None:
-        self._wish.stop()
+        self._stop_request.stop()
 
 
 class LoopPart:
-    """A loop without an end of its own, which is told to end by being cancelled."""
+    """An endless loop, stopped by cancelling it."""
 
     def __init__(self, name: str, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self.name = name
         self._loop = loop
-        self._wish = StopWish()
+        self._stop_request = StopRequest()
 
     async def run(self) -> None:
-        await _until(self._loop(), self._wish.asked)
+        await _until(self._loop(), self._stop_request.asked)
 
     def stop(self) -> None:
-        self._wish.stop()
+        self._stop_request.stop()
 
 
 def make_rescue(engine: Engine, settings: WorkerSettings) -> LoopPart:
-    """Frees jobs whose workers are gone, in a house that has no worker of its own to do so."""
-    journal = EventEmitter("rota.worker")
-    engine.follow(journal)
-    around = Surroundings(
+    """Rescues jobs whose lease has expired, in a process without a worker."""
+    events = EventEmitter("rota.worker")
+    engine.follow(events)
+    resources = Resources(
         engine.store,
         engine.clock,
         settings,
         Registry(None, ()),
-        journal,
-        Random(),  # noqa: S311 - jitter is no secret
+        events,
+        Random(),  # noqa: S311 - jitter is not a secret
         make_process_name(),
+        Outage(events),
     )
-    return LoopPart("rescue", Rescue(around, Outage(journal), list, ()).run)
+    return LoopPart("rescue", Rescuer(resources, Flow()).run)
 
 
 async def _until(work: Awaitable[None], event: asyncio.Event) -> None:
-    """Wait for the work, but no longer than until the event."""
+    """Wait until the work is done or the event is set, and then end the work."""
     working = asyncio.ensure_future(work)
     waiting = asyncio.ensure_future(event.wait())
     try:

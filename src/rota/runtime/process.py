@@ -9,24 +9,24 @@ from rota.fleet.signals import call_on_signals
 
 
 class Part(Protocol):
-    """Runs until it is told to stop, and then comes to its end by itself."""
+    """Runs until it is stopped, and then ends by itself."""
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
         ...
 
     async def run(self) -> None:
-        """Work until ``stop``; whatever goes wrong is raised."""
+        """Work until ``stop``. Raises what goes wrong."""
         ...
 
     def stop(self) -> None:
-        """The first time: begin nothing more, and finish. The second time: end now."""
+        """First call: start nothing more, and finish. Second call: end now."""
         ...
 
 
-class StopWish:
-    """How often a part was told to stop."""
+class StopRequest:
+    """The first call of ``stop`` sets ``asked``, the second ``hurried``."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -39,20 +39,20 @@ class StopWish:
 Say = Callable[[str], object]
 
 
-class HouseEnd(StrEnum):
-    """How a house came to its end."""
+class RuntimeEnd(StrEnum):
+    """How the process ended."""
 
     DRAINED = "drained"
-    """What was under way was finished, as far as the grace of the worker allows."""
+    """Work in progress was finished, within the grace period of the worker."""
     AT_ONCE = "at once"
-    """It was told twice: what was under way was handed back."""
+    """It was stopped twice: running jobs were released."""
 
 
-class House:
-    """Runs parts in stages until told to stop; a stage is stopped once the one before has ended.
+class Runtime:
+    """Runs parts in stages until it is stopped. A stage stops when the stage before it has ended.
 
-    So those come last that let others ask, and whoever asks while the worker drains is still
-    answered. When a part fails, the others drain, and then that failure is raised.
+    The web server is the last stage, so it still answers while the worker drains. When a part
+    fails, the others drain, and then the failure is raised.
     """
 
     def __init__(
@@ -65,16 +65,16 @@ class House:
         self._say = say
         self._on_drain = on_drain
         self._called = asyncio.Event()
-        self._end: HouseEnd | None = None
+        self._end: RuntimeEnd | None = None
         self._failure: BaseException | None = None
 
-    async def run_until_signalled(self) -> HouseEnd:
+    async def run_until_signalled(self) -> RuntimeEnd:
         """``run``, stopped by the first SIGINT or SIGTERM and hurried by the second."""
         with call_on_signals(self.stop):
             return await self.run()
 
-    async def run(self) -> HouseEnd:
-        """Run every part until ``stop``, and say how it ended."""
+    async def run(self) -> RuntimeEnd:
+        """Run every part until ``stop``."""
         running = [[self._start(part) for part in stage] for stage in self._stages]
         try:
             await self._called.wait()
@@ -85,23 +85,23 @@ class House:
             await _cancel([task for tasks in running for task in tasks])
         if self._failure is not None:
             raise self._failure
-        return self._end or HouseEnd.DRAINED
+        return self._end or RuntimeEnd.DRAINED
 
     def stop(self) -> None:
-        """The first time take nothing on and finish, the second time end now."""
+        """First call: finish what runs. Second call: end now."""
         if self._end is None:
             self._say("Stopping: what runs is finished first. Once more to stop at once.")
             self._drain()
             return
-        if self._end is HouseEnd.DRAINED:
+        if self._end is RuntimeEnd.DRAINED:
             self._say("Stopping at once: what runs is handed back.")
-        self._end = HouseEnd.AT_ONCE
+        self._end = RuntimeEnd.AT_ONCE
         for stage in self._stages:
             _stop(stage)
             _stop(stage)
 
     def _drain(self) -> None:
-        self._end = HouseEnd.DRAINED
+        self._end = RuntimeEnd.DRAINED
         self._on_drain()
         self._called.set()
 

@@ -19,7 +19,7 @@ from rota.events import Event
 from rota.jobs.record import DEFAULT_TENANT
 from rota.ops.tokens import TenantTokens, TokenRequest
 from rota.rail import Rail, RailSettings
-from rota.rail.context import RailContext
+from rota.rail.jobs import RailContext
 from rota.runtime.engines import (
     Engine,
     Follow,
@@ -30,7 +30,7 @@ from rota.runtime.engines import (
     WorkPlan,
     make_rescue,
 )
-from rota.runtime.process import House, HouseEnd, Part, Say
+from rota.runtime.process import Part, Runtime, RuntimeEnd, Say
 from rota.runtime.user_modules import Registration, load_handlers
 from rota.runtime.web import Binding, Listening, WebPart, listen_on
 from rota.runtime.wiring import inspect_store, open_clock, open_store
@@ -41,21 +41,21 @@ from rota.telemetry.stats_recorder import DepthSampler, StatsRecorder
 from rota.worker import WorkerSettings
 
 ListTasks: TypeAlias = Callable[[OpenStore, Clock], Sequence[Any]]
-"""Registrations, made when the store is open: some tasks look after it."""
+"""Returns the registrations, once the store is open."""
 
 
 class TaskPlan(msgspec.Struct, frozen=True):
-    """Which declarative tasks run, on the clock of which zone."""
+    """Which declarative tasks run, and in which zone."""
 
     list_tasks: ListTasks
     zone: tzinfo | None = None
 
 
-class HousePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Which store, and what of it runs: what is None does not.
+class RuntimePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The store, and the parts that run on it. A part that is None does not run.
 
-    ``binding`` is where API and pages are. ``greets`` gives a new store a first token and, once the
-    tasks are scheduled, a first job.
+    ``binding`` is the address of the API and the pages. ``greets`` gives a new store a first token
+    and, once the tasks are scheduled, a first job.
     """
 
     store_url: str
@@ -72,12 +72,12 @@ class HousePlan(msgspec.Struct, frozen=True, kw_only=True):
 FIRST_TOKEN = "first token"  # noqa: S105 - the name of a token
 FIRST_JOB = "welcome"
 ISSUER = "rota up"
-REASON = "nobody had a token for this store"
+REASON = "the store had no token"
 GREETING = "Rota is up: this was its first job."
 
 
 async def issue_first_token(store: OpenStore, clock: Clock) -> IssuedToken | None:
-    """A token for everything, on a store that never had one; None on every other."""
+    """Issue a token with every scope on a store without tokens; otherwise return None."""
     book = TokenBook(store, clock)
     if await book.list_tokens():
         return None
@@ -87,7 +87,7 @@ async def issue_first_token(store: OpenStore, clock: Clock) -> IssuedToken | Non
 
 
 async def schedule_first_job(store: OpenStore, clock: Clock) -> None:
-    """A job that greets, once all else has started; there is only ever one of them."""
+    """Schedule a greeting, once per store."""
     await Rail(store, clock=clock).schedule_once(
         "log.message", {"message": GREETING}, run_at=clock.now(), idempotency_key=FIRST_JOB
     )
@@ -97,15 +97,15 @@ PAGES = "/admin"
 API = "/api/v1"
 DOCS = "/docs"
 UNENCRYPTED = (
-    "Other hosts reach this one, and tokens are not encrypted: put a proxy with TLS before it."
+    "Other hosts can connect, and tokens are not encrypted: put a TLS proxy in front of it."
 )
-NOBODY_ENTERS = "There is no token yet, and nobody is let in: rota tokens create makes one."
+REFUSES_ALL = "There is no token yet, so every request is refused: rota tokens create makes one."
 
 
-class Voice(NamedTuple):
-    """How a house makes itself heard: ``say`` plain lines, and ``listen`` to what happens in it.
+class Reporter(NamedTuple):
+    """What is called with messages (``say``), with events (``listen``) and with the first token.
 
-    ``show_token`` is handed the first token, once; it must not end up in a log.
+    ``show_token`` must not write the token to a log.
     """
 
     say: Say
@@ -113,39 +113,41 @@ class Voice(NamedTuple):
     show_token: Callable[[str], object] | None = None
 
 
-async def run_house(plan: HousePlan, voice: Voice, clock: Clock | None = None) -> HouseEnd:
-    """Run what is planned until SIGINT or SIGTERM; what cannot be done is told before anything is.
+async def run_runtime(
+    plan: RuntimePlan, reporter: Reporter, clock: Clock | None = None
+) -> RuntimeEnd:
+    """Run the plan until SIGINT or SIGTERM. Everything is checked before anything starts.
 
-    ``clock`` takes the place of the store's in tests, where time is made up.
+    A virtual ``clock`` replaces the store's clock in tests.
     """
-    async with open_house(plan, voice, clock) as house:
-        return await house.run_until_signalled()
+    async with open_runtime(plan, reporter, clock) as runtime:
+        return await runtime.run_until_signalled()
 
 
 @asynccontextmanager
-async def open_house(
-    plan: HousePlan, voice: Voice, clock: Clock | None = None
-) -> AsyncIterator[House]:
-    """A house in which everything is ready to run, on a store that is open while this lasts."""
+async def open_runtime(
+    plan: RuntimePlan, reporter: Reporter, clock: Clock | None = None
+) -> AsyncIterator[Runtime]:
+    """Everything ready to run, on a store that is open while the context lasts."""
     registrations = () if plan.work is None else load_handlers(plan.work.references)
     async with AsyncExitStack() as stack:
         listening = None if plan.binding is None else listen_on(plan.binding)
         if listening is not None:
             stack.callback(listening.socket.close)
         store = await stack.enter_async_context(await open_store(plan.store_url))
-        voice.say(f"Store: {show_address(plan.store_url)}")
+        reporter.say(f"Store: {show_address(plan.store_url)}")
         if clock is None or keeps_real_time(clock):
             clock = await stack.enter_async_context(open_clock(store))
-        yield await _furnish(plan, voice, _Ground(store, clock, registrations, listening))
+        yield await _assemble(plan, reporter, _Resources(store, clock, registrations, listening))
 
 
 def show_address(url: str) -> str:
-    """An address as it may be shown: without a password, and without options."""
+    """An address without its password and options."""
     return hide_password(url.partition("?")[0])
 
 
-class _Ground(NamedTuple):
-    """What a house stands on."""
+class _Resources(NamedTuple):
+    """What the parts of a runtime share."""
 
     store: OpenStore
     clock: Clock
@@ -153,32 +155,32 @@ class _Ground(NamedTuple):
     listening: Listening | None
 
 
-async def _furnish(plan: HousePlan, voice: Voice, ground: _Ground) -> House:
-    tally = StatsRecorder(ground.store, ground.clock)
-    followers: list[Follow] = [tally.follow]
-    if voice.listen is not None:
-        listen = voice.listen
-        followers.append(lambda journal: journal.subscribe(listen))
-    front = await _make_front(plan, voice, ground)
-    if front is not None:
-        followers.append(front.app.state.metrics.follow)
-    observers: list[Part] = [LoopPart("tally", tally.run)]
-    if front is not None:
-        sampler = DepthSampler(ground.store, ground.clock, tally, front.list_tenants)
+async def _assemble(plan: RuntimePlan, reporter: Reporter, resources: _Resources) -> Runtime:
+    stats = StatsRecorder(resources.store, resources.clock)
+    followers: list[Follow] = [stats.follow]
+    if reporter.listen is not None:
+        listen = reporter.listen
+        followers.append(lambda emitter: emitter.subscribe(listen))
+    web = await _make_web(plan, reporter, resources)
+    if web is not None:
+        followers.append(web.app.state.metrics.follow)
+    observers: list[Part] = [LoopPart("stats", stats.run)]
+    if web is not None:
+        sampler = DepthSampler(resources.store, resources.clock, stats, web.list_tenants)
         followers.append(sampler.follow)
         observers.append(LoopPart("depths", sampler.run))
-    engine = Engine(ground.store, ground.clock, voice.say, followers)
+    engine = Engine(resources.store, resources.clock, reporter.say, followers)
     greet = None
-    if front is not None and front.is_new:
-        greet = partial(schedule_first_job, ground.store, ground.clock)
-    engines = _make_engines(plan, engine, ground.registrations, greet)
-    if front is None:
-        return House([engines, observers], voice.say)
-    return House([engines, observers, [front.web]], voice.say, front.leave)
+    if web is not None and web.is_new:
+        greet = partial(schedule_first_job, resources.store, resources.clock)
+    engines = _make_engines(plan, engine, resources.registrations, greet)
+    if web is None:
+        return Runtime([engines, observers], reporter.say)
+    return Runtime([engines, observers, [web.part]], reporter.say, web.leave)
 
 
 def _make_engines(
-    plan: HousePlan,
+    plan: RuntimePlan,
     engine: Engine,
     registrations: Sequence[Registration],
     greet: OnReady | None,
@@ -196,46 +198,46 @@ def _make_engines(
     return engines
 
 
-class _Front(NamedTuple):
-    """The service, and what serves it."""
+class _Web(NamedTuple):
+    """The API and the pages, and the server that runs them."""
 
     app: Starlette
-    web: WebPart
+    part: WebPart
     book: TokenBook
     is_new: bool
 
     async def list_tenants(self) -> set[str]:
-        """Those for whom there is a token, and may be somebody who looks at the pages."""
+        """The tenants that have a token, and so may look at the pages."""
         return {token.tenant for token in await self.book.list_tokens()}
 
     def leave(self) -> None:
-        """Be ready no more, and let go of workers that wait for jobs over HTTP."""
-        self.web.door.close()
-        self.app.state.lease_desk.close()
+        """Report not ready, and answer workers that wait for jobs over HTTP."""
+        self.part.readiness.close()
+        self.app.state.http_leases.close()
 
 
-async def _make_front(plan: HousePlan, voice: Voice, ground: _Ground) -> _Front | None:
-    if ground.listening is None:
+async def _make_web(plan: RuntimePlan, reporter: Reporter, resources: _Resources) -> _Web | None:
+    if resources.listening is None:
         return None
-    book, url = TokenBook(ground.store, ground.clock), ground.listening.url
+    book, url = TokenBook(resources.store, resources.clock), resources.listening.url
     zone = None if plan.tasks is None else plan.tasks.zone
     settings = ServerSettings(inspect=partial(inspect_store, plan.store_url), zone=zone)
-    app = create_app(ground.store, book, settings=settings, clock=ground.clock)
-    voice.say(f"Pages: {url}{PAGES}")
-    voice.say(f"API: {url}{API}, described at {url}{DOCS}")
+    app = create_app(resources.store, book, settings=settings, clock=resources.clock)
+    reporter.say(f"Pages: {url}{PAGES}")
+    reporter.say(f"API: {url}{API}, described at {url}{DOCS}")
     if plan.binding is not None and not is_loopback(plan.binding.host):
-        voice.say(UNENCRYPTED)
+        reporter.say(UNENCRYPTED)
     is_new = False
-    if plan.greets and voice.show_token is not None:
-        is_new = await _let_in(voice.show_token, ground)
+    if plan.greets and reporter.show_token is not None:
+        is_new = await _show_first_token(reporter.show_token, resources)
     elif not await book.list_tokens():
-        voice.say(NOBODY_ENTERS)
-    return _Front(app, WebPart(app, ground.listening), book, is_new)
+        reporter.say(REFUSES_ALL)
+    return _Web(app, WebPart(app, resources.listening), book, is_new)
 
 
-async def _let_in(show_token: Callable[[str], object], ground: _Ground) -> bool:
-    """Whether the store is new: nobody had a token for it, and now there is a first one."""
-    issued = await issue_first_token(ground.store, ground.clock)
+async def _show_first_token(show_token: Callable[[str], object], resources: _Resources) -> bool:
+    """Show the first token of a new store. Returns whether the store is new."""
+    issued = await issue_first_token(resources.store, resources.clock)
     if issued is not None:
         show_token(issued.secret.reveal())
     return issued is not None

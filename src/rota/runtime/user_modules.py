@@ -15,10 +15,10 @@ from rota.worker.registry import Handler, Registry, Work
 
 
 def load_reference(reference: str, option: str) -> Any:
-    """What ``module:name`` names; refused in the name of ``option`` when there is no such thing.
+    """The object at ``module:name``. Raises InvalidInputError for ``option`` when there is none.
 
-    Modules are looked for in the working directory first, as Python itself does. An error that the
-    module raises while it is loaded is the reason that is given.
+    The working directory is searched first. An error that the module raises on import becomes the
+    reason.
     """
     module_name, separator, name = reference.partition(":")
     if not separator or not module_name or not name:
@@ -50,7 +50,7 @@ Mark = tuple[int, int]
 
 
 class FileWatch:
-    """Remembers how files were when it was made, and when it last told of a change."""
+    """Watches files for changes since it was made, or since the last reported change."""
 
     def __init__(self, list_files: Callable[[], Collection[Path]], clock: Clock) -> None:
         self._list_files = list_files
@@ -58,7 +58,7 @@ class FileWatch:
         self._marks = read_marks(list_files())
 
     async def wait_for_change(self) -> set[Path]:
-        """The files that were changed, came or went since then, once there are some."""
+        """Wait until files are changed, added or removed, and return them."""
         while True:
             await self._clock.sleep(LOOKED_EVERY)
             before, after = self._marks, read_marks({*self._list_files(), *self._marks})
@@ -69,7 +69,7 @@ class FileWatch:
 
 
 def read_marks(files: Collection[Path]) -> Mapping[Path, Mark | None]:
-    """When each was last written, and its size; None for one that is not there."""
+    """Modification time and size of each file; None for one that does not exist."""
     return {path: _read_mark(path) for path in files}
 
 
@@ -89,7 +89,7 @@ Registration: TypeAlias = Callable[[Worker], None]
 
 
 def load_handlers(references: Collection[str]) -> list[Registration]:
-    """What the references name, each checked as far as it can be without a worker."""
+    """The handlers that the references name, checked as far as possible without a worker."""
     return [_load_one(reference) for reference in references]
 
 
@@ -108,7 +108,7 @@ def read_registrations(reference: str) -> list[Any]:
 def register_handlers(
     worker: Worker, registrations: Collection[Registration], built_in: Mapping[str, Work]
 ) -> None:
-    """Give the worker the user's handlers, and the built-in ones of kinds that have none."""
+    """Register the user's handlers, and built-in ones for the kinds that have none."""
     for register in registrations:
         register(worker)
     for kind in built_in.keys() - worker.kinds:
@@ -116,7 +116,7 @@ def register_handlers(
 
 
 def list_watched_files(references: Collection[str]) -> set[Path]:
-    """The files of the modules that are named, and of all loaded modules of their packages."""
+    """The files of the named modules, and of all loaded modules of their packages."""
     roots = {reference.partition(":")[0].partition(".")[0] for reference in references}
     modules = [
         module for name, module in tuple(sys.modules.items()) if name.partition(".")[0] in roots
@@ -126,7 +126,7 @@ def list_watched_files(references: Collection[str]) -> set[Path]:
 
 
 def reload_handlers(references: Collection[str]) -> list[Registration]:
-    """As ``load_handlers``, from files as they are now; when that fails, all is as before."""
+    """Load the handlers again from their files. When that fails, the old modules stay."""
     roots = {reference.partition(":")[0].partition(".")[0] for reference in references}
     kept = {name: it for name, it in sys.modules.items() if name.partition(".")[0] in roots}
     for name in kept:
@@ -152,12 +152,12 @@ def _load_one(reference: str) -> Registration:
     raise refuse(
         reference,
         HANDLERS,
-        "it is no mapping of kinds to functions, no Registry, and no function of a worker",
+        "it must be a mapping of kinds to functions, a Registry, or a function of a worker",
     )
 
 
 def _argument_count(function: Callable[..., Any]) -> int | None:
-    """How many arguments it must be given; None where nobody can say."""
+    """The number of required arguments; None when it is unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

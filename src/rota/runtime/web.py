@@ -9,16 +9,16 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rota.errors import AddressUnusableError
-from rota.server.guarding import SERVER_OPTIONS
+from rota.server.http.connection import SERVER_OPTIONS
 
 READINESS = "/health/ready"
 LEAVING = b'{"code":"UNAVAILABLE","message":"The service is stopping"}'
 
 
-class Door:
-    """Everything is passed on; once closed, only the question whether the service is ready is not.
+class ReadinessGate:
+    """Passes requests on. Once closed, it reports that the service is not ready.
 
-    A load balancer that asks sends no more requests, and those that come meanwhile are answered.
+    A load balancer then sends no more requests; requests that still arrive are answered.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -45,7 +45,7 @@ class Door:
 
 
 GRACE_SECONDS = 5
-"""How long requests under way may take when the house comes to its end."""
+"""How long requests in progress may take when the process stops."""
 
 BACKLOG = 2048
 
@@ -54,27 +54,27 @@ DEFAULT_PORT = 8080
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the house can be reached. Port 0 is any that is free."""
+    """Where to listen. Port 0 takes any free port."""
 
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT
 
 
 class Listening(msgspec.Struct, frozen=True):
-    """A socket that is bound, and the URL under which it is reached."""
+    """A bound socket and its URL."""
 
     socket: socket.socket
     url: str
 
 
 def listen_on(binding: Binding) -> Listening:
-    """Take the address; AddressUnusableError names it when another has it, or nobody can."""
+    """Bind the address. Raises AddressUnusableError when that is not possible."""
     family = socket.AF_INET6 if ":" in binding.host else socket.AF_INET
     taken = socket.socket(family, socket.SOCK_STREAM)
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind((binding.host, binding.port))
-        taken.listen(BACKLOG)  # now, so that whoever is told the URL can connect
+        taken.listen(BACKLOG)  # now, so that the URL works as soon as it is printed
     except (OSError, OverflowError) as error:
         taken.close()
         reason = getattr(error, "strerror", None) or str(error)
@@ -84,14 +84,14 @@ def listen_on(binding: Binding) -> Listening:
 
 
 class WebPart:
-    """Answers requests until told to stop; those under way are answered first."""
+    """Answers requests until it is stopped; requests in progress are answered first."""
 
     name = "web"
 
     def __init__(self, app: ASGIApp, listening: Listening) -> None:
-        self.door = Door(app)
+        self.readiness = ReadinessGate(app)
         config = uvicorn.Config(
-            self.door,
+            self.readiness,
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=GRACE_SECONDS,
@@ -113,5 +113,5 @@ class WebPart:
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave the signals alone: the house has them, and the others drain before this does."""
+        """Leave the signals to the runtime, which stops the other parts first."""
         yield

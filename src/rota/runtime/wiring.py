@@ -1,7 +1,7 @@
 """From an address to a store. The only module that names a backend."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,21 +12,12 @@ from rota.clock.corrected import CorrectedClock
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import InvalidStoreUrlError, StoreUnavailableError
-from rota.ops.store_comparison import MarkedTarget, Tell, refuse_same_store, refuse_unfinished
-from rota.ops.store_copy import (
-    CopyPlan,
-    CopyReport,
-    check_idle,
-    copy_everything,
-    plan_copy,
-    recognise_copy,
-)
+from rota.ops.store_comparison import refuse_unfinished
 from rota.stores.inspection import MigrationReport, StoreInspection
-from rota.stores.memory import MemoryStore
 from rota.stores.opened import OpenStore
 
 LOCKED_FOR = timedelta(seconds=10)
-"""How long others may keep a store locked before a migration gives up."""
+"""How long a migration waits for a locked store."""
 
 _MONGO = ("mongodb", "mongodb+srv")
 _POSTGRES = ("postgresql", "postgres")
@@ -34,15 +25,15 @@ _REDIS = ("redis", "rediss", "unix", "redis+unix", "redis+sentinel", "rediss+sen
 
 
 async def open_store(url: str) -> OpenStore:
-    """Open the store at ``url``, made ready if it is new and brought up to date if it is old.
+    """Open the store at ``url``. A new store is created, an old schema is migrated.
 
     ``memory://``, ``sqlite:///rota.db``, ``postgresql://user@host/database``,
     ``mongodb://host/database`` or ``redis://host:6379/0``.
-    Close it when done, or say ``async with await open_store(url) as store``. Raises
-    InvalidStoreUrlError when the address names no store, before anything is touched, and
-    CopyUnfinishedError when ``copy_store`` into it has not come to its end.
+    Close it when done, or write ``async with await open_store(url) as store``. Raises
+    InvalidStoreUrlError for an invalid address, before anything is touched, and
+    CopyUnfinishedError when a copy into the store is not finished.
     """
-    store = await _find_backend(url).open()
+    store = await find_backend(url).open()
     try:
         await refuse_unfinished(store)
     except BaseException:
@@ -52,14 +43,14 @@ async def open_store(url: str) -> OpenStore:
 
 
 def check_address(url: str) -> None:
-    """Refuse what ``open_store`` would refuse before anything is touched; nothing is opened."""
-    _find_backend(url)
+    """Raise InvalidStoreUrlError for an invalid address. Opens nothing."""
+    find_backend(url)
 
 
 def is_missing(url: str) -> bool:
-    """Whether the store is a file that is not there, so that ``open_store`` would make it.
+    """Whether the store is a file that does not exist, and ``open_store`` would create it.
 
-    Of one that cannot be looked for, ``open_store`` says why.
+    False when that cannot be found out: ``open_store`` then raises the reason.
     """
     scheme, _, rest = url.partition("://")
     try:
@@ -69,53 +60,19 @@ def is_missing(url: str) -> bool:
 
 
 async def inspect_store(url: str) -> StoreInspection:
-    """Look at the store at ``url`` without making or changing anything.
+    """Inspect the store at ``url`` without creating or changing anything.
 
-    Raises what ``open_store`` raises, except that a schema which this program cannot work with is
-    a finding like any other.
+    Raises what ``open_store`` raises, except that an unsupported schema is part of the result.
     """
-    return await _find_backend(url).inspect()
+    return await find_backend(url).inspect()
 
 
 async def migrate_store(url: str, locked_for: timedelta = LOCKED_FOR) -> MigrationReport:
-    """Make the store at ``url`` if there is none, and bring its schema up to date.
+    """Create the store at ``url`` if it does not exist, and migrate its schema.
 
-    Waits for others who keep it locked, but no longer than ``locked_for``, and as long as it takes
-    for the migrations themselves. When it raises, the schema is as it was.
+    Waits up to ``locked_for`` while others keep it locked. When it raises, the schema is unchanged.
     """
-    return await _find_backend(url).migrate(locked_for)
-
-
-async def plan_store_copy(source_url: str, target_url: str) -> CopyPlan:
-    """What ``copy_store`` would do; raises what it would raise before anything is written.
-
-    Whether the source is in use is not asked.
-    """
-    source, target = _find_backend(source_url), _find_backend(target_url)
-    return plan_copy(await source.inspect(), await target.inspect())
-
-
-async def copy_store(
-    source_url: str, target_url: str, clock: Clock, tell: Tell, *, is_forced: bool = False
-) -> CopyReport:
-    """Copy everything from one store to another that is empty, and compare them.
-
-    The source is only read. Until the copy has been found equal, ``open_store`` refuses the target;
-    repeating the call goes on where a copy was cut off, and finds that one was finished. A source
-    that is in use is refused, unless ``is_forced``. Raises CopyRefusedError, and CopyDiffersError
-    when something was not copied or has changed meanwhile.
-    """
-    plan = await plan_store_copy(source_url, target_url)
-    async with await open_store(source_url) as source:
-        if not is_forced:
-            await check_idle(source, await source.read_clock() or clock.now())
-        async with await _find_backend(target_url).open() as target:
-            await refuse_same_store(source, target)
-            if plan.is_repetition:
-                return await recognise_copy(source, target, tell)
-            now = await target.read_clock() or clock.now()
-            marked = await MarkedTarget.begin(target, plan.source.address)
-            return await copy_everything(source, target, marked, now, tell)
+    return await find_backend(url).migrate(locked_for)
 
 
 class StoreWithClock(Protocol):
@@ -128,9 +85,9 @@ class StoreWithClock(Protocol):
 
 @asynccontextmanager
 async def open_clock(store: StoreWithClock) -> AsyncIterator[Clock]:
-    """The clock of all who share ``store``, kept right for as long as the context lasts.
+    """The clock that all processes on ``store`` share, corrected while the context lasts.
 
-    Where the store has no clock of its own it is the host's.
+    It is the host's clock when the store has none.
     """
     if await store.read_clock() is None:
         yield SystemClock()
@@ -140,15 +97,16 @@ async def open_clock(store: StoreWithClock) -> AsyncIterator[Clock]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Backend:
-    """What can be done with one store, whose address is in order and whose driver is loaded."""
+class Backend:
+    """The functions of one backend, for a valid address and with the driver loaded."""
 
     open: Callable[[], Awaitable[OpenStore]]
     inspect: Callable[[], Awaitable[StoreInspection]]
     migrate: Callable[[timedelta], Awaitable[MigrationReport]]
 
 
-def _find_backend(url: str) -> _Backend:
+def find_backend(url: str) -> Backend:
+    """The backend of an address. Raises InvalidStoreUrlError when there is none."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         raise InvalidStoreUrlError(url, "it does not start with a scheme, such as sqlite:///")
@@ -167,9 +125,11 @@ def _find_backend(url: str) -> _Backend:
     )
 
 
-def _memory(url: str, rest: str) -> _Backend:
+def _memory(url: str, rest: str) -> Backend:
     if rest:
         raise InvalidStoreUrlError(url, "a store in memory has no name: write memory://")
+
+    from rota.stores.memory import MemoryStore  # noqa: PLC0415 - other stores do not need it
 
     async def make() -> OpenStore:
         return MemoryStore()
@@ -180,10 +140,10 @@ def _memory(url: str, rest: str) -> _Backend:
     async def migrate(_: timedelta) -> MigrationReport:
         return MigrationReport((), 0)
 
-    return _Backend(make, inspect, migrate)
+    return Backend(make, inspect, migrate)
 
 
-def _sqlite(path: Path) -> _Backend:
+def _sqlite(path: Path) -> Backend:
     from rota.stores.sqlite.connection import SqliteSettings  # noqa: PLC0415 - loads the driver
     from rota.stores.sqlite.inspection import (  # noqa: PLC0415 - loads the driver
         inspect_file,
@@ -192,7 +152,7 @@ def _sqlite(path: Path) -> _Backend:
     from rota.stores.sqlite.store import SqliteStore  # noqa: PLC0415 - loads the driver
 
     settings = SqliteSettings(path)
-    return _Backend(
+    return Backend(
         partial(SqliteStore.open, settings),
         partial(inspect_file, settings),
         lambda locked_for: migrate_file(replace(settings, busy_for=locked_for)),
@@ -206,74 +166,69 @@ def _sqlite_path(url: str, rest: str) -> Path:
             url, "write sqlite:///relative.db or sqlite:////absolute/path.db"
         )
     if name == ":memory:":
-        raise InvalidStoreUrlError(url, "for a store that is not kept, write memory://")
+        raise InvalidStoreUrlError(url, "for a store in memory, write memory://")
     if not name or name.endswith("/"):
-        raise InvalidStoreUrlError(url, "it names no file")
+        raise InvalidStoreUrlError(url, "the name of the file is missing")
     if "\0" in name or "?" in name or "#" in name:
         raise InvalidStoreUrlError(url, "the file's name must not hold ?, # or NUL")
     return Path(name).absolute()
 
 
-def _postgres(url: str) -> _Backend:
+@contextmanager
+def _needing_driver(store: str, driver: str, extra: str) -> Iterator[None]:
+    """Say what to install when the driver that is imported inside is missing."""
     try:
+        yield
+    except ModuleNotFoundError as error:
+        raise StoreUnavailableError(
+            f"A store in {store} needs the driver {driver}, which is not installed: "
+            f"pip install 'rota[{extra}]'",
+            {"missing": str(error.name), "extra": f"rota[{extra}]"},
+        ) from error
+
+
+def _postgres(url: str) -> Backend:
+    with _needing_driver("PostgreSQL", "asyncpg", "postgres"):
         from rota.stores.postgres.address import read_address  # noqa: PLC0415 - as below
-        from rota.stores.postgres.schema.inspection import (  # noqa: PLC0415 - loads the driver
+        from rota.stores.postgres.schema import (  # noqa: PLC0415 - loads the driver
             inspect_database,
             migrate_database,
         )
         from rota.stores.postgres.store import PostgresStore  # noqa: PLC0415 - loads the driver
-    except ModuleNotFoundError as error:
-        raise StoreUnavailableError(
-            "A store in PostgreSQL needs the driver asyncpg, which is not installed: "
-            "pip install 'rota[postgres]'",
-            {"missing": str(error.name), "extra": "rota[postgres]"},
-        ) from error
     settings = read_address(url)
-    return _Backend(
+    return Backend(
         partial(PostgresStore.open, settings),
         partial(inspect_database, settings),
         partial(migrate_database, settings),
     )
 
 
-def _redis(url: str) -> _Backend:
-    try:
+def _redis(url: str) -> Backend:
+    with _needing_driver("Redis", "redis", "redis"):
         from rota.stores.redis.address import read_address  # noqa: PLC0415 - as below
-        from rota.stores.redis.server.inspection import (  # noqa: PLC0415 - loads the driver
+        from rota.stores.redis.server import (  # noqa: PLC0415 - loads the driver
             inspect_server,
             migrate_server,
         )
         from rota.stores.redis.store import RedisStore  # noqa: PLC0415 - loads the driver
-    except ModuleNotFoundError as error:
-        raise StoreUnavailableError(
-            "A store in Redis needs the driver redis, which is not installed: "
-            "pip install 'rota[redis]'",
-            {"missing": str(error.name), "extra": "rota[redis]"},
-        ) from error
     settings = read_address(url)
-    return _Backend(
+    return Backend(
         partial(RedisStore.open, settings),
         partial(inspect_server, settings),
         partial(migrate_server, settings),
     )
 
 
-def _mongo(url: str) -> _Backend:
-    try:
+def _mongo(url: str) -> Backend:
+    with _needing_driver("MongoDB", "pymongo", "mongo"):
         from rota.stores.mongo.address import read_address  # noqa: PLC0415 - as below
         from rota.stores.mongo.schema.inspection import (  # noqa: PLC0415 - loads the driver
             inspect_database,
             migrate_database,
         )
         from rota.stores.mongo.store import MongoStore  # noqa: PLC0415 - loads the driver
-    except ModuleNotFoundError as error:
-        raise StoreUnavailableError(
-            "A store in MongoDB needs the driver pymongo, which is not installed: "
-            "pip install 'rota[mongo]'",
-            {"missing": str(error.name), "extra": "rota[mongo]"},
-        ) from error
     settings = read_address(url)
-    return _Backend(
+    return Backend(
         partial(MongoStore.open, settings),
         partial(inspect_database, settings),
         partial(migrate_database, settings),

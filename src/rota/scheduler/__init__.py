@@ -1,11 +1,10 @@
 """Declarative tasks: specifications 1 and 2."""
 
-from rota.scheduler.asking.plan import Plan, PlannedTask
-from rota.scheduler.asking.why import Explanation
 from rota.scheduler.policy import DECLARATIVE, POLLING, SchedulerPolicy, SchedulerSettings
+from rota.scheduler.queries import Explanation, Plan, PlannedTask
 from rota.scheduler.scheduler import PollingState, Scheduler, SchedulerState
-from rota.scheduler.tasks.record import parse_task_record
-from rota.scheduler.tasks.state import TaskPhase, TaskState
+from rota.scheduler.storage import parse_task_record
+from rota.scheduler.task import TaskPhase, TaskState
 
 __all__ = [
     "DECLARATIVE",

@@ -1,21 +1,24 @@
-"""What the two editions of the declarative scheduler do differently, as values."""
+"""How a scheduler behaves: the two editions as values, the settings, and what its parts share."""
 
-from datetime import timedelta
-from typing import Literal
+from datetime import timedelta, tzinfo
+from typing import Literal, NamedTuple
 
 import msgspec
 
+from rota.clock.protocol import Clock
 from rota.errors import InvalidInputError
-from rota.triggers.parse import Dialect
+from rota.events import EventEmitter
+from rota.stores.protocol import DocumentStore
+from rota.triggers.cron import Dialect
 from rota.triggers.zone import Fold
 
 
 class SchedulerPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """The choices on which the two editions disagree. Build one of your own to mix them.
+    """The choices on which the two editions disagree. Build your own to mix them.
 
-    ``repeated_hour``: a minute the wall clock shows twice runs both times, or only the first.
-    ``reinitialize``: ``initialize()`` while running is refused, or brings the tasks in line anew.
-    ``override``: a changed task keeps its history, or starts as if it were new.
+    ``repeated_hour``: a minute that the wall clock shows twice runs both times, or only the first.
+    ``reinitialize``: ``initialize()`` while running is refused, or reconciles the tasks again.
+    ``override``: a changed task keeps its history, or starts as a new task.
     ``removed``: a task that is no longer registered is removed silently, or reported as orphaned.
     ``dialect``: which blanks separate the fields of an expression.
     """
@@ -39,14 +42,16 @@ POLLING = SchedulerPolicy(
 )
 """Specification 2, the older edition."""
 
+_DURATIONS = ("run_timeout", "stall_warning_after", "peers_checked_every", "peer_silent_for")
+
 
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What an operator may tune. The defaults limit nothing.
 
-    ``max_concurrent_runs`` and ``run_timeout`` are off unless given. ``stall_warning_after``: a
-    callback that keeps the event loop busy for longer is named in a warning.
-    ``peers_checked_every`` and ``peer_silent_for``: how soon the tasks of a crashed instance are
-    taken over. ``claim_batch``: how many due tasks are claimed in one write.
+    ``max_concurrent_runs`` and ``run_timeout`` are off unless given. A callback that blocks the
+    event loop for longer than ``stall_warning_after`` is named in a warning.
+    ``peers_checked_every`` and ``peer_silent_for`` decide how soon the tasks of a crashed instance
+    are taken over. ``claim_batch`` is the number of due tasks claimed in one write.
     """
 
     max_concurrent_runs: int | None = None
@@ -61,12 +66,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise _refused("max_concurrent_runs", self.max_concurrent_runs, "must be at least 1")
         if self.claim_batch < 1:
             raise _refused("claim_batch", self.claim_batch, "must be at least 1")
-        for field in (
-            "run_timeout",
-            "stall_warning_after",
-            "peers_checked_every",
-            "peer_silent_for",
-        ):
+        for field in _DURATIONS:
             duration = getattr(self, field)
             if duration is not None and duration <= timedelta():
                 raise _refused(field, duration, "must be positive")
@@ -74,3 +74,14 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def _refused(field: str, value: object, reason: str) -> InvalidInputError:
     return InvalidInputError(f"{field} {reason}", {"field": field, "value": value})
+
+
+class SchedulerContext(NamedTuple):
+    """The collaborators that all parts of one scheduler share."""
+
+    store: DocumentStore
+    clock: Clock
+    zone: tzinfo
+    policy: SchedulerPolicy
+    settings: SchedulerSettings
+    events: EventEmitter

@@ -1,7 +1,6 @@
-"""Declare tasks, and they run: initialize(registrations), stop(), and two questions.
+"""Declare tasks, and they run: initialize(registrations) and stop().
 
-The specifications give a scheduler exactly two methods that do something. ``plan`` and ``why`` only
-look.
+The specifications give a scheduler exactly these two actions. ``plan`` and ``why`` only read.
 """
 
 import asyncio
@@ -32,18 +31,16 @@ from rota.events import (
     SchedulerStopped,
     SchedulerStopRequested,
 )
-from rota.scheduler.asking.plan import Plan, make_plan
-from rota.scheduler.asking.why import Explanation, explain_task
-from rota.scheduler.policy import DECLARATIVE, SchedulerPolicy, SchedulerSettings
-from rota.scheduler.report import report_intake
-from rota.scheduler.running.session import Session
-from rota.scheduler.surroundings import Surroundings
-from rota.scheduler.tasks.registration import (
+from rota.scheduler.policy import DECLARATIVE, SchedulerContext, SchedulerPolicy, SchedulerSettings
+from rota.scheduler.queries import Explanation, Plan, explain_task, make_plan
+from rota.scheduler.reconciliation import emit_reconciliation
+from rota.scheduler.registration import (
     AcceptedTask,
     Registration,
     accept_registrations,
     count_registrations,
 )
+from rota.scheduler.session import Session
 from rota.stores.protocol import DocumentStore
 
 logger = logging.getLogger("rota.scheduler")
@@ -61,7 +58,7 @@ class SchedulerState(Enum):
 
 
 class PollingState(Enum):
-    """Whether due tasks are being looked for."""
+    """Whether the scheduler looks for due tasks."""
 
     INACTIVE = "inactive"
     ACTIVE = "active"
@@ -69,7 +66,7 @@ class PollingState(Enum):
 
 
 class Scheduler:
-    """Runs registered tasks when their cron expressions say so, and remembers in a store.
+    """Runs registered tasks by their cron expressions and stores their state.
 
     Several schedulers, in one process or many, may share a store: each occurrence runs once.
     ``zone`` is the time zone of the expressions, by default the host's.
@@ -85,13 +82,13 @@ class Scheduler:
         settings: SchedulerSettings | None = None,
     ) -> None:
         self.events = EventEmitter("rota.scheduler")
-        self._surroundings = Surroundings(
+        self._context = SchedulerContext(
             store=store,
             clock=clock if clock is not None else SystemClock(),
             zone=zone if zone is not None else get_localzone(),
             policy=policy,
             settings=settings if settings is not None else SchedulerSettings(),
-            journal=self.events,
+            events=self.events,
         )
         self._state = SchedulerState.UNINITIALIZED
         self._session: Session | None = None
@@ -111,11 +108,11 @@ class Scheduler:
         return PollingState.STOPPING
 
     def initialize(self, registrations: Sequence[Registration]) -> Awaitable[None]:
-        """Bring the store in line with the registrations and run them from now on.
+        """Reconcile the store with the registrations and run them from now on.
 
         Bad input raises at the call itself, before anything is awaited or written. Awaiting the
-        result waits until the tasks are stored and scheduled; on failure what was stored before
-        still stands and nothing runs.
+        result waits until the tasks are stored and scheduled. On failure the store is unchanged
+        and nothing runs.
         """
         self._refuse_when_active()
         is_again = self._state is SchedulerState.RUNNING
@@ -133,7 +130,8 @@ class Scheduler:
     async def stop(self) -> None:
         """Start nothing more, and return when every running callback has ended.
 
-        Waits for an ``initialize()`` in progress. Stopping a scheduler that does not run is fine.
+        Waits for an ``initialize()`` in progress. On a scheduler that does not run, it does
+        nothing.
         """
         self._refuse_from_inside()
         if self._stopping is None:
@@ -144,18 +142,18 @@ class Scheduler:
 
     async def plan(self, registrations: Sequence[Registration]) -> Plan:
         """What ``initialize`` would do now, without doing it."""
-        accepted = accept_registrations(registrations, self._surroundings.policy.dialect)
-        return await make_plan(self._surroundings, accepted)
+        accepted = accept_registrations(registrations, self._context.policy.dialect)
+        return await make_plan(self._context, accepted)
 
     async def why(self, name: str, at: datetime | None = None) -> Explanation:
-        """Why the task ran, did not run, or will run at that instant; by default: now and next."""
-        return await explain_task(self._surroundings, name, at)
+        """Why the task ran, did not run, or will run at that instant; by default, now and next."""
+        return await explain_task(self._context, name, at)
 
     def _refuse_when_active(self) -> None:
         if self._state in {SchedulerState.INITIALIZING, SchedulerState.REINITIALIZING}:
             raise SchedulerAlreadyActiveError("initializing")
-        is_refused = self._surroundings.policy.reinitialize == "refuse"
-        # A stop may still be under way although the initialize() it waited for has failed.
+        is_refused = self._context.policy.reinitialize == "refuse"
+        # A stop may still be in progress although the initialize() it waited for has failed.
         if self._stopping is not None or (self._state is SchedulerState.RUNNING and is_refused):
             raise SchedulerAlreadyActiveError("running")
 
@@ -166,22 +164,22 @@ class Scheduler:
         else:
             self.events.emit(SchedulerInitializationStarted(total_registrations=total))
         try:
-            return accept_registrations(registrations, self._surroundings.policy.dialect)
+            return accept_registrations(registrations, self._context.policy.dialect)
         except InvalidInputError as error:
             self.events.emit(SchedulerInitializationFailed(error=describe_error(error)))
             raise
 
     async def _initialize(self, accepted: list[AcceptedTask]) -> None:
-        session = Session(self._surroundings)
+        session = Session(self._context)
         try:
-            intake = await session.take_in(accepted)
+            decided = await session.register(accepted)
         except BaseException as error:
             self._state = SchedulerState.UNINITIALIZED
             self.events.emit(SchedulerInitializationFailed(error=describe_error(error)))
-            await session.vanish()
+            await session.leave()
             raise
         self._session = session
-        report_intake(self._surroundings, intake, session.identifier)
+        emit_reconciliation(self._context, decided, session.identifier)
         scheduled_count = 0
         if self._stopping is None:
             self._state = SchedulerState.RUNNING
@@ -197,14 +195,14 @@ class Scheduler:
             raise AssertionError("a running scheduler has a session")
         was_polling = session.is_polling
         try:
-            intake = await session.take_in(accepted)
+            decided = await session.register(accepted)
         except BaseException as error:
             self.events.emit(SchedulerInitializationFailed(error=describe_error(error)))
             if self._stopping is None:
                 self._stopping = self._begin_stop()
                 self._stopping.add_done_callback(_log_failure)
             raise
-        report_intake(self._surroundings, intake, session.identifier)
+        emit_reconciliation(self._context, decided, session.identifier)
         if self._stopping is None:
             self._state = SchedulerState.RUNNING
         self._complete(len(accepted), len(accepted))
@@ -229,7 +227,7 @@ class Scheduler:
             )
 
     def _begin_stop(self) -> asyncio.Task[None]:
-        """From this very moment nothing starts any more; the rest of stopping may take its time."""
+        """Nothing starts from now on; the returned task does the rest of the stop."""
         self.events.emit(SchedulerStopRequested())
         if self._state is SchedulerState.RUNNING:
             self._state = SchedulerState.STOPPING
@@ -262,6 +260,6 @@ class Scheduler:
 
 
 def _log_failure(stopping: asyncio.Task[None]) -> None:
-    """For a stop that nobody asked for, and nobody may be waiting for."""
+    """Log the failure of a stop that no caller awaits."""
     if not stopping.cancelled() and (error := stopping.exception()) is not None:
         logger.error("%s", describe_error(error))

@@ -9,7 +9,7 @@ import msgspec
 from rota.clock.protocol import Clock
 from rota.errors import InvalidInputError, StoreError
 from rota.jobs import JobFilter, JobStatus
-from rota.scheduler.keeping.ledger import SET_ASIDE
+from rota.scheduler.storage import SET_ASIDE
 from rota.stores.inspection import StoreInspection
 from rota.stores.protocol import JobStore, QueueDepth
 from rota.stores.survey import is_dead

@@ -9,7 +9,7 @@ import msgspec
 
 from rota.errors import InvalidInputError
 from rota.jobs import Ending, Job, JobStatus, Lease, make_job_id
-from rota.scheduler.keeping.ledger import TASKS
+from rota.scheduler.storage import TASKS
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
 _MADE_AT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -21,7 +21,7 @@ from rota.jobs import (
 )
 from rota.policy.gate_settings import parse_quiet_hours
 from rota.rail import Rail
-from rota.rail.gates import set_quiet_hours
+from rota.rail.settings import set_quiet_hours
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentWrite
 from rota.telemetry.stats import STATS, DepthSample, DurationCount, MinuteStats, encode, key_of

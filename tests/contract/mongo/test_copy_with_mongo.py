@@ -4,9 +4,9 @@ from pathlib import Path
 
 from rota import open_store
 from rota.ops.store_comparison import Phase
-from rota.runtime.wiring import copy_store
+from rota.runtime.store_copy import copy_store
 from rota.testing import VirtualClock
-from rota.testing.store_contract.portability import (
+from rota.testing.portable_store_contract import (
     NOW,
     dump_all,
     expect_same,

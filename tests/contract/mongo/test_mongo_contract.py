@@ -6,9 +6,9 @@ import pytest
 from tests.servers.mongo import open_mongo
 
 from rota.stores.protocol import DocumentStore
+from rota.testing.portable_store_contract import PortableStoreContract
 from rota.testing.store_contract import (
     LastingStoreContract,
-    PortableStoreContract,
     StoreContract,
     StoreFactory,
 )

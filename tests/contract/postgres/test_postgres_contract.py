@@ -3,9 +3,9 @@
 import pytest
 
 from rota.runtime.wiring import open_store
+from rota.testing.portable_store_contract import PortableStoreContract
 from rota.testing.store_contract import (
     LastingStoreContract,
-    PortableStoreContract,
     StoreContract,
     StoreFactory,
 )

@@ -14,7 +14,7 @@ from rota.jobs import JobFilter
 from rota.stores.redis.address import read_address
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import NOW, SECOND, take
+from rota.testing.job_store_fixture import NOW, SECOND, take
 
 LANGUAGE = "en_US.UTF-8"
 

@@ -4,9 +4,9 @@ import pytest
 
 from rota.stores.redis.address import read_address
 from rota.stores.redis.store import RedisStore
+from rota.testing.portable_store_contract import PortableStoreContract
 from rota.testing.store_contract import (
     LastingStoreContract,
-    PortableStoreContract,
     StoreContract,
     StoreFactory,
 )

@@ -10,7 +10,7 @@ from tests.servers.shared import with_option
 
 from rota.runtime.wiring import open_store
 from rota.stores.protocol import JobStore
-from rota.testing.store_contract.portability import dump_all, expect_same
+from rota.testing.portable_store_contract import dump_all, expect_same
 
 
 class RedisJobsAgree(JobStoresAgree):

@@ -11,7 +11,7 @@ from rota.jobs import JobFilter, JobStatus
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import NOW
+from rota.testing.job_store_fixture import NOW
 
 pytestmark = pytest.mark.process
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from rota.jobs import decide_complete
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.store import SqliteStore
-from rota.testing.job_store_contract.fixture import NOW, take
+from rota.testing.job_store_fixture import NOW, take
 
 async def work(path, worker):
     async with await SqliteStore.open(SqliteSettings(Path(path))) as store:

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from rota.clock import SystemClock
 from rota.ops.store_comparison import MarkedTarget, Phase
-from rota.runtime.wiring import copy_store
+from rota.runtime.store_copy import copy_store
 
 _finish = MarkedTarget.finish
 

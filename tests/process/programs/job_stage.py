@@ -42,8 +42,8 @@ from rota.jobs import (
 )
 from rota.stores.mongo.gateway import AsyncGateway, Operation, Written
 from rota.stores.mongo.steps.names import INTENTS, JOBS
+from rota.stores.postgres.connections import Session
 from rota.stores.postgres.queries import QUERIES
-from rota.stores.postgres.session import Session
 from rota.testing import VirtualClock
 from rota.worker import Context, Snooze, Worker, WorkerSettings
 

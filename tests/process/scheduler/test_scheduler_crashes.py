@@ -27,8 +27,8 @@ from tests.verification.trace import (
 )
 
 from rota import open_store
-from rota.scheduler.keeping.ledger import BrokenRecord, TaskLedger
-from rota.scheduler.tasks.state import TaskPhase, TaskState
+from rota.scheduler.storage import BrokenRecord, scan_tasks
+from rota.scheduler.task import TaskPhase, TaskState
 
 pytestmark = pytest.mark.process
 
@@ -137,7 +137,7 @@ async def read_states(address: str) -> dict[str, TaskState]:
     """Every stored task; a record that cannot be read is a failure of the test."""
     states: dict[str, TaskState] = {}
     async with await open_store(address) as store:
-        async for found in TaskLedger(store).scan({}):
+        async for found in scan_tasks(store):
             assert not isinstance(found, BrokenRecord), found
             states[found.name] = found.state
     return states

@@ -13,7 +13,6 @@ from pathlib import Path
 from rota.stores.migrations import AppliedMigration, Migration, read_migration
 from rota.stores.postgres import schema as postgres_schema
 from rota.stores.postgres.address import read_address
-from rota.stores.postgres.database import Database
 from rota.stores.sqlite import connection as sqlite_connection
 from rota.stores.sqlite.connection import SqliteSettings, open_writer
 from rota.stores.sqlite.translation import translated
@@ -52,7 +51,7 @@ async def _upgrade_postgres(
     url: str, later: tuple[Migration, ...], locked_for: timedelta
 ) -> tuple[AppliedMigration, ...]:
     settings = replace(read_address(url), connect_for=locked_for)
-    database = await Database.open(settings)
+    database = await postgres_schema.open_database(settings)
     try:
         known = (*postgres_schema.MIGRATIONS, *later)
         return await database.run(lambda session: postgres_schema.migrate(session, settings, known))

@@ -15,9 +15,10 @@ from rota.clock import SystemClock
 from rota.errors import CopyUnfinishedError
 from rota.jobs import JobFilter, JobStatus, admit_job, make_job_ids
 from rota.ops.store_comparison import UNFINISHED
-from rota.runtime.wiring import copy_store, inspect_store
+from rota.runtime.store_copy import copy_store
+from rota.runtime.wiring import inspect_store
 from rota.stores.protocol import DocumentWrite
-from rota.testing.store_contract.portability import (
+from rota.testing.portable_store_contract import (
     NOW,
     dump_all,
     expect_same,

@@ -18,7 +18,7 @@ from rota.errors import StoreUnavailableError
 from rota.jobs import JobStatus
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import NOW
+from rota.testing.job_store_fixture import NOW
 
 pytestmark = pytest.mark.process
 

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.process.house.running import run_rota
+from tests.process.service.up_process import run_rota
 
 from rota import open_store
 from rota.clock import SystemClock

@@ -8,7 +8,7 @@ from tests.spec.stage import Stage, at, minutes, seconds
 
 from rota import POLLING, SchedulerPolicy
 from rota.events import TaskOrphaned, TaskRecordSetAside, TaskRunStarted
-from rota.scheduler.keeping.ledger import TASKS
+from rota.scheduler.storage import TASKS
 from rota.stores.protocol import DocumentWrite
 from rota.testing import seed_tasks
 

@@ -16,7 +16,7 @@ from rota.events import (
     TaskPreserved,
     TasksOverridden,
 )
-from rota.scheduler.keeping.ledger import TASKS
+from rota.scheduler.storage import TASKS
 from rota.stores.protocol import DocumentStore, DocumentWrite
 from rota.testing import seed_tasks
 

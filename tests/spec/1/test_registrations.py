@@ -24,7 +24,7 @@ from rota.errors import (
     ScheduleDuplicateTaskError,
 )
 from rota.scheduler import SchedulerState
-from rota.scheduler.tasks.registration import Callback
+from rota.scheduler.registration import Callback
 
 SHAPE = "Invalid registration shape: expected [string, string, function, Duration]"
 MINUTE = timedelta(minutes=1)
@@ -130,7 +130,7 @@ async def test_time_and_zone_are_the_hosts_unless_given(monkeypatch: pytest.Monk
     zone = ZoneInfo("Asia/Kathmandu")
     monkeypatch.setattr("rota.scheduler.scheduler.get_localzone", lambda: zone)
     async with await open_store("memory://") as store:
-        surroundings = Scheduler(store)._surroundings
+        surroundings = Scheduler(store)._context
     assert isinstance(surroundings.clock, SystemClock)
     assert surroundings.zone is zone
 

@@ -14,8 +14,8 @@ from rota.errors import (
     TaskNotRegisteredError,
 )
 from rota.scheduler import Plan
-from rota.scheduler.keeping.ledger import TASKS
-from rota.scheduler.tasks.reconcile import FieldChange
+from rota.scheduler.reconciliation import FieldChange
+from rota.scheduler.storage import TASKS
 from rota.stores.protocol import DocumentWrite
 from rota.testing import seed_tasks
 

@@ -22,7 +22,7 @@ from rota.policy.gate_watch import GateWatch
 from rota.policy.gates import Closed
 from rota.policy.maintenance import Maintenance
 from rota.policy.quiet_hours import QuietHours
-from rota.rail.gates import clear_maintenance, set_maintenance, set_quiet_hours
+from rota.rail.settings import clear_maintenance, set_maintenance, set_quiet_hours
 from rota.stores.memory import MemoryStore
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import LeaseRequest

@@ -10,7 +10,7 @@ from tests.unit.cli.conftest import NOW, RunRota
 
 from rota import open_store
 from rota.jobs import Cancelled, Failed, Outcome, RetryPolicy, decide_outcome
-from rota.scheduler.keeping.ledger import SET_ASIDE
+from rota.scheduler.storage import SET_ASIDE
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentWrite, LeaseRequest
 from rota.testing import a_job

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from rota.cli.event_lines import speaking
+from rota.cli.event_lines import reporting
 from rota.cli.output import Terminal
 from rota.testing import VirtualClock
 
@@ -30,7 +30,7 @@ def fail(said: str) -> None:
 def hear(said: str, *, as_json: bool) -> list[str]:
     heard = io.StringIO()
     console = Console(file=heard, width=80)
-    with speaking(Terminal(VirtualClock(NOW), console, console), as_json=as_json):
+    with reporting(Terminal(VirtualClock(NOW), console, console), as_json=as_json):
         fail(said)
     return heard.getvalue().splitlines()
 

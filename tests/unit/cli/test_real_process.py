@@ -146,15 +146,3 @@ def test_without_the_extra_a_command_says_what_to_install(command: str, tmp_path
         "pip install 'rota[server]'\n"
     )
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("argv", [("--help",), ("--version",)])
-def test_help_loads_no_command(argv: tuple[str, ...]) -> None:
-    program = (
-        "import sys; from rota.cli.main import run; run(sys.argv[1:]); "
-        "print(sorted({'rota.cli.cron', 'rota.cli.rrule'} & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, *argv], capture_output=True, check=True, timeout=60
-    )
-    assert done.stdout.endswith(b"\n[]\n")

@@ -10,7 +10,7 @@ from tests.unit.cli.conftest import RunRota
 
 from rota import open_store
 from rota.cli.store import format_size, inspection_rows, list_findings
-from rota.scheduler.keeping.ledger import SET_ASIDE
+from rota.scheduler.storage import SET_ASIDE
 from rota.stores.inspection import StoreInspection
 from rota.stores.migrations import AppliedMigration
 from rota.stores.protocol import DocumentWrite
@@ -46,7 +46,7 @@ def test_a_store_that_is_not_there_is_told_and_not_made(
 ) -> None:
     outcome = rota("store", "status", url)
     assert outcome.status == 1
-    assert "There is no such store yet; rota store migrate makes it." in outcome.out
+    assert "The store does not exist yet; rota store migrate makes it." in outcome.out
     assert not path.exists()
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.cli.conftest import NOW, RunRota
 
 from rota import open_store
-from rota.scheduler.keeping.ledger import REQUESTS
+from rota.scheduler.storage import REQUESTS
 from rota.stores.protocol import DocumentStore
 from rota.testing import seed_tasks
 

@@ -18,8 +18,8 @@ from rota.events import (
     WorkerStopped,
     WorkerStopping,
 )
-from rota.runtime.process import HouseEnd
-from rota.runtime.startup import HousePlan, Voice
+from rota.runtime.process import RuntimeEnd
+from rota.runtime.startup import Reporter, RuntimePlan
 
 JOB: dict[str, Any] = {
     "tenant": "default",
@@ -31,38 +31,38 @@ JOB: dict[str, Any] = {
 TIMES: dict[str, Any] = {"wait_ms": 1.0, "duration_ms": 1500.0}
 
 
-class House:
-    """Stands in for the house: keeps the plan, and says something."""
+class Runtime:
+    """Stands in for the runtime: keeps the plan, and says something."""
 
-    def __init__(self, end: HouseEnd = HouseEnd.DRAINED) -> None:
-        self.plan: HousePlan | None = None
+    def __init__(self, end: RuntimeEnd = RuntimeEnd.DRAINED) -> None:
+        self.plan: RuntimePlan | None = None
         self._end = end
 
-    async def run(self, plan: HousePlan, voice: Voice, _clock: object) -> HouseEnd:
+    async def run(self, plan: RuntimePlan, reporter: Reporter, _clock: object) -> RuntimeEnd:
         self.plan = plan
-        voice.say("it stands")
+        reporter.say("it stands")
         logging.getLogger("rota.kinds.log").info("a message")
         logging.getLogger("elsewhere").warning("a warning")
-        if voice.listen is not None:
-            voice.listen(WorkerStopped("w", "finished", 0, 0))
-        if voice.show_token is not None:
-            voice.show_token("rota_secret")
+        if reporter.listen is not None:
+            reporter.listen(WorkerStopped("w", "finished", 0, 0))
+        if reporter.show_token is not None:
+            reporter.show_token("rota_secret")
         return self._end
 
 
 @pytest.fixture
-def house(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> House:
+def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runtime:
     for name in ("ROTA_STORE", "ROTA_HOST", "ROTA_PORT", "WORKER_BATCH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
-    made = House()
-    monkeypatch.setattr("rota.cli.serve.run_house", made.run)
+    made = Runtime()
+    monkeypatch.setattr("rota.cli.serve.run_runtime", made.run)
     return made
 
 
-def test_up_plans_everything(rota: RunRota, house: House) -> None:
+def test_up_plans_everything(rota: RunRota, runtime: Runtime) -> None:
     assert rota("up", "--port", "0", "--concurrency", "3", "--queue", "mail").status == 0
-    plan = house.plan
+    plan = runtime.plan
     assert plan is not None
     assert plan.binding is not None
     assert plan.work is not None
@@ -76,20 +76,20 @@ def test_up_plans_everything(rota: RunRota, house: House) -> None:
     assert (plan.work.settings.concurrency, plan.work.settings.queues) == (3, ["mail"])
 
 
-def test_serve_plans_no_worker_and_work_no_server(rota: RunRota, house: House) -> None:
+def test_serve_plans_no_worker_and_work_no_server(rota: RunRota, runtime: Runtime) -> None:
     rota("serve")
-    assert house.plan is not None
-    assert (house.plan.work, house.plan.tasks, house.plan.greets) == (None, None, False)
-    assert house.plan.binding is not None
+    assert runtime.plan is not None
+    assert (runtime.plan.work, runtime.plan.tasks, runtime.plan.greets) == (None, None, False)
+    assert runtime.plan.binding is not None
     rota("work", "--queue", "mail", "--queue", "images", "--tenant", "guild-7")
-    assert house.plan.binding is None
-    assert house.plan.work is not None
-    assert house.plan.work.settings.queues == ["mail", "images"]
-    assert house.plan.work.settings.tenants == ["guild-7"]
+    assert runtime.plan.binding is None
+    assert runtime.plan.work is not None
+    assert runtime.plan.work.settings.queues == ["mail", "images"]
+    assert runtime.plan.work.settings.tenants == ["guild-7"]
 
 
 def test_the_environment_tunes_the_worker_and_names_address_and_store(
-    rota: RunRota, house: House, monkeypatch: pytest.MonkeyPatch
+    rota: RunRota, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (
         ("WORKER_BATCH", "77"),
@@ -99,17 +99,17 @@ def test_the_environment_tunes_the_worker_and_names_address_and_store(
     ):
         monkeypatch.setenv(name, value)
     rota("up")
-    assert house.plan is not None
-    assert house.plan.work is not None
-    assert house.plan.binding is not None
-    assert house.plan.work.settings.batch == 77
-    assert house.plan.store_url == "memory://"
-    assert (house.plan.binding.host, house.plan.binding.port) == ("127.0.0.2", 9000)
+    assert runtime.plan is not None
+    assert runtime.plan.work is not None
+    assert runtime.plan.binding is not None
+    assert runtime.plan.work.settings.batch == 77
+    assert runtime.plan.store_url == "memory://"
+    assert (runtime.plan.binding.host, runtime.plan.binding.port) == ("127.0.0.2", 9000)
 
 
-def test_people_are_told_in_lines(rota: RunRota, house: House) -> None:
+def test_people_are_told_in_lines(rota: RunRota, runtime: Runtime) -> None:
     printed = rota("up").out.splitlines()
-    assert house.plan is not None
+    assert runtime.plan is not None
     assert printed == [
         "12:00:30Z  it stands",
         "12:00:30Z  a message",
@@ -120,16 +120,16 @@ def test_people_are_told_in_lines(rota: RunRota, house: House) -> None:
     ]
 
 
-def test_programs_are_told_in_json_and_given_no_token(rota: RunRota, house: House) -> None:
+def test_programs_are_told_in_json_and_given_no_token(rota: RunRota, runtime: Runtime) -> None:
     printed = rota("up", "--json").out
-    assert house.plan is not None
-    assert not house.plan.greets
+    assert runtime.plan is not None
+    assert not runtime.plan.greets
     assert "rota_secret" not in printed
     assert '"message": "it stands"' in printed
     assert all(line.startswith("{") for line in printed.splitlines())
 
 
-def test_logging_is_as_it_was_afterwards(rota: RunRota, house: House) -> None:
+def test_logging_is_as_it_was_afterwards(rota: RunRota, runtime: Runtime) -> None:
     own = logging.getLogger("rota")
     kept, handlers = own.level, list(logging.getLogger().handlers)
     own.setLevel(logging.ERROR)
@@ -138,7 +138,7 @@ def test_logging_is_as_it_was_afterwards(rota: RunRota, house: House) -> None:
         assert own.level == logging.ERROR
     finally:
         own.setLevel(kept)
-    assert house.plan is not None
+    assert runtime.plan is not None
     assert logging.getLogger().handlers == handlers
 
 
@@ -146,7 +146,7 @@ def test_told_twice_it_ends_like_an_interrupted_program(
     rota: RunRota, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("rota.cli.serve.run_house", House(HouseEnd.AT_ONCE).run)
+    monkeypatch.setattr("rota.cli.serve.run_runtime", Runtime(RuntimeEnd.AT_ONCE).run)
     assert rota("work").status == 130
 
 

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from rota.rail import Rail
-from rota.rail.context import RailContext, RailSettings
+from rota.rail.jobs import RailContext, RailSettings
 from rota.stores.memory import MemoryStore
 from rota.testing import VirtualClock
 

@@ -11,7 +11,7 @@ from rota.ops import bulk
 from rota.ops.bulk import carry_out, plan_bulk
 from rota.ops.search import JobQuery
 from rota.rail.audit import read_audit
-from rota.rail.context import RailContext
+from rota.rail.jobs import RailContext
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock, a_job

@@ -18,7 +18,7 @@ from rota.stores.memory import MemoryStore
 from rota.stores.migrations import AppliedMigration
 from rota.stores.protocol import DocumentWrite
 from rota.testing import a_job
-from rota.testing.job_store_contract.fixture import MINUTE, NOW, take
+from rota.testing.job_store_fixture import MINUTE, NOW, take
 from rota.worker.presence import WORKERS, WorkerPresence
 
 MARK = AppliedMigration(2, "jobs", is_compatible=True, checksum="")

@@ -8,7 +8,7 @@ from rota.errors import CopyRefusedError, CopyUnfinishedError, StoreUnavailableE
 from rota.ops.store_comparison import UNFINISHED, MarkedTarget, refuse_unfinished
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite
-from rota.testing.store_contract.portability import dump_all
+from rota.testing.portable_store_contract import dump_all
 
 
 async def test_a_store_without_a_mark_is_not_refused() -> None:

@@ -12,8 +12,8 @@ from rota.ops.store_copy import CopyReport, copy_everything, recognise_copy
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite, KeptDocument, KeptJob, Portion, Record
 from rota.testing import a_job
-from rota.testing.job_store_contract.fixture import NOW
-from rota.testing.store_contract.portability import (
+from rota.testing.job_store_fixture import NOW
+from rota.testing.portable_store_contract import (
     dump_all,
     expect_same,
     records_of_every_sort,

@@ -7,7 +7,7 @@ from rota.jobs import JobStatus
 from rota.ops.store_comparison import ContentDigest, bucket_of, digest_of, name_of
 from rota.stores.protocol import KeptDocument, KeptJob, Record, UnreadableJob
 from rota.testing import a_job
-from rota.testing.store_contract.portability import records_of_every_sort
+from rota.testing.portable_store_contract import records_of_every_sort
 
 JOB = a_job(payload={"b": 1, "a": 2})
 DOCUMENT = KeptDocument("tasks", "a", 1, b"body")

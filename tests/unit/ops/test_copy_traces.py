@@ -12,7 +12,7 @@ from rota.ops.store_comparison import (
 )
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite, KeptDocument
-from rota.testing.store_contract.portability import dump_all
+from rota.testing.portable_store_contract import dump_all
 
 
 def test_mark_and_probe_are_nobodys_content() -> None:

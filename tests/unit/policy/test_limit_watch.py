@@ -8,11 +8,11 @@ import pytest
 from rota.errors import StoreUnavailableError
 from rota.policy.limit_watch import LimitWatch
 from rota.policy.limits import BUCKETS, LIMITS, Limit, Rate
-from rota.rail.limits import clear_limit, set_limit
+from rota.rail.settings import clear_limit, set_limit
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import MINUTE, NOW, SECOND, a_request, end
+from rota.testing.job_store_fixture import MINUTE, NOW, SECOND, a_request, end
 
 TICK = timedelta(milliseconds=1)
 

@@ -12,7 +12,7 @@ from tests.unit.poller.polling import NOW, SECOND
 from rota import open_store
 from rota.jobs import format_instant
 from rota.poller import JobUpdate, PolledJob, PolledJobs
-from rota.poller.record import wakes_at
+from rota.poller.jobs import wakes_at
 from rota.stores.opened import OpenStore
 from rota.testing import VirtualClock
 

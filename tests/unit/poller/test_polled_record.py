@@ -4,7 +4,7 @@ from tests.unit.poller.polling import HOUR, MINUTE, NOW, SECOND
 
 from rota.jobs import JobStatus, Recurrence
 from rota.poller import JobUpdate
-from rota.poller.record import as_polled, is_locked_by, lock_job, update_job, wakes_at
+from rota.poller.jobs import as_polled, is_locked_by, lock_job, update_job, wakes_at
 from rota.testing import a_job
 
 

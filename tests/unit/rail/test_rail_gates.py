@@ -9,7 +9,7 @@ import pytest
 from rota.errors import InvalidInputError
 from rota.policy.gate_settings import Scope, ScopedMaintenance, TenantQuietHours
 from rota.rail import Rail, read_audit
-from rota.rail.gates import list_gates
+from rota.rail.settings import list_gates
 from rota.stores.memory import MemoryStore
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

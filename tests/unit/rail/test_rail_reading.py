@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.errors import InvalidJobError
-from rota.rail.context import RailSettings
-from rota.rail.requests import (
+from rota.rail.jobs import RailSettings, show_rail_priority
+from rota.rail.rail import (
     MILLISECONDS_FROM,
     Asked,
     Rule,
@@ -21,7 +21,6 @@ from rota.rail.requests import (
     read_rail_priority,
     read_rule,
     read_series,
-    show_rail_priority,
 )
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""The engines of a house on a store in memory, under made-up time."""
+"""The engines of a runtime on a store in memory, under made-up time."""
 
 import asyncio
 import sys

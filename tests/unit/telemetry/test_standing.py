@@ -21,7 +21,7 @@ from rota.jobs import (
     decide_outcome,
 )
 from rota.runtime.wiring import inspect_store
-from rota.scheduler.keeping.ledger import SET_ASIDE
+from rota.scheduler.storage import SET_ASIDE
 from rota.stores.inspection import StoreInspection
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentWrite, LeaseRequest, QueueDepth

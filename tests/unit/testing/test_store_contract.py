@@ -7,8 +7,7 @@ import pytest
 from rota.errors import InvalidInputError
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
-from rota.testing.store_contract import StoreContract
-from rota.testing.store_contract.fixture import expect
+from rota.testing.store_contract import StoreContract, expect
 
 
 class ForgetsVersions(MemoryStore):

@@ -28,9 +28,9 @@ from tests.verification.trace.recorder import Initializable, TraceRecorder
 
 from rota.clock.idle import turn
 from rota.clock.virtual import VirtualClock
-from rota.scheduler.keeping.ledger import TASKS
 from rota.scheduler.policy import DECLARATIVE, POLLING, SchedulerSettings
 from rota.scheduler.scheduler import Scheduler, SchedulerState
+from rota.scheduler.storage import TASKS
 from rota.stores.protocol import DocumentStore
 from rota.testing.faults import Failure, Fault, FaultyStore, StoreCall
 

@@ -1,4 +1,4 @@
-"""What a store's address says: which database, which schema in it, and how to name it to people."""
+"""The address of a store: which database, which schema in it, and how to show it."""
 
 import re
 from dataclasses import dataclass, field
@@ -7,16 +7,16 @@ from functools import lru_cache
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from rota.errors import InvalidStoreUrlError
-from rota.stores.postgres.queries import DEFAULT_SCHEMA
 
+DEFAULT_SCHEMA = "rota"
 _PLACES = re.compile(r"([^:/]*:[0-9]+,?)+/[^:/]*")
-"""Hosts, ports and a database; a user and the beginning of a password look otherwise."""
+"""Hosts, ports and a database; a user and the start of a password look different."""
 _SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresSettings:
-    """Which database, and how patient to be with it."""
+    """Which database, how many connections, and how long to wait for it."""
 
     url: str = field(repr=False)
     schema: str = DEFAULT_SCHEMA
@@ -26,7 +26,7 @@ class PostgresSettings:
 
     @property
     def label(self) -> str:
-        """The address as it may be shown: without password and options."""
+        """The address to show: without password and options."""
         return masked(self.url)
 
 
@@ -51,7 +51,7 @@ def read_address(url: str) -> PostgresSettings:
 
 
 def _read_options(url: str, query: str) -> list[tuple[str, str]]:
-    """Names and values; what led to a refusal is not told, as it repeats a part of the address."""
+    """Names and values. Errors do not show the cause, because it repeats a part of the address."""
     try:
         urlsplit(url)
     except ValueError:
@@ -65,11 +65,11 @@ def _read_options(url: str, query: str) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=32)
 def masked(url: str) -> str:
-    """The address without what must not be shown: it may hold passwords in two places."""
+    """The address without secrets: it may hold passwords in two places."""
     scheme, _, rest = url.partition("://")
     server, *options = re.split(r"[?#]", rest, maxsplit=1)
     if "@" not in server and "@" in "".join(options) and _PLACES.fullmatch(server) is None:
-        # A password may hold a ? or a # that was not written as it must be: then all of this is it.
+        # A password may hold a ? or a # that is not escaped: then all of this may be the password.
         return f"{scheme}://{server.partition(':')[0]}"
     credentials, at, place = server.rpartition("@")
     user = credentials.partition(":")[0]

@@ -1,16 +1,16 @@
--- Every statement the PostgreSQL store runs.
+-- Every statement of the PostgreSQL store.
 --
--- The schema is written as rota; a store that was given another name puts it in its place.
+-- The schema is written as rota; a store with another schema replaces the name. Lists are arrays.
+-- Their rows are looked up one by one through an index, in the order of the ids: programs that lock
+-- rows in one order do not wait for each other in a circle.
+--
+-- The server plans a statement once, often while the table is empty, and keeps the plan. So each
+-- statement leaves the planner no choice: a column that must not select the index is compared by
+-- IS NOT DISTINCT FROM, which no index supports; OFFSET 0 prevents reordering; and partitions are read
+-- in the order of all columns of their index, which with sorting turned off no other index can give.
 
--- name: read_surroundings
--- The encoding of the database, and whether the schema and its list of migrations exist.
-SELECT
-    current_setting('server_encoding') AS encoding,
-    to_regnamespace('rota') IS NOT NULL AS has_schema,
-    to_regclass('rota.migrations') IS NOT NULL AS has_migrations;
-
--- name: begin_write
--- Each statement must see what others have committed before it, whatever the database's default is.
+-- name: begin
+-- Each statement must see what others committed before it, whatever the database's default is.
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 
 -- name: commit
@@ -19,14 +19,44 @@ COMMIT;
 -- name: roll_back
 ROLLBACK;
 
+-- name: set_savepoint
+SAVEPOINT rota_jobs;
+
+-- name: release_savepoint
+RELEASE SAVEPOINT rota_jobs;
+
+-- name: roll_back_to_savepoint
+ROLLBACK TO SAVEPOINT rota_jobs;
+
+-- name: ping
+SELECT 1;
+
+-- name: read_clock
+SELECT clock_timestamp() AS now;
+
+-- name: notify
+-- A commit that only notifies need not wait for the disk.
+-- $1 channel, $2 message
+SELECT set_config('synchronous_commit', 'off', true), pg_notify($1::text, $2::text);
+
+-- name: notify_at_commit
+-- $1 channel, $2 message
+SELECT pg_notify($1::text, $2::text);
+
+-- name: read_context
+-- The encoding of the database, and whether the schema and its list of migrations exist.
+SELECT
+    current_setting('server_encoding') AS encoding,
+    to_regnamespace('rota') IS NOT NULL AS has_schema,
+    to_regclass('rota.migrations') IS NOT NULL AS has_migrations;
+
 -- name: wait_for_locks
--- How long a migration may wait for others, in milliseconds, and that it may take however long
--- itself; until the end of the transaction.
+-- Sets how long a migration waits for locks, and no limit for its own work; until the transaction ends.
 -- $1 milliseconds, as text
 SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true);
 
 -- name: lock_schema
--- One migrates at a time, until the end of its transaction.
+-- One program migrates at a time.
 SELECT pg_advisory_xact_lock(hashtextextended('rota.migrations', 0));
 
 -- name: create_schema
@@ -47,6 +77,26 @@ SELECT number, name, is_compatible, checksum FROM rota.migrations ORDER BY numbe
 -- $1 number, $2 name, $3 whether it is compatible, $4 checksum
 INSERT INTO rota.migrations (number, name, is_compatible, checksum) VALUES ($1, $2, $3, $4);
 
+-- name: read_server
+-- The server, whether the schema and its list of migrations exist, and the size of its tables with
+-- their indexes.
+SELECT
+    current_setting('server_version') AS version,
+    to_regnamespace('rota') IS NOT NULL AS has_schema,
+    to_regclass('rota.migrations') IS NOT NULL AS has_migrations,
+    (
+        SELECT coalesce(sum(pg_total_relation_size(relation.oid)), 0)::bigint
+        FROM pg_class AS relation
+        WHERE relation.relnamespace = to_regnamespace('rota')
+            AND relation.relkind IN ('r', 'm')
+    ) AS size;
+
+-- name: count_documents
+SELECT collection, count(*) AS number FROM rota.documents GROUP BY collection ORDER BY collection;
+
+-- name: count_jobs
+SELECT status, count(*) AS number, count(set_aside) AS aside FROM rota.jobs GROUP BY status;
+
 -- name: scan_page
 -- $1 collection, $2 the last key of the page before (empty at first), $3 how many
 SELECT key, version, body FROM rota.documents
@@ -60,14 +110,13 @@ SELECT key, version, body FROM rota.documents
 WHERE collection = $1 AND key = ANY ($2::text[]);
 
 -- name: apply_writes
--- Makes, changes and removes documents where that is still current. No two writes name the same
--- document, and each kind comes in the order of names and is looked up one by one in that order:
--- programs that lock rows in one order do not end up waiting for each other in a circle.
--- $1 collections, $2 keys and $3 bodies of those to make; $4 collections, $5 keys, $6 expected
--- versions and $7 bodies of those to change; $8 collections, $9 keys and $10 expected versions of
--- those to remove. The answer is one row. Its columns are NULL where all of a kind were current;
--- otherwise they tell which were, made documents by name and the others by position from 1.
-WITH made AS (
+-- Creates, changes and removes documents where the write is current. No two writes name the same
+-- document, and each kind comes in the order of names.
+-- $1 collections, $2 keys and $3 bodies to create; $4 collections, $5 keys, $6 expected versions and
+-- $7 bodies to change; $8 collections, $9 keys and $10 expected versions to remove. The answer is one
+-- row. A column is NULL where all writes of its kind were current; otherwise it lists those that were:
+-- created documents by name, the others by position from 1.
+WITH created AS (
     INSERT INTO rota.documents (collection, key, version, body)
     SELECT wanted.collection, wanted.key, 1, wanted.body
     FROM unnest($1::text[], $2::text[], $3::bytea[]) AS wanted (collection, key, body)
@@ -89,13 +138,984 @@ WITH made AS (
     RETURNING wanted.position
 ), counted AS (
     SELECT
-        (SELECT count(*) FROM made) < cardinality($1) AS misses_made,
+        (SELECT count(*) FROM created) < cardinality($1) AS misses_created,
         (SELECT count(*) FROM changed) < cardinality($4) AS misses_changed,
         (SELECT count(*) FROM removed) < cardinality($8) AS misses_removed
 )
 SELECT
-    CASE WHEN misses_made THEN ARRAY(SELECT collection FROM made) END AS made_collections,
-    CASE WHEN misses_made THEN ARRAY(SELECT key FROM made) END AS made_keys,
+    CASE WHEN misses_created THEN ARRAY(SELECT collection FROM created) END AS collections,
+    CASE WHEN misses_created THEN ARRAY(SELECT key FROM created) END AS keys,
     CASE WHEN misses_changed THEN ARRAY(SELECT position FROM changed) END AS changed,
     CASE WHEN misses_removed THEN ARRAY(SELECT position FROM removed) END AS removed
 FROM counted;
+
+-- name: job_rows
+-- The columns of a job in the order of rows.py, for statements that begin with them.
+SELECT
+    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral,
+    lease_worker, lease_taken_at, lease_until, body, is_awaited
+FROM rota.jobs
+
+-- name: read_jobs
+-- begins as: job_rows
+-- $1 ids
+WHERE id = ANY ($1::uuid[])
+ORDER BY id;
+
+-- name: lock_jobs
+-- begins as: read_jobs
+-- Until the transaction ends, no other one changes these jobs or adds a dependent.
+FOR NO KEY UPDATE;
+
+-- name: find_twins
+-- begins as: job_rows
+-- In any order: no index has both.
+-- $1 identities
+WHERE identity = ANY ($1::uuid[]);
+
+-- name: insert_jobs
+-- Fails if a job exists already by id or identity.
+-- $1 now, then the columns of rows.py: empty where every job has the usual value; the last four hold
+-- one value where all jobs have the same
+INSERT INTO rota.jobs (
+    id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, is_recurring,
+    body
+)
+SELECT
+    id, tenant, queue, priority, status,
+    CASE WHEN status = 'READY' THEN coalesce(due_at, created_at) <= $1 END,
+    is_awaited, coalesce(due_at, created_at), created_at, coalesce(updated_at, created_at),
+    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, is_recurring,
+    body
+FROM (
+    SELECT
+        id, body, due_at, updated_at, last_error, ending, deferral, identity, is_recurring,
+        coalesce(status, 'READY') AS status, coalesce(is_awaited, false) AS is_awaited,
+        coalesce(attempt_count, 0) AS attempt_count, coalesce(loss_count, 0) AS loss_count,
+        coalesce(last_token, 0) AS last_token, coalesce(tenant, ($16::text[])[1]) AS tenant,
+        coalesce(queue, ($17::text[])[1]) AS queue,
+        coalesce(priority, ($18::integer[])[1]) AS priority,
+        coalesce(created_at, ($19::timestamptz[])[1]) AS created_at
+    FROM unnest(
+        $2::uuid[], $3::text[], $4::text[], $5::boolean[], $6::timestamptz[], $7::timestamptz[],
+        $8::integer[], $9::integer[], $10::bigint[], $11::text[], $12::text[], $13::text[],
+        $14::uuid[], $15::boolean[], $16::text[], $17::text[], $18::integer[], $19::timestamptz[]
+    ) AS wanted (
+        id, body, status, is_awaited, due_at, updated_at,
+        attempt_count, loss_count, last_token, last_error, ending, deferral,
+        identity, is_recurring, tenant, queue, priority, created_at
+    )
+) AS job;
+
+-- name: insert_missing
+-- begins as: insert_jobs
+-- The ids of the jobs that did not exist by id or identity, and are stored now. Waits for other
+-- transactions that are writing the same jobs: if they roll back, these are stored.
+ON CONFLICT DO NOTHING
+RETURNING id::text;
+
+-- name: insert_alike
+-- As insert_jobs, for new jobs that differ in nothing but id and body, as most that are added at once
+-- do: filling in what is usual takes an eighth of the time that the other statement takes.
+-- Each list is one text, which a client writes in a fraction of the time that single values take; no
+-- body holds the character between them, for JSON writes control characters in other words.
+-- $1 now, $2 ids with commas, $3 bodies with U+001E between them, $4 tenant, $5 queue, $6 priority,
+-- $7 instant they were made and are due
+INSERT INTO rota.jobs (
+    id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, body
+)
+SELECT
+    id, $4::text, $5::text, $6::integer, 'READY', $7::timestamptz <= $1::timestamptz, false,
+    $7, $7, $7, 0, 0, 0, body
+FROM unnest(
+    string_to_array($2::text, ',')::uuid[], string_to_array($3::text, chr(30))
+) AS wanted (id, body);
+
+-- name: insert_one
+-- A row if the job did not exist by id or identity, and is kept now. Whoever listens is told in the
+-- same commit if there is a channel.
+-- $1 now, $2 id, $3 tenant, $4 queue, $5 priority, $6 due instant, $7 instant it was made, $8 identity,
+-- $9 body, $10 channel (NULL for none), $11 message, $12 whether it recurs (NULL if not)
+INSERT INTO rota.jobs (
+    id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, identity, body, is_recurring
+)
+VALUES (
+    $2::uuid, $3::text, $4::text, $5::integer, 'READY', $6::timestamptz <= $1::timestamptz,
+    false, $6, $7::timestamptz, $7, 0, 0, 0, $8::uuid, $9::text, $12::boolean
+)
+ON CONFLICT DO NOTHING
+RETURNING CASE WHEN $10::text IS NOT NULL THEN pg_notify($10, $11::text)::text END AS told;
+
+-- name: add_dependencies
+-- $1 parents, $2 children
+INSERT INTO rota.job_dependencies (parent, child)
+SELECT parent, child FROM unnest($1::uuid[], $2::uuid[]) AS wanted (parent, child)
+ON CONFLICT DO NOTHING;
+
+-- name: mark_awaited
+-- $1 ids of locked jobs
+UPDATE rota.jobs SET is_awaited = true WHERE id = ANY ($1::uuid[]) AND NOT is_awaited;
+
+-- name: unmark_awaited
+-- $1 ids of locked jobs; those that still have a dependent stay marked
+UPDATE rota.jobs AS job SET is_awaited = false
+WHERE id = ANY ($1::uuid[]) AND is_awaited
+    AND NOT EXISTS (SELECT FROM rota.job_dependencies WHERE parent = job.id);
+
+-- name: complete_jobs
+-- Completes jobs that are not awaited and whose leases are still held. The answer is NULL if all were;
+-- otherwise it lists the positions, from 1, of those that were.
+-- $1 ids, $2 tokens, $3 tenants, $4 due instants, $5 instants of the ends, or nothing if all ended at $6
+WITH ended AS (
+    UPDATE rota.jobs AS job SET
+        status = 'COMPLETED', due_at = wanted.due_at, loss_count = 0,
+        updated_at = coalesce(wanted.ended_at, $6::timestamptz),
+        lease_worker = NULL, lease_taken_at = NULL, lease_until = NULL
+    FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::timestamptz[], $5::timestamptz[])
+        WITH ORDINALITY AS wanted (id, token, tenant, due_at, ended_at, position)
+    WHERE job.id = wanted.id AND job.last_token = wanted.token
+        AND (job.tenant, job.status) IS NOT DISTINCT FROM (wanted.tenant, 'RUNNING')
+        AND NOT job.is_awaited
+    RETURNING wanted.position
+)
+SELECT CASE
+    WHEN (SELECT count(*) FROM ended) < cardinality($1) THEN ARRAY(SELECT position FROM ended)
+END AS positions;
+
+-- name: move_jobs
+-- Writes what a change writes of its job.
+-- $1 now, then ids, statuses, due instants, attempt counts, loss counts, last tokens, last errors,
+-- endings, deferrals, workers, start and end of the leases, instants of the changes
+UPDATE rota.jobs AS job SET
+    status = wanted.status, due_at = wanted.due_at,
+    is_due = CASE WHEN wanted.status = 'READY' THEN wanted.due_at <= $1::timestamptz END,
+    attempt_count = wanted.attempt_count, loss_count = wanted.loss_count,
+    last_token = wanted.last_token, last_error = wanted.last_error, ending = wanted.ending,
+    deferral = wanted.deferral, lease_worker = wanted.lease_worker,
+    lease_taken_at = wanted.lease_taken_at, lease_until = wanted.lease_until,
+    updated_at = wanted.updated_at
+FROM unnest(
+    $2::uuid[], $3::text[], $4::timestamptz[], $5::integer[], $6::integer[], $7::bigint[],
+    $8::text[], $9::text[], $10::text[], $11::text[], $12::timestamptz[], $13::timestamptz[],
+    $14::timestamptz[]
+) AS wanted (
+    id, status, due_at, attempt_count, loss_count, last_token, last_error, ending, deferral,
+    lease_worker, lease_taken_at, lease_until, updated_at
+)
+WHERE job.id = wanted.id;
+
+-- name: place_jobs
+-- Releases or blocks PENDING jobs.
+-- $1 now, $2 ids, $3 statuses
+UPDATE rota.jobs AS job SET
+    status = wanted.status, updated_at = $1::timestamptz,
+    is_due = CASE WHEN wanted.status = 'READY' THEN job.due_at <= $1 END
+FROM unnest($2::uuid[], $3::text[]) AS wanted (id, status)
+WHERE job.id = wanted.id;
+
+-- name: amend_job
+-- $1 now, $2 id, $3 queue, $4 priority, $5 status, $6 due instant, $7 instant of the change,
+-- $8 identity, $9 body
+UPDATE rota.jobs SET
+    queue = $3::text, priority = $4::integer, status = $5::text, due_at = $6::timestamptz,
+    is_due = CASE WHEN $5 = 'READY' THEN $6 <= $1::timestamptz END,
+    updated_at = $7::timestamptz, identity = $8::uuid, body = $9::text
+WHERE id = $2::uuid;
+
+-- name: add_attempts
+-- $1 ids of jobs, $2 bodies
+INSERT INTO rota.job_attempts (job_id, body)
+SELECT job_id, body
+FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS wanted (job_id, body, position)
+ORDER BY position;
+
+-- name: set_aside
+-- Takes unreadable jobs out of every index that statements use; their bytes stay.
+-- $1 ids, $2 reasons
+UPDATE rota.jobs AS job SET
+    status = 'DAMAGED', is_due = NULL, set_aside = wanted.reason,
+    lease_worker = NULL, lease_taken_at = NULL, lease_until = NULL
+FROM unnest($1::uuid[], $2::text[]) AS wanted (id, reason)
+WHERE job.id = wanted.id;
+
+-- name: find_waiting
+-- The PENDING jobs that depend on these, each with its parent. A job is looked up by its id: written
+-- like this, its status does not select an index.
+-- $1 parents, $2 whether also through other PENDING jobs
+WITH RECURSIVE link AS (
+    SELECT NULL::uuid AS parent, unnest($1::uuid[]) AS child
+    UNION
+    SELECT next.parent, next.child
+    FROM link
+    CROSS JOIN LATERAL (
+        SELECT parent, child FROM rota.job_dependencies WHERE parent = link.child OFFSET 0
+    ) AS next
+    CROSS JOIN LATERAL (
+        SELECT FROM rota.jobs WHERE id = next.child AND status || '' = 'PENDING' OFFSET 0
+    ) AS job
+    WHERE $2::boolean OR link.parent IS NULL
+)
+SELECT parent::text AS parent_id, child::text AS child_id FROM link WHERE parent IS NOT NULL;
+
+-- name: lock_waiting
+-- $1 ids; those that are not PENDING any more are left out
+SELECT id::text AS job_id, tenant, queue, due_at FROM rota.jobs
+WHERE id = ANY ($1::uuid[]) AND status || '' = 'PENDING'
+ORDER BY id
+FOR NO KEY UPDATE;
+
+-- name: count_open
+-- How many dependencies of each job are not COMPLETED. A statement of its own, after the jobs are
+-- locked: of two dependencies that end at the same time, the second sees the first.
+-- $1 ids
+SELECT link.child::text AS child_id, count(*) AS open_count
+FROM rota.job_dependencies AS link
+LEFT JOIN LATERAL (
+    SELECT status FROM rota.jobs WHERE id = link.parent OFFSET 0
+) AS parent ON true
+WHERE link.child = ANY ($1::uuid[]) AND parent.status IS DISTINCT FROM 'COMPLETED'
+GROUP BY link.child;
+
+-- name: find_children
+-- $1 parents
+SELECT parent::text AS parent_id, child::text AS child_id FROM rota.job_dependencies
+WHERE parent = ANY ($1::uuid[])
+ORDER BY parent, child;
+
+-- name: find_parents
+-- $1 children
+SELECT child::text AS child_id, parent::text AS parent_id FROM rota.job_dependencies
+WHERE child = ANY ($1::uuid[])
+ORDER BY child, parent;
+
+-- name: find_dependents
+-- $1 parents, $2 how many
+SELECT DISTINCT child::text AS child_id FROM rota.job_dependencies
+WHERE parent = ANY ($1::uuid[])
+ORDER BY child_id
+LIMIT $2::integer;
+
+-- name: lock_dependencies
+-- One transaction at a time changes dependencies: two that are harmless apart may close a cycle.
+SELECT pg_advisory_xact_lock(hashtextextended('rota.job_dependencies', 0));
+
+-- name: find_ancestors
+-- The dependencies of these jobs and of all their ancestors.
+-- $1 ids
+WITH RECURSIVE link AS (
+    SELECT child, parent FROM rota.job_dependencies WHERE child = ANY ($1::uuid[])
+    UNION
+    SELECT next.child, next.parent
+    FROM link
+    CROSS JOIN LATERAL (
+        SELECT child, parent FROM rota.job_dependencies WHERE child = link.parent OFFSET 0
+    ) AS next
+)
+SELECT child::text AS child_id, parent::text AS parent_id FROM link ORDER BY child, parent;
+
+-- name: find_ended
+-- Jobs that may be pruned, with their dependencies; those that ended first come first.
+-- $1 ended before, $2 how many
+SELECT
+    updated_at, id::text AS job_id,
+    ARRAY(SELECT parent::text FROM rota.job_dependencies WHERE child = job.id) AS parents
+FROM rota.jobs AS job
+WHERE status IN ('COMPLETED', 'FAILED', 'BLOCKED') AND NOT is_awaited
+    AND updated_at < $1::timestamptz
+ORDER BY updated_at, id
+LIMIT $2::bigint
+FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: remove_dependencies
+-- The parents that have a dependent less.
+-- $1 children
+DELETE FROM rota.job_dependencies WHERE child = ANY ($1::uuid[])
+RETURNING parent::text AS parent_id;
+
+-- name: remove_attempts
+-- $1 ids of jobs
+DELETE FROM rota.job_attempts WHERE job_id = ANY ($1::uuid[]);
+
+-- name: remove_jobs
+-- $1 ids
+DELETE FROM rota.jobs WHERE id = ANY ($1::uuid[]);
+
+-- name: lease
+-- Fast path: leases from the ready set if all of it is in one queue and of one tenant, which is so if
+-- its first and its last job are. One row for each job, in order. A single row without an id: nothing
+-- is leased, because jobs must be marked as due first (is_awaited is true), or because there are several
+-- partitions (false).
+--
+-- $1 now, $2 the first and $3 the last queue, $4 how many, $5 end of the lease, $6 worker, $7 whether
+-- to look for jobs to mark as due
+WITH ends AS MATERIALIZED (
+    SELECT
+        front.queue, front.tenant,
+        front.queue = rear.queue AND front.tenant = rear.tenant AS is_one,
+        $7::boolean AND coalesce((
+            SELECT due_at <= $1::timestamptz FROM rota.jobs
+            WHERE NOT is_due ORDER BY due_at, id LIMIT 1
+        ), false) AS is_late
+    FROM (SELECT) AS always
+    LEFT JOIN (
+        SELECT queue, tenant FROM rota.jobs
+        WHERE is_due AND queue >= $2::text AND queue <= $3::text
+        ORDER BY queue, tenant, priority DESC, created_at, id LIMIT 1
+    ) AS front ON true
+    LEFT JOIN (
+        SELECT queue, tenant FROM rota.jobs
+        WHERE is_due AND queue >= $2 AND queue <= $3
+        ORDER BY queue DESC, tenant DESC, priority, created_at DESC, id DESC LIMIT 1
+    ) AS rear ON true
+), picked AS MATERIALIZED (
+    SELECT job.id
+    FROM ends
+    CROSS JOIN LATERAL (
+        SELECT id FROM rota.jobs
+        WHERE is_due AND queue = ends.queue AND tenant = ends.tenant AND due_at <= $1
+        ORDER BY priority DESC, created_at, id
+        LIMIT $4::bigint
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS job
+    WHERE ends.is_one AND NOT ends.is_late
+), leased AS (
+    UPDATE rota.jobs AS job SET
+        status = 'RUNNING', is_due = NULL, last_token = job.last_token + 1, updated_at = $1,
+        lease_worker = $6::text, lease_taken_at = $1, lease_until = $5::timestamptz
+    FROM picked
+    WHERE job.id = picked.id
+    RETURNING
+        job.id, job.tenant, job.queue, job.priority, job.status, job.due_at, job.created_at,
+        job.updated_at, job.attempt_count, job.loss_count, job.last_token, job.last_error,
+        job.ending, job.deferral, job.lease_worker, job.lease_taken_at, job.lease_until, job.body,
+        job.is_awaited
+), ordered AS MATERIALIZED (
+    SELECT * FROM leased ORDER BY priority DESC, created_at, id
+)
+SELECT
+    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral,
+    lease_worker, lease_taken_at, lease_until, body, is_awaited
+FROM ordered
+UNION ALL
+SELECT
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, is_late
+FROM ends WHERE is_late OR NOT is_one;
+
+-- name: find_partitions
+-- The partitions with a due job, outside the full ones, of the next $5 tenants in turn after $4.
+--
+-- It steps through the index from one partition to the next, so that the number of jobs in them does
+-- not matter. No name sorts after the last character there is.
+--
+-- $1 now, $2 queues, $3 tenants (NULL for all), $4 the tenant before the first, $5 how many tenants;
+-- full: $6 queues, $7 tenants, $8 tenants and $9 queues of partitions
+WITH RECURSIVE every_queue AS (
+    (SELECT queue FROM rota.jobs WHERE is_due ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT following.queue
+    FROM every_queue AS last
+    CROSS JOIN LATERAL (
+        SELECT queue FROM rota.jobs WHERE is_due AND queue > last.queue ORDER BY queue LIMIT 1
+    ) AS following
+), chosen_queue AS (
+    SELECT queue FROM every_queue WHERE $2::text[] IS NULL AND queue <> ALL ($6::text[])
+    UNION ALL
+    SELECT DISTINCT queue COLLATE "C" FROM unnest($2::text[]) AS wanted (queue)
+    WHERE queue <> ALL ($6)
+), step AS (
+    (
+        SELECT
+            place.queue, wave.number AS wave, wave.upper_end, head.tenant,
+            1 - coalesce(full_one.number, 0) AS open_count, full_one.number IS NULL AS is_open
+        FROM chosen_queue AS place
+        CROSS JOIN (
+            VALUES (0, $4::text COLLATE "C", chr(1114111) COLLATE "C"), (1, '', $4)
+        ) AS wave (number, lower_end, upper_end)
+        CROSS JOIN LATERAL (
+            SELECT tenant FROM rota.jobs
+            WHERE is_due AND queue = place.queue
+                AND tenant > wave.lower_end AND tenant <= wave.upper_end
+                AND due_at <= $1::timestamptz
+            ORDER BY queue, tenant, priority DESC, created_at, id LIMIT 1
+        ) AS head
+        LEFT JOIN LATERAL (
+            SELECT 1 AS number
+            WHERE head.tenant = ANY ($7::text[]) OR EXISTS (
+                SELECT FROM unnest($8::text[], $9::text[]) AS given (tenant, queue)
+                WHERE given.tenant = head.tenant AND given.queue = place.queue
+            )
+        ) AS full_one ON true
+        WHERE $3::text[] IS NULL
+        UNION ALL
+        SELECT place.queue, (head.tenant <= $4)::integer, '', head.tenant, 1, true
+        FROM chosen_queue AS place
+        CROSS JOIN (
+            SELECT DISTINCT name FROM unnest($3::text[]) AS given (name) WHERE name <> ALL ($7)
+        ) AS wanted
+        CROSS JOIN LATERAL (
+            SELECT tenant FROM rota.jobs
+            WHERE is_due AND queue = place.queue AND tenant = wanted.name AND due_at <= $1
+            LIMIT 1
+        ) AS head
+        WHERE NOT EXISTS (
+            SELECT FROM unnest($8, $9) AS given (tenant, queue)
+            WHERE given.tenant = head.tenant AND given.queue = place.queue
+        )
+    )
+    UNION ALL
+    SELECT
+        last.queue, last.wave, last.upper_end, following.tenant,
+        last.open_count + 1 - coalesce(full_one.number, 0), full_one.number IS NULL
+    FROM step AS last
+    CROSS JOIN LATERAL (
+        SELECT tenant FROM rota.jobs
+        WHERE is_due AND queue = last.queue
+            AND tenant > last.tenant AND tenant <= last.upper_end AND due_at <= $1
+        ORDER BY queue, tenant, priority DESC, created_at, id LIMIT 1
+    ) AS following
+    LEFT JOIN LATERAL (
+        SELECT 1 AS number
+        WHERE following.tenant = ANY ($7) OR EXISTS (
+            SELECT FROM unnest($8, $9) AS given (tenant, queue)
+            WHERE given.tenant = following.tenant AND given.queue = last.queue
+        )
+    ) AS full_one ON true
+    WHERE last.open_count < $5::bigint
+)
+SELECT tenant, queue
+FROM (
+    SELECT tenant, queue, dense_rank() OVER (ORDER BY wave, tenant) AS number
+    FROM step
+    WHERE is_open
+) AS open_partition
+WHERE number <= $5
+ORDER BY number, queue;
+
+-- name: find_first
+-- The first due jobs of partitions, or of one priority in a partition from a job on.
+-- $1 now, $2 how many of each, $3 ids to leave out; $4 tenants, $5 queues, $6 priorities (NULL for
+-- all), $7 instants and $8 ids of the jobs from which to go on (NULL for the beginning)
+SELECT job.id::text AS job_id, wanted.tenant, wanted.queue, job.priority, job.created_at
+FROM unnest($4::text[], $5::text[], $6::integer[]) AS wanted (tenant, queue, priority)
+CROSS JOIN LATERAL (
+    SELECT id, priority, created_at FROM rota.jobs
+    WHERE is_due AND queue = wanted.queue AND tenant = wanted.tenant
+        AND due_at <= $1::timestamptz AND id <> ALL ($3::uuid[])
+    ORDER BY priority DESC, created_at, id
+    LIMIT $2::bigint
+) AS job
+WHERE wanted.priority IS NULL
+UNION ALL
+SELECT job.id::text, wanted.tenant, wanted.queue, job.priority, job.created_at
+FROM unnest($4, $5, $6, $7::timestamptz[], $8::uuid[])
+    AS wanted (tenant, queue, priority, created_at, id)
+CROSS JOIN LATERAL (
+    SELECT id, priority, created_at FROM rota.jobs
+    WHERE is_due AND queue = wanted.queue AND tenant = wanted.tenant
+        AND priority = wanted.priority
+        AND (created_at, id) >= (
+            coalesce(wanted.created_at, '-infinity'),
+            coalesce(wanted.id, '00000000-0000-0000-0000-000000000000')
+        )
+        AND due_at <= $1 AND id <> ALL ($3)
+    ORDER BY queue, tenant, priority DESC, created_at, id
+    LIMIT $2
+) AS job
+WHERE wanted.priority IS NOT NULL;
+
+-- name: take_jobs
+-- Leases jobs that find_first has found, tenant by tenant, past those that are no longer due in the same
+-- partition or that another transaction has locked. One row for each job, in the given order.
+-- $1 now, $2 tenants, $3 the first and $4 the last place of each; the places: $5 ids, $6 queues; $7 how
+-- many of each tenant, $8 how many in all, $9 end of the lease, $10 worker
+WITH picked AS MATERIALIZED (
+    SELECT job.place, job.id
+    FROM unnest($2::text[], $3::integer[], $4::integer[]) AS turn (tenant, first, last)
+    CROSS JOIN LATERAL (
+        SELECT place.number AS place, free.id
+        FROM generate_series(turn.first, turn.last) AS place (number)
+        CROSS JOIN LATERAL (
+            SELECT id FROM rota.jobs
+            WHERE id = ($5::uuid[])[place.number]
+                AND is_due IS NOT DISTINCT FROM true AND due_at <= $1::timestamptz
+                AND (tenant, queue)
+                    IS NOT DISTINCT FROM (turn.tenant, ($6::text[])[place.number])
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS free
+        LIMIT $7::bigint
+    ) AS job
+    LIMIT $8::bigint
+), leased AS (
+    UPDATE rota.jobs AS job SET
+        status = 'RUNNING', is_due = NULL, last_token = job.last_token + 1, updated_at = $1,
+        lease_worker = $10::text, lease_taken_at = $1, lease_until = $9::timestamptz
+    FROM picked
+    WHERE job.id = picked.id
+    RETURNING
+        job.id, job.tenant, job.queue, job.priority, job.status, job.due_at, job.created_at,
+        job.updated_at, job.attempt_count, job.loss_count, job.last_token, job.last_error,
+        job.ending, job.deferral, job.lease_worker, job.lease_taken_at, job.lease_until, job.body,
+        job.is_awaited, picked.place
+)
+SELECT
+    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral,
+    lease_worker, lease_taken_at, lease_until, body, is_awaited
+FROM leased
+ORDER BY place;
+
+-- name: mark_due
+-- Puts jobs that have become due into the ready set, those due longest first.
+-- $1 now, $2 how many
+UPDATE rota.jobs AS job SET is_due = true
+FROM (
+    SELECT id FROM rota.jobs
+    WHERE NOT is_due AND due_at <= $1::timestamptz
+    ORDER BY due_at, id
+    LIMIT $2::bigint
+    FOR NO KEY UPDATE SKIP LOCKED
+) AS late
+WHERE job.id = late.id;
+
+-- name: extend
+-- The ids and tokens of the leases that are still held.
+-- $1 ids, $2 tokens, $3 until when
+UPDATE rota.jobs AS job SET lease_until = greatest(job.lease_until, $3::timestamptz)
+FROM unnest($1::uuid[], $2::bigint[]) AS held (id, token)
+WHERE job.id = held.id AND job.last_token = held.token
+    AND job.status IS NOT DISTINCT FROM 'RUNNING'
+RETURNING job.id::text, job.last_token;
+
+-- name: lock_scopes
+-- One transaction at a time counts the running jobs of a scope and leases. Scopes share 64 locks: the
+-- server has room for some thousands only. All take them in the same order.
+-- $1 the scopes
+SELECT pg_advisory_xact_lock(hashtext('rota.limits'), slot)
+FROM (
+    SELECT DISTINCT (hashtextextended(scope, 0) & 63)::integer AS slot
+    FROM unnest($1::text[]) AS given (scope)
+    ORDER BY slot
+    OFFSET 0
+) AS lock;
+
+-- name: count_running
+-- The number of leased jobs of each partition: reads as many rows as workers hold.
+SELECT tenant, queue, count(*) AS length FROM rota.jobs
+WHERE status = 'RUNNING'
+GROUP BY tenant, queue;
+
+-- name: read_horizon
+-- What holds the horizon of this database furthest back, if anything does: how many transactions have
+-- begun since, the oldest transaction that is still needed, who holds it, and for how many seconds. What
+-- only owners of a session and readers of all statistics may see is NULL for others. Vacuuming does not
+-- count: it holds nothing back.
+SELECT age(needed) AS behind_count, needed::text AS transaction, holder, lasting_for
+FROM (
+    SELECT
+        CASE
+            WHEN age(backend_xid) > age(backend_xmin) OR backend_xmin IS NULL THEN backend_xid
+            ELSE backend_xmin
+        END AS needed,
+        format('process %s', pid) || coalesce(' of ' || nullif(usename, ''), '')
+            || coalesce(' (' || nullif(application_name, '') || ')', '')
+            || coalesce(', ' || state, '') AS holder,
+        extract(epoch FROM clock_timestamp() - xact_start)::float8 AS lasting_for
+    FROM pg_stat_activity
+    WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND pid <> pg_backend_pid()
+        AND (datname = current_database() OR datname IS NULL)
+        AND backend_type IS DISTINCT FROM 'autovacuum worker'
+        AND NOT EXISTS (
+            SELECT FROM pg_stat_progress_vacuum AS vacuuming
+            WHERE vacuuming.pid = pg_stat_activity.pid
+        )
+    UNION ALL
+    SELECT
+        transaction, format('the prepared transaction %s of %s', gid, owner),
+        extract(epoch FROM clock_timestamp() - prepared)::float8
+    FROM pg_prepared_xacts
+    WHERE database = current_database()
+    UNION ALL
+    SELECT xmin, format('the replication slot %s', slot_name), NULL
+    FROM pg_replication_slots
+    WHERE xmin IS NOT NULL
+) AS held
+ORDER BY age(needed) DESC
+LIMIT 1;
+
+-- name: next_due_after
+-- The first instant after $1 at which a job becomes due.
+SELECT due_at FROM rota.jobs WHERE NOT is_due AND due_at > $1::timestamptz
+ORDER BY due_at, id LIMIT 1;
+
+-- name: find_expired
+-- begins as: job_rows
+-- $1 now, $2 end of the lease and $3 id of the last one before (NULL at first), $4 how many
+WHERE status = 'RUNNING' AND lease_until < $1::timestamptz
+    AND (lease_until, id) > (
+        coalesce($2::timestamptz, '-infinity'),
+        coalesce($3::uuid, '00000000-0000-0000-0000-000000000000')
+    )
+ORDER BY lease_until, id
+LIMIT $4::bigint;
+
+-- name: next_due
+-- The first instant at which any job of the line or after it is due. In the line it is only looked
+-- for where nothing is due, which is so when a clock was set back.
+-- $1 now
+SELECT CASE
+    WHEN EXISTS (SELECT FROM rota.jobs WHERE is_due AND due_at <= $1::timestamptz) THEN $1
+    ELSE least(
+        (SELECT min(due_at) FROM rota.jobs WHERE is_due),
+        (SELECT due_at FROM rota.jobs WHERE NOT is_due ORDER BY due_at, id LIMIT 1)
+    )
+END AS due_at;
+
+-- name: next_due_in
+-- As next_due, in some lanes only.
+-- $1 now, $2 queues, $3 tenants (NULL for all)
+WITH RECURSIVE every_queue AS (
+    SELECT min(queue) AS queue FROM (
+        (SELECT queue FROM rota.jobs WHERE is_due ORDER BY queue LIMIT 1)
+        UNION ALL
+        (SELECT queue FROM rota.jobs WHERE NOT is_due ORDER BY queue LIMIT 1)
+    ) AS first
+    UNION ALL
+    SELECT (
+        SELECT min(queue) FROM (
+            (SELECT queue FROM rota.jobs WHERE is_due AND queue > last.queue
+            ORDER BY queue LIMIT 1)
+            UNION ALL
+            (SELECT queue FROM rota.jobs WHERE NOT is_due AND queue > last.queue
+            ORDER BY queue LIMIT 1)
+        ) AS following
+    )
+    FROM every_queue AS last
+    WHERE last.queue IS NOT NULL
+), chosen_queue AS MATERIALIZED (
+    SELECT queue FROM every_queue WHERE $2::text[] IS NULL AND queue IS NOT NULL
+    UNION ALL
+    SELECT DISTINCT queue COLLATE "C" FROM unnest($2::text[]) AS wanted (queue)
+), lane AS (
+    (
+        SELECT place.queue, head.tenant, true AS is_walked
+        FROM chosen_queue AS place
+        CROSS JOIN LATERAL (
+            SELECT tenant FROM rota.jobs
+            WHERE NOT is_due AND queue = place.queue
+            ORDER BY queue, tenant, due_at LIMIT 1
+        ) AS head
+        WHERE $3::text[] IS NULL
+        UNION ALL
+        SELECT place.queue, wanted.tenant COLLATE "C", false
+        FROM chosen_queue AS place
+        CROSS JOIN unnest($3::text[]) AS wanted (tenant)
+    )
+    UNION ALL
+    SELECT last.queue, following.tenant, true
+    FROM lane AS last
+    CROSS JOIN LATERAL (
+        SELECT tenant FROM rota.jobs
+        WHERE NOT is_due AND queue = last.queue AND tenant > last.tenant
+        ORDER BY queue, tenant, due_at LIMIT 1
+    ) AS following
+    WHERE last.is_walked
+), due AS (
+    SELECT FROM chosen_queue AS place
+    CROSS JOIN LATERAL (
+        SELECT FROM rota.jobs
+        WHERE is_due AND queue = place.queue AND due_at <= $1::timestamptz LIMIT 1
+    ) AS job
+    WHERE $3 IS NULL
+    UNION ALL
+    SELECT FROM chosen_queue AS place
+    CROSS JOIN unnest($3) AS wanted (tenant)
+    CROSS JOIN LATERAL (
+        SELECT FROM rota.jobs
+        WHERE is_due AND queue = place.queue AND tenant = wanted.tenant AND due_at <= $1 LIMIT 1
+    ) AS job
+), set_back AS (
+    SELECT job.due_at FROM chosen_queue AS place
+    CROSS JOIN LATERAL (
+        SELECT min(due_at) AS due_at FROM rota.jobs WHERE is_due AND queue = place.queue
+    ) AS job
+    WHERE $3 IS NULL
+    UNION ALL
+    SELECT job.due_at FROM chosen_queue AS place
+    CROSS JOIN unnest($3) AS wanted (tenant)
+    CROSS JOIN LATERAL (
+        SELECT min(due_at) AS due_at FROM rota.jobs
+        WHERE is_due AND queue = place.queue AND tenant = wanted.tenant
+    ) AS job
+), later AS (
+    SELECT job.due_at FROM lane
+    CROSS JOIN LATERAL (
+        SELECT due_at FROM rota.jobs
+        WHERE NOT is_due AND queue = lane.queue AND tenant = lane.tenant
+        ORDER BY due_at LIMIT 1
+    ) AS job
+)
+SELECT CASE
+    WHEN EXISTS (SELECT FROM due) THEN $1
+    ELSE least((SELECT min(due_at) FROM set_back), (SELECT min(due_at) FROM later))
+END AS due_at;
+
+-- name: read_attempts
+-- $1 tenant, $2 id of the job
+SELECT attempt.body
+FROM rota.jobs AS job
+CROSS JOIN LATERAL (
+    SELECT number, body FROM rota.job_attempts WHERE job_id = job.id
+) AS attempt
+WHERE job.id = $2::uuid AND job.tenant IS NOT DISTINCT FROM $1::text
+ORDER BY attempt.number;
+
+-- name: find_page
+-- Jobs that run are in another index than all others. There they are in no useful order; but it is
+-- one that no other index has.
+-- $1 tenant; $2 queue, $3 status, $4 lowest and $5 highest priority, $6 made from then on and
+-- $7 before then, $8 whether they recur, each NULL for any; $9 instant and $10 id of the last one
+-- before (NULL at first); $11 how many
+SELECT
+    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral,
+    lease_worker, lease_taken_at, lease_until, body, is_awaited
+FROM (
+    (
+        SELECT * FROM rota.jobs
+        WHERE tenant = $1::text AND set_aside IS NULL AND status <> 'RUNNING'
+            AND $3::text IS DISTINCT FROM 'RUNNING' AND ($3 IS NULL OR status = $3)
+            AND ($2::text IS NULL OR queue = $2)
+            AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
+            AND created_at >= coalesce($6::timestamptz, '-infinity')
+            AND created_at < coalesce($7::timestamptz, 'infinity')
+            AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8)
+            AND created_at <= coalesce($9::timestamptz, 'infinity')
+            AND ($9 IS NULL OR created_at < $9 OR id > $10::uuid)
+        ORDER BY created_at DESC, id
+        LIMIT $11::bigint
+    )
+    UNION ALL
+    (
+        SELECT * FROM rota.jobs
+        WHERE tenant IS NOT DISTINCT FROM $1 AND status = 'RUNNING'
+            AND coalesce($3, 'RUNNING') = 'RUNNING'
+            AND ($2 IS NULL OR queue = $2)
+            AND ($4 IS NULL OR priority >= $4) AND ($5 IS NULL OR priority <= $5)
+            AND created_at >= coalesce($6, '-infinity') AND created_at < coalesce($7, 'infinity')
+            AND ($8 IS NULL OR coalesce(is_recurring, false) = $8)
+            AND created_at <= coalesce($9, 'infinity')
+            AND ($9 IS NULL OR created_at < $9 OR id > $10)
+        ORDER BY lease_until, id
+    )
+) AS job
+ORDER BY created_at DESC, id
+LIMIT $11;
+
+-- name: find_held_up
+-- As find_page, for a status that is PENDING, FAILED or BLOCKED.
+SELECT
+    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral,
+    lease_worker, lease_taken_at, lease_until, body, is_awaited
+FROM rota.jobs
+WHERE tenant = $1::text AND set_aside IS NULL
+    AND ($2::text IS NULL OR queue = $2)
+    AND status = $3::text AND status IN ('PENDING', 'FAILED', 'BLOCKED')
+    AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
+    AND created_at >= coalesce($6::timestamptz, '-infinity')
+    AND created_at < coalesce($7::timestamptz, 'infinity')
+    AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8)
+    AND created_at <= coalesce($9::timestamptz, 'infinity')
+    AND ($9 IS NULL OR created_at < $9 OR id > $10::uuid)
+ORDER BY created_at DESC, id
+LIMIT $11::bigint;
+
+-- name: find_recurring
+-- As find_page, for jobs that recur, of one status.
+SELECT
+    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral,
+    lease_worker, lease_taken_at, lease_until, body, is_awaited
+FROM rota.jobs
+WHERE tenant = $1::text AND set_aside IS NULL
+    AND ($2::text IS NULL OR queue = $2)
+    AND status = $3::text
+    AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
+    AND created_at >= coalesce($6::timestamptz, '-infinity')
+    AND created_at < coalesce($7::timestamptz, 'infinity')
+    AND is_recurring AND $8::boolean
+    AND created_at <= coalesce($9::timestamptz, 'infinity')
+    AND ($9 IS NULL OR created_at < $9 OR id > $10::uuid)
+ORDER BY created_at DESC, id
+LIMIT $11::bigint;
+
+-- name: count_page
+-- $1 to $8 as for find_page
+SELECT (
+    SELECT count(*) FROM rota.jobs
+    WHERE tenant = $1::text AND set_aside IS NULL AND status <> 'RUNNING'
+        AND $3::text IS DISTINCT FROM 'RUNNING' AND ($3 IS NULL OR status = $3)
+        AND ($2::text IS NULL OR queue = $2)
+        AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
+        AND created_at >= coalesce($6::timestamptz, '-infinity')
+        AND created_at < coalesce($7::timestamptz, 'infinity')
+        AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8)
+) + (
+    SELECT count(*) FROM (
+        SELECT FROM rota.jobs
+        WHERE tenant IS NOT DISTINCT FROM $1 AND status = 'RUNNING'
+            AND coalesce($3, 'RUNNING') = 'RUNNING'
+            AND ($2 IS NULL OR queue = $2)
+            AND ($4 IS NULL OR priority >= $4) AND ($5 IS NULL OR priority <= $5)
+            AND created_at >= coalesce($6, '-infinity') AND created_at < coalesce($7, 'infinity')
+            AND ($8 IS NULL OR coalesce(is_recurring, false) = $8)
+        ORDER BY lease_until, id
+    ) AS running
+) AS count;
+
+-- name: count_held_up
+-- $1 to $8 as for find_page, for a status that is PENDING, FAILED or BLOCKED.
+SELECT count(*) AS count FROM rota.jobs
+WHERE tenant = $1::text AND set_aside IS NULL
+    AND ($2::text IS NULL OR queue = $2)
+    AND status = $3::text AND status IN ('PENDING', 'FAILED', 'BLOCKED')
+    AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
+    AND created_at >= coalesce($6::timestamptz, '-infinity')
+    AND created_at < coalesce($7::timestamptz, 'infinity')
+    AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8);
+
+-- name: count_recurring
+-- $1 to $8 as for find_page, for jobs that recur, of one status.
+SELECT count(*) AS count FROM rota.jobs
+WHERE tenant = $1::text AND set_aside IS NULL
+    AND ($2::text IS NULL OR queue = $2)
+    AND status = $3::text
+    AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
+    AND created_at >= coalesce($6::timestamptz, '-infinity')
+    AND created_at < coalesce($7::timestamptz, 'infinity')
+    AND is_recurring AND $8::boolean;
+
+-- name: survey
+-- $1 now, $2 the tenant, or NULL for all. For each queue what a QueueDepth has, in its order. Each
+-- part reads one index, and what has ended is in none of them, dead letters apart.
+SELECT
+    queue, sum(due)::bigint, sum(later)::bigint, sum(running)::bigint, sum(stalled)::bigint,
+    sum(dead)::bigint, min(oldest)
+FROM (
+    SELECT
+        queue,
+        count(*) FILTER (WHERE due_at <= $1::timestamptz) AS due,
+        count(*) FILTER (WHERE due_at > $1::timestamptz) AS later,
+        0 AS running,
+        0 AS stalled,
+        0 AS dead,
+        min(due_at) FILTER (WHERE due_at <= $1::timestamptz) AS oldest
+    FROM rota.jobs
+    WHERE is_due AND ($2::text IS NULL OR tenant = $2)
+    GROUP BY queue
+    UNION ALL
+    SELECT
+        queue, count(*) FILTER (WHERE due_at <= $1::timestamptz),
+        count(*) FILTER (WHERE due_at > $1::timestamptz), 0, 0, 0,
+        min(due_at) FILTER (WHERE due_at <= $1::timestamptz)
+    FROM rota.jobs
+    WHERE NOT is_due AND ($2::text IS NULL OR tenant = $2)
+    GROUP BY queue
+    UNION ALL
+    SELECT
+        queue, 0, 0, count(*), count(*) FILTER (WHERE lease_until < $1::timestamptz), 0, NULL
+    FROM rota.jobs
+    WHERE status = 'RUNNING' AND ($2::text IS NULL OR tenant = $2)
+    GROUP BY queue
+    UNION ALL
+    SELECT queue, 0, 0, 0, 0, count(*), NULL
+    FROM rota.jobs
+    WHERE ending IN ('exhausted', 'lost') AND status = 'FAILED'
+        AND ($2::text IS NULL OR tenant = $2)
+    GROUP BY queue
+) AS part
+GROUP BY queue
+ORDER BY queue;
+
+-- name: dump_documents
+-- $1 and $2 collection and key of the last one before, $3 how many, $4 how many bytes; one may
+-- exceed them. How long a body is, the server knows without reading it.
+SELECT collection, key, version, body
+FROM (
+    SELECT
+        collection, key, version, body,
+        sum(octet_length(body)) OVER (ORDER BY collection, key) - octet_length(body) AS size_before
+    FROM (
+        SELECT collection, key, version, body FROM rota.documents
+        WHERE (collection, key) > ($1::text, $2::text)
+        ORDER BY collection, key
+        LIMIT $3::bigint
+    ) AS following
+) AS sized
+WHERE size_before < $4::bigint
+ORDER BY collection, key;
+
+-- name: dump_jobs
+-- $1 the first one, $2 how many, $3 how many bytes. In the order of rows.py, and why it was set
+-- aside.
+SELECT
+    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral,
+    lease_worker, lease_taken_at, lease_until, body, is_awaited, set_aside
+FROM (
+    SELECT
+        following.*,
+        sum(octet_length(body)) OVER (ORDER BY id) - octet_length(body) AS size_before
+    FROM (
+        SELECT * FROM rota.jobs WHERE id >= $1::uuid ORDER BY id LIMIT $2::bigint
+    ) AS following
+) AS sized
+WHERE size_before < $3::bigint
+ORDER BY id;
+
+-- name: dump_attempts
+-- $1 ids of jobs
+SELECT job_id::text AS job_id, body FROM rota.job_attempts
+WHERE job_id = ANY ($1::uuid[])
+ORDER BY job_id, number;
+
+-- name: load_documents
+-- $1 collections, $2 keys, $3 versions, $4 bodies
+INSERT INTO rota.documents (collection, key, version, body)
+SELECT collection, key, version, body
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[])
+    AS wanted (collection, key, version, body)
+ON CONFLICT DO NOTHING
+RETURNING 1 AS one;
+
+-- name: find_loaded
+-- $1 ids with commas, $2 identities with commas. Those of them that are there, of both.
+SELECT id::text AS name FROM rota.jobs WHERE id = ANY (string_to_array($1::text, ',')::uuid[])
+UNION ALL
+SELECT replace(identity::text, '-', '') AS name FROM rota.jobs
+WHERE identity = ANY (string_to_array($2::text, ',')::uuid[]);
+
+-- name: load_unreadable
+-- $1 ids, $2 tenants, $3 queues, $4 bodies, $5 why. They stand in no line.
+INSERT INTO rota.jobs (
+    id, tenant, queue, body, set_aside, status, is_awaited, priority,
+    due_at, created_at, updated_at, last_token, attempt_count, loss_count
+)
+SELECT
+    id, tenant, queue, body, $5::text, 'DAMAGED', false, 1,
+    to_timestamp(0), to_timestamp(0), to_timestamp(0), 0, 0, 0
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) AS wanted (id, tenant, queue, body)
+ON CONFLICT DO NOTHING
+RETURNING 1 AS one;
+
+-- name: load_awaited
+-- $1 ids. Others depend on them, as far as they have come.
+UPDATE rota.jobs AS job SET is_awaited = true
+WHERE id = ANY ($1::uuid[]) AND NOT is_awaited
+    AND EXISTS (SELECT FROM rota.job_dependencies WHERE parent = job.id);

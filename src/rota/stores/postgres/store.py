@@ -1,67 +1,99 @@
 """The store in a PostgreSQL database."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from rota.jobs import Job, JobId
+from msgspec.structs import replace
+
+from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page
+from rota.stores.kernel import edits
 from rota.stores.kernel.records import check_portion
+from rota.stores.kernel.settlement import check_path
+from rota.stores.kernel.unit import Decision, Partition, Plan
 from rota.stores.naming import check_name
+from rota.stores.opened import ClosableStore
+from rota.stores.postgres import documents, lease, read, unit
 from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.database import Database
-from rota.stores.postgres.documents.writer import Writer
-from rota.stores.postgres.documents.writes import write_all
-from rota.stores.postgres.jobs.connections.foreign import ForeignStatements, statements_on
-from rota.stores.postgres.jobs.connections.statements import Statements
-from rota.stores.postgres.jobs.reading import find_dependents
-from rota.stores.postgres.jobs.verbs import JobVerbs
+from rota.stores.postgres.connections import (
+    CallersStatements,
+    Database,
+    Session,
+    statements_on,
+    translated,
+)
+from rota.stores.postgres.cursor import Cursors
 from rota.stores.postgres.queries import QUERIES
-from rota.stores.postgres.schema.inspection.survey import survey_database
-from rota.stores.postgres.schema.records.dumping import dump
-from rota.stores.postgres.schema.records.loading import load
-from rota.stores.postgres.translation import translated
+from rota.stores.postgres.records import dump, load
+from rota.stores.postgres.schema import open_database
+from rota.stores.postgres.wakeups import Notices
 from rota.stores.protocol import (
+    Applied,
     Document,
     DocumentWrite,
+    HeldLease,
+    Inserted,
+    LeaseKeeper,
+    LeaseRequest,
+    Listener,
     Portion,
     QueueDepth,
     Reach,
     Record,
+    check_choice,
     check_count,
     checked,
+    expiry_key,
 )
 from rota.triggers.zone import to_utc
 
-PAGE_LENGTH = 1000
+Result = TypeVar("Result")
+
+CONNECTIONS_OF_A_WORKER = 3
+"""A worker leases, settles and asks when the next job is due, sometimes all at once."""
 
 
-class PostgresStore(JobVerbs):
-    """Remembers documents and jobs in a database, for every process that can reach it.
+class PostgresStore(ClosableStore):
+    """Documents and jobs in a database, for every process that can reach it.
 
-    A write that has been handed over is carried out even when its caller is cancelled while
-    waiting for it. A store belongs to the process and the event loop that opened it.
+    A call that has started runs to its end, even if its caller is cancelled while waiting. A store
+    belongs to the process and the event loop that opened it.
     """
 
     reach = Reach.NETWORK
 
     def __init__(self, database: Database, settings: PostgresSettings) -> None:
-        """Put a store on what ``open`` has opened."""
-        super().__init__(database, settings)
-        self._writer = Writer(database)
+        """See ``open``."""
+        super().__init__()
+        self._database = database
+        self._settings = settings
+        self._writer = documents.Writer(database)
+        self._notices = Notices(database, settings)
+        self._cursors = Cursors()
 
     @classmethod
     async def open(cls, settings: PostgresSettings) -> Self:
-        """The store in a schema of a database; the schema is made if there is none."""
-        return cls(await Database.open(settings), settings)
+        """The store in a schema of a database; a missing schema is created."""
+        return cls(await open_database(settings), settings)
 
     async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
-        """All documents in key order; each page is as of the moment it is read."""
+        """All documents of a collection in the order of keys, page by page."""
         check_name("collection", collection)
-        page_length, last_key = PAGE_LENGTH, ""
-        while page_length == PAGE_LENGTH:
+        page_length, last_key = documents.PAGE_LENGTH, ""
+        while page_length == documents.PAGE_LENGTH:
+            scanning = partial(documents.scan_page, collection=collection, last_key=last_key)
             self._refuse_when_unusable()
-            page = await self._database.run(partial(_scan_page, collection, last_key))
+            page = await self._database.run(scanning)
             page_length = len(page)
             if page:
                 last_key = page[-1].key
@@ -71,69 +103,228 @@ class PostgresStore(JobVerbs):
         """The documents that exist among ``keys``, as of one moment."""
         self._refuse_when_unusable()
         _check_names(collection, keys)
-        return await self._database.run(lambda session: _read(session, collection, keys))
+        return await self._database.run(lambda session: documents.read(session, collection, keys))
 
     async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
-        """Apply each write that is still current; see the protocol.
-
-        Calls that wait at the same time share a transaction; none fails because of another.
-        """
+        """Apply each write that is still current; calls at the same time share a transaction."""
         self._refuse_when_unusable()
         accepted = tuple(checked(writes))
         return await self._writer.write_each(accepted) if accepted else []
 
     async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
-        """Apply all writes or none; see the protocol."""
+        """Apply all writes or none."""
         self._refuse_when_unusable()
-        await self._database.run(lambda session: write_all(session, writes))
+        await self._database.run(lambda session: documents.write_all(session, writes))
 
     async def read_within(
         self, connection: Any, collection: str, keys: Sequence[str]
     ) -> dict[str, Document]:
-        """As ``read``, as the caller's transaction sees it."""
+        """As ``read``, in the caller's transaction."""
         _check_names(collection, keys)
         statements = self._join(connection)
         with translated(self._settings.label):
-            return await _read(statements, collection, keys)
+            return await documents.read(statements, collection, keys)
 
     async def write_within(self, connection: Any, writes: Sequence[DocumentWrite]) -> None:
-        """As ``write_all``, in the caller's transaction; see the protocol.
+        """As ``write_all``, in the caller's transaction.
 
-        ``connection`` is one of asyncpg or psycopg 3, to the database of the store. How long it
-        waits for other transactions is for the caller's ``lock_timeout`` to say.
+        ``connection`` is one of asyncpg or psycopg 3, to the database of the store. The caller's
+        ``lock_timeout`` limits how long it waits for other transactions.
         """
-        asked = tuple(checked(writes))
+        accepted = tuple(checked(writes))
         statements = self._join(connection)
         with translated(self._settings.label):
-            await write_all(statements, asked)
+            await documents.write_all(statements, accepted)
+
+    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
+        """Store all of these jobs or none."""
+        now = to_utc(now, "now")
+        is_one = len(jobs) == 1 and unit.is_plain_insert(jobs[0])
+        if is_one and await self._insert_one(jobs[0], now):
+            return [Inserted(jobs[0])]
+        answers = await self._repeat(
+            lambda session: unit.insert(session, jobs, now, may_be_new=not is_one)
+        )
+        self._notices.notify(_ready_among(answers))
+        return answers
+
+    async def _insert_one(self, job: Job, now: datetime) -> bool:
+        """Whether it was new, and is stored."""
+        with self._notices.notify_within(job) as notice:
+            is_new = await self._repeat(lambda session: unit.insert_one(session, job, now, notice))
+        if is_new:
+            self._notices.notify([(job.tenant, job.queue)], is_sent=notice is not None)
+        return is_new
+
+    async def insert_within(
+        self, connection: Any, jobs: Sequence[Job], now: datetime
+    ) -> list[Inserted]:
+        """As ``insert``, in the caller's transaction; listeners are woken when it commits.
+
+        ``connection`` is one of asyncpg or psycopg 3, to the database of the store.
+        """
+        statements = self._join(connection)
+        now = to_utc(now, "now")
+        with translated(self._settings.label):
+            async with statements.transaction():
+                answers = await unit.insert(statements, jobs, now)
+                if ready := _ready_among(answers):
+                    message = self._notices.message_about(ready)
+                    await statements.fetch(QUERIES.notify_at_commit, *message)
+        return answers
+
+    async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
+        """Lease due jobs, each to one caller only."""
+        now = to_utc(now, "now")
+
+        async def run(session: Session) -> list[Job]:
+            call = lease.LeaseCall(session, request, now)
+            if request.is_limited:
+                return await lease.lease_under_limits(call)
+            return await self._cursors.lease(call)
+
+        return await self._repeat(run)
+
+    async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        """Extend leases; False for each that is lost."""
+        to_utc(now, "now")
+        until = to_utc(until, "until")
+        return await self._repeat(lambda session: lease.extend(session, held, until))
+
+    def make_keeper(self) -> LeaseKeeper:
+        """A keeper of leases for another thread, with a connection of its own."""
+        self._refuse_when_unusable()
+        return lease.PostgresKeeper(self._settings)
+
+    async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
+        """Write each change that still holds."""
+        now = to_utc(now, "now")
+        for change in changes:
+            check_path(change)
+        settled = await self._repeat(lambda session: unit.apply(session, changes, now))
+        self._notices.notify(settled.ready)
+        return settled.answers
+
+    async def amend(
+        self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime
+    ) -> Job:
+        """Change fields of a job."""
+        asked = edits.Amendment(tenant, job_id, fields, to_utc(now, "now"))
+        return await self._run_plan(lambda: edits.amend(asked))
+
+    async def delete(self, tenant: str, job_id: JobId) -> Job:
+        """Remove a job in any state, unless others depend on it."""
+        return await self._run_plan(lambda: edits.delete(tenant, job_id))
+
+    async def prune(self, ended_before: datetime, limit: int) -> int:
+        """Remove jobs that ended before an instant and have no dependents."""
+        before = to_utc(ended_before, "ended_before")
+        check_count(limit)
+        return await self._run_plan(lambda: edits.prune(before, limit))
+
+    async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
+        """Jobs whose lease has expired, those that expired first, first."""
+        now = to_utc(now, "now")
+        check_count(limit)
+        key = None if after is None else expiry_key(after)
+        return await self._repeat(lambda session: lease.find_expired(session, now, limit, key))
+
+    async def next_due_at(
+        self,
+        now: datetime,
+        queues: Collection[str] | None = None,
+        tenants: Collection[str] | None = None,
+    ) -> datetime | None:
+        """The first instant, from now on, at which a READY job is due."""
+        now = to_utc(now, "now")
+        check_choice(queues, "queues")
+        check_choice(tenants, "tenants")
+
+        async def look(session: Session) -> datetime | None:
+            again_at = await self._cursors.next_due_at(session, now, queues, tenants)
+            return again_at or await lease.next_due_at(session, now, queues, tenants)
+
+        return await self._repeat(look)
+
+    def listen(
+        self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
+    ) -> AbstractAsyncContextManager[Listener]:
+        """Listen, to this process and to others, for as long as the context lasts."""
+        self._refuse_when_unusable()
+        self._database.warm_up(lease.warm_up, CONNECTIONS_OF_A_WORKER)
+        return self._notices.listen(queues, tenants)
+
+    async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
+        """The tenant's jobs that exist among these."""
+        return await self._repeat(lambda session: read.get(session, tenant, job_ids))
+
+    async def find(
+        self,
+        tenant: str,
+        wanted: JobFilter | None = None,
+        cursor: str | None = None,
+        limit: int = 20,
+    ) -> Page:
+        """A page of the tenant's jobs."""
+        wanted = replace(wanted or JobFilter(), tenant=tenant)
+        return await self._repeat(lambda session: read.find(session, tenant, wanted, cursor, limit))
+
+    async def count(self, tenant: str, wanted: JobFilter | None = None) -> int:
+        """How many jobs of the tenant the filter accepts."""
+        wanted = replace(wanted or JobFilter(), tenant=tenant)
+        return await self._repeat(lambda session: read.count(session, tenant, wanted))
+
+    async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
+        """The attempts of a job that did not succeed, the first one first."""
+        return await self._repeat(lambda session: read.attempts(session, tenant, job_id))
 
     async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
         """The tenant's jobs that depend on one of these, by id."""
         check_count(limit)
         named = tuple(job_ids)
-        return await self._repeat(lambda session: find_dependents(session, tenant, named, limit))
+        return await self._repeat(
+            lambda session: read.find_dependents(session, tenant, named, limit)
+        )
 
     async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
         """How full each queue is, over all tenants or for one."""
         now = to_utc(now, "now")
-        return await self._repeat(lambda session: survey_database(session, now, tenant))
+        return await self._repeat(lambda session: read.survey(session, now, tenant))
 
     async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
-        """A portion of everything that is kept; see the protocol."""
+        """A portion of everything that is stored."""
         self._refuse_when_unusable()
         return await dump(self._database, cursor, check_portion(limit))
 
     async def load(self, records: Sequence[Record], now: datetime) -> int:
-        """Keep records as they are, all of them in one step; see the protocol."""
+        """Store records as they are, all in one transaction."""
         now = to_utc(now, "now")
         return await self._repeat(lambda session: load(session, records, now))
+
+    async def read_clock(self) -> datetime:
+        """The server's clock."""
+        ((now,),) = await self._repeat(lambda session: session.fetch(QUERIES.read_clock))
+        return to_utc(now)
+
+    async def _run_plan(self, make_plan: Callable[[], Plan[Result]]) -> Result:
+        """Run a plan of the kernel, and wake the listeners where it made jobs READY."""
+        decision: Decision[Result] = await self._repeat(
+            lambda session: unit.run_plan(session, make_plan)
+        )
+        self._notices.notify(decision.writes.ready_partitions())
+        return decision.answer
+
+    async def _repeat(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
+        """Run a call, again if the server rolled it back because of another transaction."""
+        self._refuse_when_unusable()
+        return await self._database.run_repeatably(work)
 
     async def _release(self) -> None:
         await self._notices.close()
         await self._writer.close()
         await self._database.close()
 
-    def _join(self, connection: Any) -> ForeignStatements:
+    def _join(self, connection: Any) -> CallersStatements:
         self._refuse_when_unusable()
         return statements_on(connection, self._settings.schema)
 
@@ -144,13 +335,10 @@ def _check_names(collection: str, keys: Sequence[str]) -> None:
         check_name("key", key)
 
 
-async def _scan_page(collection: str, last_key: str, statements: Statements) -> list[Document]:
-    rows = await statements.fetch(QUERIES.scan_page, collection, last_key, PAGE_LENGTH)
-    return list(map(Document._make, rows))
-
-
-async def _read(
-    statements: Statements, collection: str, keys: Sequence[str]
-) -> dict[str, Document]:
-    rows = await statements.fetch(QUERIES.read_keys, collection, list(keys))
-    return {document.key: document for document in map(Document._make, rows)}
+def _ready_among(answers: Sequence[Inserted]) -> set[Partition]:
+    """Where new jobs can be leased, now or later."""
+    return {
+        (answer.job.tenant, answer.job.queue)
+        for answer in answers
+        if not answer.is_existing and answer.job.status is JobStatus.READY
+    }

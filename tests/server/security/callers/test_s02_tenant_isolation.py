@@ -24,10 +24,10 @@ from tests.server.security.callers.two_tenants import (
 )
 from tests.server.security.conftest import MakeStage, Stage
 
-from rota.server.api.shapes.job_update import JobUpdate
-from rota.server.pages.screens.confirm import _ACTS, _QUESTIONS
-from rota.server.routing.route import Nothing, Route
-from rota.server.table import TABLE
+from rota.server.api.jobs import JobUpdate
+from rota.server.app import TABLE
+from rota.server.http.route import Nothing, Route
+from rota.server.pages.confirm import _ACTS, _QUESTIONS
 
 ABOUT_EVERYBODY = {"/metrics": "the whole installation's, for its operators, without names"}
 """What is meant to tell of all tenants at once, and why."""
@@ -61,7 +61,7 @@ class Given(NamedTuple):
 async def make_world(make_stage: MakeStage, patched: pytest.MonkeyPatch, *tenants: str) -> World:
     patched.setattr("rota.server.app.randbits", Random(5).getrandbits)
     stage = make_stage()
-    patched.setattr("rota.rail.limits.randbits", Random(3).getrandbits)
+    patched.setattr("rota.rail.settings.randbits", Random(3).getrandbits)
     await Household(stage, OURS).move_in()
     client = await stage.sign_up(OURS)
     ids: dict[str, str] = {}

@@ -14,7 +14,7 @@ from rota.errors import StoreError, StoreUnavailableError
 from rota.ops.tokens import TenantTokens, TokenRequest
 from rota.rail import Rail, read_audit
 from rota.rail.audit import AuditEntry
-from rota.rail.context import RailContext, RailSettings
+from rota.rail.jobs import RailContext, RailSettings
 from rota.runtime.wiring import open_store
 from rota.stores.protocol import DocumentWrite
 

@@ -24,8 +24,7 @@ from rota.policy.limits import Limit
 from rota.policy.maintenance import Maintenance
 from rota.policy.quiet_hours import QuietHours
 from rota.rail import Rail
-from rota.rail.gates import set_maintenance, set_quiet_hours
-from rota.rail.limits import set_limit
+from rota.rail.settings import set_limit, set_maintenance, set_quiet_hours
 from rota.stores.protocol import DocumentWrite
 from rota.testing import a_job
 from rota.worker.presence import WorkerPresence

@@ -16,8 +16,8 @@ from rota.auth.caller import EVERY_SCOPE
 from rota.auth.tokens import TokenBook
 from rota.runtime.wiring import open_store
 from rota.server import create_app
-from rota.server.routing.route import Route
-from rota.server.table import TABLE
+from rota.server.app import TABLE
+from rota.server.http.route import Route
 from rota.testing import VirtualClock
 
 RUNNING = {"execute", "executemany", "fetch", "fetchrow", "fetchval", "prepare", "executescript"}
@@ -56,7 +56,9 @@ def put_together(tree: ast.Module) -> list[int]:
     ]
 
 
-PLACED = {"src/rota/stores/postgres/session.py": "the operator's schema, checked by its address"}
+PLACED = {
+    "src/rota/stores/postgres/connections.py": "the operator's schema, checked by its address"
+}
 """Where something other than a value stands in a statement, and what."""
 
 

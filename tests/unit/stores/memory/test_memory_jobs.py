@@ -18,7 +18,7 @@ from rota.jobs import (
 )
 from rota.stores.memory import MemoryStore
 from rota.testing import a_job
-from rota.testing.job_store_contract.fixture import DAY, NOW, SECOND, a_request, everything, take
+from rota.testing.job_store_fixture import DAY, NOW, SECOND, a_request, everything, take
 
 always = settings(max_examples=60, deadline=None, derandomize=True)
 

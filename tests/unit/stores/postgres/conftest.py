@@ -1,19 +1,18 @@
-"""A PostgreSQL store of one's own, a network to break, and hands to reach into the database."""
+"""A PostgreSQL store, a network to break, and connections that reach into the database."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TypeAlias
 
 import asyncpg
 import pytest
 from tests.servers.proxy import Proxy
+from tests.unit.stores.postgres.watched import Connection, Watched
 
 from rota.stores.postgres.address import PostgresSettings, read_address
+from rota.stores.postgres.connections import connect
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import DocumentWrite
-
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
 @pytest.fixture
@@ -26,6 +25,38 @@ def postgres_settings(postgres_url: str) -> PostgresSettings:
 async def store(postgres_settings: PostgresSettings) -> AsyncIterator[PostgresStore]:
     async with await PostgresStore.open(postgres_settings) as store:
         yield store
+
+
+@pytest.fixture
+async def elsewhere(
+    postgres_settings: PostgresSettings, store: PostgresStore
+) -> AsyncIterator[PostgresStore]:
+    """A second store on the same database, as another process has it."""
+    assert store is not None
+    async with await PostgresStore.open(postgres_settings) as beside:
+        yield beside
+
+
+@pytest.fixture
+async def statements(
+    store: PostgresStore, postgres_settings: PostgresSettings
+) -> AsyncIterator[Watched]:
+    """Statements as the store runs them, whose pages are counted."""
+    assert store is not None
+    connection = await connect(postgres_settings)
+    yield Watched(connection, postgres_settings.schema)
+    connection.terminate()
+
+
+@pytest.fixture
+async def reader(postgres_settings: PostgresSettings) -> AsyncIterator[Connection]:
+    """A long report, which needs everything as it was at its beginning."""
+    connection = await asyncpg.connect(postgres_settings.url)
+    await connection.execute("SET application_name = 'a long report'")
+    await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    await connection.execute("SELECT count(*) FROM pg_class")
+    yield connection
+    connection.terminate()
 
 
 @pytest.fixture

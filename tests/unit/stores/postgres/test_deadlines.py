@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from rota.stores.postgres import session as module
-from rota.stores.postgres.session import Deadlines
+from rota.stores.postgres import connections as module
+from rota.stores.postgres.connections import Deadlines
 
 PATIENCE = timedelta(seconds=20)
 

@@ -7,13 +7,13 @@ import pytest
 
 from rota.errors import StoreUnavailableError
 from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.database import Database
-from rota.stores.postgres.session import Session
+from rota.stores.postgres.connections import Database, Session
+from rota.stores.postgres.schema import open_database
 
 
 @pytest.fixture
 async def database(postgres_settings: PostgresSettings) -> AsyncIterator[Database]:
-    database = await Database.open(postgres_settings)
+    database = await open_database(postgres_settings)
     yield database
     await database.close()
 
@@ -70,7 +70,7 @@ async def test_a_call_that_is_broken_off_with_its_loop_leaves_no_connection(
     begun = asyncio.Event()
     waiting = asyncio.create_task(database.run(sleep))
     await begun.wait()
-    for task in database._under_way:
+    for task in database._running:
         task.cancel()
     await asyncio.wait([waiting])
     assert waiting.cancelled()

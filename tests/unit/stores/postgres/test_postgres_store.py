@@ -12,8 +12,8 @@ from rota.clock.idle import in_flight
 from rota.errors import StoreClosedError, StoreUnavailableError
 from rota.runtime.wiring import open_store
 from rota.stores.postgres.address import PostgresSettings
+from rota.stores.postgres.connections import Session
 from rota.stores.postgres.queries import QUERIES
-from rota.stores.postgres.session import Session
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import DocumentWrite, Reach
 
@@ -54,7 +54,7 @@ async def test_ten_thousand_writes_are_one_statement(
     assert await store.write_each(writes) == [1] * 10_000
     assert sent == [QUERIES.apply_writes]
     await store.write_each([new("a"), new("a")])
-    assert sent[1:] == [QUERIES.begin_write, *[QUERIES.apply_writes] * 2, QUERIES.commit]
+    assert sent[1:] == [QUERIES.begin, *[QUERIES.apply_writes] * 2, QUERIES.commit]
 
 
 async def test_virtual_time_waits_for_a_call_whose_caller_has_gone(

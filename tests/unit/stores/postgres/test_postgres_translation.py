@@ -5,7 +5,7 @@ import pytest
 from asyncpg import exceptions
 
 from rota.errors import StoreDamagedError, StoreUnavailableError
-from rota.stores.postgres.translation import NOTHING_WRITTEN, UNKNOWN, translate, translated
+from rota.stores.postgres.connections import NOTHING_WRITTEN, UNKNOWN, translate, translated
 
 LABEL = "postgresql://me@host/jobs"
 

@@ -17,7 +17,7 @@ from rota.stores.protocol import Cap, Document, DocumentWrite, HeldLease
 from rota.stores.redis.address import RedisSettings, read_address
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, NOW, SECOND, end, take
+from rota.testing.job_store_fixture import DAY, NOW, SECOND, end, take
 
 BRIEF = timedelta(milliseconds=300)
 

@@ -13,7 +13,7 @@ from rota.stores.protocol import DocumentWrite, HeldLease
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, NOW, take
+from rota.testing.job_store_fixture import DAY, NOW, take
 
 SECOND = timedelta(seconds=1)
 CALLS = 40

@@ -21,7 +21,7 @@ from rota.stores.protocol import HeldLease
 from rota.stores.redis.address import read_address
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, NOW, take
+from rota.testing.job_store_fixture import DAY, NOW, take
 
 PASSWORD = "pa55:w/rd@?"  # noqa: S105 - it opens nothing but the server of this module
 WRITTEN = "pa55%3Aw%2Frd%40%3F"

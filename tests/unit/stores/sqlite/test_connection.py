@@ -17,7 +17,7 @@ from rota.stores.sqlite.connection import MIGRATIONS, SqliteSettings, migrate, t
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import NOW, a_request
+from rota.testing.job_store_fixture import NOW, a_request
 
 LATER = read_migration("0003_later.sql", "-- compatible: yes\nCREATE TABLE later (a);\n")
 BREAKING = read_migration("0004_breaking.sql", "-- compatible: no\nDROP TABLE documents;\n")

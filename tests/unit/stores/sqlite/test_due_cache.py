@@ -13,7 +13,7 @@ from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.due_cache import DueCache, NextDue, make_choice
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, MINUTE, NOW, SECOND, names, take
+from rota.testing.job_store_fixture import DAY, MINUTE, NOW, SECOND, names, take
 
 ALL = make_choice(None, None)
 

@@ -16,7 +16,7 @@ from rota.stores.sqlite.connection import MIGRATIONS, SqliteSettings, migrate
 from rota.stores.sqlite.rescue import RescueReport, main, rescue
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, NOW, end, everything, take
+from rota.testing.job_store_fixture import DAY, NOW, end, everything, take
 
 DOCUMENT_COUNT = 5_000
 JOB_COUNT = 1_000

@@ -10,7 +10,7 @@ from rota.errors import DamagedJobError
 from rota.stores.protocol import Cap
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, MINUTE, NOW, end, names, take
+from rota.testing.job_store_fixture import DAY, MINUTE, NOW, end, names, take
 
 ReachIn = Callable[..., list[Any]]
 BROKEN = b'{"name":"bad","payload":'

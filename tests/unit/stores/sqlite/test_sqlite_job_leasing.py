@@ -10,7 +10,7 @@ from rota.stores.protocol import HeldLease
 from rota.stores.sqlite import lease
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, MINUTE, NOW, SECOND, end, names, take
+from rota.testing.job_store_fixture import DAY, MINUTE, NOW, SECOND, end, names, take
 
 
 async def test_due_jobs_are_marked_in_bounded_steps_the_longest_due_first(

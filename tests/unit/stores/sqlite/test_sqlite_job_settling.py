@@ -6,7 +6,7 @@ from typing import Any
 from rota.jobs import Discarded, Failed, JobStatus, decide_complete, decide_outcome
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import DAY, MINUTE, NOW, end, statuses, take
+from rota.testing.job_store_fixture import DAY, MINUTE, NOW, end, statuses, take
 
 CHAIN_LENGTH = 10_000
 FAMILY_SIZE = 1_000

@@ -10,7 +10,7 @@ import pytest
 from rota.errors import DuplicateJobError, StoreUnavailableError, UnsupportedConnectionError
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import NOW, everything, take
+from rota.testing.job_store_fixture import NOW, everything, take
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from rota.stores.protocol import Watchable
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing import a_job
-from rota.testing.job_store_contract.fixture import NOW, a_request
+from rota.testing.job_store_fixture import NOW, a_request
 from rota.worker import Context, Worker, WorkerSettings
 
 

@@ -19,7 +19,7 @@ from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.documents import apply_each
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_contract.fixture import NOW, a_request
+from rota.testing.job_store_fixture import NOW, a_request
 
 New = Callable[..., DocumentWrite]
 

@@ -1,0 +1,205 @@
+"""Sets, clears and lists the stored gates and limits of all tenants.
+
+Workers notice a change within seconds. When two callers change the same setting at once, the last
+write wins. Every change of a limit is in the audit log: under the tenant's name, or under
+``EVERYBODY`` for a queue or for all jobs.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from secrets import randbits
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from rota.clock.protocol import Clock
+from rota.clock.system import SystemClock
+from rota.errors import InvalidInputError, StaleVersionError
+from rota.jobs.fields import read_word
+from rota.policy import gate_settings, gate_watch, limits
+from rota.policy.gate_settings import (
+    GATES,
+    Entry,
+    Scope,
+    ScopedMaintenance,
+    TenantQuietHours,
+    decode_entry,
+    encode_entry,
+    maintenance_key,
+    quiet_hours_key,
+)
+from rota.policy.limits import LIMITS, Limit, check_scope, decode_limit, encode_limit
+from rota.policy.maintenance import Maintenance
+from rota.policy.quiet_hours import QuietHours
+from rota.rail.audit import AuditedAction, record_action
+from rota.rail.jobs import RailContext, RailSettings, RailStore
+from rota.stores.protocol import Document, DocumentStore, DocumentWrite
+
+WRITE_LIMIT = 20
+"""How often a write is retried while others change the same setting."""
+
+PLANNED_LIMIT = 100
+"""The maximum number of planned maintenance windows per scope."""
+
+EVERYBODY = "*"
+"""The audit log name for changes that affect more than one tenant."""
+
+Body: TypeAlias = bytes | None
+
+
+class GateList(NamedTuple):
+    """The stored gates in key order, and the unreadable documents."""
+
+    entries: tuple[Entry, ...]
+    damages: tuple[gate_settings.Damage, ...]
+
+
+class LimitList(NamedTuple):
+    """The stored limits in key order, and the unreadable documents."""
+
+    limits: tuple[Limit, ...]
+    damages: tuple[limits.Damage, ...]
+
+
+async def set_quiet_hours(store: DocumentStore, tenant: str, hours: QuietHours) -> None:
+    """Hold back notifications for the tenant in these hours, replacing earlier quiet hours."""
+    await _write_gate(store, TenantQuietHours(tenant, hours))
+
+
+async def clear_quiet_hours(store: DocumentStore, tenant: str) -> None:
+    """Remove the tenant's quiet hours, if any."""
+    await _clear_gate(store, quiet_hours_key(read_word(tenant, "tenant")))
+
+
+async def set_maintenance(store: DocumentStore, scope: Scope, window: Maintenance) -> None:
+    """Run nothing in the scope during this window. Replaces the windows planned for the scope."""
+    await _write_gate(store, ScopedMaintenance(scope, (window,)))
+
+
+async def plan_maintenance(
+    store: DocumentStore, scope: Scope, window: Maintenance, now: datetime
+) -> None:
+    """As ``set_maintenance``, in addition to planned windows that are not over."""
+
+    def add(document: Document | None) -> bytes:
+        planned = [each for each in _windows_in(document) if not each.is_over(now)]
+        if len(planned) >= PLANNED_LIMIT:
+            reason = f"is one too many: {PLANNED_LIMIT} windows are planned for {scope}"
+            raise InvalidInputError(f"window {reason}", {"field": "window", "reason": reason})
+        return encode_entry(ScopedMaintenance(scope, (*planned, window)))
+
+    await _write(store, GATES, maintenance_key(scope), add)
+    await _notify(store, gate_watch.CHANGES, gate_watch.LATEST_CHANGE)
+
+
+async def clear_maintenance(store: DocumentStore, scope: Scope) -> None:
+    """Remove every window of the scope, if any."""
+    await _clear_gate(store, maintenance_key(scope))
+
+
+async def list_gates(store: DocumentStore) -> GateList:
+    """Every stored gate of all tenants."""
+    found = [
+        decode_entry(document.key, document.body)
+        async for page in store.scan(GATES)
+        for document in page
+    ]
+    return GateList(
+        tuple(each for each in found if not isinstance(each, gate_settings.Damage)),
+        tuple(each for each in found if isinstance(each, gate_settings.Damage)),
+    )
+
+
+async def set_limit(
+    store: RailStore,
+    limit: Limit,
+    *,
+    who: str | None = None,
+    why: str | None = None,
+    clock: Clock | None = None,
+) -> None:
+    """Set the limit of its scope, replacing the earlier one."""
+    body = encode_limit(limit)
+    details = {"queue": limit.queue, **msgspec.json.decode(body)}
+    act = AuditedAction(action="set_limit", who=who, why=why, details=details)
+    await record_action(_context(store, limit.tenant, clock), act)
+    await _write_limit(store, limits.key_of(limit.tenant, limit.queue), body)
+
+
+async def clear_limit(
+    store: RailStore,
+    *,
+    tenant: str | None = None,
+    queue: str | None = None,
+    who: str | None = None,
+    why: str | None = None,
+    clock: Clock | None = None,
+) -> None:
+    """Remove the limit of this scope, if any."""
+    check_scope(tenant, queue)
+    act = AuditedAction(action="clear_limit", who=who, why=why, details={"queue": queue})
+    await record_action(_context(store, tenant, clock), act)
+    await _write_limit(store, limits.key_of(tenant, queue), None)
+
+
+async def list_limits(store: DocumentStore) -> LimitList:
+    """Every stored limit of all tenants and queues."""
+    found = [
+        decode_limit(document.key, document.body)
+        async for page in store.scan(LIMITS)
+        for document in page
+    ]
+    return LimitList(
+        tuple(each for each in found if isinstance(each, Limit)),
+        tuple(each for each in found if isinstance(each, limits.Damage)),
+    )
+
+
+def _context(store: RailStore, tenant: str | None, clock: Clock | None) -> RailContext:
+    whose = EVERYBODY if tenant is None else tenant
+    return RailContext(store, whose, clock or SystemClock(), RailSettings(), randbits)
+
+
+def _windows_in(document: Document | None) -> tuple[Maintenance, ...]:
+    """The windows of a document. An unreadable document is replaced."""
+    entry = None if document is None else decode_entry(document.key, document.body)
+    return entry.windows if isinstance(entry, ScopedMaintenance) else ()
+
+
+async def _write_gate(store: DocumentStore, entry: Entry) -> None:
+    body = encode_entry(entry)
+    await _write(store, GATES, gate_settings.key_of(entry), lambda _: body)
+    await _notify(store, gate_watch.CHANGES, gate_watch.LATEST_CHANGE)
+
+
+async def _clear_gate(store: DocumentStore, key: str) -> None:
+    await _write(store, GATES, key, lambda _: None)
+    await _notify(store, gate_watch.CHANGES, gate_watch.LATEST_CHANGE)
+
+
+async def _write_limit(store: DocumentStore, key: str, body: Body) -> None:
+    await _write(store, LIMITS, key, lambda _: body)
+    await _notify(store, limits.CHANGES, limits.LATEST_CHANGE)
+
+
+async def _write(
+    store: DocumentStore, collection: str, key: str, change: Callable[[Document | None], Body]
+) -> None:
+    for _ in range(WRITE_LIMIT):
+        document = (await store.read(collection, [key])).get(key)
+        expected = None if document is None else document.version
+        write = DocumentWrite(collection, key, expected, change(document))
+        (version,) = await store.write_each([write])
+        if version is not None:
+            return
+    raise StaleVersionError(collection, key, expected)
+
+
+async def _notify(store: DocumentStore, collection: str, key: str) -> None:
+    """Notify workers of a change.
+
+    A stale write is fine: another caller has notified them after our change was written.
+    """
+    latest = (await store.read(collection, [key])).get(key)
+    expected = None if latest is None else latest.version
+    await store.write_each([DocumentWrite(collection, key, expected, b"")])

@@ -1,1 +1,0 @@
-"""Questions to a store, answered by the functions that decide."""

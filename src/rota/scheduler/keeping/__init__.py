@@ -1,1 +1,0 @@
-"""What is kept in the store: tasks, claims, and which instances are alive."""

@@ -1,0 +1,486 @@
+"""Connections to the server: the store's own and the caller's, and what they report.
+
+Statements run on a ``Session`` of the store, or as ``CallersStatements`` in the caller's
+transaction.
+"""
+
+import asyncio
+import sys
+from asyncio import Semaphore, Task, TimerHandle, get_running_loop
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol, TypeVar
+
+import asyncpg
+from asyncpg import Connection, Record, exceptions
+from asyncpg.pool import PoolConnectionProxy
+
+from rota.clock.idle import in_flight
+from rota.errors import (
+    StoreDamagedError,
+    StoreError,
+    StoreUnavailableError,
+    UnsupportedConnectionError,
+)
+from rota.stores.postgres.address import PostgresSettings
+from rota.stores.postgres.queries import QUERIES, placed
+
+Result = TypeVar("Result")
+
+TRY_COUNT = 5
+"""How often work is tried that the server rolls back because of another transaction."""
+
+ROLLED_BACK = (asyncpg.TransactionRollbackError, asyncpg.UniqueViolationError)
+"""What the server reports then. Another transaction may also have taken a unique name first."""
+
+DRIVER_ERRORS: tuple[type[Exception], ...] = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+)
+"""Everything that the driver raises; a TimeoutError is an OSError."""
+
+LOST_CONNECTION: tuple[type[Exception], ...] = (
+    OSError,
+    exceptions.PostgresConnectionError,
+    exceptions.AdminShutdownError,
+    exceptions.CrashShutdownError,
+    asyncpg.InterfaceError,
+)
+"""After one of these it is unknown whether the last statement took effect."""
+
+_REASONS: tuple[tuple[type[Exception], str], ...] = (
+    (exceptions.CannotConnectNowError, "the server is starting or stopping"),
+    (exceptions.AdminShutdownError, "the server is stopping"),
+    (exceptions.TooManyConnectionsError, "the server has no connection left"),
+    (exceptions.InvalidAuthorizationSpecificationError, "the server refuses to let this user in"),
+    (exceptions.InvalidCatalogNameError, "there is no such database"),
+    (exceptions.InsufficientPrivilegeError, "this user may not do that"),
+    (exceptions.ReadOnlySQLTransactionError, "the server only lets itself be read"),
+    (exceptions.LockNotAvailableError, "another program has kept it locked for too long"),
+    (exceptions.QueryCanceledError, "the server was told to stop, or has taken too long"),
+    (exceptions.TransactionRollbackError, "others were writing to the same documents"),
+    (exceptions.DiskFullError, "the server's disk is full"),
+    (exceptions.InsufficientResourcesError, "the server lacks the means"),
+    (TimeoutError, "the server did not answer in time"),
+    (ConnectionRefusedError, "nobody listens at that address"),
+    (FileNotFoundError, "nobody listens at that address"),
+    (Exception, "PostgreSQL refused"),
+)
+_LOST = "the connection to the server was lost"
+_DAMAGE = (exceptions.DataCorruptedError, exceptions.IndexCorruptedError)
+
+NOTHING_WRITTEN = "nothing was written"
+UNKNOWN = "unknown"
+
+
+@contextmanager
+def translated(label: str, outcome: str | None = None) -> Iterator[None]:
+    """Turn what the driver raises inside into a StoreError about the store at ``label``.
+
+    ``outcome`` overrides what the error itself says about the call.
+    """
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        raise translate(error, label, outcome) from error
+
+
+def translate(error: Exception, label: str, outcome: str | None = None) -> StoreError:
+    """The StoreError that says what ``error`` means for the store at ``label``."""
+    is_lost = isinstance(error, LOST_CONNECTION)
+    reason = next(reason for kind, reason in _REASONS if isinstance(error, kind))
+    if is_lost and reason == _REASONS[-1][1]:
+        reason = _LOST
+    outcome = outcome or (UNKNOWN if is_lost else NOTHING_WRITTEN)
+    details = {"store": label, "reason": reason, "outcome": outcome}
+    if isinstance(error, _DAMAGE):
+        return StoreDamagedError(f"The store {label} is damaged ({error})", details)
+    cause = f" ({error})" if str(error) else ""
+    return StoreUnavailableError(f"The store {label} is not available: {reason}{cause}", details)
+
+
+class Statements(Protocol):
+    """Where the statements of one call run."""
+
+    is_callers: bool
+    """The transaction is the caller's: a failure must leave it as it was."""
+
+    async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
+        """The rows of a statement, with columns by position."""
+        ...
+
+    def transaction(self) -> AbstractAsyncContextManager[None]:
+        """Everything inside happens, or nothing."""
+        ...
+
+
+class Waiter(Protocol):
+    """Waits for an answer of the server."""
+
+    def give_up(self) -> None: ...
+
+
+class Deadlines:
+    """Makes waiters give up that wait too long for an answer.
+
+    All share one timer, which is set again only when it ends: a timer for each statement takes a
+    good part of the statement's own time, and hardly ever fires.
+    """
+
+    def __init__(self, answer_for: timedelta) -> None:
+        self.seconds = answer_for.total_seconds()
+        self._started: dict[Waiter, float] = {}
+        """In the order in which they started to wait."""
+        self._timer: TimerHandle | None = None
+
+    def begin(self, waiter: Waiter) -> None:
+        """The waiter expects an answer from now on."""
+        loop = get_running_loop()
+        self._started[waiter] = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(self.seconds, self._check)
+
+    def end(self, waiter: Waiter) -> None:
+        """The waiter has its answer, or does not expect one any more."""
+        self._started.pop(waiter, None)
+
+    def close(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check(self) -> None:
+        loop = get_running_loop()
+        latest = loop.time() - self.seconds
+        self._timer = None
+        for waiter, started_at in list(self._started.items()):
+            if started_at > latest:
+                self._timer = loop.call_at(started_at + self.seconds, self._check)
+                return
+            del self._started[waiter]
+            waiter.give_up()
+
+
+class Session:
+    """A connection of the store while one call uses it. Every statement has a deadline.
+
+    A server that does not answer in time loses the connection. The driver itself would ask the
+    server, through another connection, to cancel, and wait for that: in vain, where the network
+    has gone silent.
+    """
+
+    is_callers = False
+
+    def __init__(
+        self,
+        connection: "Connection[Record] | PoolConnectionProxy[Record]",
+        settings: PostgresSettings,
+        deadlines: Deadlines | None = None,
+    ) -> None:
+        """Sessions of one event loop may share ``deadlines``."""
+        self._connection = connection
+        self._schema = settings.schema
+        self._deadlines = deadlines or Deadlines(settings.answer_for)
+        self._is_late = False
+
+    async def fetch(self, statement: str, *arguments: Any) -> list[Record]:
+        """The rows of a statement."""
+        return await self._in_time(
+            self._connection.fetch(placed(statement, self._schema), *arguments)
+        )
+
+    async def run_script(self, script: str) -> None:
+        """Run any number of statements that take no arguments."""
+        await self._in_time(self._connection.execute(placed(script, self._schema)))
+
+    async def stream(
+        self, table: str, columns: Sequence[str], rows: Collection[tuple[Any, ...]]
+    ) -> None:
+        """Add rows to a table of the schema by COPY."""
+        if rows:
+            copying = self._connection.copy_records_to_table(
+                table, schema_name=self._schema, columns=columns, records=rows
+            )
+            await self._in_time(copying)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Everything written inside is durable afterwards, or nothing is written."""
+        await self.run_script(QUERIES.begin)
+        try:
+            yield
+            await self.run_script(QUERIES.commit)
+        except BaseException:
+            # If the connection is gone, the server rolls back by itself.
+            with suppress(*DRIVER_ERRORS):
+                await self.run_script(QUERIES.roll_back)
+            raise
+
+    @contextmanager
+    def patient(self, answer_for: timedelta) -> Iterator[None]:
+        """Wait that long for each answer inside the context."""
+        usual, self._deadlines = self._deadlines, Deadlines(answer_for)
+        try:
+            yield
+        finally:
+            self._deadlines.close()
+            self._deadlines = usual
+
+    def give_up(self) -> None:
+        """No answer came in time: drop the connection."""
+        self._is_late = True
+        self._connection.terminate()
+
+    async def _in_time(self, answer: Awaitable[Result]) -> Result:
+        self._deadlines.begin(self)
+        try:
+            return await answer
+        except LOST_CONNECTION as error:
+            if self._is_late:
+                raise TimeoutError(f"no answer for {self._deadlines.seconds:g} s") from error
+            raise
+        except asyncpg.ReadOnlySQLTransactionError:
+            # The server has become a replica; a new connection may find the new primary.
+            self._connection.terminate()
+            raise
+        finally:
+            self._deadlines.end(self)
+
+
+class Database:
+    """Runs calls, each on a connection of its own; lost connections are replaced.
+
+    A call that has started runs to its end, even if its caller stops waiting: interrupting the
+    driver half-way leaves a connection in an unknown state. The driver's own pool is not used: it
+    starts three tasks for each call, which take longer than the call itself.
+    """
+
+    def __init__(self, settings: PostgresSettings) -> None:
+        self._settings = settings
+        self._free = Semaphore(settings.connection_count)
+        # The last one used comes first: it is the likeliest to have prepared the statement.
+        self._idle: list[Connection[Record]] = []
+        self._running: set[Task[Any]] = set()
+        self._deadlines = Deadlines(settings.answer_for)
+
+    @property
+    def label(self) -> str:
+        """The name of the database in messages."""
+        return self._settings.label
+
+    async def run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
+        """Do ``work`` and return its result; cancelling stops only the waiting."""
+        return await asyncio.shield(self._start(work))
+
+    def warm_up(self, work: Callable[[Session], Awaitable[object]], connection_count: int) -> None:
+        """Do ``work`` soon on several connections, without waiting; failures are ignored.
+
+        The first call of a connection takes a hundred times as long: it connects, the driver asks
+        for the types of values, and the server plans the statements.
+        """
+        for _ in range(min(connection_count, self._settings.connection_count)):
+            self._start(work).add_done_callback(_ignore_failure)
+
+    async def run_repeatably(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
+        """As ``run``, again if the server rolls the work back because of another transaction.
+
+        Work that fails leaves nothing behind: it is one statement or one transaction.
+        """
+        for _ in range(TRY_COUNT - 1):
+            try:
+                return await self.run(work)
+            except StoreError as error:
+                if not isinstance(error.__cause__, ROLLED_BACK):
+                    raise
+        return await self.run(work)
+
+    async def close(self) -> None:
+        """Finish the running calls, then close the connections."""
+        with in_flight():
+            if self._running:
+                await asyncio.wait(self._running)
+            self._deadlines.close()
+            idle, self._idle = self._idle, []
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.connect_for.total_seconds()):
+                    closing = (connection.close() for connection in idle)
+                    await asyncio.gather(*closing, return_exceptions=True)
+            for connection in idle:  # in case the server did not answer
+                connection.terminate()
+
+    def _start(self, work: Callable[[Session], Awaitable[Result]]) -> "Task[Result]":
+        task = asyncio.create_task(self._run(work))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    async def _run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
+        with in_flight():
+            async with self._free:
+                connection = await self._take_connection()
+                try:
+                    return await work(Session(connection, self._settings, self._deadlines))
+                except DRIVER_ERRORS as error:
+                    raise translate(error, self.label) from error
+                except asyncio.CancelledError:  # the loop itself is ending
+                    connection.terminate()
+                    raise
+                finally:
+                    self._put_back(connection)
+
+    async def _take_connection(self) -> "Connection[Record]":
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        with translated(self.label, NOTHING_WRITTEN):
+            return await connect(self._settings)
+
+    def _put_back(self, connection: "Connection[Record]") -> None:
+        """Keep it for the next call; no call changes its connection's settings."""
+        if connection.is_closed():
+            return
+        if connection.is_in_transaction():  # its COMMIT or ROLLBACK has failed
+            connection.terminate()
+        else:
+            self._idle.append(connection)
+
+
+def _ignore_failure(task: "Task[object]") -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+async def connect(settings: PostgresSettings) -> "Connection[Record]":
+    """A new connection as the store uses it."""
+    connection: Connection[Record] = await asyncpg.connect(
+        settings.url,
+        timeout=settings.connect_for.total_seconds(),
+        server_settings=session_settings(settings),
+    )
+    return connection
+
+
+def session_settings(settings: PostgresSettings) -> dict[str, str]:
+    """How the server treats the connections. Its owner decides whether commits are durable."""
+    answer_ms = settings.answer_for // timedelta(milliseconds=1)
+    return {
+        "application_name": "rota",
+        "default_transaction_isolation": "read committed",
+        # The server gives up before the deadline, so that the outcome is known; and it ends the
+        # transactions of peers that are gone.
+        "statement_timeout": f"{answer_ms * 3 // 4}",
+        "idle_in_transaction_session_timeout": f"{3 * answer_ms}",
+        "tcp_keepalives_idle": "10",
+        "tcp_keepalives_interval": "5",
+        "tcp_keepalives_count": "3",
+        # Rows are looked up one by one through an index, in the order in which they are named or
+        # wanted. A plan that reads the whole table, or sorts, would lock rows in another order and
+        # take longer the more rows there are; and it would be kept from the day when the table was
+        # empty, or its statistics were out of date.
+        "plan_cache_mode": "force_generic_plan",
+        "enable_seqscan": "off",
+        "enable_bitmapscan": "off",
+        "enable_hashjoin": "off",
+        "enable_mergejoin": "off",
+        "enable_sort": "off",
+        "enable_incremental_sort": "off",
+        "jit": "off",
+    }
+
+
+_Fetch = Callable[..., Awaitable[list[Any]]]
+
+
+class CallersStatements:
+    """Runs statements in the caller's transaction; a failure leaves it as it was."""
+
+    is_callers = True
+
+    def __init__(self, fetch: _Fetch, schema: str) -> None:
+        self._fetch = fetch
+        self._schema = schema
+
+    async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
+        """The rows of a statement."""
+        with in_flight():
+            return await self._fetch(placed(statement, self._schema), *arguments)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """A savepoint: everything inside happens, or nothing."""
+        await self.fetch(QUERIES.set_savepoint)
+        try:
+            yield
+        except BaseException:
+            await self.fetch(QUERIES.roll_back_to_savepoint)
+            await self.fetch(QUERIES.release_savepoint)
+            raise
+        await self.fetch(QUERIES.release_savepoint)
+
+
+def statements_on(connection: Any, schema: str) -> CallersStatements:
+    """Statements on the caller's connection, of asyncpg or psycopg 3 (either kind).
+
+    psycopg need not be installed: a caller with such a connection has loaded it. Raises
+    UnsupportedConnectionError for other connections, and without an open transaction.
+    """
+    psycopg: Any = sys.modules.get("psycopg")
+    if isinstance(connection, asyncpg.Connection | PoolConnectionProxy):
+        fetch, is_open = _fetch_by_asyncpg(connection), connection.is_in_transaction()
+    elif psycopg is not None and isinstance(
+        connection, psycopg.AsyncConnection | psycopg.Connection
+    ):
+        is_async = isinstance(connection, psycopg.AsyncConnection)
+        fetch = (_fetch_by_async_psycopg if is_async else _fetch_by_psycopg)(connection, psycopg)
+        is_open = connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
+    else:
+        kind = type(connection).__name__
+        raise UnsupportedConnectionError(f"a {kind} is not a connection of asyncpg or psycopg 3")
+    if not is_open:
+        raise UnsupportedConnectionError("it has no transaction under way")
+    return CallersStatements(fetch, schema)
+
+
+def _fetch_by_asyncpg(connection: Any) -> _Fetch:
+    async def fetch(statement: str, *arguments: Any) -> list[Any]:
+        if arguments:
+            return list(await connection.fetch(statement, *arguments))
+        await connection.execute(statement)
+        return []
+
+    return fetch
+
+
+def _fetch_by_async_psycopg(connection: Any, psycopg: Any) -> _Fetch:
+    async def fetch(statement: str, *arguments: Any) -> list[Any]:
+        cursor = psycopg.AsyncRawCursor(connection, row_factory=psycopg.rows.tuple_row)
+        async with cursor:
+            await cursor.execute(statement, arguments)
+            return _in_utc(await cursor.fetchall()) if cursor.description else []
+
+    return fetch
+
+
+def _fetch_by_psycopg(connection: Any, psycopg: Any) -> _Fetch:
+    def fetch_in_thread(statement: str, arguments: tuple[Any, ...]) -> list[Any]:
+        with psycopg.RawCursor(connection, row_factory=psycopg.rows.tuple_row) as cursor:
+            cursor.execute(statement, arguments)
+            return _in_utc(cursor.fetchall()) if cursor.description else []
+
+    async def fetch(statement: str, *arguments: Any) -> list[Any]:
+        return await asyncio.to_thread(fetch_in_thread, statement, arguments)
+
+    return fetch
+
+
+def _in_utc(rows: list[tuple[Any, ...]]) -> list[Any]:
+    """The driver returns instants in the time zone of the caller's session."""
+    return [
+        tuple(value.astimezone(UTC) if isinstance(value, datetime) else value for value in row)
+        for row in rows
+    ]

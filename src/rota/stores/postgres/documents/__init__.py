@@ -1,1 +1,0 @@
-"""Documents in the database: writes, one call's or several callers' together."""

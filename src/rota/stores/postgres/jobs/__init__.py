@@ -1,1 +1,0 @@
-"""Jobs in the database: the verbs of ``JobStore`` as statements."""

@@ -1,1 +1,0 @@
-"""What becomes of jobs that are kept: settled, amended, removed."""

@@ -1,1 +1,0 @@
-"""Leasing where there are limits."""

@@ -1,0 +1,377 @@
+"""``lease`` and ``extend``: which due jobs a caller gets, and how leases are kept."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from asyncpg import Connection, Record
+
+from rota.jobs import Job, JobId, normalize_job_id
+from rota.jobs.record import HIGHEST_PRIORITY
+from rota.stores.kernel.limits import (
+    Candidate,
+    CountRunning,
+    FindFirst,
+    FindPartitions,
+    Standing,
+    TakeJobs,
+    lease_limited,
+    make_candidate,
+)
+from rota.stores.kernel.unit import Partition, Query, run_async
+from rota.stores.postgres.address import PostgresSettings
+from rota.stores.postgres.connections import (
+    DRIVER_ERRORS,
+    LOST_CONNECTION,
+    NOTHING_WRITTEN,
+    Session,
+    Statements,
+    connect,
+    translated,
+)
+from rota.stores.postgres.queries import QUERIES
+from rota.stores.postgres.rows import Row, decode_jobs, in_calendar
+from rota.stores.postgres.unit import set_aside
+from rota.stores.protocol import CapScope, HeldLease, LeaseRequest
+from rota.triggers.zone import to_utc
+
+MARKED_AT_ONCE = 10_000
+"""One lease marks as many jobs as due, those due longest first.
+
+Only if more than that have become due since the last lease, their order is not that of all."""
+
+SPARE = 8
+"""A lease looks at some more jobs and tenants than it wants: other callers may be taking them."""
+
+MOST_STEPS = 5
+"""How often a lease asks further tenants, after other callers have taken the jobs of the first."""
+
+MOST_CONTENDED = 5
+"""After this many rounds in which other callers took every job, a lease gives up."""
+
+PRIORITIES = range(1, HIGHEST_PRIORITY + 1)
+
+_LAST_QUEUE = chr(0x10FFFF)
+"""No queue sorts after it."""
+
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_FAR_FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
+_WARM_UP = LeaseRequest(worker="nobody", limit=1, lease_for=timedelta(seconds=1), queues=("",))
+
+
+class Stretch(NamedTuple):
+    """A partition, or one priority in it from a certain job on."""
+
+    tenant: str
+    queue: str
+    priority: int | None = None
+    created_at: datetime | None = None
+    job_id: JobId | None = None
+
+
+class LeaseCall:
+    """One call of ``lease``: what it asks the database, and what it has taken so far."""
+
+    def __init__(self, statements: Statements, request: LeaseRequest, now: datetime) -> None:
+        self.statements = statements
+        self.request = request
+        self.now = now
+        self.taken: list[Job] = []
+        self._passed_over: list[JobId] = []
+
+    @property
+    def left(self) -> int:
+        """How many jobs are still wanted."""
+        return self.request.limit - len(self.taken)
+
+    async def mark_due(self) -> None:
+        """Put jobs that have become due into the ready set."""
+        await self.statements.fetch(QUERIES.mark_due, self.now, MARKED_AT_ONCE)
+
+    async def take_alone(self, limit: int) -> bool:
+        """Take jobs by the fast path; False if the ready set may have several partitions.
+
+        For one job it takes a quarter of the time that looking up partitions takes.
+        """
+        request = self.request
+        if request.tenants is not None or (request.queues is not None and len(request.queues) != 1):
+            await self.mark_due()
+            return False
+        queues = ("", _LAST_QUEUE) if request.queues is None else (*request.queues,) * 2
+        for marks_due in (True, False):
+            values = (*queues, limit, self.now + request.lease_for, request.worker, marks_due)
+            rows = await self.statements.fetch(QUERIES.lease, self.now, *values)
+            is_refused = bool(rows) and rows[0][0] is None
+            if not is_refused:
+                await self._keep(rows)
+                return True
+            if not rows[0][-1]:
+                return False
+            await self.mark_due()
+        return False
+
+    async def take_in_turns(
+        self, tenants: Iterable[str], stretches: Mapping[str, Sequence[Stretch]]
+    ) -> None:
+        """Take jobs of these tenants, as ``turns`` says: an equal part each, then what is left."""
+        waiting = list(tenants)
+        contended_count = 0
+        while waiting and self.left and contended_count < MOST_CONTENDED:
+            share = max(1, self.left // len(waiting))
+            wanted = [stretch for tenant in waiting for stretch in stretches[tenant]]
+            found = await self.find_first(wanted, share + SPARE, self._passed_over)
+            offered = self._offer(waiting, found, share + SPARE)
+            taken = await self.take(offered, share)
+            got = Counter(job.tenant for job in taken)
+            ids = {job.id for job in taken}
+            for tenant in waiting:
+                if got[tenant] < share:
+                    missed = (one.job_id for one in offered[tenant] if one.job_id not in ids)
+                    self._passed_over += missed
+            waiting = [tenant for tenant in waiting if len(offered[tenant]) >= share]
+            contended_count += not taken
+
+    def _offer(
+        self, tenants: Sequence[str], found: Iterable[Standing], count: int
+    ) -> dict[str, list[Candidate]]:
+        """The first jobs of each tenant, in order."""
+        offered: dict[str, list[Candidate]] = {tenant: [] for tenant in tenants}
+        for job in found:
+            offered[job.tenant].append(make_candidate(job, None, self.now))
+        return {tenant: sorted(jobs)[:count] for tenant, jobs in offered.items()}
+
+    async def find_partitions(
+        self, limit: int, after_tenant: str, full: Sequence[CapScope] = ()
+    ) -> list[Partition]:
+        """See ``FindPartitions``."""
+        request = self.request
+        pairs = [(tenant, queue) for tenant, queue in full if None not in (tenant, queue)]
+        rows = await self.statements.fetch(
+            QUERIES.find_partitions,
+            self.now,
+            None if request.queues is None else list(request.queues),
+            None if request.tenants is None else list(request.tenants),
+            after_tenant,
+            limit,
+            [queue for tenant, queue in full if tenant is None],
+            [tenant for tenant, queue in full if queue is None],
+            [tenant for tenant, _ in pairs],
+            [queue for _, queue in pairs],
+        )
+        return [(tenant, queue) for tenant, queue in rows]
+
+    async def find_first(
+        self, stretches: Sequence[Stretch], count: int, passed_over: Sequence[JobId] = ()
+    ) -> list[Standing]:
+        """The first due jobs of each stretch."""
+        columns = [list(column) for column in zip(*stretches, strict=True)] or [[]] * 5
+        rows = await self.statements.fetch(
+            QUERIES.find_first, self.now, count, list(passed_over), *columns
+        )
+        return [Standing._make((*row[:4], in_calendar(row[4]))) for row in rows]
+
+    async def take(self, offered: Mapping[str, Sequence[Candidate]], share: int) -> list[Job]:
+        """Lease up to ``share`` of the offered jobs of each tenant, as many as are left."""
+        places = [one for jobs in offered.values() for one in jobs]
+        lasts = list(accumulate(map(len, offered.values())))
+        firsts = [last - len(jobs) + 1 for last, jobs in zip(lasts, offered.values(), strict=True)]
+        rows = await self.statements.fetch(
+            QUERIES.take_jobs,
+            self.now,
+            list(offered),
+            firsts,
+            lasts,
+            [one.job_id for one in places],
+            [one.queue for one in places],
+            share,
+            self.left,
+            self.now + self.request.lease_for,
+            self.request.worker,
+        )
+        return await self._keep(rows)
+
+    async def answer(self, query: Query) -> Any:
+        """Answer the queries of ``lease_limited``."""
+        match query:
+            case CountRunning():
+                return await self._count_running()
+            case FindPartitions(request, limit, full):
+                return await self.find_partitions(limit, request.after_tenant, full)
+            case FindFirst(_, partitions, count, passed_over):
+                return await self.find_first(self._age(partitions), count, passed_over)
+            case TakeJobs(_, chosen):
+                offered: defaultdict[str, list[Candidate]] = defaultdict(list)
+                for one in chosen:
+                    offered[one.tenant].append(one)
+                return await self.take(offered, len(chosen))
+        raise TypeError(f"unknown query: {query!r}")
+
+    def _age(self, partitions: Sequence[Partition]) -> list[Stretch]:
+        """Where a queue ages, any of its priorities may come first."""
+        ageing = self.request.ageing or {}
+        return [
+            Stretch(tenant, queue, priority)
+            for tenant, queue in partitions
+            for priority in (PRIORITIES if queue in ageing else (None,))
+        ]
+
+    async def _count_running(self) -> dict[Partition, int]:
+        """Lock the scopes first, in a statement of its own: the count sees all leases before."""
+        caps = [cap for cap in self.request.caps if cap.running is not None]
+        scopes = [f"{cap.tenant or ''}/{cap.queue or ''}" for cap in caps]
+        await self.statements.fetch(QUERIES.lock_scopes, scopes)
+        rows = await self.statements.fetch(QUERIES.count_running)
+        return {(tenant, queue): count for tenant, queue, count in rows}
+
+    async def _keep(self, rows: Sequence[Row]) -> list[Job]:
+        """The jobs that were leased; those that cannot be read are set aside."""
+        decoded = decode_jobs(rows)
+        self.taken += decoded.jobs
+        await set_aside(self.statements, decoded.damaged)
+        return decoded.jobs
+
+
+async def lease_from_front(call: LeaseCall) -> list[Job]:
+    """Lease the next jobs, each statement by itself.
+
+    If a later statement fails, the jobs that were leased before are the answer: nobody else would
+    run them.
+    """
+    try:
+        if not await call.take_alone(call.left):
+            await _take_from_partitions(call)
+    except DRIVER_ERRORS:
+        if not call.taken:
+            raise
+    return call.taken
+
+
+async def _take_from_partitions(call: LeaseCall) -> None:
+    after_tenant = call.request.after_tenant
+    for _ in range(MOST_STEPS):
+        tenant_count = call.left + SPARE
+        stretches: dict[str, list[Stretch]] = {}
+        for tenant, queue in await call.find_partitions(tenant_count, after_tenant):
+            stretches.setdefault(tenant, []).append(Stretch(tenant, queue))
+        await call.take_in_turns(stretches, stretches)
+        if not call.left or len(stretches) < tenant_count:
+            return
+        after_tenant = list(stretches)[-1]
+
+
+async def lease_under_limits(call: LeaseCall) -> list[Job]:
+    """Lease jobs for which there is room, in one transaction."""
+    await call.mark_due()
+    async with call.statements.transaction():
+        return await run_async(lease_limited(call.request, call.now), call.answer)
+
+
+async def warm_up(statements: Statements) -> None:
+    """Run what workers run most, so that the connection knows it; it concerns no job.
+
+    The instant is long ago, and the queue has no name: otherwise a ready set of which nothing is
+    due yet would be walked to its end.
+    """
+    call = LeaseCall(statements, _WARM_UP, LONG_AGO)
+    await call.take_alone(0)
+    await statements.fetch(QUERIES.complete_jobs, [], [], [], [], [], LONG_AGO)
+    await statements.fetch(QUERIES.next_due, _FAR_FUTURE)
+
+
+async def extend(statements: Statements, held: Sequence[HeldLease], until: datetime) -> list[bool]:
+    """Extend leases; False for each that is lost."""
+    known = sorted(lease for lease in set(held) if normalize_job_id(lease.job_id) == lease.job_id)
+    if not known:
+        return [False] * len(held)
+    columns = ([lease.job_id for lease in known], [lease.token for lease in known])
+    rows = await statements.fetch(QUERIES.extend, *columns, until)
+    kept = {(row[0], row[1]) for row in rows}
+    return [lease in kept for lease in held]
+
+
+async def find_expired(
+    statements: Statements, now: datetime, limit: int, after: tuple[datetime, str] | None
+) -> list[Job]:
+    """Jobs whose lease has expired. Those that cannot be read are set aside."""
+    last_until, last_id = after or (None, None)
+    while True:
+        rows = await statements.fetch(QUERIES.find_expired, now, last_until, last_id, limit)
+        decoded = decode_jobs(rows)
+        if not decoded.damaged:
+            return decoded.jobs
+        await set_aside(statements, decoded.damaged)
+
+
+async def next_due_at(
+    statements: Statements,
+    now: datetime,
+    queues: Collection[str] | None,
+    tenants: Collection[str] | None,
+) -> datetime | None:
+    """The first instant, from now on, at which a READY job is due."""
+    if queues is None and tenants is None:
+        rows = await statements.fetch(QUERIES.next_due, now)
+    else:
+        chosen = (None if names is None else list(names) for names in (queues, tenants))
+        rows = await statements.fetch(QUERIES.next_due_in, now, *chosen)
+    due_at: datetime | None = rows[0][0]
+    return None if due_at is None else max(in_calendar(due_at), now)
+
+
+class PostgresKeeper:
+    """Extends leases from another thread, with a connection and an event loop of its own.
+
+    The loop runs only while a call waits for its answer.
+    """
+
+    def __init__(self, settings: PostgresSettings) -> None:
+        self._settings = settings
+        self._runner: asyncio.Runner | None = None
+        self._connection: Connection[Record] | None = None
+
+    def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        """As the store's own; the thread waits for the answer."""
+        to_utc(now, "now")
+        until = to_utc(until, "until")
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(self._extend(held, until))
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._runner is None:
+            return
+        runner, self._runner = self._runner, None
+        try:
+            runner.run(self._disconnect())
+        finally:
+            runner.close()
+
+    async def _extend(self, held: Sequence[HeldLease], until: datetime) -> list[bool]:
+        is_new = self._connection is None or self._connection.is_closed()
+        connection = await self._connected()
+        with translated(self._settings.label):
+            try:
+                return await extend(Session(connection, self._settings), held, until)
+            except LOST_CONNECTION as error:
+                # Between calls the loop does not run, and does not notice a lost connection.
+                if is_new or isinstance(error, TimeoutError):
+                    raise
+        connection.terminate()
+        return await self._extend(held, until)
+
+    async def _connected(self) -> "Connection[Record]":
+        if self._connection is None or self._connection.is_closed():
+            with translated(self._settings.label, NOTHING_WRITTEN):
+                self._connection = await connect(self._settings)
+        return self._connection
+
+    async def _disconnect(self) -> None:
+        if self._connection is not None:
+            with suppress(*DRIVER_ERRORS):
+                await self._connection.close(timeout=self._settings.connect_for.total_seconds())
+            self._connection = None

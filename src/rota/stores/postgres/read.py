@@ -1,0 +1,112 @@
+"""``get``, ``find``, ``count``, ``attempts``, ``find_dependents`` and ``survey``."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from rota.errors import DamagedJobError
+from rota.jobs import (
+    Attempt,
+    Job,
+    JobFilter,
+    JobId,
+    JobStatus,
+    Page,
+    check_limit,
+    cut_page,
+    decode_cursor,
+)
+from rota.stores.postgres.connections import Statements
+from rota.stores.postgres.queries import QUERIES
+from rota.stores.postgres.rows import decode_attempt, decode_jobs, in_calendar, known_ids
+from rota.stores.postgres.unit import set_aside
+from rota.stores.protocol import QueueDepth
+
+_HELD_UP = frozenset({JobStatus.PENDING, JobStatus.FAILED, JobStatus.BLOCKED})
+
+
+async def get(statements: Statements, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
+    """The tenant's jobs among these.
+
+    An unreadable one is left out, unless it is the only one that was asked for.
+    """
+    wanted = known_ids(job_ids)
+    if not wanted:
+        return {}
+    rows = await statements.fetch(QUERIES.read_jobs, wanted)
+    decoded = decode_jobs(row for row in rows if row[1] == tenant)
+    if decoded.damaged and len(wanted) == 1:
+        raise DamagedJobError(*decoded.damaged[0])
+    return {job.id: job for job in decoded.jobs}
+
+
+async def find(
+    statements: Statements, tenant: str, wanted: JobFilter, cursor: str | None, limit: int
+) -> Page:
+    """A page of the tenant's jobs. Unreadable ones are set aside, and on no page."""
+    last_at, last_id = (None, None) if cursor is None else decode_cursor(cursor)
+    arguments = (*_conditions(tenant, wanted), last_at, last_id, check_limit(limit) + 1)
+    statement = _choose(wanted, QUERIES.find_recurring, QUERIES.find_held_up, QUERIES.find_page)
+    while True:
+        decoded = decode_jobs(await statements.fetch(statement, *arguments))
+        if not decoded.damaged:
+            return cut_page(decoded.jobs, limit)
+        await set_aside(statements, decoded.damaged)
+
+
+async def count(statements: Statements, tenant: str, wanted: JobFilter) -> int:
+    """How many jobs of the tenant the filter accepts."""
+    statement = _choose(wanted, QUERIES.count_recurring, QUERIES.count_held_up, QUERIES.count_page)
+    ((number,),) = await statements.fetch(statement, *_conditions(tenant, wanted))
+    return int(number)
+
+
+async def find_dependents(
+    statements: Statements, tenant: str, job_ids: Sequence[JobId], limit: int
+) -> list[Job]:
+    """The tenant's jobs that depend on one of these, by id, without unreadable ones."""
+    own = await get(statements, tenant, job_ids)
+    if not own:
+        return []
+    rows = await statements.fetch(QUERIES.find_dependents, [*own], limit)
+    found = await get(statements, tenant, [child for (child,) in rows])
+    return [found[job_id] for job_id in sorted(found)]
+
+
+async def attempts(statements: Statements, tenant: str, job_id: JobId) -> list[Attempt]:
+    """The attempts of a job that did not succeed, the first one first."""
+    if not known_ids([job_id]):
+        return []
+    rows = await statements.fetch(QUERIES.read_attempts, tenant, job_id)
+    return [decode_attempt(job_id, body) for (body,) in rows]
+
+
+def _conditions(tenant: str, wanted: JobFilter) -> tuple[object, ...]:
+    return (
+        *(tenant, wanted.queue, wanted.status, wanted.priority_min, wanted.priority_max),
+        *(wanted.created_after, wanted.created_before, wanted.is_recurring),
+    )
+
+
+def _choose(wanted: JobFilter, recurring: str, held_up: str, any_other: str) -> str:
+    """The statement that does not walk past completed jobs."""
+    if wanted.is_of_series:
+        return recurring
+    return held_up if wanted.status in _HELD_UP else any_other
+
+
+async def survey(statements: Statements, now: datetime, tenant: str | None) -> list[QueueDepth]:
+    """The depths of all queues; the cost grows with the jobs that wait, run or are dead letters."""
+    return [
+        QueueDepth(
+            queue=queue,
+            due_count=due,
+            later_count=later,
+            running_count=running,
+            stalled_count=stalled,
+            dead_count=dead,
+            oldest_due_at=None if oldest is None else in_calendar(oldest),
+        )
+        for queue, due, later, running, stalled, dead, oldest in await statements.fetch(
+            QUERIES.survey, now, tenant
+        )
+    ]

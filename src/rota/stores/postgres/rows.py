@@ -1,0 +1,218 @@
+"""Encodes jobs and attempts as rows, and decodes them; ``BodyCodec`` has what has no column."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from rota.errors import DamagedJobError
+from rota.jobs import (
+    Attempt,
+    Deferral,
+    Ending,
+    Job,
+    JobId,
+    JobStatus,
+    Lease,
+    normalize_job_id,
+)
+from rota.jobs.codec import BodyCodec
+from rota.stores.kernel.identity import Identity, identity_of
+from rota.stores.kernel.unit import Stored
+
+Row: TypeAlias = Sequence[Any]
+"""Columns by position."""
+
+_PLAIN = (
+    *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),
+    *("attempt_count", "loss_count", "last_token", "last_error", "ending", "deferral"),
+)
+_bodies = BodyCodec((*_PLAIN, "lease"))
+_STATUSES: Mapping[str, JobStatus] = {str(status): status for status in JobStatus}
+_ENDINGS: Mapping[str, Ending] = {str(ending): ending for ending in Ending}
+_encode = msgspec.json.Encoder().encode
+_decode_rest = _bodies.decode
+_decode_deferral = msgspec.json.Decoder(Deferral).decode
+_decode_attempt = msgspec.json.Decoder(Attempt).decode
+_UNREADABLE = (msgspec.MsgspecError, UnicodeError, TypeError, KeyError)
+
+
+class Damage(NamedTuple):
+    """A job that cannot be read, and why."""
+
+    job_id: JobId
+    reason: str
+
+
+class Decoded(NamedTuple):
+    """The jobs of some rows by id, in the order of the rows, and those that cannot be read."""
+
+    stored: dict[JobId, Stored]
+    damaged: list[Damage]
+
+    @property
+    def jobs(self) -> list[Job]:
+        return [one.job for one in self.stored.values()]
+
+
+def known_ids(job_ids: Iterable[JobId]) -> list[JobId]:
+    """The valid ids among these, each once and in order; no job has another one."""
+    return sorted({job_id for job_id in job_ids if normalize_job_id(job_id) == job_id})
+
+
+def digest_identity(identity: Identity | None) -> str | None:
+    """An identity in the 128 bits of a UUID; None for none."""
+    return None if identity is None else sha256(_encode(identity)).hexdigest()[:32]
+
+
+def encode_body(job: Job) -> str:
+    """What has no column of its own."""
+    return _bodies.encode(job).decode()
+
+
+def recurs(job: Job) -> bool | None:
+    """The column ``is_recurring``: NULL for a job that does not recur."""
+    return None if job.recurrence is None else True
+
+
+def encode_deferral(deferral: Deferral | None) -> str | None:
+    return None if deferral is None else _encode(deferral).decode()
+
+
+def encode_attempt(attempt: Attempt) -> str:
+    return _encode(attempt).decode()
+
+
+def encode_jobs(
+    jobs: Sequence[Job], bodies: Sequence[str], awaited: Collection[JobId] = ()
+) -> list[Sequence[Any]]:
+    """The columns that ``insert_jobs`` takes; ``awaited`` jobs have dependents.
+
+    A column of usual values stays empty, and one of equal values holds one: the statement fills
+    them in. Most of the time of an insert goes into encoding every single value.
+    """
+    created = [job.created_at for job in jobs]
+    return [
+        [job.id for job in jobs],
+        bodies,
+        _unless_all([job.status for job in jobs], JobStatus.READY),
+        [job.id in awaited for job in jobs] if awaited else [],
+        _unless_same([job.due_at for job in jobs], created),
+        _unless_same([job.updated_at for job in jobs], created),
+        _unless_all([job.attempt_count for job in jobs], 0),
+        _unless_all([job.loss_count for job in jobs], 0),
+        _unless_all([job.last_token for job in jobs], 0),
+        _unless_all([job.last_error for job in jobs], None),
+        _unless_all([job.ending for job in jobs], None),
+        _unless_all([encode_deferral(job.deferral) for job in jobs], None),
+        _unless_all([digest_identity(identity_of(job)) for job in jobs], None),
+        _unless_all([recurs(job) for job in jobs], None),
+        _once_if_same([job.tenant for job in jobs]),
+        _once_if_same([job.queue for job in jobs]),
+        _once_if_same([job.priority for job in jobs]),
+        _once_if_same(created),
+    ]
+
+
+def are_alike(columns: Sequence[Sequence[Any]]) -> bool:
+    """Whether jobs, as ``encode_jobs`` has them, differ in nothing but their ids and bodies."""
+    return not any(columns[2:-4]) and all(len(column) == 1 for column in columns[-4:])
+
+
+def _unless_all(values: list[Any], usual: object) -> list[Any]:
+    return [] if values.count(usual) == len(values) else values
+
+
+def _unless_same(values: list[Any], usual: list[Any]) -> list[Any]:
+    return [] if values == usual else values
+
+
+def _once_if_same(values: list[Any]) -> list[Any]:
+    return values[:1] if values.count(values[0]) == len(values) else values
+
+
+def encode_moves(jobs: Sequence[Job]) -> list[list[Any]]:
+    """The columns that ``move_jobs`` takes."""
+    leases = [job.lease for job in jobs]
+    return [
+        [job.id for job in jobs],
+        [job.status for job in jobs],
+        [job.due_at for job in jobs],
+        [job.attempt_count for job in jobs],
+        [job.loss_count for job in jobs],
+        [job.last_token for job in jobs],
+        [job.last_error for job in jobs],
+        [job.ending for job in jobs],
+        [encode_deferral(job.deferral) for job in jobs],
+        [lease and lease.worker for lease in leases],
+        [lease and lease.taken_at for lease in leases],
+        [lease and lease.until for lease in leases],
+        [job.updated_at for job in jobs],
+    ]
+
+
+def decode_jobs(rows: Iterable[Row]) -> Decoded:
+    """All jobs that can be read, and those that cannot."""
+    decoded = Decoded({}, [])
+    for row in rows:
+        try:
+            decoded.stored[row[0]] = Stored(_decode_job(row), row[-1])
+        except _UNREADABLE as error:
+            decoded.damaged.append(Damage(row[0], _describe(error)))
+    return decoded
+
+
+def decode_job(row: Row) -> Job:
+    """The job in a row; DamagedJobError if it cannot be read."""
+    try:
+        return _decode_job(row)
+    except _UNREADABLE as error:
+        raise DamagedJobError(row[0], _describe(error)) from error
+
+
+def _decode_job(row: Row) -> Job:
+    job_id, tenant, queue, priority, status, due_at, created_at, updated_at = row[:8]
+    attempt_count, loss_count, token, last_error, ending, deferral = row[8:14]
+    worker, taken_at, until, body, _ = row[14:]
+    return Job(
+        id=job_id,
+        tenant=tenant,
+        queue=queue,
+        priority=priority,
+        status=_STATUSES[status],
+        due_at=in_calendar(due_at),
+        created_at=in_calendar(created_at),
+        updated_at=in_calendar(updated_at),
+        attempt_count=attempt_count,
+        loss_count=loss_count,
+        last_token=token,
+        last_error=last_error,
+        ending=None if ending is None else _ENDINGS[ending],
+        deferral=None if deferral is None else _decode_deferral(deferral),
+        lease=None if until is None else _decode_lease(token, worker, taken_at, until),
+        **_decode_rest(body),
+    )
+
+
+def _decode_lease(token: int, worker: str, taken_at: datetime, until: datetime) -> Lease:
+    taken, lasting = in_calendar(taken_at), in_calendar(until)
+    return Lease(token=token, worker=worker, taken_at=taken, until=lasting)
+
+
+def in_calendar(instant: datetime) -> datetime:
+    """The driver takes the ends of the calendar for infinities, and returns those as naive."""
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
+
+
+def decode_attempt(job_id: JobId, body: str) -> Attempt:
+    """The attempt; DamagedJobError when it cannot be read."""
+    try:
+        return _decode_attempt(body)
+    except _UNREADABLE as error:
+        raise DamagedJobError(job_id, _describe(error)) from error
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

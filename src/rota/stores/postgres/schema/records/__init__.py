@@ -1,1 +1,0 @@
-"""Rows as they are, taken from one store to another."""

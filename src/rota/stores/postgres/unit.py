@@ -1,0 +1,428 @@
+"""Units of work: the kernel's plans in transactions, and the two native paths beside them.
+
+A unit locks the jobs that its plan reads, in the order of their ids. Dependents are locked after
+the jobs they wait for.
+"""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
+
+import asyncpg
+
+from rota.errors import DamagedJobError, InvalidJobError, JobNotFoundError, StoreUnavailableError
+from rota.jobs import Attempt, Change, Job, JobId, JobStatus, are_job_ids, normalize_job_id
+from rota.stores.kernel import edits, settlement
+from rota.stores.kernel.identity import Identity, identity_of
+from rota.stores.kernel.unit import (
+    Amended,
+    Decision,
+    Ended,
+    NewJob,
+    Partition,
+    Plan,
+    Query,
+    ReadAncestors,
+    ReadDependents,
+    ReadEnded,
+    ReadJobs,
+    ReadTwins,
+    ReadWaiting,
+    Stored,
+    Waiting,
+    Writes,
+    run_async,
+)
+from rota.stores.postgres.connections import TRY_COUNT, Statements
+from rota.stores.postgres.queries import QUERIES
+from rota.stores.postgres.rows import (
+    Damage,
+    are_alike,
+    decode_jobs,
+    digest_identity,
+    encode_attempt,
+    encode_body,
+    encode_jobs,
+    encode_moves,
+    in_calendar,
+    known_ids,
+    recurs,
+)
+from rota.stores.protocol import Applied, Inserted
+
+Answer = TypeVar("Answer")
+Result = TypeVar("Result")
+
+MOST_AT_ONCE = 2_000
+MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
+"""Within these bounds a statement ends well before its deadline, and its message fits."""
+
+BETWEEN_BODIES = chr(30)
+
+_COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
+
+
+class ContendedError(Exception):
+    """Another transaction has written one of the jobs since this one read it."""
+
+
+async def run_unit(
+    statements: Statements, work: Callable[["UnitOfWork"], Awaitable[Result]]
+) -> Result:
+    """Do ``work`` in a transaction, again while it is contended."""
+    for _ in range(TRY_COUNT):
+        try:
+            async with statements.transaction():
+                return await work(UnitOfWork(statements))
+        except ContendedError:
+            continue
+    raise StoreUnavailableError(
+        "Others keep on writing the same jobs; nothing was written",
+        {"reason": "others were writing the same jobs", "outcome": "nothing was written"},
+    )
+
+
+async def run_plan(
+    statements: Statements, make_plan: Callable[[], Plan[Answer]]
+) -> Decision[Answer]:
+    """Run a plan as a unit of work; a fresh one each time it is contended."""
+    return await run_unit(statements, lambda unit: unit.run(make_plan()))
+
+
+class UnitOfWork:
+    """Answers the queries of a plan inside a transaction, and writes what it decides."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+        self._damaged: dict[JobId, Damage] = {}
+
+    async def run(self, plan: Plan[Answer]) -> Decision[Answer]:
+        """Run the plan and write its decision; unreadable jobs that it met are set aside."""
+        try:
+            decision = await run_async(plan, self._answer)
+        except JobNotFoundError as error:
+            damage = self._damaged.get(error.job_id)
+            if damage is None:
+                raise
+            raise DamagedJobError(*damage) from error
+        await self._write(decision.writes)
+        await set_aside(self._statements, self._damaged.values())
+        return decision
+
+    async def _answer(self, query: Query) -> Any:
+        match query:
+            case ReadJobs(job_ids):
+                return await self._read_jobs(job_ids)
+            case ReadTwins(identities):
+                return await self._read_twins(identities)
+            case ReadWaiting(parents, is_deep):
+                return await self._read_waiting(parents, is_deep=is_deep)
+            case ReadAncestors(job_ids):
+                await self._statements.fetch(QUERIES.lock_dependencies)
+                return await self._read_links(QUERIES.find_ancestors, job_ids)
+            case ReadDependents(job_ids):
+                return await self._read_links(QUERIES.find_children, job_ids)
+            case ReadEnded(before, limit):
+                rows = await self._statements.fetch(QUERIES.find_ended, before, limit)
+                return [Ended(in_calendar(at), job_id, tuple(ids)) for at, job_id, ids in rows]
+        raise TypeError(f"unknown query: {query!r}")
+
+    async def _read_jobs(self, job_ids: Collection[JobId]) -> dict[JobId, Stored]:
+        known = known_ids(job_ids)
+        if not known:
+            return {}
+        decoded = decode_jobs(await self._statements.fetch(QUERIES.lock_jobs, known))
+        self._damaged |= {damage.job_id: damage for damage in decoded.damaged}
+        return decoded.stored
+
+    async def _read_twins(self, identities: Collection[Identity]) -> list[Job]:
+        digests = [digest_identity(each) for each in identities]
+        return decode_jobs(await self._statements.fetch(QUERIES.find_twins, digests)).jobs
+
+    async def _read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
+        """Lock the waiting jobs, and count what they wait for once they are locked.
+
+        A deep search is repeated until it finds no more jobs: while this transaction waited for
+        the lock of one, another may have added a dependent to it.
+        """
+        locked: dict[JobId, Any] = {}
+        links: list[Any] = []
+        is_complete = False
+        while not is_complete:
+            links = await self._statements.fetch(QUERIES.find_waiting, sorted(parents), is_deep)
+            new = {child for _, child in links} - locked.keys()
+            locked |= dict.fromkeys(new)
+            for row in await self._fetch_some(QUERIES.lock_waiting, new):
+                locked[row[0]] = row
+            is_complete = not is_deep or not new
+        found = {job_id: row for job_id, row in locked.items() if row is not None}
+        open_counts = dict(await self._fetch_some(QUERIES.count_open, found))
+        parents_of = defaultdict(list)
+        for parent, child in links:
+            parents_of[child].append(parent)
+        return [
+            Waiting(
+                *(job_id, tenant, queue, in_calendar(due_at)),
+                *(open_counts.get(job_id, 0), tuple(parents_of[job_id])),
+            )
+            for job_id, tenant, queue, due_at in found.values()
+        ]
+
+    async def _read_links(self, statement: str, job_ids: Collection[JobId]) -> Any:
+        links: defaultdict[JobId, list[JobId]] = defaultdict(list)
+        for one, other in await self._fetch_some(statement, known_ids(job_ids)):
+            links[one].append(other)
+        return dict(links)
+
+    async def _fetch_some(self, statement: str, job_ids: Iterable[JobId]) -> list[Any]:
+        ids = sorted(job_ids)
+        return await self._statements.fetch(statement, ids) if ids else []
+
+    async def _write(self, writes: Writes) -> None:
+        await self._create(list(writes.new.values()), writes.now)
+        await self._fetch_some(QUERIES.mark_awaited, writes.awaited)
+        await self._move(writes)
+        for one in writes.amended.values():
+            await self._amend(one, writes.now)
+        await self._add_attempts(writes.attempts)
+        await self._remove(writes.removed)
+
+    async def _create(self, new: Sequence[NewJob], now: datetime) -> None:
+        awaited = {one.job.id for one in new if one.is_awaited}
+        await _insert_missing(self._statements, [one.job for one in new], now, awaited)
+        links = [(parent, one.job.id) for one in new for parent in one.job.dependencies]
+        for start in range(0, len(links), MOST_AT_ONCE):
+            parents, children = zip(*links[start : start + MOST_AT_ONCE], strict=True)
+            await self._statements.fetch(QUERIES.add_dependencies, list(parents), list(children))
+
+    async def _move(self, writes: Writes) -> None:
+        moved = [writes.moved[job_id] for job_id in sorted(writes.moved)]
+        for start in range(0, len(moved), MOST_AT_ONCE):
+            columns = encode_moves(moved[start : start + MOST_AT_ONCE])
+            await self._statements.fetch(QUERIES.move_jobs, writes.now, *columns)
+        statuses = {
+            job_id: one.status
+            for job_id, one in sorted(writes.placed.items())
+            if one.status is not JobStatus.PENDING  # the number of open dependencies is not stored
+        }
+        if statuses:
+            columns = [list(statuses), list(statuses.values())]
+            await self._statements.fetch(QUERIES.place_jobs, writes.now, *columns)
+
+    async def _amend(self, amended: Amended, now: datetime) -> None:
+        job = amended.job
+        identity = digest_identity(identity_of(job))
+        place = (job.queue, job.priority, job.status, job.due_at)
+        columns = (*place, job.updated_at, identity, encode_body(job))
+        await self._statements.fetch(QUERIES.amend_job, now, job.id, *columns)
+        if job.dependencies != amended.before.dependencies:
+            former = await self._remove_links([job.id])
+            parents = list(job.dependencies)
+            children = [job.id] * len(parents)
+            await self._statements.fetch(QUERIES.add_dependencies, parents, children)
+            await self._unmark(former)
+
+    async def _add_attempts(self, attempts: Sequence[Attempt]) -> None:
+        if attempts:
+            bodies = [encode_attempt(attempt) for attempt in attempts]
+            job_ids = [attempt.job_id for attempt in attempts]
+            await self._statements.fetch(QUERIES.add_attempts, job_ids, bodies)
+
+    async def _remove(self, job_ids: Collection[JobId]) -> None:
+        former = await self._remove_links(job_ids)
+        await self._unmark(former - set(job_ids))
+        await self._fetch_some(QUERIES.remove_attempts, job_ids)
+        await self._fetch_some(QUERIES.remove_jobs, job_ids)
+
+    async def _remove_links(self, children: Collection[JobId]) -> set[JobId]:
+        return {row[0] for row in await self._fetch_some(QUERIES.remove_dependencies, children)}
+
+    async def _unmark(self, former: Collection[JobId]) -> None:
+        """They have lost a dependent. Locked first, so that a new dependent is seen."""
+        await self._fetch_some(QUERIES.lock_jobs, former)
+        await self._fetch_some(QUERIES.unmark_awaited, former)
+
+
+async def set_aside(statements: Statements, damaged: Iterable[Damage]) -> None:
+    """Hide unreadable jobs from all verbs; their bytes stay as they are."""
+    if ordered := sorted(damaged):
+        columns = ([one.job_id for one in ordered], [one.reason for one in ordered])
+        await statements.fetch(QUERIES.set_aside, *columns)
+
+
+def is_plain_insert(job: Job) -> bool:
+    """Whether ``insert_one`` takes it: a job that was just made, without dependencies."""
+    return (
+        job.status is JobStatus.READY
+        and not job.dependencies
+        and job.updated_at == job.created_at
+        and normalize_job_id(job.id) == job.id
+        and not (job.attempt_count or job.loss_count or job.last_token)
+        and (job.lease, job.last_error, job.ending, job.deferral) == (None,) * 4
+    )
+
+
+async def insert_one(
+    statements: Statements, job: Job, now: datetime, notice: tuple[str, str] | None
+) -> bool:
+    """Store a plain job, and notify with a channel and a message; False if it exists already."""
+    channel, message = notice or (None, None)
+    body, digest = encode_body(job), digest_identity(identity_of(job))
+    place = (job.tenant, job.queue, job.priority, job.due_at, job.created_at)
+    values = (now, job.id, *place, digest, body, channel, message, recurs(job))
+    return bool(await statements.fetch(QUERIES.insert_one, *values))
+
+
+async def insert(
+    statements: Statements, jobs: Sequence[Job], now: datetime, *, may_be_new: bool = True
+) -> list[Inserted]:
+    """Store the jobs. Those without dependencies are tried first without looking up others."""
+    if not are_job_ids([job.id for job in jobs]):
+        raise InvalidJobError("id", "must be a UUID in lower case")
+    is_plain = bool(jobs) and may_be_new and all(map(_is_independent, jobs))
+    if is_plain and await _insert_new(statements, jobs, now):
+        return [Inserted(job) for job in jobs]
+    return (await run_plan(statements, lambda: edits.insert(jobs, now))).answer
+
+
+def _is_independent(job: Job) -> bool:
+    return job.status is JobStatus.READY and not job.dependencies and job.lease is None
+
+
+async def _insert_new(statements: Statements, jobs: Sequence[Job], now: datetime) -> bool:
+    """Store all of the jobs; none, and False, if one exists already.
+
+    Without keys a clash is unlikely. Then one statement that fails is enough, if all jobs fit into
+    it. An expected clash must not fail: it would be an error in the server's log.
+    """
+    batches = list(_batches(jobs))
+    has_keys = any(job.idempotency_key is not None for job in jobs)
+    if len(batches) == 1 and not has_keys and not statements.is_callers:
+        try:
+            await _insert_batch(statements, encode_jobs(*batches[0]), now)
+        except asyncpg.UniqueViolationError:
+            return False
+        return True
+    try:
+        async with statements.transaction():
+            await _insert_missing(statements, jobs, now)
+    except ContendedError:
+        return False
+    return True
+
+
+async def _insert_batch(
+    statements: Statements, columns: Sequence[Sequence[Any]], now: datetime
+) -> None:
+    if not are_alike(columns):
+        await statements.fetch(QUERIES.insert_jobs, now, *columns)
+        return
+    ids, bodies, *_, tenants, queues, priorities, instants = columns
+    same = (tenants[0], queues[0], priorities[0], instants[0])
+    await statements.fetch(
+        QUERIES.insert_alike, now, ",".join(ids), BETWEEN_BODIES.join(bodies), *same
+    )
+
+
+async def _insert_missing(
+    statements: Statements, jobs: Sequence[Job], now: datetime, awaited: Collection[JobId] = ()
+) -> None:
+    """Store the jobs; ContendedError if one exists already."""
+    for batch in _batches(jobs):
+        columns = encode_jobs(*batch, awaited)
+        if len(await statements.fetch(QUERIES.insert_missing, now, *columns)) < len(batch.jobs):
+            raise ContendedError
+
+
+class _Batch(NamedTuple):
+    """Jobs for one statement, with their bodies."""
+
+    jobs: Sequence[Job]
+    bodies: Sequence[str]
+
+
+def _batches(jobs: Sequence[Job]) -> Iterator[_Batch]:
+    """As many jobs at a time as one statement should hold; at least one."""
+    start = byte_count = 0
+    bodies: list[str] = []
+    for end, job in enumerate(jobs):
+        body = encode_body(job)
+        is_full = len(bodies) >= MOST_AT_ONCE or byte_count + len(body) > MOST_BYTES_AT_ONCE
+        if bodies and is_full:
+            yield _Batch(jobs[start:end], bodies)
+            start, byte_count, bodies = end, 0, []
+        bodies.append(body)
+        byte_count += len(body)
+    if bodies:
+        yield _Batch(jobs[start:], bodies)
+
+
+class Settled(NamedTuple):
+    """What became of each change, and where jobs are READY because of them."""
+
+    answers: list[Applied]
+    ready: Collection[Partition] = ()
+
+
+async def apply(statements: Statements, changes: Sequence[Change], now: datetime) -> Settled:
+    """Write each change that still holds; a single plain completion is one statement."""
+    if len(changes) == 1 and _is_plain(changes[0]) and await _complete(statements, changes):
+        return Settled([Applied(changes[0].job)])
+    if not changes:
+        return Settled([])
+    return await run_unit(statements, lambda unit: _apply_all(statements, unit, changes, now))
+
+
+async def _apply_all(
+    statements: Statements, unit: UnitOfWork, changes: Sequence[Change], now: datetime
+) -> Settled:
+    """Plain completions natively, the rest by the kernel.
+
+    Where several changes are about one job, each must see those before it: all by the kernel.
+    """
+    answers: dict[int, Applied] = {}
+    if len({change.job_id for change in changes}) == len(changes):
+        plain = [place for place, change in enumerate(changes) if _is_plain(change)]
+        plain.sort(key=lambda place: changes[place].job_id)
+        done = await _complete(statements, [changes[place] for place in plain])
+        answers = {plain[index]: Applied(changes[plain[index]].job) for index in done}
+    left = {place: change for place, change in enumerate(changes) if place not in answers}
+    if not left:
+        return Settled([answers[place] for place in range(len(changes))])
+    decision = await unit.run(settlement.apply(list(left.values()), now))
+    answers |= zip(left, decision.answer, strict=True)
+    ready = decision.writes.ready_partitions()
+    return Settled([answers[place] for place in range(len(changes))], ready)
+
+
+def _is_plain(change: Change) -> bool:
+    """Whether it completes its job, and nothing follows unless others depend on the job."""
+    return (
+        change.path == _COMPLETION
+        and change.successor is None
+        and change.attempt is None
+        and not change.is_removed
+    )
+
+
+async def _complete(statements: Statements, changes: Sequence[Change]) -> Sequence[int]:
+    """The positions of the changes that were current, of jobs that are not awaited.
+
+    What a change writes of its job is the same as when it was leased, under the same token; only
+    its due instant may have been amended since.
+    """
+    if not changes:
+        return ()
+    jobs = [change.job for change in changes]
+    ends = [job.updated_at for job in jobs]
+    ((positions,),) = await statements.fetch(
+        QUERIES.complete_jobs,
+        [job.id for job in jobs],
+        [change.expected_token for change in changes],
+        [job.tenant for job in jobs],
+        [job.due_at for job in jobs],
+        [] if ends.count(ends[0]) == len(ends) else ends,
+        ends[0],
+    )
+    return range(len(jobs)) if positions is None else [position - 1 for position in positions]

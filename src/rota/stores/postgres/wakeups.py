@@ -1,0 +1,260 @@
+"""Wake-ups between processes, by LISTEN and NOTIFY.
+
+A NOTIFY inside every transaction would make all commits of the server wait for each other. So the
+process that wrote jobs notifies once it has committed, and combines what it writes meanwhile. Only
+a single job at a quiet moment is notified in its own commit, which is the fastest way. A lost
+message costs the time until the other process polls.
+"""
+
+import asyncio
+from asyncio import Event, Task, get_running_loop
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import lru_cache
+from hashlib import sha256
+from secrets import token_hex
+from typing import Any
+
+import msgspec
+from asyncpg import Connection, Record
+
+from rota.clock.idle import in_flight
+from rota.errors import StoreError
+from rota.jobs import Job
+from rota.stores.kernel.unit import Partition
+from rota.stores.postgres.address import PostgresSettings
+from rota.stores.postgres.connections import DRIVER_ERRORS, Database, Session, connect
+from rota.stores.postgres.queries import QUERIES
+from rota.stores.protocol import Listener
+from rota.stores.wakeups import Place, Wakeups
+
+LONGEST_MESSAGE = 7_900
+"""Bytes; the server takes up to 8,000."""
+
+LONGEST_PAUSE = 5.0
+"""Seconds between attempts to reach the server; the first pause is a tenth of a second."""
+
+LONGEST_CHANNEL = 63
+
+LONGEST_COMMIT = 0.01
+"""Seconds. Where commits that notify mostly take longer, they wait for each other."""
+
+NOTIFIED_LATER = 100
+"""Then this many single jobs are notified after their commit, until the fast way is retried."""
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True):
+    """Where jobs are READY; None for anywhere. The sender has woken its own listeners."""
+
+    sender: str
+    places: list[Place] | None = None
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Message).decode
+
+
+def channel_of(schema: str) -> str:
+    """The channel of all stores in a schema."""
+    plain = f"rota_jobs_{schema}"
+    digest = sha256(schema.encode()).hexdigest()[:32]
+    return plain if len(plain) <= LONGEST_CHANNEL else f"rota_jobs_{digest}"
+
+
+def write_message(sender: str, places: Collection[Place]) -> str:
+    """A message about these places or, if that is too long, about all."""
+    message = _encode(Message(sender, sorted(places)))
+    if len(message) > LONGEST_MESSAGE:
+        message = _encode(Message(sender))
+    return message.decode()
+
+
+@lru_cache(maxsize=256)
+def _write_about_one(sender: str, place: Place) -> str:
+    return write_message(sender, [place])
+
+
+class CommitPace:
+    """Decides whether a single job is notified in its own commit, or after it."""
+
+    def __init__(self) -> None:
+        self.left_out_count = 0
+        self._is_taken = False
+        self._average = 0.0
+
+    @contextmanager
+    def try_within(self, *, is_quiet: bool) -> Iterator[bool]:
+        """Whether to notify within the commit that happens inside the context."""
+        if not is_quiet or self._is_taken or self.left_out_count:
+            self.left_out_count = max(0, self.left_out_count - 1)
+            yield False
+            return
+        read_time = get_running_loop().time
+        self._is_taken, started_at = True, read_time()
+        try:
+            yield True
+        finally:
+            self._is_taken = False
+            self.note(read_time() - started_at)
+
+    def note(self, seconds: float) -> None:
+        """A commit took so long. A slow disk makes a few slow commits; contention makes many."""
+        self._average += (min(seconds, 2 * LONGEST_COMMIT) - self._average) / 8
+        if self._average > LONGEST_COMMIT:
+            self._average, self.left_out_count = 0.0, NOTIFIED_LATER
+
+
+class Receiver:
+    """Listens on a channel for ever, on one connection after the other."""
+
+    def __init__(
+        self, settings: PostgresSettings, channel: str, receive: Callable[[str | None], None]
+    ) -> None:
+        """``receive`` gets each message, and None after a time in which some may be lost."""
+        self._settings = settings
+        self._channel = channel
+        self._receive = receive
+        self._has_tried = Event()
+        self._lost = Event()
+        self._task: Task[None] | None = None
+
+    @property
+    def is_started(self) -> bool:
+        return self._task is not None
+
+    async def start(self) -> None:
+        """Listen, unless it does already; returns after the first attempt to connect."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._listen())
+        with in_flight():
+            await self._has_tried.wait()
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _listen(self) -> None:
+        pause = 0.1
+        while True:
+            with suppress(*DRIVER_ERRORS):
+                async with self._connected() as connection:
+                    pause = 0.1
+                    await self._stay_connected(connection)
+            await _wait_for(Event(), pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator["Connection[Record]"]:
+        self._lost = Event()
+        is_first = not self._has_tried.is_set()
+        patience = self._settings.connect_for.total_seconds()
+        try:
+            connection = await connect(self._settings)
+            connection.add_termination_listener(lambda _: self._lost.set())
+            listening = connection.add_listener(self._channel, self._hear)
+            await asyncio.wait_for(listening, patience)
+        finally:
+            self._has_tried.set()
+        if not is_first:
+            self._receive(None)
+        try:
+            yield connection
+        finally:
+            connection.terminate()
+
+    async def _stay_connected(self, connection: "Connection[Record]") -> None:
+        """Return when the connection is lost; ping, or a silent loss goes unnoticed."""
+        patience = self._settings.answer_for.total_seconds()
+        while not await _wait_for(self._lost, patience):
+            await asyncio.wait_for(connection.execute(QUERIES.ping), patience)
+
+    def _hear(self, _connection: Any, _process_id: int, _channel: str, payload: Any) -> None:
+        self._receive(payload)
+
+
+class Notices:
+    """Wakes the listeners of this process, and notifies other processes."""
+
+    def __init__(self, database: Database, settings: PostgresSettings) -> None:
+        self.pace = CommitPace()
+        self.channel = channel_of(settings.schema)
+        self.receiver = Receiver(settings, self.channel, self._receive)
+        self.sending: Task[None] | None = None
+        self._database = database
+        self._name = token_hex(8)
+        self._wakeups = Wakeups()
+        self._unsent: set[Place] = set()
+
+    @asynccontextmanager
+    async def listen(
+        self, queues: Collection[str] | None, tenants: Collection[str] | None
+    ) -> AsyncIterator[Listener]:
+        """A listener; it hears other processes from the beginning if the server is reachable."""
+        async with self._wakeups.listen(queues, tenants) as listener:
+            await self.receiver.start()
+            yield listener
+
+    @contextmanager
+    def notify_within(self, job: Job) -> Iterator[tuple[str, str] | None]:
+        """Channel and message for the statement that stores a job; None to notify afterwards."""
+        with self.pace.try_within(is_quiet=self.sending is None) as is_within:
+            message = _write_about_one(self._name, (job.queue, job.tenant)) if is_within else ""
+            yield (self.channel, message) if is_within else None
+
+    def notify(self, partitions: Collection[Partition], *, is_sent: bool = False) -> None:
+        """Jobs there are READY, or due at another time, and that is committed."""
+        places = {(queue, tenant) for tenant, queue in partitions}
+        if not places:
+            return
+        self._wakeups.ring_at(places)
+        if is_sent:
+            return
+        self._unsent |= places
+        if self.sending is None:
+            self.sending = asyncio.create_task(self._send_all())
+
+    def message_about(self, partitions: Collection[Partition]) -> tuple[str, str]:
+        """Channel and message for the caller's transaction: no listener is woken yet."""
+        return self.channel, write_message("", {(queue, tenant) for tenant, queue in partitions})
+
+    async def close(self) -> None:
+        """Send what is unsent; listeners learn that the store is closed."""
+        self._wakeups.close()
+        if self.sending is not None:
+            await self.sending
+        await self.receiver.close()
+
+    async def _send_all(self) -> None:
+        while self._unsent:
+            places, self._unsent = self._unsent, set()
+            message = write_message(self._name, places)
+
+            async def send(session: Session, message: str = message) -> None:
+                await session.fetch(QUERIES.notify, self.channel, message)
+
+            with suppress(StoreError):  # others poll
+                await self._database.run(send)
+        self.sending = None
+
+    def _receive(self, payload: str | None) -> None:
+        try:
+            message = Message("") if payload is None else _decode(payload)
+        except msgspec.MsgspecError:  # of a later version, or of another program
+            message = Message("")
+        if message.sender == self._name:
+            return
+        if message.places is None:
+            self._wakeups.ring_everywhere()
+        else:
+            self._wakeups.ring_at(message.places)
+
+
+async def _wait_for(event: Event, seconds: float) -> bool:
+    """Whether it happened within so many seconds of real time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False

@@ -1,0 +1,339 @@
+"""``dump`` and ``load``: the content of a store can move to another, which continues with it."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+import pytest
+from msgspec.structs import replace
+
+from rota.errors import InvalidCursorError, InvalidInputError
+from rota.jobs import (
+    Attempt,
+    Deferral,
+    Discarded,
+    Ending,
+    Job,
+    JobStatus,
+    Outcome,
+    Recurrence,
+    Succeeded,
+    decide_outcome,
+    make_job_ids,
+)
+from rota.stores.opened import OpenStore
+from rota.stores.protocol import (
+    Applied,
+    DocumentWrite,
+    HeldLease,
+    KeptDocument,
+    KeptJob,
+    LeaseRequest,
+    PortableStore,
+    Record,
+    UnreadableJob,
+)
+from rota.testing.builders import a_job
+from rota.testing.store_contract import StoreFactory, expect
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+LARGE = 1 << 20
+
+
+class PortableStoreFixture:
+    """Opens a store of documents and jobs before each test and closes it afterwards."""
+
+    @pytest.fixture
+    async def portable(self, store_factory: StoreFactory) -> AsyncIterator[OpenStore]:
+        """An empty store."""
+        store = cast(OpenStore, await store_factory())
+        yield store
+        await store.close()
+
+
+class RecordsContract(PortableStoreFixture):
+    """What comes out is what went in."""
+
+    @pytest.mark.parametrize("limit", [1, 3, 1000])
+    async def test_what_was_loaded_is_dumped_as_it_was(
+        self, portable: OpenStore, limit: int
+    ) -> None:
+        records = records_of_every_sort()
+        expect(await portable.load(records, NOW), len(records))
+        expect_same(await dump_all(portable, limit), records)
+
+    async def test_records_may_come_in_any_order_and_one_by_one(self, portable: OpenStore) -> None:
+        records = records_of_every_sort()
+        for record in reversed(records):
+            expect(await portable.load([record], NOW), 1)
+        expect_same(await dump_all(portable), records)
+
+    async def test_loading_again_changes_nothing(self, portable: OpenStore) -> None:
+        records = records_of_every_sort()
+        await portable.load(records, NOW)
+        (changed,) = await portable.write_each([DocumentWrite("tasks", "a", 7, b"moved on")])
+        expect(changed, 8)
+        before = await dump_all(portable)
+        expect(await portable.load(records, NOW), 0)
+        expect_same(await dump_all(portable), before)
+
+    async def test_an_empty_store_has_nothing_to_dump(self, portable: OpenStore) -> None:
+        expect(await dump_all(portable), [])
+        expect(await portable.load([], NOW), 0)
+
+    async def test_what_was_inserted_and_written_is_dumped(self, portable: OpenStore) -> None:
+        parent = a_job(name="parent")
+        child = a_job(name="child", dependencies=[parent.id])
+        await portable.insert([parent, child], NOW)
+        await portable.write_each([DocumentWrite("tasks", "a", None, b"body")])
+        expected: list[Record] = [KeptJob(parent), KeptJob(child)]
+        expected.append(KeptDocument("tasks", "a", 1, b"body"))
+        expect_same(await dump_all(portable), expected)
+
+    async def test_a_portion_is_small_however_large_its_records_are(
+        self, portable: OpenStore
+    ) -> None:
+        large = [KeptDocument("large", f"{each}", 1, bytes(LARGE)) for each in range(12)]
+        await portable.load(large[:6], NOW)
+        await portable.load(large[6:], NOW)
+        portion = await portable.dump()
+        expect(0 < len(portion.records) < len(large), expected=True)
+        expect(len(await dump_all(portable)), len(large))
+
+    async def test_a_cursor_or_a_limit_that_is_none_is_refused(self, portable: OpenStore) -> None:
+        for cursor in ("", "?", "[]", '["jobs"]', '["others","a","b"]'):
+            with pytest.raises(InvalidCursorError):
+                await portable.dump(cursor)
+        with pytest.raises(InvalidInputError):
+            await portable.dump(limit=0)
+
+
+class GoingOnContract(PortableStoreFixture):
+    """A store that was filled goes on where the other one was."""
+
+    async def test_versions_go_on_from_where_they_were(self, portable: OpenStore) -> None:
+        await portable.load([KeptDocument("tasks", "a", 7, b"")], NOW)
+        writes = [DocumentWrite("tasks", "a", each, b"next") for each in (1, 7)]
+        expect(await portable.write_each(writes), [None, 8])
+
+    async def test_tokens_go_on_from_where_they_were(self, portable: OpenStore) -> None:
+        await portable.load([KeptJob(a_job(name="tried before", last_token=41))], NOW)
+        (leased,) = await _lease(portable)
+        expect(leased.last_token, 42)
+
+    async def test_a_lease_in_force_stays_its_holders(self, portable: OpenStore) -> None:
+        running = _running()
+        await portable.load([KeptJob(running)], NOW)
+        expect(await _lease(portable), [])
+        held = [HeldLease(running.id, 5), HeldLease(running.id, 4)]
+        expect(await portable.extend(held, NOW + MINUTE, NOW), [True, False])
+        expect(await _end(portable, running), JobStatus.COMPLETED)
+
+    async def test_a_lease_that_has_run_out_is_found(self, portable: OpenStore) -> None:
+        running = _running()
+        await portable.load([KeptJob(running)], NOW)
+        expect(await portable.find_expired(NOW, 10), [])
+        expect(await portable.find_expired(NOW + MINUTE, 10), [running])
+
+    @pytest.mark.parametrize("comes_first", ["parents", "child"])
+    async def test_who_waited_is_released_once_by_the_last_it_waits_for(
+        self, portable: OpenStore, comes_first: str
+    ) -> None:
+        done = a_job(name="done", status=JobStatus.COMPLETED)
+        first, second = a_job(name="first"), a_job(name="second")
+        child = a_job(name="child", dependencies=[done.id, first.id, second.id])
+        parents = [KeptJob(each) for each in (done, first, second)]
+        for batch in _turned([parents, [KeptJob(child)]], comes_first == "child"):
+            await portable.load(batch, NOW)
+        leased = await _lease(portable)
+        expect({job.name for job in leased}, {"first", "second"})
+        answers = [await _settle(portable, job) for job in leased]
+        expect([answer.released for answer in answers], [(), (child.id,)])
+        expect([job.name for job in await _lease(portable)], ["child"])
+
+    async def test_who_waits_for_one_that_is_lost_waits_on(self, portable: OpenStore) -> None:
+        parent, lost = a_job(name="parent"), a_job(name="lost")
+        child = a_job(name="child", dependencies=[parent.id, lost.id])
+        await portable.load([KeptJob(child), KeptJob(parent)], NOW)
+        (leased,) = await _lease(portable)
+        expect((await _settle(portable, leased)).released, ())
+        expect(await _lease(portable), [])
+
+    @pytest.mark.parametrize("comes_first", ["parent", "child"])
+    async def test_a_job_others_depend_on_is_not_pruned(
+        self, portable: OpenStore, comes_first: str
+    ) -> None:
+        parent = a_job(name="parent", status=JobStatus.COMPLETED)
+        child = a_job(name="child", dependencies=[parent.id], status=JobStatus.READY)
+        for batch in _turned([[KeptJob(parent)], [KeptJob(child)]], comes_first == "child"):
+            await portable.load(batch, NOW)
+        expect(await portable.prune(NOW, 10), 0)
+        (leased,) = await _lease(portable)
+        await _settle(portable, leased)
+        expect(await portable.prune(NOW + MINUTE, 10), 2)
+
+    async def test_the_same_key_is_the_same_job_as_before(self, portable: OpenStore) -> None:
+        kept = a_job(name="report", idempotency_key="today", payload={"a": 1})
+        await portable.load([KeptJob(kept)], NOW)
+        (answer,) = await portable.insert([replace(kept, id=a_job().id)], NOW)
+        expect((answer.is_existing, answer.job), (True, kept))
+
+    async def test_what_is_due_later_is_leased_later(self, portable: OpenStore) -> None:
+        later = a_job(name="later", due_at=NOW + MINUTE)
+        await portable.load([KeptJob(later)], NOW)
+        expect(await _lease(portable), [])
+        expect(await portable.next_due_at(NOW), later.due_at)
+        expect([job.id for job in await _lease(portable, NOW + MINUTE)], [later.id])
+
+    async def test_what_cannot_be_read_is_kept_and_never_leased(self, portable: OpenStore) -> None:
+        parent = a_job(name="ended", status=JobStatus.COMPLETED)
+        unreadable = _unreadable(parent)
+        child = a_job(name="child", dependencies=[unreadable.job_id])
+        records: list[Record] = [unreadable, KeptJob(child), KeptJob(parent)]
+        await portable.load(records, NOW)
+        expect(await _lease(portable, NOW + MINUTE), [])
+        expect(await portable.prune(NOW + MINUTE, 10), 0)
+        expect_same(await dump_all(portable), records)
+
+    @pytest.mark.parametrize("outcome", [Succeeded(), Discarded("it is of no use")])
+    async def test_what_cannot_be_read_stays_whatever_becomes_of_those_it_depends_on(
+        self, portable: OpenStore, outcome: Outcome
+    ) -> None:
+        parent = a_job(name="parent")
+        unreadable = _unreadable(parent)
+        child = a_job(name="child", dependencies=[unreadable.job_id])
+        await portable.load([unreadable, KeptJob(parent), KeptJob(child)], NOW)
+        (leased,) = await _lease(portable)
+        await portable.apply([decide_outcome(leased, outcome, NOW)], NOW)
+        expect(await _lease(portable, NOW + MINUTE), [])
+        expect(await portable.prune(NOW + MINUTE, 10), 0)
+        kept = [each for each in await dump_all(portable) if isinstance(each, UnreadableJob)]
+        expect(kept, [unreadable])
+        waiting = await portable.get(child.tenant, [child.id])
+        expect(waiting[child.id].status, JobStatus.PENDING)
+
+
+class PortableStoreContract(RecordsContract, GoingOnContract):
+    """Every promise of ``PortableStore``; ``store_factory`` gives stores of documents and jobs."""
+
+
+async def dump_all(store: PortableStore, limit: int = 1000) -> list[Record]:
+    """Everything a store keeps."""
+    portion = await store.dump(limit=limit)
+    records = list(portion.records)
+    while portion.cursor is not None:
+        portion = await store.dump(portion.cursor, limit)
+        records += portion.records
+    return records
+
+
+def expect_same(actual: Sequence[Record], expected: Sequence[Record]) -> None:
+    """Fail when not all is the same, and name what is not."""
+    found, wanted = in_order(actual), in_order(expected)
+    expect([_name_of(each) for each in found], [_name_of(each) for each in wanted])
+    for one, other in zip(found, wanted, strict=True):
+        expect(one, other)
+
+
+def in_order(records: Sequence[Record]) -> list[Record]:
+    """The same in an order that does not depend on the store."""
+    return sorted(records, key=_name_of)
+
+
+def _name_of(record: Record) -> tuple[str, ...]:
+    if isinstance(record, KeptDocument):
+        return "document", record.collection, record.key
+    return "job", record.job.id if isinstance(record, KeptJob) else record.job_id
+
+
+def records_of_every_sort() -> list[Record]:
+    """Jobs at every stage with all that a job may have, documents, and a job beyond reading."""
+    ready = a_job(
+        name="ready",
+        tenant="tëst",
+        payload={"z": [1, 2.5, None, True], "a": {"😀": "\0"}},
+        idempotency_key="key",
+        occurrence="3",
+        trace="00-1-2-03",
+        last_token=3,
+        attempt_count=1,
+        last_error="it broke\nin two lines",
+    )
+    failed = a_job(name="failed", status=JobStatus.FAILED, ending=Ending.EXHAUSTED, last_token=2)
+    completed = a_job(name="completed", status=JobStatus.COMPLETED, last_token=1)
+    jobs = [
+        KeptJob(ready, (_attempt(ready, 1, 3),)),
+        KeptJob(failed, (_attempt(failed, 1, 1), _attempt(failed, 2, 2))),
+        KeptJob(completed),
+        KeptJob(_series()),
+        KeptJob(_running(), (_attempt(_running(), 1, 4),)),
+        KeptJob(a_job(name="waits", dependencies=[completed.id, ready.id], auto_remove=True)),
+        KeptJob(a_job(name="blocked", dependencies=[failed.id], status=JobStatus.BLOCKED)),
+    ]
+    documents = [
+        KeptDocument("tasks", "a", 7, b""),
+        KeptDocument("tasks", "b/ä", 1, bytes(range(256))),
+        KeptDocument("tâches", "a", 1 << 40, b"{}"),
+    ]
+    return [*jobs, *documents, _unreadable(completed)]
+
+
+def _series() -> Job:
+    return a_job(
+        name="series",
+        priority=9,
+        due_at=NOW + MINUTE,
+        recurrence=Recurrence(interval="24h", start=NOW, count=3, overlap="queue"),
+        occurrence_at=NOW,
+        origin=a_job().id,
+        missed_count=2,
+        is_paused=True,
+        deferral=Deferral(until=NOW + MINUTE, reason="quiet hours", count=2),
+        replaces=a_job().id,
+    )
+
+
+def _running() -> Job:
+    (job_id,) = make_job_ids(NOW, random_bits=99, count=1)
+    running = a_job(name="running", id=job_id, status=JobStatus.RUNNING, loss_count=1)
+    if running.lease is None:
+        raise AssertionError("a job that runs has a lease")
+    lease = replace(running.lease, token=5, taken_at=NOW - MINUTE, until=NOW + MINUTE / 2)
+    return replace(running, lease=lease, last_token=5)
+
+
+def _attempt(job: Job, number: int, token: int) -> Attempt:
+    return Attempt(
+        job_id=job.id,
+        number=number,
+        token=token,
+        worker="a worker",
+        started_at=NOW - MINUTE,
+        ended_at=NOW,
+        outcome="failed",
+        error="Traceback: it broke",
+    )
+
+
+def _unreadable(parent: Job) -> UnreadableJob:
+    content = b'{"store":"other","reason":"it is not JSON","kept":{"body":"AP8="}}'
+    return UnreadableJob(a_job().id, "default", "default", (parent.id,), content)
+
+
+def _turned(batches: Sequence[Sequence[Record]], is_turned: bool) -> Sequence[Sequence[Record]]:  # noqa: FBT001 - a condition of the caller's
+    return batches[::-1] if is_turned else batches
+
+
+async def _lease(store: OpenStore, now: datetime = NOW) -> list[Job]:
+    return await store.lease(LeaseRequest(worker="other", limit=10, lease_for=MINUTE), now)
+
+
+async def _settle(store: OpenStore, leased: Job) -> Applied:
+    (applied,) = await store.apply([decide_outcome(leased, Succeeded(), NOW)], NOW)
+    return applied
+
+
+async def _end(store: OpenStore, leased: Job) -> JobStatus | None:
+    job = (await _settle(store, leased)).job
+    return None if job is None else job.status

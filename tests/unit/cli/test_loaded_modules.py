@@ -1,0 +1,60 @@
+"""Which packages a command loads: it must not pay for a server or a driver it does not use."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rota import Rail, open_store
+
+PROGRAM = """
+import json, sys
+from rota.cli.main import run
+status = run(sys.argv[1:])
+print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))
+print(json.dumps(sorted(name for name in sys.modules if name.startswith('rota.'))))
+sys.exit(status)
+"""
+SERVER = {"starlette", "uvicorn", "jinja2", "httpx2", "prometheus_client"}
+DRIVERS = {"asyncpg", "pymongo", "redis"}
+COMMANDS = {"rota.cli.cron", "rota.cli.jobs", "rota.cli.rrule", "rota.cli.up", "rota.cli.why"}
+
+
+def loaded_by(folder: Path, *argv: str) -> tuple[set[str], set[str]]:
+    """The packages, and the modules of rota, that a command line loads."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *argv],
+        cwd=folder,
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    packages, modules = map(json.loads, done.stdout.splitlines()[-2:])
+    return set(packages), set(modules)
+
+
+def test_the_version_loads_nothing_but_itself(tmp_path: Path) -> None:
+    packages, modules = loaded_by(tmp_path, "--version")
+    assert not packages & {*SERVER, *DRIVERS, "apsw", "asyncio", "cyclopts", "msgspec", "rich"}
+    assert modules == {"rota.cli", "rota.cli.main"}
+
+
+def test_help_loads_no_command(tmp_path: Path) -> None:
+    packages, modules = loaded_by(tmp_path, "--help")
+    assert not modules & COMMANDS
+    assert not packages & {*SERVER, *DRIVERS, "apsw"}
+
+
+def test_why_on_a_store_loads_its_driver_and_no_server(tmp_path: Path) -> None:
+    async def create() -> str:
+        async with await open_store(f"sqlite:///{tmp_path / 'rota.db'}") as store:
+            return await Rail(store).schedule_once(
+                "print", {}, run_at=datetime(2027, 1, 1, tzinfo=UTC)
+            )
+
+    packages, modules = loaded_by(tmp_path, "why", asyncio.run(create()))
+    assert "apsw" in packages
+    assert not packages & (SERVER | DRIVERS)
+    assert not {"rota.client", "rota.server"} & modules
