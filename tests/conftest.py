@@ -87,6 +87,14 @@ def own_mongo() -> Iterator[MongoServer]:
     server.remove()
 
 
+@pytest.fixture
+def lone_mongo() -> Iterator[MongoServer]:
+    """A MongoDB server outside a replica set, that the test may kill."""
+    server = new_mongo_server("lone", is_alone=True)
+    yield server
+    server.remove()
+
+
 @pytest.fixture(scope="session")
 def redis_server_url() -> str:
     """The address of the run's Redis server."""

@@ -25,8 +25,8 @@ from tests.servers.mongo import MongoServer, find_mongod
 from tests.servers.postgres import PostgresServer, is_running
 from tests.servers.redis import RedisServer, find_redis
 
-from rota.stores.mongo.schema.indexes import INDEXES
-from rota.stores.mongo.steps.names import SCHEMA
+from rota.stores.mongo.connection import DOCUMENTS, JOBS, SCHEMA, WAKEUPS
+from rota.stores.mongo.schema import INDEXES
 
 GIVEN_SERVER = "ROTA_TEST_POSTGRES"
 GIVEN_MONGO = "ROTA_TEST_MONGO"
@@ -162,13 +162,11 @@ _emptied: list[str] = []
 
 def _empty(database: "Database[dict[str, object]]") -> bool:
     """Remove all documents; False if the database is not as a store leaves it."""
-    names = set(database.list_collection_names())
-    if not names or names != {index.collection for index in INDEXES} | {SCHEMA}:
+    if set(database.list_collection_names()) != {JOBS, DOCUMENTS, SCHEMA, WAKEUPS}:
         return False
-    for name in names:
-        wanted = {"_id_", *(index.name for index in INDEXES if index.collection == name)}
-        if database[name].index_information().keys() != wanted:
-            return False
+    if database[JOBS].index_information().keys() != {"_id_", *(each.name for each in INDEXES)}:
+        return False
+    for name in (JOBS, DOCUMENTS, SCHEMA):
         database[name].delete_many({})
     return True
 

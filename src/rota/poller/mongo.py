@@ -23,7 +23,7 @@ try:
     from bson.codec_options import DatetimeConversion
     from bson.datetime_ms import DatetimeMS
     from bson.errors import BSONError
-    from pymongo import ASCENDING, ReturnDocument
+    from pymongo import ASCENDING, ReturnDocument, WriteConcern
     from pymongo.asynchronous.collection import AsyncCollection
     from pymongo.errors import ConnectionFailure, PyMongoError
 except ModuleNotFoundError as error:
@@ -55,8 +55,8 @@ class FieldPaths(TypedDict, total=False):
 class MongoCollectionStore:
     """The documents of a collection: a ``PollableStore``.
 
-    ``condition`` is a MongoDB filter that documents must also match. The collection's write concern
-    decides how durable a lock is: ``majority`` with a journal survives a failure of any member.
+    ``condition`` is a MongoDB filter that documents must also match. A lock is durable: it is in
+    the journals of a majority, or in the journal of a server that stands alone.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class MongoCollectionStore:
         **fields: Unpack[FieldPaths],
     ) -> None:
         self._collection = _reading_all_dates(collection)
+        self._is_durable = False
         self._paths = _read_paths(fields)
         self._sleep_until = self._paths["sleep_until_field"]
         self._condition = _read_condition(condition)
@@ -73,7 +74,7 @@ class MongoCollectionStore:
     async def create_index(self) -> str:
         """Create the index for ``lock_next`` unless it exists; returns its name."""
         with _translated(self._collection), in_flight():
-            return await self._collection.create_index(self._order)
+            return await self._collection.create_index([*self._order, ("_id", ASCENDING)])
 
     async def lock_next(self, lock_until: datetime, now: datetime) -> PolledJob | None:
         """Lock the next document; see the protocol.
@@ -82,6 +83,7 @@ class MongoCollectionStore:
         """
         until = to_utc(lock_until, "lock_until")
         with _translated(self._collection), in_flight():
+            await self._make_durable()
             found = await self._collection.find_one_and_update(
                 self._awake(to_utc(now, "now")),
                 {"$set": {self._sleep_until: until}},
@@ -109,9 +111,23 @@ class MongoCollectionStore:
             answer = await self._collection.delete_one(self._held(job))
         return answer.deleted_count > 0
 
+    async def _make_durable(self) -> None:
+        """Choose the write concern for the server at hand, once.
+
+        A server that stands alone only starts to write its journal if it is asked for a majority.
+        """
+        if self._is_durable:
+            return
+        hello = await self._collection.database.client.admin.command("hello")
+        is_alone = "setName" not in hello and hello.get("msg") != "isdbgrid"
+        durable = WriteConcern(w=1 if is_alone else "majority", j=True)
+        self._collection = self._collection.with_options(write_concern=durable)
+        self._is_durable = True
+
     @property
     def _order(self) -> list[tuple[str, int]]:
-        return [(self._sleep_until, ASCENDING), ("_id", ASCENDING)]
+        """Served by an index on this field alone, which users of mongodb-cron have."""
+        return [(self._sleep_until, ASCENDING)]
 
     def _awake(self, now: datetime) -> dict[str, Any]:
         """The filter of mongodb-cron: a value that is not a date is awake too."""

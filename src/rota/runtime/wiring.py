@@ -222,7 +222,7 @@ def _redis(url: str) -> Backend:
 def _mongo(url: str) -> Backend:
     with _needing_driver("MongoDB", "pymongo", "mongo"):
         from rota.stores.mongo.address import read_address  # noqa: PLC0415 - as below
-        from rota.stores.mongo.schema.inspection import (  # noqa: PLC0415 - loads the driver
+        from rota.stores.mongo.schema import (  # noqa: PLC0415 - loads the driver
             inspect_database,
             migrate_database,
         )

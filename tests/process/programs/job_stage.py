@@ -8,7 +8,6 @@ is virtual. One of the jobs kills whoever runs it, without being told.
 import asyncio
 import os
 import signal
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -16,7 +15,8 @@ from typing import Any, Literal
 
 import apsw
 import msgspec
-from pymongo import UpdateOne
+from pymongo.asynchronous.client_session import AsyncClientSession
+from pymongo.asynchronous.collection import AsyncCollection
 from redis.asyncio.connection import AbstractConnection
 from tests.process.programs.lives import play_all
 from tests.verification.jobs_trace import JobEntry, JobHistory, RecordingStore, Scribe, recorded
@@ -40,8 +40,7 @@ from rota.jobs import (
     admit_job,
     make_job_id,
 )
-from rota.stores.mongo.gateway import AsyncGateway, Operation, Written
-from rota.stores.mongo.steps.names import INTENTS, JOBS
+from rota.stores.mongo.connection import JOBS
 from rota.stores.postgres.connections import Session
 from rota.stores.postgres.queries import QUERIES
 from rota.testing import VirtualClock
@@ -69,7 +68,7 @@ _ANSWERS = (InsertAnswered, LeaseAnswered, ApplyAnswered, ExtendAnswered, PruneA
 class FailPoint(msgspec.Struct, frozen=True):
     """Right before, right after or at the commit of the so-many-th recorded call of a life.
 
-    With MongoDB, also when the first of several writes is done that are to be committed together.
+    With MongoDB, also right after a write that needs no transaction.
     """
 
     call: int
@@ -158,7 +157,7 @@ class Fate:
         self._note("commit")
 
     def stage(self) -> None:
-        """Something is written that means nothing yet, or all that there is to write."""
+        """Something is written without a transaction, and its caller has no answer yet."""
         self._note("staged")
 
     def _note(self, moment: Moment) -> None:
@@ -216,24 +215,30 @@ def watch_commits(fate: Fate) -> None:
             fate.commit()
 
     AbstractConnection.send_packed_command = watched_sending  # type: ignore[method-assign] # as above
-    watch_steps(fate)
+    watch_mongo(fate)
 
 
-def watch_steps(fate: Fate) -> None:
-    """With MongoDB: have every write to jobs pass by, and every step that was just committed."""
-    write = AsyncGateway.write
+def watch_mongo(fate: Fate) -> None:
+    """With MongoDB: have every commit pass by, and every write of jobs outside a transaction."""
+    commit = AsyncClientSession.commit_transaction
 
-    async def watched(
-        self: AsyncGateway, collection: str, operations: Sequence[Operation]
-    ) -> Written:
-        written = await write(self, collection, operations)
-        if collection == INTENTS and isinstance(operations[0], UpdateOne):
-            fate.commit()
-        elif collection == JOBS:
+    async def watched(self: AsyncClientSession) -> None:
+        fate.commit()
+        await commit(self)
+
+    AsyncClientSession.commit_transaction = watched  # type: ignore[method-assign] # as above
+    for name in ("insert_one", "update_many", "bulk_write"):
+        setattr(AsyncCollection, name, watch_write(getattr(AsyncCollection, name), fate))
+
+
+def watch_write(write: Any, fate: Fate) -> Any:
+    async def watched(self: Any, *arguments: Any, **options: Any) -> Any:
+        written = await write(self, *arguments, **options)
+        if self.name == JOBS and options.get("session") is None:
             fate.stage()
         return written
 
-    AsyncGateway.write = watched  # type: ignore[method-assign] # as above
+    return watched
 
 
 def make_handler(clock: VirtualClock, scribe: Scribe) -> object:

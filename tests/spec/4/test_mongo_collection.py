@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from bson.codec_options import CodecOptions
 from bson.errors import InvalidBSON
-from pymongo import AsyncMongoClient
+from pymongo import AsyncMongoClient, WriteConcern
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import AutoReconnect
+from tests.servers.mongo import MongoServer
 from tests.unit.poller.polling import DAY, HOUR, MINUTE, NOW, SECOND, Stage
 
 from rota.clock import in_flight
@@ -165,6 +166,51 @@ async def test_the_index_for_the_next_document_is_made_once(
     assert await store.create_index() == name
     made = await collection.index_information()
     assert made[name]["key"] == [("cron.at", 1), ("_id", 1)]
+
+
+async def test_a_lock_goes_by_the_index_that_users_have(
+    collection: "AsyncCollection[Any]",
+) -> None:
+    """An index on the field alone, as for mongodb-cron: the backlog is not sorted for a lock."""
+    await collection.create_index([("sleepUntil", 1)])
+    documents = [{"_id": n, "sleepUntil": NOW - n * SECOND} for n in range(500)]
+    await collection.insert_many(documents)
+    store = MongoCollectionStore(collection)
+    locked = await store.lock_next(NOW + MINUTE, NOW)
+    assert locked is not None
+    assert locked.id == 499
+    lock: dict[str, Any] = {
+        "findAndModify": collection.name,
+        "query": store._awake(NOW),
+        "sort": dict(store._order),
+        "update": {"$set": {"sleepUntil": NOW}},
+    }
+    answer = await collection.database.command({"explain": lock})
+    assert answer["executionStats"]["totalDocsExamined"] <= 2
+    assert '"SORT"' not in str(answer).replace("'", '"')
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+async def test_a_lock_survives_the_death_of_its_server(
+    own_mongo: MongoServer, lone_mongo: MongoServer, is_alone: bool
+) -> None:
+    """Whatever the write concern of the collection: here it asks for no acknowledgement at all."""
+    server = lone_mongo if is_alone else own_mongo
+    async with AsyncMongoClient[Any](server.url) as client:
+        jobs = client["mine"]["jobs"]
+        await jobs.insert_one({"_id": 1, "sleepUntil": NOW})
+        careless = jobs.with_options(write_concern=WriteConcern(w=1, j=False))
+        store = MongoCollectionStore(careless)
+        locked = await store.lock_next(NOW + MINUTE, NOW)
+        assert locked is not None
+        asked = {"w": 1, "j": True} if is_alone else {"w": "majority", "j": True}
+        assert store._collection.write_concern.document == asked
+        server.kill()
+    server.restart()
+    async with AsyncMongoClient[Any](server.url) as client:
+        store = MongoCollectionStore(client["mine"]["jobs"])
+        assert await store.lock_next(NOW + HOUR, NOW) is None
+        assert await store.remove(locked)
 
 
 @pytest.mark.clause("M-16")

@@ -8,8 +8,9 @@ from bench.queue_contest.peers.rota_store import HOUR, LeaseCycles
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.collection import AsyncCollection
 
-from rota.stores.mongo.jobs import queries
-from rota.stores.mongo.steps.names import JOBS
+from rota.stores.mongo.connection import JOBS
+from rota.stores.mongo.lease import ORDER
+from rota.stores.mongo.rows import to_number
 
 AT_ONCE = 5_000
 """How many copies one command keeps."""
@@ -31,13 +32,16 @@ class OnFlatnessInMongo(LeaseCycles):
 
     async def explain(self) -> None:
         """Print how the server finds the first of those that are due."""
-        now = datetime.now(UTC)
-        asked = queries.first_in_turn(now, "", None, 100, None)
-        find = {"find": JOBS, "filter": asked.where, "sort": dict(asked.order), "limit": 100}
+        where = {
+            "phase": "due",
+            "tenant": {"$gt": ""},
+            "due_at": {"$lte": to_number(datetime.now(UTC))},
+        }
+        order = {"tenant": 1, **dict(ORDER)}
+        find = {"find": JOBS, "filter": where, "sort": order, "limit": 100, "hint": "due"}
         async with AsyncMongoClient[Any](SETTINGS["url"]) as client:
             answer = await client.get_default_database().command({"explain": find})
-        told = answer.get("queryPlanner", {}).get("winningPlan", answer.get("fallback_reason"))
-        print(f"first_in_turn: {told}")
+        print(f"first due jobs: {answer['queryPlanner']['winningPlan']}")
 
 
 async def _multiply(jobs: AsyncCollection[Any], job_id: str, rows: int) -> None:

@@ -96,7 +96,8 @@ def amend(asked: Amendment) -> Plan[Job]:
     jobs.settle_dependents(amended)
     open_count = None
     if amended.dependencies != stored.job.dependencies:
-        jobs.writes.awaited |= set(amended.dependencies) - set(stored.job.dependencies)
+        # Those it depended on before too: one of them may end while this one is not PENDING.
+        jobs.writes.awaited |= set(amended.dependencies)
         open_count = _count_open(amended.dependencies, parents)
     jobs.writes.amended[amended.id] = Amended(stored.job, amended, open_count)
     return Decision(jobs.writes, amended)

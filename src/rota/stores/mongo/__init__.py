@@ -1,1 +1,1 @@
-"""The store in MongoDB; imported only when an address asks for it, as it needs a driver."""
+"""The store in a MongoDB database."""

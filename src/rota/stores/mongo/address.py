@@ -1,4 +1,4 @@
-"""What a store's address says: which database, and how to name it to people."""
+"""The address of a store: which database, and how to show it."""
 
 import re
 from dataclasses import dataclass, field
@@ -16,16 +16,19 @@ _SRV = "mongodb+srv://"
 
 @dataclass(frozen=True, slots=True)
 class MongoSettings:
-    """Which database, and how patient to be with it."""
+    """Which database, and how long to wait for it.
+
+    ``connect_for`` is longer than an election, which takes a replica set about ten seconds.
+    """
 
     url: str = field(repr=False)
     database: str = DEFAULT_DATABASE
-    connect_for: timedelta = timedelta(seconds=10)
+    connect_for: timedelta = timedelta(seconds=30)
     answer_for: timedelta = timedelta(seconds=20)
 
     @property
     def label(self) -> str:
-        """The address as it may be shown: without password and options."""
+        """The address without password and options, fit to be shown."""
         return masked(self.url)
 
 
@@ -35,7 +38,7 @@ def read_address(url: str) -> MongoSettings:
     Options are those of MongoDB itself. Raises InvalidStoreUrlError.
     """
     settings = MongoSettings(url, _database_of(url))
-    if url.startswith(_SRV):  # what it leads to is asked of the network when the store is opened
+    if url.startswith(_SRV):  # resolved when the store is opened
         return settings
     try:
         parse_uri(url)
@@ -48,7 +51,7 @@ def _database_of(url: str) -> str:
     _, _, path = url.partition("://")[2].partition("?")[0].partition("/")
     name = path or DEFAULT_DATABASE
     if re.fullmatch(r"[A-Za-z0-9_-]{1,63}", name) is None:
-        reason = "a database is named in 1 to 63 letters, digits, _ and -"
+        reason = "the name of a database is 1 to 63 letters, digits, _ and -"
         raise InvalidStoreUrlError(masked(url), reason)
     return name
 
@@ -62,11 +65,11 @@ def _without(url: str, reason: str) -> str:
 
 @lru_cache(maxsize=32)
 def masked(url: str) -> str:
-    """The address without what must not be shown."""
+    """The address without password and options."""
     scheme, _, rest = url.partition("://")
     server, *options = re.split(r"[?#]", rest, maxsplit=1)
     if "@" not in server and "@" in "".join(options):
-        # A password may hold a ? or a # that was not written as it must be: then all of this is it.
+        # A password may contain a ? or # that is not escaped: then all of this may be the password.
         return f"{scheme}://{server.partition(':')[0]}"
     credentials, at, place = server.rpartition("@")
     user = credentials.partition(":")[0]

@@ -1,123 +1,220 @@
-"""The connections to one database, and the calls that are under way on them."""
+"""The connection to one database: calls that outlive their callers, and transactions."""
 
 import asyncio
 from asyncio import Task
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self, TypeVar
+from random import Random
+from typing import Any, Self, TypeAlias, TypeVar
 
-from pymongo import AsyncMongoClient, MongoClient
+from bson import ObjectId
+from pymongo import AsyncMongoClient, ReadPreference, WriteConcern
+from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import (
+    BulkWriteError,
+    OperationFailure,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+)
+from pymongo.read_concern import ReadConcern
 
 from rota.clock.idle import in_flight
-from rota.errors import StoreError
+from rota.errors import StoreUnavailableError
 from rota.stores.mongo.address import MongoSettings
-from rota.stores.mongo.gateway import AsyncGateway, Raw, ThreadGateway
-from rota.stores.mongo.steps.recovery import Sweeper
-from rota.stores.mongo.translation import translated
+from rota.stores.mongo.translation import NOTHING_WRITTEN, translated
 
+Raw: TypeAlias = dict[str, Any]
+"""A document of MongoDB."""
+
+Session: TypeAlias = AsyncClientSession
 Result = TypeVar("Result")
+
+APP_NAME = "rota"
+DOCUMENTS = "rota_documents"
+JOBS = "rota_jobs"
+SCHEMA = "rota_schema"
+WAKEUPS = "rota_wakeups"
+
+DURABLE = WriteConcern(w="majority", j=True)
+SNAPSHOT = ReadConcern("snapshot")
+DUPLICATE_KEY, UNAUTHORIZED = 11000, 13
+
+MOST_TRIES = 300
+"""After this many conflicts with other writers, in about 15 s, a transaction gives up."""
+LOOKED_AFTER = 20
+"""After this many conflicts, the transaction in the way may be that of a dead process."""
+COMMIT_TRIES = 5
+"""How often a commit is sent again while its result is unknown."""
+LONGEST_PAUSE = 0.1
+"""Seconds between two tries; at first a thousandth."""
 
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 class Connection:
-    """Carries out calls; one that has begun is carried out, whether or not anyone still waits.
-
-    Steps of one process follow each other: they would only get in each other's way.
-    """
+    """Runs calls; a call that has begun is completed, even if its caller is cancelled."""
 
     def __init__(self, client: "AsyncMongoClient[Raw]", settings: MongoSettings) -> None:
         self._client = client
-        self.database: AsyncDatabase[Raw] = client[settings.database]
-        self.gateway = AsyncGateway(self.database, settings.label)
-        self.sweeper = Sweeper(self.gateway)
-        self._turn = asyncio.Lock()
-        self._is_untidy = False
+        self._random = Random(str(ObjectId()))  # noqa: S311 - spreads retries, keeps no secret
         self._under_way: set[Task[Any]] = set()
+        self.label = settings.label
+        self.database: AsyncDatabase[Raw] = client[settings.database]
+        self.jobs = self.database[JOBS]
+        self.documents = self.database[DOCUMENTS]
 
     @classmethod
     async def open(cls, settings: MongoSettings) -> Self:
-        """The database at an address. Nothing is asked of the server before the first call."""
+        """The database at an address. The first call connects."""
         with translated(settings.label):
             return cls(AsyncMongoClient(settings.url, **options(settings)), settings)
 
     async def run(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        """Do ``work`` and give its result; cancelling stops only the waiting."""
-        return await asyncio.shield(self._start(work))
+        """Do ``work`` and return its result; cancelling stops only the waiting."""
+        return await asyncio.shield(self.start(work))
 
-    async def run_alone(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        """As ``run``, for work that may take a step: one at a time.
-
-        What was cut off before is completed first.
-        """
-
-        async def in_turn() -> Result:
-            async with self._turn:
-                await self.tidy_up()
-                return await work()
-
-        return await self.run(in_turn)
-
-    async def tidy_up(self) -> None:
-        """Complete what an error has cut off, if there was one."""
-        if self._is_untidy:
-            await self.sweeper.sweep()
-            self._is_untidy = False
-
-    async def read_clock(self) -> datetime:
-        """The server's clock, to the millisecond."""
-        with translated(self.gateway.label), in_flight():
-            answer = await self._client.admin.command("hello")
-        instant: datetime = answer["localTime"]
-        return instant.replace(tzinfo=UTC)
-
-    async def read_server_version(self) -> str:
-        """The version that the server says it is of."""
-        with translated(self.gateway.label), in_flight():
-            answer = await self._client.admin.command("buildInfo")
-        return str(answer["version"])
-
-    async def close(self) -> None:
-        """Complete what is under way, then let the connections go."""
-        with in_flight():
-            if self._under_way:
-                await asyncio.wait(self._under_way)
-            await self._client.close()
-
-    def _start(self, work: Callable[[], Awaitable[Result]]) -> "Task[Result]":
+    def start(self, work: Callable[[], Awaitable[Result]]) -> "Task[Result]":
+        """Do ``work`` beside the caller; ``close`` waits for it."""
         task = asyncio.create_task(self._carry_out(work))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         return task
 
     async def _carry_out(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        with in_flight():
-            try:
-                return await work()
-            except StoreError:
-                self._is_untidy = True
+        with in_flight(), translated(self.label):
+            return await work()
+
+    async def transact(
+        self, work: Callable[[Session], Awaitable[Result]], *, retries_duplicates: bool = True
+    ) -> Result:
+        """Do ``work`` in a transaction, and again from the start if other writers interfere."""
+        async with self._client.start_session() as session:
+            for tried in range(MOST_TRIES):
+                await session.start_transaction(SNAPSHOT, DURABLE, ReadPreference.PRIMARY)
+                try:
+                    answer = await work(session)
+                    await _commit(session)
+                except PyMongoError as error:
+                    is_retried = retries_duplicates and is_duplicate(error)
+                    if not is_retried and not _is_contended(error):
+                        raise
+                else:
+                    return answer
+                if session.in_transaction:
+                    await session.abort_transaction()
+                await self._pause(tried)
+                if tried % LOOKED_AFTER == LOOKED_AFTER - 1:
+                    await self.end_abandoned(timedelta(seconds=5))
+        raise StoreUnavailableError(
+            f"The store {self.label} is not available: other callers write the same records",
+            {"store": self.label, "reason": "busy", "outcome": NOTHING_WRITTEN},
+        )
+
+    async def end_abandoned(self, idle_for: timedelta) -> None:
+        """End transactions of Rota that are open and idle, as a process leaves them when it dies.
+
+        The server keeps their documents from other writers for a minute. A process that lives
+        starts a transaction again that was ended.
+        """
+        idle = {
+            "type": "idleSession",
+            "appName": APP_NAME,
+            "transaction.timeInactiveMicros": {"$gt": idle_for // timedelta(microseconds=1)},
+        }
+        stages: list[Raw] = [
+            {"$currentOp": {"idleSessions": True, "allUsers": False}},
+            {"$match": idle},
+            {"$project": {"lsid.id": 1}},
+        ]
+        admin = self._client.get_database("admin", read_concern=ReadConcern("local"))
+        try:
+            found = await (await admin.aggregate(stages)).to_list()
+            if found:
+                sessions = [{"id": raw["lsid"]["id"]} for raw in found]
+                await admin.command("killSessions", sessions)
+        except OperationFailure as error:
+            if error.code != UNAUTHORIZED:  # then the server ends them, later
                 raise
 
+    async def hello(self) -> Raw:
+        """What the server says about itself."""
+        return await self._client.admin.command("hello")
 
-def open_thread_gateway(
-    settings: MongoSettings,
-) -> "tuple[MongoClient[Raw], ThreadGateway]":
-    """Connections for a thread that has no event loop."""
-    with translated(settings.label):
-        client: MongoClient[Raw] = MongoClient(settings.url, **options(settings))
-    return client, ThreadGateway(client[settings.database], settings.label)
+    async def check_server(self) -> None:
+        """Refuse a server without transactions: neither in a replica set nor a mongos."""
+        hello = await self.hello()
+        if "setName" not in hello and hello.get("msg") != "isdbgrid":
+            raise StoreUnavailableError(
+                f"The store {self.label} is not available: the server is not part of a replica "
+                "set, and Rota needs one for transactions. One member is enough: start it with "
+                "mongod --replSet rs0, then run rs.initiate() once in mongosh",
+                {"store": self.label, "reason": "not a replica set", "outcome": NOTHING_WRITTEN},
+            )
+
+    async def read_clock(self) -> datetime:
+        """The server's clock, to the millisecond."""
+        instant: datetime = (await self.hello())["localTime"]
+        return instant.replace(tzinfo=UTC)
+
+    async def read_server_version(self) -> str:
+        return str((await self._client.admin.command("buildInfo"))["version"])
+
+    async def close(self) -> None:
+        """Complete the calls under way, then disconnect."""
+        with in_flight():
+            if self._under_way:
+                await asyncio.wait(self._under_way)
+            await self._client.close()
+
+    async def _pause(self, tried: int) -> None:
+        longest = min(0.001 * 2**tried, LONGEST_PAUSE)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._random.uniform(0, longest)):
+                await asyncio.Event().wait()
 
 
-def options(settings: MongoSettings) -> dict[str, Any]:
-    """How the driver is to treat the server, whatever the address says.
+async def _commit(session: Session) -> None:
+    """Commit, and ask again while nobody knows whether it was committed."""
+    for _ in range(COMMIT_TRIES - 1):
+        try:
+            await session.commit_transaction()
+        except ServerSelectionTimeoutError:
+            raise
+        except PyMongoError as error:
+            if not error.has_error_label("UnknownTransactionCommitResult"):
+                raise
+        else:
+            return
+    await session.commit_transaction()
 
-    What is acknowledged is on the disks of a majority. Reads are the primary's.
+
+def _is_contended(error: PyMongoError) -> bool:
+    """Whether a new transaction may succeed: nothing was written, and other writers interfered."""
+    if isinstance(error, ServerSelectionTimeoutError):
+        return False
+    return error.has_error_label("TransientTransactionError")
+
+
+def is_duplicate(error: PyMongoError) -> bool:
+    """Whether an id or a key exists already."""
+    if isinstance(error, BulkWriteError):
+        refused = error.details.get("writeErrors", ())
+        return bool(refused) and all(each.get("code") == DUPLICATE_KEY for each in refused)
+    return getattr(error, "code", None) == DUPLICATE_KEY
+
+
+def options(settings: MongoSettings) -> Raw:
+    """How the driver treats the server, whatever the address says.
+
+    A write is acknowledged once it is in the journals of a majority, and only then seen.
     """
     return {
-        "appname": "rota",
+        "appname": APP_NAME,
         "w": "majority",
         "journal": True,
+        "readConcernLevel": "majority",
         "retryWrites": True,
         "retryReads": True,
         "readPreference": "primary",

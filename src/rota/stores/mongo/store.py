@@ -1,36 +1,76 @@
 """The store in a MongoDB database."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from rota.errors import StoreUnavailableError, UnsupportedConnectionError
+from msgspec.structs import replace
+from pymongo.errors import PyMongoError
+
+from rota.errors import DamagedJobError, UnsupportedConnectionError
+from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page, check_limit
+from rota.stores.kernel import edits, settlement
+from rota.stores.kernel.placement import Kept, plan_insertion
 from rota.stores.kernel.records import check_portion
+from rota.stores.kernel.unit import NewJob, Partition, Plan, run_async
+from rota.stores.mongo import documents, lease, read
 from rota.stores.mongo.address import MongoSettings
-from rota.stores.mongo.connection import Connection
-from rota.stores.mongo.documents import verbs as documents
-from rota.stores.mongo.jobs.verbs import NO_TRANSACTIONS, JobVerbs
-from rota.stores.mongo.records.dumping import dump
-from rota.stores.mongo.records.loading import load
-from rota.stores.mongo.schema.preparation import prepare
-from rota.stores.mongo.translation import NOTHING_WRITTEN
+from rota.stores.mongo.connection import Connection, Session, is_duplicate
+from rota.stores.mongo.records import dump, load
+from rota.stores.mongo.schema import prepare
+from rota.stores.mongo.unit import JobUnit, encode_new
+from rota.stores.mongo.wakeups import MongoWakeups
 from rota.stores.naming import check_name
-from rota.stores.protocol import Document, DocumentWrite, Portion, Reach, Record, checked
+from rota.stores.opened import ClosableStore
+from rota.stores.protocol import (
+    Applied,
+    Document,
+    DocumentWrite,
+    HeldLease,
+    Inserted,
+    LeaseKeeper,
+    LeaseRequest,
+    Listener,
+    Portion,
+    QueueDepth,
+    Reach,
+    Record,
+    check_choice,
+    check_count,
+    checked,
+    expiry_key,
+)
 from rota.triggers.zone import to_utc
 
+Answer = TypeVar("Answer")
 
-class MongoStore(JobVerbs):
-    """Remembers documents and jobs in a database, for every process that can reach it.
+NO_TRANSACTIONS = "a store in MongoDB takes part in no transaction of its caller"
 
-    A write that has been handed over is carried out even when its caller is cancelled while
-    waiting for it. A store belongs to the process and the event loop that opened it.
+
+class MongoStore(ClosableStore):
+    """Documents and jobs in a database, for every process that can reach it.
+
+    A call that has begun is completed even if its caller is cancelled. A store belongs to the
+    process and the event loop that opened it.
     """
 
     reach = Reach.NETWORK
 
+    def __init__(self, connection: Connection, settings: MongoSettings) -> None:
+        super().__init__()
+        self._connection = connection
+        self._settings = settings
+        self._wakeups = MongoWakeups(connection)
+        self._spread = lease.Spread()
+        self._limited_turn = asyncio.Lock()
+        self.has_native_paths = True
+        """Whether plain jobs take the short ways; tests compare both."""
+
     @classmethod
     async def open(cls, settings: MongoSettings) -> Self:
-        """The store in a database, which is made if there is none."""
+        """The store in a database, which is prepared if need be."""
         connection = await Connection.open(settings)
         try:
             await connection.run(lambda: prepare(connection))
@@ -39,46 +79,238 @@ class MongoStore(JobVerbs):
             raise
         return cls(connection, settings)
 
+    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
+        """See ``JobStore.insert``."""
+        self._refuse_when_unusable()
+        now, asked = to_utc(now, "now"), tuple(jobs)
+        if not asked:
+            return []
+        if self.has_native_paths and not any(job.dependencies for job in asked):
+            inserted = await self._connection.run(lambda: self._insert_plain(asked, now))
+            if inserted is not None:
+                self._wakeups.ring((job.tenant, job.queue) for job in _new_jobs(inserted))
+                return inserted
+        return await self._commit(lambda: edits.insert(asked, now))
+
+    async def _insert_plain(self, jobs: Sequence[Job], now: datetime) -> list[Inserted] | None:
+        """Native path: insert jobs without dependencies, without a look at what exists.
+
+        None, and nothing written, if one of them exists already: then the kernel decides.
+        """
+        answers = plan_insertion(jobs, Kept({}, {}, {}))
+        raws = [encode_new(NewJob(job), now) for job in _new_jobs(answers)]
+        try:
+            if len(raws) == 1:
+                await self._connection.jobs.insert_one(raws[0])
+            else:
+                await self._connection.transact(
+                    lambda session: self._connection.jobs.insert_many(raws, session=session),
+                    retries_duplicates=False,
+                )
+        except PyMongoError as error:
+            if is_duplicate(error):
+                return None
+            raise
+        return answers
+
+    async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
+        """See ``JobStore.lease``."""
+        self._refuse_when_unusable()
+        now = to_utc(now, "now")
+        if not request.is_limited:
+            return await self._connection.run(
+                lambda: lease.take_due(self._connection, request, now, self._spread)
+            )
+
+        async def take() -> list[Job]:
+            async with self._limited_turn:
+                return await lease.take_limited(self._connection, request, now)
+
+        return await self._connection.run(take)
+
+    async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        """See ``JobStore.extend``."""
+        self._refuse_when_unusable()
+        to_utc(now, "now")
+        until, leases = to_utc(until, "until"), tuple(held)
+        return await self._connection.run(lambda: lease.extend(self._connection, leases, until))
+
+    def make_keeper(self) -> LeaseKeeper:
+        """See ``JobStore.make_keeper``."""
+        self._refuse_when_unusable()
+        return lease.MongoKeeper(self._settings)
+
+    async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
+        """See ``JobStore.apply``."""
+        self._refuse_when_unusable()
+        now, decided = to_utc(now, "now"), tuple(changes)
+        for change in decided:
+            settlement.check_path(change)
+
+        async def work(session: Session) -> tuple[set[Partition], list[Applied]]:
+            unit = JobUnit(self._connection, session)
+            done = await unit.complete(decided, now) if self.has_native_paths else set()
+            left = [change for change in decided if change.job_id not in done]
+            if not left:
+                return set(), [Applied(change.job) for change in decided]
+            writes, answers = await run_async(settlement.apply(left, now), unit.answer)
+            await unit.commit(writes)
+            others = iter(answers)
+            return writes.ready_partitions(), [
+                Applied(change.job) if change.job_id in done else next(others) for change in decided
+            ]
+
+        ready, answers = await self._connection.run(lambda: self._connection.transact(work))
+        self._wakeups.ring(ready)
+        return answers
+
+    async def insert_within(
+        self,
+        connection: Any,  # noqa: ARG002 - as the protocol has it
+        jobs: Sequence[Job],  # noqa: ARG002 - as the protocol has it
+        now: datetime,  # noqa: ARG002 - as the protocol has it
+    ) -> list[Inserted]:
+        """Refused: the store takes part in no transaction of its caller."""
+        raise UnsupportedConnectionError(NO_TRANSACTIONS)
+
+    async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
+        """See ``JobStore.find_expired``."""
+        self._refuse_when_unusable()
+        now = to_utc(now, "now")
+        check_count(limit)
+        if after is not None:
+            expiry_key(after)
+        return await self._connection.run(
+            lambda: read.find_expired(self._connection, now, limit, after)
+        )
+
+    async def next_due_at(
+        self,
+        now: datetime,
+        queues: Collection[str] | None = None,
+        tenants: Collection[str] | None = None,
+    ) -> datetime | None:
+        """See ``JobStore.next_due_at``."""
+        self._refuse_when_unusable()
+        check_choice(queues, "queues")
+        check_choice(tenants, "tenants")
+        now = to_utc(now, "now")
+        return await self._connection.run(
+            lambda: read.next_due_at(self._connection, now, queues, tenants)
+        )
+
+    def listen(
+        self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
+    ) -> AbstractAsyncContextManager[Listener]:
+        """See ``JobStore.listen``."""
+        self._refuse_when_unusable()
+        return self._wakeups.listen(queues, tenants)
+
+    async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
+        """See ``JobStore.get``."""
+        self._refuse_when_unusable()
+        wanted = tuple(job_ids)
+        return await self._connection.run(lambda: read.get(self._connection, tenant, wanted))
+
+    async def find(
+        self,
+        tenant: str,
+        wanted: JobFilter | None = None,
+        cursor: str | None = None,
+        limit: int = 20,
+    ) -> Page:
+        """See ``JobStore.find``."""
+        self._refuse_when_unusable()
+        check_limit(limit)
+        narrowed = _narrowed(wanted, tenant)
+        return await self._connection.run(
+            lambda: read.find(self._connection, narrowed, cursor, limit)
+        )
+
+    async def count(self, tenant: str, wanted: JobFilter | None = None) -> int:
+        """See ``JobStore.count``."""
+        self._refuse_when_unusable()
+        narrowed = _narrowed(wanted, tenant)
+        return await self._connection.run(lambda: read.count(self._connection, narrowed))
+
+    async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
+        """See ``JobStore.attempts``."""
+        self._refuse_when_unusable()
+        return await self._connection.run(
+            lambda: read.read_attempts(self._connection, tenant, job_id)
+        )
+
+    async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
+        """See ``JobStore.find_dependents``."""
+        self._refuse_when_unusable()
+        check_count(limit)
+        named = tuple(job_ids)
+        return await self._connection.run(
+            lambda: read.find_dependents(self._connection, tenant, named, limit)
+        )
+
+    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
+        """See ``JobStore.survey``."""
+        self._refuse_when_unusable()
+        now = to_utc(now, "now")
+        return await self._connection.run(lambda: read.survey(self._connection, now, tenant))
+
+    async def amend(
+        self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime
+    ) -> Job:
+        """See ``JobStore.amend``."""
+        asked = edits.Amendment(tenant, job_id, dict(fields), to_utc(now, "now"))
+        return await self._commit(lambda: edits.amend(asked))
+
+    async def delete(self, tenant: str, job_id: JobId) -> Job:
+        """See ``JobStore.delete``."""
+        return await self._commit(lambda: edits.delete(tenant, job_id))
+
+    async def prune(self, ended_before: datetime, limit: int) -> int:
+        """See ``JobStore.prune``."""
+        before = to_utc(ended_before, "ended_before")
+        check_count(limit)
+        try:
+            return await self._commit(lambda: edits.prune(before, limit))
+        except DamagedJobError:
+            return 0  # it is set aside, and not in the way of the next call
+
     async def read_clock(self) -> datetime | None:
         """The server's clock."""
         self._refuse_when_unusable()
-        return await self._connection.read_clock()
+        return await self._connection.run(self._connection.read_clock)
 
     async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
-        """All documents in key order; each page is as of the moment it is read."""
+        """See ``DocumentStore.scan``."""
         check_name("collection", collection)
         self._refuse_when_unusable()
-        async for page in documents.scan(self._gateway, collection):
+        async for page in documents.scan(self._connection, collection):
             yield page
             self._refuse_when_unusable()
 
     async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
-        """The documents that exist among ``keys``, as of one moment."""
+        """See ``DocumentStore.read``."""
         self._refuse_when_unusable()
         check_name("collection", collection)
         for key in keys:
             check_name("key", key)
         named = tuple(keys)
-        return await self._connection.run(lambda: documents.read(self._gateway, collection, named))
+        return await self._connection.run(
+            lambda: documents.read(self._connection, collection, named)
+        )
 
     async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
-        """Apply each write that is still current; see the protocol."""
+        """See ``DocumentStore.write_each``."""
         self._refuse_when_unusable()
         accepted = tuple(checked(writes))
         if not accepted:
             return []
-        run = self._connection.run if len(accepted) == 1 else self._connection.run_alone
-        return await run(lambda: documents.write_each(self._gateway, accepted))
+        return await self._connection.run(lambda: documents.write_each(self._connection, accepted))
 
     async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
-        """Apply all writes or none; see the protocol."""
+        """See ``DocumentStore.write_all``."""
         self._refuse_when_unusable()
-        if not await self._connection.run_alone(lambda: documents.write_all(self._gateway, writes)):
-            label = self._settings.label
-            raise StoreUnavailableError(
-                f"The store {label} is not available: others needed the same documents first",
-                {"store": label, "reason": "busy", "outcome": NOTHING_WRITTEN},
-            )
+        await self._connection.run(lambda: documents.write_all(self._connection, writes))
 
     async def read_within(
         self,
@@ -86,7 +318,7 @@ class MongoStore(JobVerbs):
         collection: str,  # noqa: ARG002 - as the protocol has it
         keys: Sequence[str],  # noqa: ARG002 - as the protocol has it
     ) -> dict[str, Document]:
-        """Refused: transactions over several documents are not used."""
+        """Refused: the store takes part in no transaction of its caller."""
         raise UnsupportedConnectionError(NO_TRANSACTIONS)
 
     async def write_within(
@@ -94,19 +326,51 @@ class MongoStore(JobVerbs):
         connection: Any,  # noqa: ARG002 - as the protocol has it
         writes: Sequence[DocumentWrite],  # noqa: ARG002 - as the protocol has it
     ) -> None:
-        """Refused: transactions over several documents are not used."""
+        """Refused: the store takes part in no transaction of its caller."""
         raise UnsupportedConnectionError(NO_TRANSACTIONS)
 
     async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
-        """A portion of everything that is kept; see the protocol."""
+        """See ``PortableStore.dump``."""
         self._refuse_when_unusable()
-        return await dump(self._connection, cursor, check_portion(limit))
+        check_portion(limit)
+        return await self._connection.run(lambda: dump(self._connection, cursor, limit))
 
     async def load(self, records: Sequence[Record], now: datetime) -> int:
-        """Keep records as they are, each in one write; see the protocol."""
+        """See ``PortableStore.load``."""
         self._refuse_when_unusable()
         now, asked = to_utc(now, "now"), tuple(records)
-        return await self._connection.run(lambda: load(self._gateway, asked, now))
+        return await self._connection.run(lambda: load(self._connection, asked, now))
+
+    async def _commit(self, make_plan: Callable[[], Plan[Answer]]) -> Answer:
+        """Run a plan of the kernel in a transaction, and wake listeners.
+
+        A job that cannot be read is set aside, and the caller learns of it.
+        """
+        self._refuse_when_unusable()
+
+        async def work(session: Session) -> tuple[set[Partition], Answer]:
+            unit = JobUnit(self._connection, session)
+            writes, answer = await run_async(make_plan(), unit.answer)
+            await unit.commit(writes)
+            return writes.ready_partitions(), answer
+
+        try:
+            ready, answer = await self._connection.run(lambda: self._connection.transact(work))
+        except DamagedJobError as damage:
+            damaged = [] if damage.job_id is None else [damage.job_id]
+            await self._connection.run(lambda: lease.set_aside(self._connection, damaged))
+            raise
+        self._wakeups.ring(ready)
+        return answer
 
     async def _release(self) -> None:
+        await self._wakeups.close()
         await self._connection.close()
+
+
+def _new_jobs(inserted: Sequence[Inserted]) -> list[Job]:
+    return [each.job for each in inserted if not each.is_existing]
+
+
+def _narrowed(wanted: JobFilter | None, tenant: str) -> JobFilter:
+    return replace(wanted or JobFilter(), tenant=tenant)

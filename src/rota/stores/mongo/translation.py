@@ -1,4 +1,4 @@
-"""What MongoDB and its driver report, in the words of Rota's errors."""
+"""What MongoDB and its driver report, as Rota's errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +7,7 @@ from pymongo.errors import (
     AutoReconnect,
     ConfigurationError,
     ConnectionFailure,
+    DocumentTooLarge,
     ExecutionTimeout,
     InvalidOperation,
     NetworkTimeout,
@@ -17,7 +18,7 @@ from pymongo.errors import (
     WriteConcernError,
 )
 
-from rota.errors import StoreError, StoreUnavailableError
+from rota.errors import InvalidInputError, StoreUnavailableError
 
 NOTHING_WRITTEN = "nothing was written"
 UNKNOWN = "unknown"
@@ -27,6 +28,7 @@ DRIVER_ERRORS: tuple[type[Exception], ...] = (PyMongoError, OSError)
 
 _NOT_ALLOWED = frozenset({13, 18})
 _NOT_PRIMARY = frozenset({10107, 11602, 13435, 13436, 189, 91})
+_TOO_LARGE = frozenset({10334, 17280, 17419, 17420})
 _NO_PRIMARY = "the server is not, or no longer, the one that takes writes"
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (ServerSelectionTimeoutError, "no server that can be written to answers at that address"),
@@ -36,7 +38,7 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (AutoReconnect, "the connection to the server was lost"),
     (ConnectionFailure, "the connection to the server was lost"),
     (ConfigurationError, "the driver cannot make sense of the address"),
-    (InvalidOperation, "the driver was let go"),
+    (InvalidOperation, "the connection is closed"),
     (TimeoutError, "the server did not answer in time"),
     (OSError, "the connection to the server was lost"),
 )
@@ -44,19 +46,28 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
 
 @contextmanager
 def translated(label: str) -> Iterator[None]:
-    """Turn whatever the driver raises inside into a StoreError about the store at ``label``."""
+    """Raise whatever the driver raises inside as an error about the store at ``label``."""
     try:
         yield
+    except DocumentTooLarge as error:
+        raise _too_large() from error
     except DRIVER_ERRORS as error:
+        if isinstance(error, OperationFailure) and error.code in _TOO_LARGE:
+            raise _too_large() from error
         raise translate(error, label) from error
 
 
-def translate(error: Exception, label: str) -> StoreError:
-    """The StoreError that says what ``error`` means for the store at ``label``."""
+def translate(error: Exception, label: str) -> StoreUnavailableError:
+    """The error that says what ``error`` means for the store at ``label``."""
     reason = _reason_of(error)
     details = {"store": label, "reason": reason, "outcome": _outcome_of(error)}
-    told = f" ({str(error)[:300]})" if str(error) else ""
-    return StoreUnavailableError(f"The store {label} is not available: {reason}{told}", details)
+    shown = f" ({str(error)[:300]})" if str(error) else ""
+    return StoreUnavailableError(f"The store {label} is not available: {reason}{shown}", details)
+
+
+def _too_large() -> InvalidInputError:
+    reason = "is larger than the 16 MiB that MongoDB stores: make the payload smaller"
+    return InvalidInputError(f"A record {reason}", {"field": "payload", "reason": reason})
 
 
 def _reason_of(error: Exception) -> str:
@@ -71,7 +82,7 @@ def _reason_of(error: Exception) -> str:
 
 
 def _outcome_of(error: Exception) -> str:
-    """Whether what was asked for may have been done all the same."""
+    """Whether the call may have been carried out."""
     if isinstance(error, ServerSelectionTimeoutError):
         return NOTHING_WRITTEN
     lost = (ConnectionFailure, ExecutionTimeout, WriteConcernError, OSError)

@@ -23,8 +23,8 @@ def test_an_address_names_a_database(url: str, database: str) -> None:
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("mongodb://host/a.b", "a database is named in 1 to 63"),
-        ("mongodb+srv://host/a$b", "a database is named in 1 to 63"),
+        ("mongodb://host/a.b", "the name of a database is 1 to 63"),
+        ("mongodb+srv://host/a$b", "the name of a database is 1 to 63"),
         ("mongodb://", "Invalid"),
         ("mongodb://host:port/rota", "Port"),
     ],

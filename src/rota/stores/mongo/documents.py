@@ -1,0 +1,187 @@
+"""The document verbs.
+
+The id of a document begins with its collection, so the documents of a collection are together, in
+the order of their keys. The index on ``_id`` serves every query.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from pymongo import DeleteOne, InsertOne, ReplaceOne
+from pymongo.errors import DuplicateKeyError
+
+from rota.errors import StaleVersionError, StoreUnavailableError
+from rota.stores.mongo.connection import SNAPSHOT, Connection, Raw, Session
+from rota.stores.mongo.translation import NOTHING_WRITTEN
+from rota.stores.protocol import Document, DocumentWrite, checked
+
+PAGE_LENGTH = 1000
+CHUNK_LENGTH = 1000
+"""How many writes of a stream are sent together."""
+
+
+def id_of(collection: str, key: str) -> str:
+    return f"{len(collection)}:{collection}:{key}"
+
+
+def key_of(raw_id: str) -> str:
+    """The key in such an id."""
+    length, _, rest = raw_id.partition(":")
+    return rest[int(length) + 1 :]
+
+
+def collection_of(raw_id: str) -> str | None:
+    """The collection in such an id; None in the id of a guard."""
+    length, colon, rest = raw_id.partition(":")
+    return rest[: int(length)] if colon else None
+
+
+async def scan(connection: Connection, collection: str) -> AsyncIterator[Sequence[Document]]:
+    """All documents in key order; each page is as of one moment."""
+    last, end = id_of(collection, ""), f"{len(collection)}:{collection};"
+    length = PAGE_LENGTH
+    while length == PAGE_LENGTH:
+        where = {"_id": {"$gt": last, "$lt": end}}
+        found = await connection.run(partial(_read, connection, where))
+        length = len(found)
+        if found:
+            last = found[-1]["_id"]
+            yield [_document(raw) for raw in found]
+
+
+async def read(connection: Connection, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+    """The documents that exist among ``keys``, as of one moment."""
+    ids = sorted({id_of(collection, key) for key in keys})
+    documents = connection.documents.with_options(read_concern=SNAPSHOT)
+    found = await documents.find({"_id": {"$in": ids}}).to_list()
+    return {document.key: document for document in map(_document, found)}
+
+
+async def _read(connection: Connection, where: Raw) -> list[Raw]:
+    documents = connection.documents.with_options(read_concern=SNAPSHOT)
+    return await documents.find(where, sort=[("_id", 1)], limit=PAGE_LENGTH).to_list()
+
+
+async def write_each(connection: Connection, writes: Sequence[DocumentWrite]) -> list[int | None]:
+    """Apply each write that is still current, together; a single one without a transaction."""
+    if len(writes) == 1:
+        return [await _write_one(connection, writes[0])]
+    return await connection.transact(lambda session: _apply(connection, session, writes))
+
+
+async def write_all(connection: Connection, writes: Iterable[DocumentWrite]) -> None:
+    """Apply all writes or none.
+
+    If other callers interfere, a stream of one chunk is written again. A longer one is not held in
+    memory, so the caller has to.
+    """
+    chunks = _chunks(checked(writes))
+    first, is_streaming = next(chunks, []), False
+
+    async def work(session: Session) -> None:
+        nonlocal is_streaming
+        if is_streaming:
+            raise StoreUnavailableError(
+                f"The store {connection.label} is not available: other callers write the same "
+                "documents",
+                {"store": connection.label, "reason": "busy", "outcome": NOTHING_WRITTEN},
+            )
+        _refuse_stale(first, await _apply(connection, session, first))
+        for chunk in chunks:
+            is_streaming = True
+            _refuse_stale(chunk, await _apply(connection, session, chunk))
+
+    await connection.transact(work)
+
+
+async def _write_one(connection: Connection, write: DocumentWrite) -> int | None:
+    documents, after = connection.documents, _content(write)
+    if write.expected is None:
+        if after is None:
+            is_there = await documents.find_one({"_id": _id(write)}, ["_id"]) is not None
+            return None if is_there else 0
+        try:
+            await documents.insert_one(after)
+        except DuplicateKeyError:
+            return None
+        return write.next_version
+    current = {"_id": _id(write), "version": write.expected}
+    if after is None:
+        done_count = (await documents.delete_one(current)).deleted_count
+    else:
+        done_count = (await documents.replace_one(current, after)).matched_count
+    return write.next_version if done_count else None
+
+
+async def _apply(
+    connection: Connection, session: Session, writes: Sequence[DocumentWrite]
+) -> list[int | None]:
+    """Inside a transaction: apply each write that is current, and sees those before it."""
+    ids = sorted({_id(write) for write in writes})
+    found = connection.documents.find({"_id": {"$in": ids}}, ["version"], session=session)
+    before = {raw["_id"]: raw["version"] for raw in await found.to_list()}
+    versions: dict[str, int | None] = dict(before)
+    after: dict[str, Raw | None] = {}
+    answers: list[int | None] = []
+    for write in writes:
+        raw_id = _id(write)
+        if versions.get(raw_id) != write.expected:
+            answers.append(None)
+            continue
+        after[raw_id] = _content(write)
+        versions[raw_id] = write.next_version or None
+        answers.append(write.next_version)
+    operations = [each for raw_id in after for each in _operations(raw_id, before, after[raw_id])]
+    if operations:
+        await connection.documents.bulk_write(operations, session=session)
+    return answers
+
+
+def _operations(raw_id: str, before: dict[str, int], after: Raw | None) -> list[Any]:
+    """A document that is to stay absent is inserted and removed, so that others conflict."""
+    if after is None:
+        absent = [] if raw_id in before else [InsertOne[Raw]({"_id": raw_id})]
+        return [*absent, DeleteOne({"_id": raw_id})]
+    if raw_id in before:
+        return [ReplaceOne[Raw]({"_id": raw_id}, after)]
+    return [InsertOne(after)]
+
+
+def _refuse_stale(writes: Sequence[DocumentWrite], versions: Sequence[int | None]) -> None:
+    for write, version in zip(writes, versions, strict=True):
+        if version is None:
+            raise StaleVersionError(write.collection, write.key, write.expected)
+
+
+def _id(write: DocumentWrite) -> str:
+    return id_of(write.collection, write.key)
+
+
+def _content(write: DocumentWrite) -> Raw | None:
+    """The document as the write leaves it; None if the write removes it."""
+    if write.body is None:
+        return None
+    return {"_id": _id(write), "version": write.next_version, "body": write.body}
+
+
+def _document(raw: Raw) -> Document:
+    return Document(key_of(raw["_id"]), raw["version"], bytes(raw["body"]))
+
+
+def _chunks(writes: Iterable[DocumentWrite]) -> Iterator[list[DocumentWrite]]:
+    """Some writes at a time. If the stream raises, the writes before that are given first."""
+    stream = iter(writes)
+    while True:
+        chunk: list[DocumentWrite] = []
+        try:
+            for write in islice(stream, CHUNK_LENGTH):
+                chunk.append(write)  # noqa: PERF402 - given even if the stream raises
+        except BaseException:
+            if chunk:
+                yield chunk
+            raise
+        if not chunk:
+            return
+        yield chunk

@@ -1,1 +1,0 @@
-"""Versioned documents in a collection of MongoDB."""

@@ -1,1 +1,0 @@
-"""Jobs in a collection of MongoDB."""

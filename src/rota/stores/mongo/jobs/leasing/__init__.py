@@ -1,1 +1,0 @@
-"""Who gets which job, and for how long."""

@@ -1,0 +1,184 @@
+"""Jobs and attempts <-> documents of MongoDB.
+
+Fields that queries use are fields of the document; ``BodyCodec`` encodes the rest. Instants are
+whole microseconds since 1970, since dates of MongoDB have only milliseconds.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from rota.errors import DamagedJobError
+from rota.jobs import Attempt, Deferral, Ending, Job, JobId, JobStatus, Lease
+from rota.jobs.codec import BodyCodec
+from rota.stores.kernel.identity import Identity, identity_of
+from rota.stores.mongo.connection import Raw
+from rota.stores.survey import is_dead
+
+_DIRECT = (
+    *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),
+    *("attempt_count", "loss_count", "last_token", "last_error", "ending", "deferral", "lease"),
+)
+_MOVABLE = (
+    *("status", "due_at", "attempt_count", "loss_count", "last_error", "ending", "last_token"),
+    *("deferral", "updated_at", "worker", "taken_at", "until", "phase", "ended_at"),
+)
+"""The fields that a move sets or removes."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_STATUSES: Mapping[str, JobStatus] = {str(status): status for status in JobStatus}
+_bodies = BodyCodec(_DIRECT)
+_encode = msgspec.json.Encoder().encode
+_decode_deferral = msgspec.json.Decoder(Deferral).decode
+_decode_attempt = msgspec.json.Decoder(Attempt).decode
+_UNREADABLE = (msgspec.MsgspecError, UnicodeError, TypeError, KeyError, ValueError, OverflowError)
+
+
+def to_number(instant: datetime) -> int:
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+def to_instant(number: int) -> datetime:
+    return _EPOCH + number * _MICROSECOND
+
+
+def digest(identity: Identity) -> str:
+    """An identity in 32 characters."""
+    return sha256(_encode(identity)).hexdigest()[:32]
+
+
+def encode_job(job: Job, now: datetime) -> Raw:
+    """The document of a job, without what only the store knows of it."""
+    raw: Raw = {
+        "_id": job.id,
+        **encode_move(job, now),
+        "tenant": job.tenant,
+        "queue": job.queue,
+        "priority": job.priority,
+        "created_at": to_number(job.created_at),
+        "body": _bodies.encode(job),
+    }
+    if job.dependencies:
+        raw["dependencies"] = list(job.dependencies)
+    if job.recurrence is not None:
+        raw["is_recurring"] = True
+    identity = identity_of(job)
+    if identity is not None:
+        raw["key"] = digest(identity)
+    return raw
+
+
+def encode_move(job: Job, now: datetime) -> Raw:
+    """The fields that moves write, without those that have no value."""
+    lease = job.lease
+    fields = {
+        "status": str(job.status),
+        "due_at": to_number(job.due_at),
+        "updated_at": to_number(job.updated_at),
+        "attempt_count": job.attempt_count,
+        "loss_count": job.loss_count,
+        "last_token": job.last_token,
+        "last_error": job.last_error,
+        "ending": None if job.ending is None else str(job.ending),
+        "deferral": None if job.deferral is None else _encode(job.deferral),
+        "worker": lease and lease.worker,
+        "taken_at": lease and to_number(lease.taken_at),
+        "until": lease and to_number(lease.until),
+        "phase": phase_of(job, now),
+        "ended_at": to_number(job.updated_at) if job.status.is_terminal else None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def phase_of(job: Job, now: datetime) -> str | None:
+    """Which partial indexes hold the job: due, later, running, dead, or none of them."""
+    if job.status is JobStatus.READY:
+        return "due" if job.due_at <= now else "later"
+    if job.status is JobStatus.RUNNING:
+        return "running"
+    return "dead" if is_dead(job) else None
+
+
+def move_update(job: Job, now: datetime, attempts: Sequence[Attempt] = ()) -> Raw:
+    """The update that moves a job and adds attempts."""
+    moved = encode_move(job, now)
+    update = _set_fields(moved, _MOVABLE)
+    if attempts:
+        update["$push"] = {"attempts": {"$each": [_encode(each) for each in attempts]}}
+    return update
+
+
+def amend_update(job: Job, now: datetime) -> Raw:
+    """The update that writes every field of a job."""
+    raw = encode_job(job, now)
+    del raw["_id"]
+    return _set_fields(raw, (*_MOVABLE, "dependencies", "is_recurring", "key"))
+
+
+def _set_fields(values: Raw, names: Iterable[str]) -> Raw:
+    removed = {name: "" for name in names if name not in values}
+    return {"$set": values, "$unset": removed} if removed else {"$set": values}
+
+
+def decode_job(raw: Raw) -> Job:
+    """The job in a document; DamagedJobError if it cannot be read."""
+    try:
+        return _decode_job(raw)
+    except _UNREADABLE as error:
+        raise DamagedJobError(raw["_id"], f"{type(error).__name__}: {error}") from error
+
+
+def decode_readable(found: Iterable[Raw]) -> list[Job]:
+    """The jobs in documents, without those that cannot be read."""
+    jobs: list[Job] = []
+    for raw in found:
+        with suppress(DamagedJobError):
+            jobs.append(decode_job(raw))
+    return jobs
+
+
+def _decode_job(raw: Raw) -> Job:
+    until, ending, deferral = raw.get("until"), raw.get("ending"), raw.get("deferral")
+    lease = None
+    if until is not None:
+        lease = Lease(
+            token=raw["last_token"],
+            worker=raw["worker"],
+            taken_at=to_instant(raw["taken_at"]),
+            until=to_instant(until),
+        )
+    return Job(
+        id=raw["_id"],
+        tenant=raw["tenant"],
+        queue=raw["queue"],
+        priority=raw["priority"],
+        status=_STATUSES[raw["status"]],
+        due_at=to_instant(raw["due_at"]),
+        created_at=to_instant(raw["created_at"]),
+        updated_at=to_instant(raw["updated_at"]),
+        attempt_count=raw["attempt_count"],
+        loss_count=raw["loss_count"],
+        last_token=raw["last_token"],
+        last_error=raw.get("last_error"),
+        ending=None if ending is None else Ending(ending),
+        deferral=None if deferral is None else _decode_deferral(bytes(deferral)),
+        lease=lease,
+        **_bodies.decode(bytes(raw["body"])),
+    )
+
+
+def encode_attempt(attempt: Attempt) -> bytes:
+    return _encode(attempt)
+
+
+def decode_attempts(job_id: JobId, bodies: Iterable[Any]) -> tuple[Attempt, ...]:
+    """The attempts of a job; DamagedJobError if one cannot be read."""
+    try:
+        return tuple(_decode_attempt(bytes(body)) for body in bodies)
+    except _UNREADABLE as error:
+        raise DamagedJobError(job_id, f"{type(error).__name__}: {error}") from error

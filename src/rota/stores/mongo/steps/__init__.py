@@ -1,1 +1,0 @@
-"""Steps: writes to several documents that come about all or none, whoever dies on the way."""

@@ -1,0 +1,267 @@
+"""The kernel's queries and writes inside one transaction.
+
+Of two transactions that write the same document, one fails and runs again. So a plan is safe if
+whatever may invalidate its reads also writes a document that the plan writes.
+"""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from bson import ObjectId
+from pymongo import DeleteMany, InsertOne, UpdateMany, UpdateOne
+
+from rota.jobs import Attempt, Change, Job, JobId, JobStatus
+from rota.stores.kernel.unit import (
+    Ended,
+    NewJob,
+    Placed,
+    Query,
+    ReadAncestors,
+    ReadDependents,
+    ReadEnded,
+    ReadJobs,
+    ReadTwins,
+    ReadWaiting,
+    Stored,
+    Waiting,
+    Writes,
+)
+from rota.stores.mongo.connection import Connection, Raw, Session
+from rota.stores.mongo.rows import (
+    amend_update,
+    decode_job,
+    decode_readable,
+    digest,
+    encode_attempt,
+    encode_job,
+    move_update,
+    to_instant,
+    to_number,
+)
+
+BY_ID = "_id_"
+SET_ASIDE = "DAMAGED"
+"""The status of a job that cannot be read."""
+WITHOUT_ATTEMPTS = {"attempts": 0}
+
+_WAITING = ("tenant", "queue", "due_at", "open_count", "dependencies")
+
+
+class JobUnit:
+    """Answers the queries of one plan, and writes what it decides."""
+
+    def __init__(self, connection: Connection, session: Session) -> None:
+        self._connection = connection
+        self._jobs = connection.jobs
+        self._session = session
+        self._answers: Mapping[type, Callable[[Any], Awaitable[Any]]] = {
+            ReadJobs: self._read_jobs,
+            ReadTwins: self._read_twins,
+            ReadWaiting: self._read_waiting,
+            ReadAncestors: self._read_ancestors,
+            ReadDependents: self._read_dependents,
+            ReadEnded: self._read_ended,
+        }
+
+    async def answer(self, query: Query) -> Any:
+        """The answer to a query of the kernel."""
+        return await self._answers[type(query)](query)
+
+    async def commit(self, writes: Writes) -> None:
+        """Write what a plan has decided, as one part of the transaction."""
+        operations = make_operations(writes)
+        if operations:
+            await self._jobs.bulk_write(operations, ordered=False, session=self._session)
+
+    async def complete(self, changes: Sequence[Change], now: datetime) -> set[JobId]:
+        """Native path: write the changes that only complete a job no other job depends on.
+
+        Returns which were written. The kernel decides about the others.
+        """
+        plain = [change for change in changes if is_plain(change)]
+        if not plain or len({change.job_id for change in changes}) < len(changes):
+            return set()
+        mark = ObjectId()
+        operations = [_complete(change, mark, now) for change in plain]
+        done = await self._jobs.bulk_write(operations, ordered=False, session=self._session)
+        ids = {change.job_id for change in plain}
+        if done.matched_count == len(plain):
+            return ids
+        marked = {"_id": {"$in": sorted(ids)}, "mark": mark}
+        return {raw["_id"] for raw in await self._find(marked, BY_ID, ["_id"])}
+
+    async def _find(
+        self, where: Raw, index: str, fields: Sequence[str] | Mapping[str, int] | None = None
+    ) -> list[Raw]:
+        found = self._jobs.find(where, fields, hint=index, session=self._session)
+        return await found.to_list()
+
+    async def _read_jobs(self, query: ReadJobs) -> dict[JobId, Stored]:
+        found = await self._find(_by_ids(query.job_ids), BY_ID, WITHOUT_ATTEMPTS)
+        return {
+            raw["_id"]: Stored(decode_job(raw), "awaited_count" in raw)
+            for raw in found
+            if raw["status"] != SET_ASIDE
+        }
+
+    async def _read_twins(self, query: ReadTwins) -> list[Job]:
+        where = {
+            "tenant": {"$in": sorted({each.tenant for each in query.identities})},
+            "key": {"$in": sorted(map(digest, query.identities))},
+        }
+        return decode_readable(await self._find(where, "keys", WITHOUT_ATTEMPTS))
+
+    async def _read_waiting(self, query: ReadWaiting) -> list[Waiting]:
+        """Each level of dependents is one query."""
+        asked, reached = set(query.parents), set(query.parents)
+        found: dict[JobId, Raw] = {}
+        while reached:
+            where = {"dependencies": {"$in": sorted(reached)}, "status": str(JobStatus.PENDING)}
+            raws = await self._find(where, "depending", _WAITING)
+            new = {raw["_id"]: raw for raw in raws if raw["_id"] not in found}
+            found |= new
+            reached = new.keys() - asked if query.is_deep else set()
+            asked |= reached
+        return [_decode_waiting(raw, asked) for raw in found.values()]
+
+    async def _read_ancestors(self, query: ReadAncestors) -> dict[JobId, tuple[JobId, ...]]:
+        """Each level is one query. Two transactions that do this conflict: both write one guard."""
+        await guard(self._connection, self._session, "dependencies")
+        found: dict[JobId, tuple[JobId, ...]] = {}
+        reached = set(query.job_ids)
+        while reached:
+            raws = await self._find(_by_ids(reached), BY_ID, ["dependencies"])
+            new = {raw["_id"]: tuple(raw.get("dependencies", ())) for raw in raws}
+            found |= new
+            reached = {each for parents in new.values() for each in parents} - found.keys()
+        return found
+
+    async def _read_dependents(self, query: ReadDependents) -> dict[JobId, set[JobId]]:
+        named = set(query.job_ids)
+        where = {"dependencies": {"$in": sorted(named)}}
+        dependents: defaultdict[JobId, set[JobId]] = defaultdict(set)
+        for raw in await self._find(where, "depending", ["dependencies"]):
+            for parent in named.intersection(raw["dependencies"]):
+                dependents[parent].add(raw["_id"])
+        return dependents
+
+    async def _read_ended(self, query: ReadEnded) -> list[Ended]:
+        found: list[Ended] = []
+        where = {"ended_at": {"$lt": to_number(query.before)}}
+        fields = ["ended_at", "dependencies", "awaited_count"]
+        cursor = self._jobs.find(where, fields, hint="prunable", session=self._session)
+        cursor.sort([("ended_at", 1), ("_id", 1)]).batch_size(query.limit)
+        async with cursor as raws:
+            while len(found) < query.limit:
+                some = await raws.to_list(query.limit)
+                if not some:
+                    break
+                found += await self._without_dependents(some)
+        return found[: query.limit]
+
+    async def _without_dependents(self, raws: Sequence[Raw]) -> list[Ended]:
+        awaited = [raw["_id"] for raw in raws if "awaited_count" in raw]
+        needed = await self._read_dependents(ReadDependents(awaited)) if awaited else {}
+        return [
+            Ended(to_instant(raw["ended_at"]), raw["_id"], tuple(raw.get("dependencies", ())))
+            for raw in raws
+            if raw["_id"] not in needed
+        ]
+
+
+def is_plain(change: Change) -> bool:
+    """Whether the change only completes its job."""
+    is_completion = change.expected_status is JobStatus.RUNNING and (
+        change.job.status is JobStatus.COMPLETED
+    )
+    has_more = change.attempt is not None or change.successor is not None or change.is_removed
+    return is_completion and not has_more
+
+
+def make_operations(
+    writes: Writes,
+) -> "list[InsertOne[Raw] | UpdateOne | UpdateMany | DeleteMany]":
+    """The writes as operations on different documents, in any order."""
+    attempts: defaultdict[JobId, list[Attempt]] = defaultdict(list)
+    for attempt in writes.attempts:
+        attempts[attempt.job_id].append(attempt)
+    now = writes.now
+    inserts = [
+        InsertOne(encode_new(new, now, attempts.get(job_id, ())))
+        for job_id, new in writes.new.items()
+    ]
+    updates = {
+        job_id: move_update(job, now, attempts.get(job_id, ()))
+        for job_id, job in writes.moved.items()
+    }
+    for job_id, amended in writes.amended.items():
+        updates[job_id] = amend_update(amended.job, now)
+        if amended.open_count is not None:
+            updates[job_id]["$set"]["open_count"] = amended.open_count
+    updates |= {job_id: _place_update(placed, now) for job_id, placed in writes.placed.items()}
+    operations: list[Any] = [*inserts]
+    operations += [UpdateOne({"_id": job_id}, update) for job_id, update in updates.items()]
+    if writes.awaited:
+        operations.append(UpdateMany(_by_ids(writes.awaited), {"$inc": {"awaited_count": 1}}))
+    if writes.removed:
+        operations.append(DeleteMany(_by_ids(writes.removed)))
+    return operations
+
+
+def encode_new(new: NewJob, now: datetime, attempts: Sequence[Attempt] = ()) -> Raw:
+    """The document of a new job."""
+    raw = encode_job(new.job, now)
+    if new.job.dependencies:
+        raw["open_count"] = new.open_count
+    if new.is_awaited:
+        raw["awaited_count"] = 1
+    if attempts:
+        raw["attempts"] = [encode_attempt(each) for each in attempts]
+    return raw
+
+
+async def guard(connection: Connection, session: Session, name: str) -> None:
+    """Conflict with every other transaction that takes the same guard."""
+    update = {"$inc": {"version": 1}, "$setOnInsert": {"body": b""}}
+    await connection.documents.update_one({"_id": name}, update, upsert=True, session=session)
+
+
+def _complete(change: Change, mark: ObjectId, now: datetime) -> UpdateOne:
+    current = {
+        "_id": change.job_id,
+        "tenant": change.job.tenant,
+        "status": str(change.expected_status),
+        "last_token": change.expected_token,
+        "awaited_count": {"$exists": False},
+    }
+    update = move_update(change.job, now)
+    update["$set"]["mark"] = mark
+    return UpdateOne(current, update, hint=BY_ID)
+
+
+def _place_update(placed: Placed, now: datetime) -> Raw:
+    fields: Raw = {"open_count": placed.open_count}
+    if placed.status is not JobStatus.PENDING:
+        fields |= {"status": str(placed.status), "updated_at": to_number(now)}
+    if placed.status is JobStatus.READY:
+        fields["phase"] = "due" if placed.waiting.due_at <= now else "later"
+    if placed.status.is_terminal:
+        fields["ended_at"] = to_number(now)
+    return {"$set": fields}
+
+
+def _decode_waiting(raw: Raw, asked: Collection[JobId]) -> Waiting:
+    return Waiting(
+        raw["_id"],
+        raw["tenant"],
+        raw["queue"],
+        to_instant(raw["due_at"]),
+        raw["open_count"],
+        tuple(each for each in raw["dependencies"] if each in asked),
+    )
+
+
+def _by_ids(job_ids: Collection[JobId]) -> Raw:
+    return {"_id": {"$in": sorted(job_ids)}}

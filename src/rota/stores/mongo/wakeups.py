@@ -1,0 +1,123 @@
+"""Wake-ups between processes, through a small capped collection that listeners tail.
+
+A process writes where jobs became READY after it has committed, and once for everything that it
+committed while it was writing. A wake-up that is lost costs the time until the next poll.
+"""
+
+import asyncio
+from asyncio import Event, Task
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager, suppress
+
+from bson import ObjectId
+from pymongo import CursorType, WriteConcern
+from pymongo.errors import PyMongoError
+from pymongo.read_concern import ReadConcern
+
+from rota.clock.idle import in_flight
+from rota.errors import StoreError
+from rota.stores.kernel.unit import Partition
+from rota.stores.mongo.connection import WAKEUPS, Connection, Raw
+from rota.stores.protocol import Listener
+from rota.stores.wakeups import Wakeups
+
+AWAIT_FOR = 5_000
+"""Milliseconds that the server waits for a new document before it answers that there is none."""
+LONGEST_PAUSE = 5.0
+"""Seconds between two attempts to reach the server; at first a tenth."""
+
+
+class MongoWakeups:
+    """The listeners of this process, and the way to those of other processes."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._collection = connection.database[WAKEUPS].with_options(
+            read_concern=ReadConcern("local"), write_concern=WriteConcern(w=1)
+        )
+        self._local = Wakeups()
+        self._sender = ObjectId()
+        self._unsent: set[Partition] = set()
+        self._sending: Task[None] | None = None
+        self._tailing: Task[None] | None = None
+        self._has_tried = Event()
+        self._is_closed = False
+
+    @asynccontextmanager
+    async def listen(
+        self, queues: Collection[str] | None, tenants: Collection[str] | None
+    ) -> AsyncIterator[Listener]:
+        """A listener; it hears other processes from the start if the server can be reached."""
+        async with self._local.listen(queues, tenants) as listener:
+            if self._tailing is None:
+                self._tailing = asyncio.create_task(self._tail())
+            with in_flight():
+                await self._has_tried.wait()
+            yield listener
+
+    def ring(self, partitions: Iterable[Partition]) -> None:
+        """There may be jobs to lease in these partitions."""
+        ready = set(partitions)
+        if not ready:
+            return
+        self._local.ring_partitions(ready)
+        self._unsent |= ready
+        if self._sending is None or self._sending.done():
+            self._sending = self._connection.start(self._send)
+
+    async def close(self) -> None:
+        """Stop listening, and wake the listeners of this process."""
+        self._is_closed = True  # the driver may not pass on that a task was cancelled
+        self._local.close()
+        if self._tailing is not None:
+            self._tailing.cancel()
+            await asyncio.wait([self._tailing])
+
+    async def _send(self) -> None:
+        """Tell other processes; they poll if this fails."""
+        with suppress(PyMongoError, OSError):
+            while self._unsent:
+                partitions, self._unsent = sorted(self._unsent), set()
+                await self._collection.insert_one(
+                    {"sender": self._sender, "partitions": partitions}
+                )
+
+    async def _tail(self) -> None:
+        pause = 0.1
+        while not self._is_closed:
+            with suppress(PyMongoError, OSError, StoreError):
+                async for raw in self._read_new():
+                    pause = 0.1
+                    self._hear(raw)
+            self._has_tried.set()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await Event().wait()
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _read_new(self) -> AsyncIterator[Raw]:
+        """What is written from now on. The first document is this process's own."""
+        start = ObjectId()
+        await self._collection.insert_one({"_id": start, "sender": self._sender})
+        cursor = self._collection.find({}, cursor_type=CursorType.TAILABLE_AWAIT)
+        cursor.max_await_time_ms(AWAIT_FOR)
+        has_begun = False
+        async with cursor:
+            while cursor.alive and not self._is_closed:
+                async for raw in cursor:
+                    if raw["_id"] == start:
+                        has_begun = True
+                        self._begin()
+                    elif has_begun:
+                        yield raw
+
+    def _begin(self) -> None:
+        """Now nothing is missed. What was missed before is made up for by looking everywhere."""
+        if self._has_tried.is_set():
+            self._local.ring_everywhere()
+        self._has_tried.set()
+
+    def _hear(self, raw: Raw) -> None:
+        if raw["sender"] == self._sender:
+            return
+        self._local.ring_partitions((tenant, queue) for tenant, queue in raw.get("partitions", ()))
