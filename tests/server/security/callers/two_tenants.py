@@ -21,8 +21,8 @@ from rota.jobs import (
     make_job_id,
 )
 from rota.policy.gate_settings import Scope
+from rota.policy.gates import Maintenance
 from rota.policy.limits import Limit
-from rota.policy.maintenance import Maintenance
 from rota.policy.quiet_hours import QuietHours
 from rota.rail import Rail
 from rota.rail.settings import set_limit, set_maintenance, set_quiet_hours
