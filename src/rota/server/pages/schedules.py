@@ -19,10 +19,8 @@ from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.statuses import STATUS_SIGNS, Row, Sign, sign_of
 from rota.server.pages.visit import Visit, read_form
 from rota.stores.protocol import QueueDepth
-from rota.triggers.asked_times import asked_by_cron
-from rota.triggers.cron import Cron
-from rota.triggers.dst_notes import annotate
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import Cron, parse_cron
+from rota.triggers.dst_notes import annotate, asked_by_cron
 from rota.triggers.zone import load_zone
 
 SHOWN_COUNT = 3
