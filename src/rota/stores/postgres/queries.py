@@ -42,9 +42,6 @@ class Queries:
     lock_jobs: str
     find_twins: str
     insert_jobs: str
-    insert_missing: str
-    insert_alike: str
-    insert_one: str
     add_dependencies: str
     mark_awaited: str
     unmark_awaited: str

@@ -7,13 +7,11 @@ the jobs they wait for.
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
-
-import asyncpg
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from rota.errors import DamagedJobError, InvalidJobError, JobNotFoundError, StoreUnavailableError
-from rota.jobs import Attempt, Change, Job, JobId, JobStatus, are_job_ids, normalize_job_id
-from rota.stores.kernel import edits, settlement
+from rota.jobs import Attempt, Change, Job, JobId, JobStatus, are_job_ids
+from rota.stores.kernel import settlement
 from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.unit import (
     Amended,
@@ -38,7 +36,6 @@ from rota.stores.postgres.connections import TRY_COUNT, Statements
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import (
     Damage,
-    are_alike,
     decode_jobs,
     digest_identity,
     encode_attempt,
@@ -47,7 +44,6 @@ from rota.stores.postgres.rows import (
     encode_moves,
     in_calendar,
     known_ids,
-    recurs,
 )
 from rota.stores.protocol import Applied, Inserted
 
@@ -57,8 +53,6 @@ Result = TypeVar("Result")
 MOST_AT_ONCE = 2_000
 MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
 """Within these bounds a statement ends well before its deadline, and its message fits."""
-
-BETWEEN_BODIES = chr(30)
 
 _COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
 
@@ -190,7 +184,7 @@ class UnitOfWork:
 
     async def _create(self, new: Sequence[NewJob], now: datetime) -> None:
         awaited = {one.job.id for one in new if one.is_awaited}
-        await _insert_missing(self._statements, [one.job for one in new], now, awaited)
+        await _store(self._statements, [one.job for one in new], now, awaited)
         links = [(parent, one.job.id) for one in new for parent in one.job.dependencies]
         for start in range(0, len(links), MOST_AT_ONCE):
             parents, children = zip(*links[start : start + MOST_AT_ONCE], strict=True)
@@ -251,87 +245,48 @@ async def set_aside(statements: Statements, damaged: Iterable[Damage]) -> None:
         await statements.fetch(QUERIES.set_aside, *columns)
 
 
-def is_plain_insert(job: Job) -> bool:
-    """Whether ``insert_one`` takes it: a job that was just made, without dependencies."""
-    return (
-        job.status is JobStatus.READY
-        and not job.dependencies
-        and job.updated_at == job.created_at
-        and normalize_job_id(job.id) == job.id
-        and not (job.attempt_count or job.loss_count or job.last_token)
-        and (job.lease, job.last_error, job.ending, job.deferral) == (None,) * 4
-    )
+Notice: TypeAlias = tuple[str, str] | None
+"""A channel and a message, if other processes are notified in the same commit."""
 
 
-async def insert_one(
-    statements: Statements, job: Job, now: datetime, notice: tuple[str, str] | None
-) -> bool:
-    """Store a plain job, and notify with a channel and a message; False if it exists already."""
-    channel, message = notice or (None, None)
-    body, digest = encode_body(job), digest_identity(identity_of(job))
-    place = (job.tenant, job.queue, job.priority, job.due_at, job.created_at)
-    values = (now, job.id, *place, digest, body, channel, message, recurs(job))
-    return bool(await statements.fetch(QUERIES.insert_one, *values))
+async def insert_new(
+    statements: Statements, jobs: Sequence[Job], now: datetime, notice: Notice = None
+) -> list[Inserted] | None:
+    """Native path: store jobs without dependencies that are all new; otherwise none, and None.
 
-
-async def insert(
-    statements: Statements, jobs: Sequence[Job], now: datetime, *, may_be_new: bool = True
-) -> list[Inserted]:
-    """Store the jobs. Those without dependencies are tried first without looking up others."""
+    One job is one statement, which also notifies.
+    """
     if not are_job_ids([job.id for job in jobs]):
         raise InvalidJobError("id", "must be a UUID in lower case")
-    is_plain = bool(jobs) and may_be_new and all(map(_is_independent, jobs))
-    if is_plain and await _insert_new(statements, jobs, now):
-        return [Inserted(job) for job in jobs]
-    return (await run_plan(statements, lambda: edits.insert(jobs, now))).answer
+    if not all(map(_is_independent, jobs)):
+        return None
+    try:
+        if len(jobs) == 1:
+            await _store(statements, jobs, now, notice=notice)
+        else:
+            async with statements.transaction():
+                await _store(statements, jobs, now)
+    except ContendedError:
+        return None
+    return [Inserted(job) for job in jobs]
 
 
 def _is_independent(job: Job) -> bool:
     return job.status is JobStatus.READY and not job.dependencies and job.lease is None
 
 
-async def _insert_new(statements: Statements, jobs: Sequence[Job], now: datetime) -> bool:
-    """Store all of the jobs; none, and False, if one exists already.
-
-    Without keys a clash is unlikely. Then one statement that fails is enough, if all jobs fit into
-    it. An expected clash must not fail: it would be an error in the server's log.
-    """
-    batches = list(_batches(jobs))
-    has_keys = any(job.idempotency_key is not None for job in jobs)
-    if len(batches) == 1 and not has_keys and not statements.is_callers:
-        try:
-            await _insert_batch(statements, encode_jobs(*batches[0]), now)
-        except asyncpg.UniqueViolationError:
-            return False
-        return True
-    try:
-        async with statements.transaction():
-            await _insert_missing(statements, jobs, now)
-    except ContendedError:
-        return False
-    return True
-
-
-async def _insert_batch(
-    statements: Statements, columns: Sequence[Sequence[Any]], now: datetime
-) -> None:
-    if not are_alike(columns):
-        await statements.fetch(QUERIES.insert_jobs, now, *columns)
-        return
-    ids, bodies, *_, tenants, queues, priorities, instants = columns
-    same = (tenants[0], queues[0], priorities[0], instants[0])
-    await statements.fetch(
-        QUERIES.insert_alike, now, ",".join(ids), BETWEEN_BODIES.join(bodies), *same
-    )
-
-
-async def _insert_missing(
-    statements: Statements, jobs: Sequence[Job], now: datetime, awaited: Collection[JobId] = ()
+async def _store(
+    statements: Statements,
+    jobs: Sequence[Job],
+    now: datetime,
+    awaited: Collection[JobId] = (),
+    notice: Notice = None,
 ) -> None:
     """Store the jobs; ContendedError if one exists already."""
     for batch in _batches(jobs):
-        columns = encode_jobs(*batch, awaited)
-        if len(await statements.fetch(QUERIES.insert_missing, now, *columns)) < len(batch.jobs):
+        values = (now, *encode_jobs(*batch, awaited), *(notice or (None, None)))
+        ((count, _),) = await statements.fetch(QUERIES.insert_jobs, *values)
+        if count < len(batch.jobs):
             raise ContendedError
 
 
