@@ -22,7 +22,7 @@ from apscheduler.triggers.cron import CronTrigger
 from croniter import croniter
 from cronsim import CronSim
 
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import parse_cron
 
 START_COUNT = 24
 ROUND_COUNT = 25

@@ -67,7 +67,7 @@ def make_shop(address: str, clock: Clock) -> Starlette:
             await scheduler.initialize([report])
             async with working(worker, StatsRecorder(store, clock)):
                 yield
-                rota.state.lease_desk.close()  # ends requests that wait for jobs
+                rota.state.http_leases.close()  # ends requests that wait for jobs
             await scheduler.stop()
 
     return Starlette(routes=[Route("/orders", take_order, methods=["POST"])], lifespan=live)

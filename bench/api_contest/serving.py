@@ -13,8 +13,8 @@ from bench.api_contest.bare import make_bare
 from rota.auth.tokens import TokenBook
 from rota.clock.system import SystemClock
 from rota.runtime.wiring import open_store
-from rota.server import ServerSettings, create_app
-from rota.server.guarding import SERVER_OPTIONS, GuardSettings
+from rota.server import GuardSettings, ServerSettings, create_app
+from rota.server.http.connection import SERVER_OPTIONS
 
 POOL_SIZE = 10
 

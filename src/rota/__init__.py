@@ -28,7 +28,7 @@ _MODULES = {
     "Worker": "rota.worker",
     "WorkerSettings": "rota.worker",
     "open_store": "rota.runtime.wiring",
-    "parse_cron": "rota.triggers.parse",
+    "parse_cron": "rota.triggers.cron",
     "parse_rrule": "rota.triggers.rrule",
 }
 _SUBMODULES = ("errors", "events")

@@ -12,7 +12,7 @@ from rota.scheduler import POLLING as POLLING
 from rota.scheduler import Scheduler as Scheduler
 from rota.scheduler import SchedulerPolicy as SchedulerPolicy
 from rota.scheduler import SchedulerSettings as SchedulerSettings
-from rota.triggers.parse import parse_cron as parse_cron
+from rota.triggers.cron import parse_cron as parse_cron
 from rota.triggers.rrule import parse_rrule as parse_rrule
 from rota.worker import Context as Context
 from rota.worker import Discard as Discard

@@ -23,7 +23,7 @@ def statements_in_strings(tree: ast.Module) -> list[str]:
     """Strings that are SQL; docstrings talk about it and are none."""
     return [
         node.value
-        for node in ast.walk(tree)
+        for node in source_tree.nodes_of(tree)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and _STATEMENT.match(node.value)

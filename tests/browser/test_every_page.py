@@ -86,7 +86,7 @@ def test_charts_can_be_read_without_being_seen(anna: Visitor) -> None:
         re.compile(r"Jobs due and running: \d due at last, at most 68 in the last hour")
     )
     region = anna.page.get_by_role("region", name="Throughput per minute")
-    region.first.get_by_text("The numbers").click()
+    region.first.get_by_text("Numbers").click()
     expect(region.first.get_by_role("columnheader", name="succeeded")).to_be_visible()
     expect(region.first.get_by_role("columnheader").first).to_have_text(
         re.compile(r"[A-Z]{3,5}|[+-]\d\d")

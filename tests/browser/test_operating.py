@@ -19,7 +19,7 @@ def test_who_may_only_look_sees_no_button_that_changes_anything(invite: Invite) 
         expect(page.locator("main form[method=post] button")).to_have_count(0)
     page = visitor.open_job("Charge invoice 4711")
     expect(page.get_by_role("button", name="Retry…")).to_have_count(0)
-    expect(page.get_by_text("may only look")).to_be_visible()
+    expect(page.get_by_text("read only")).to_be_visible()
 
 
 def test_several_jobs_are_cancelled_after_a_question_that_says_how_many(anna: Visitor) -> None:
@@ -53,7 +53,7 @@ def test_all_that_match_are_cancelled_as_they_were_counted(anna: Visitor) -> Non
 def test_a_question_can_be_left_without_doing_anything(anna: Visitor) -> None:
     page = anna.open_job("Remind Berlin")
     page.get_by_role("button", name="Cancel…").click()
-    page.get_by_role("link", name="Leave as it is").click()
+    page.get_by_role("link", name="Keep as is").click()
     expect(page.get_by_role("heading", name="Remind Berlin", level=1)).to_be_visible()
     expect(page.get_by_text("held back").first).to_be_visible()
 
@@ -62,10 +62,10 @@ def test_a_dead_letter_is_retried_with_what_it_blocked(anna: Visitor) -> None:
     page = anna.go("/dead-letters?kind=invoice.charge")
     page.get_by_label("Select Charge invoice 4711").check()
     page.get_by_role("button", name="Retry…").click()
-    cascade = page.get_by_label("Also put 2 jobs in line again")
+    cascade = page.get_by_label("Also submit 2 jobs again")
     expect(cascade).to_be_checked()
     page.get_by_role("button", name="Retry 1 job").click()
-    expect(page.get_by_text("3 jobs put in line again.")).to_be_visible()
+    expect(page.get_by_text("3 jobs retried.")).to_be_visible()
     page = anna.go("/jobs?q=4711")
     expect(page.get_by_role("row")).to_have_count(7)
     expect(page.get_by_text("due", exact=True)).to_be_visible()
@@ -114,7 +114,7 @@ def test_a_series_is_paused_and_resumed_and_a_job_run_now(anna: Visitor) -> None
     page.get_by_role("button", name="Resume Board meeting").click()
     expect(page.get_by_role("row", name="Board meeting")).to_contain_text("scheduled")
     page.get_by_role("button", name="Run now Rotate logs").click()
-    expect(page.get_by_text("1 run of the task asked for.")).to_be_visible()
+    expect(page.get_by_text("1 task run requested.")).to_be_visible()
     page = anna.open_job("Remind Berlin")
     page.get_by_role("button", name="Run now").click()
     expect(page.get_by_text("1 job is due now.")).to_be_visible()

@@ -18,7 +18,7 @@ def test_a_wrong_token_is_told_so_and_opens_nothing(invite: Invite) -> None:
     page = visitor.go()
     page.get_by_label("Token").fill("rota_nothing")
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("alert")).to_contain_text("That token is not good")
+    expect(page.get_by_role("alert")).to_contain_text("That token is not valid")
     assert page.context.cookies() == []
     visitor.forgive("401")
 

@@ -21,7 +21,7 @@ from rota.jobs import (
     make_job_id,
 )
 from rota.server import ServerSettings, create_app
-from rota.server.guarding.settings import GuardSettings
+from rota.server.http.context import GuardSettings
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import LeaseRequest
 

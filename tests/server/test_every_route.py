@@ -26,7 +26,7 @@ from tests.server.stage import TOKEN, Stage, pick_id
 
 from rota.jobs import normalize_job_id
 from rota.runtime.wiring import open_store
-from rota.server.table import DESCRIPTION, TABLE
+from rota.server.app import DESCRIPTION, TABLE
 from rota.stores.opened import OpenStore
 
 Case: TypeAlias = schemathesis.Case[Any]

@@ -11,7 +11,7 @@ from rota.events import JobsLeased
 from rota.jobs import Job
 from rota.runtime.wiring import inspect_store, open_store
 from rota.server import ServerSettings
-from rota.server.metrics import LOOKED_AT_EVERY
+from rota.server.http.context import SURVEYED_EVERY
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import QueueDepth
 
@@ -54,7 +54,7 @@ async def test_the_store_is_not_asked_at_every_scrape(service: Visit) -> None:
     await service.client.get("/metrics")
     await service.make_job(queue="mail")
     assert 'queue="mail"' not in (await service.client.get("/metrics")).text
-    await service.clock.advance(LOOKED_AT_EVERY)
+    await service.clock.advance(SURVEYED_EVERY)
     assert 'queue="mail"' in (await service.client.get("/metrics")).text
 
 

@@ -45,7 +45,7 @@ def make_shop(done: list[object]) -> FastAPI:
             try:
                 yield
             finally:
-                rota.state.lease_desk.close()
+                rota.state.http_leases.close()
                 worker.stop()
                 done.append((await run).manner)
 

@@ -13,7 +13,7 @@ from rich.prompt import Confirm
 from rota.cli.arguments import choose_zone, read_json
 from rota.cli.connection import converse
 from rota.cli.job_tables import job_columns, job_row
-from rota.cli.options import GivenTerminal, JsonOption, WhyOption, YesOption, ZoneOption
+from rota.cli.options import GivenTerminal, JsonOption, WhyOption, YesOption, ZoneOption, flag
 from rota.cli.output import Terminal, Viewer, done, print_table
 from rota.cli.place import NOWHERE, Place
 from rota.client import Client
@@ -77,9 +77,7 @@ def act(
     /,
     *,
     which: Which = ALL_OF_THEM,
-    dry_run: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Only say what would be done.")
-    ] = False,
+    dry_run: Annotated[bool, flag("Only say what would be done.")] = False,
     yes: YesOption = False,
     why: WhyOption = None,
     zone: ZoneOption = None,
@@ -151,7 +149,7 @@ def _read_jobs(file: str) -> list[Any]:
     content = read_json(file if file == "-" else f"@{file}", "FILE")
     jobs = content.get("jobs") if isinstance(content, dict) else content
     if not isinstance(jobs, list) or not jobs:
-        message = 'FILE holds no list of jobs, and no object with a list "jobs"'
+        message = 'FILE must hold a list of jobs, or an object with a list "jobs"'
         raise InvalidInputError(message, {"field": "FILE"})
     return jobs
 
@@ -185,7 +183,7 @@ def _confirm(terminal: Terminal, question: str, *, is_sure: bool) -> None:
     if is_sure:
         return
     if not sys.stdin.isatty():
-        message = "--yes is needed where nobody can be asked"
+        message = "--yes is needed when the input is not a terminal"
         raise InvalidInputError(message, {"field": "--yes"})
     if not Confirm.ask(question, console=terminal.err, default=False):
         raise KeyboardInterrupt

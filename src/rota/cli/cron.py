@@ -30,9 +30,8 @@ from rota.cli.options import (
 )
 from rota.cli.output import print_table
 from rota.errors import InvalidCronExpressionError
-from rota.triggers.asked_times import asked_by_cron
-from rota.triggers.cron.expression import Cron, FieldCron
-from rota.triggers.cron.fields import (
+from rota.triggers.cron import Cron, Dialect, FieldCron, parse_cron
+from rota.triggers.cron_fields import (
     DAY,
     HOUR,
     MINUTE,
@@ -43,8 +42,7 @@ from rota.triggers.cron.fields import (
     FieldRange,
     numbers_in,
 )
-from rota.triggers.dst_notes import annotate
-from rota.triggers.parse import Dialect, parse_cron
+from rota.triggers.dst_notes import annotate, asked_by_cron
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July",

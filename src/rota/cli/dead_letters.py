@@ -16,6 +16,7 @@ from rota.cli.options import (
     LimitOption,
     WhyOption,
     ZoneOption,
+    flag,
 )
 from rota.cli.output import Viewer, done, print_items, print_table, tell_replacements
 from rota.cli.place import NOWHERE, Place
@@ -48,10 +49,7 @@ class Which:
     error: Annotated[
         str | None, Parameter(metavar="TEXT", help="Only with this text in the last error.")
     ] = None
-    with_discarded: Annotated[
-        bool,
-        Parameter(negative="", show_default=False, help="Also those that their handler gave up."),
-    ] = False
+    with_discarded: Annotated[bool, flag("Also those that their handler gave up.")] = False
 
     def to_filters(self) -> dict[str, Any]:
         return {
@@ -69,10 +67,7 @@ ALL_OF_THEM = Which()
 def list_letters(
     *,
     which: Which = ALL_OF_THEM,
-    with_retried: Annotated[
-        bool,
-        Parameter(negative="", show_default=False, help="Also those that were retried already."),
-    ] = False,
+    with_retried: Annotated[bool, flag("Also those that were retried already.")] = False,
     limit: LimitOption = 20,
     zone: ZoneOption = None,
     as_json: JsonOption = False,
@@ -132,19 +127,11 @@ def retry(
     /,
     *,
     all_of_them: Annotated[
-        bool,
-        Parameter(
-            name="--all",
-            negative="",
-            show_default=False,
-            help="All that fit the filters, up to 1,000.",
-        ),
+        bool, flag("All that fit the filters, up to 1,000.", name="--all")
     ] = False,
     which: Which = ALL_OF_THEM,
     cascade: CascadeOption = False,
-    dry_run: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Only say what would be done.")
-    ] = False,
+    dry_run: Annotated[bool, flag("Only say what would be done.")] = False,
     why: WhyOption = None,
     as_json: JsonOption = False,
     place: Place = NOWHERE,

@@ -98,7 +98,7 @@ def _mail(now: datetime) -> Iterator[Job]:
 
 
 def _failing() -> Iterator[Job]:
-    """A webhook that nobody answers, which becomes a dead letter, and what waits for it."""
+    """A webhook without a server, which becomes a dead letter, and a job that waits for it."""
     yield {
         "name": "Call a webhook that is not there",
         "queue": "webhooks",

@@ -150,15 +150,15 @@ def print_line(terminal: Terminal, text: str, style: str = "") -> None:
 
 
 def show_token(terminal: Terminal, token: str) -> None:
-    """Print a token where people see it, and only there: it goes to no log."""
+    """Print the token on the terminal. It never goes to a log."""
     print_verbatim(terminal.out, Text.assemble("First token: ", (token, "bold")))
     terminal.print_text("It is shown once and allows everything: keep it, it opens the pages.")
 
 
 class _Remarks(logging.Handler):
-    """What is logged and is no event: events are told in words of their own.
+    """Prints log records that are not events; events have lines of their own.
 
-    Of an error nobody foresaw, where it came from stands below, as it would in any log.
+    The traceback of an unexpected error follows its line.
     """
 
     def __init__(self, terminal: Terminal) -> None:
@@ -190,7 +190,7 @@ class _JsonLines(logging.Handler):
 
 @contextmanager
 def _logging_to(handler: logging.Handler) -> Iterator[None]:
-    """Hand Rota's records from INFO on to the handler, and of everybody else the warnings."""
+    """Send Rota's records from INFO on to the handler, and the warnings of all others."""
     root, own = logging.getLogger(), logging.getLogger(LOGGER)
     level = own.level
     root.addHandler(handler)

@@ -23,6 +23,7 @@ from rota.cli.options import (
     PayloadOption,
     WhyOption,
     ZoneOption,
+    flag,
 )
 from rota.cli.output import Terminal, Viewer, done, print_items, print_table, tell_replacements
 from rota.cli.place import NOWHERE, Place
@@ -74,10 +75,7 @@ class Wanted:
         str | None,
         Parameter(metavar="TEXT", help="Makes it the only job of its kind with this key."),
     ] = None
-    auto_remove: Annotated[
-        bool,
-        Parameter(negative="", show_default=False, help="Forget the job once it has succeeded."),
-    ] = False
+    auto_remove: Annotated[bool, flag("Forget the job once it has succeeded.")] = False
     zone: ZoneOption = None
 
 
@@ -294,20 +292,13 @@ def cancel(
     job_id: JobArgument,
     /,
     *,
-    only_this: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Of a series: this occurrence, and not the series.",
-        ),
-    ] = False,
+    only_this: Annotated[bool, flag("Of a series: this occurrence, and not the series.")] = False,
     why: WhyOption = None,
     as_json: JsonOption = False,
     place: Place = NOWHERE,
     terminal: GivenTerminal,
 ) -> None:
-    """Call off a job, also one that runs; with it its series, if it is of one.
+    """Cancel a job, also a running one, and the series it belongs to.
 
     Try:
 
@@ -315,7 +306,7 @@ def cancel(
     """
     ask = _asking("cancel", job_id, why, {"ends_series": not only_this})
     job = converse(terminal, place, ask)
-    done(terminal, job, f"Called off {job_id}.", as_json=as_json)
+    done(terminal, job, f"Cancelled {job_id}.", as_json=as_json)
 
 
 @app.command(name="retry")
@@ -329,7 +320,7 @@ def retry(
     place: Place = NOWHERE,
     terminal: GivenTerminal,
 ) -> None:
-    """Put a new job in the place of one that failed for good.
+    """Create a new job in place of one that failed for good.
 
     Try:
 
@@ -349,7 +340,7 @@ def run_now(
     place: Place = NOWHERE,
     terminal: GivenTerminal,
 ) -> None:
-    """Let a job run now that is due later.
+    """Make a job due now.
 
     Try:
 

@@ -9,10 +9,15 @@ from cyclopts.validators import Number
 
 from rota.cli.arguments import check_argument
 from rota.cli.output import Terminal
-from rota.triggers.parse import Dialect
+from rota.triggers.cron import Dialect
 from rota.triggers.zone import Fold, Gap
 
 MOST_OCCURRENCES = 10_000
+
+
+def flag(text: str, name: str | Sequence[str] | None = None) -> Parameter:
+    """An option without a value and without a ``--no-`` twin."""
+    return Parameter(name=name, negative="", show_default=False, help=text)
 
 
 def _zone_names(_context: object) -> Sequence[str]:
@@ -68,13 +73,7 @@ FoldOption = Annotated[
     ),
 ]
 JsonOption = Annotated[
-    bool,
-    Parameter(
-        name="--json",
-        negative="",
-        show_default=False,
-        help="Print one JSON document for programs, errors too.",
-    ),
+    bool, flag("Print one JSON document for programs, errors too.", name="--json")
 ]
 StoreOption = Annotated[
     str,
@@ -96,16 +95,9 @@ LimitOption = Annotated[
 ]
 WhyOption = Annotated[str | None, Parameter(metavar="TEXT", help="The reason, for the audit log.")]
 CascadeOption = Annotated[
-    bool,
-    Parameter(
-        negative="",
-        show_default=False,
-        help="Submit the jobs again, too, that were blocked because of it.",
-    ),
+    bool, flag("Submit the jobs again, too, that were blocked because of it.")
 ]
-YesOption = Annotated[
-    bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Do not ask.")
-]
+YesOption = Annotated[bool, flag("Do not ask.", name=["--yes", "-y"])]
 PAYLOAD_HELP = "What the handler is given; @FILE, or - for standard input."
 PayloadOption = Annotated[
     str, Parameter(metavar="JSON", allow_leading_hyphen=True, help=PAYLOAD_HELP)
@@ -151,12 +143,7 @@ TasksOption = Annotated[
     ),
 ]
 ReloadOption = Annotated[
-    bool,
-    Parameter(
-        negative="",
-        show_default=False,
-        help="For development: when the files of the handlers change, start the worker anew.",
-    ),
+    bool, flag("For development: when the files of the handlers change, start the worker anew.")
 ]
 QueueOption = Annotated[
     list[str] | None,
@@ -185,11 +172,5 @@ ConcurrencyOption = Annotated[
     ),
 ]
 LinesOption = Annotated[
-    bool,
-    Parameter(
-        name="--json",
-        negative="",
-        show_default=False,
-        help="Print what happens as lines of JSON, for log collectors.",
-    ),
+    bool, flag("Print what happens as lines of JSON, for log collectors.", name="--json")
 ]

@@ -29,11 +29,9 @@ from rota.cli.options import (
 from rota.cli.output import Terminal, print_table
 from rota.errors import NoOccurrenceError
 from rota.escape import escape
-from rota.triggers.asked_times import asked_by_rule
-from rota.triggers.dst_notes import annotate
-from rota.triggers.rrule.grammar import read_properties
-from rota.triggers.rrule.parse import parse_rrule
-from rota.triggers.rrule.rule import RecurrenceRule
+from rota.triggers.dst_notes import annotate, asked_by_rule
+from rota.triggers.rrule import RecurrenceRule, parse_rrule
+from rota.triggers.rrule_grammar import read_properties
 
 _END_OF_CALENDAR = datetime.max.replace(tzinfo=UTC)
 _EXPLAINED_COUNT = 3

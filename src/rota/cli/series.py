@@ -18,6 +18,7 @@ from rota.cli.options import (
     PayloadOption,
     WhyOption,
     ZoneOption,
+    flag,
 )
 from rota.cli.output import (
     NOTHING,
@@ -58,18 +59,20 @@ class Rule:
         ),
     ] = None
     until: Annotated[str | None, Parameter(metavar="INSTANT", help="Not after this.")] = None
-    times: Annotated[int | None, Parameter(metavar="NUMBER", help="So often, then no more.")] = None
+    times: Annotated[
+        int | None, Parameter(metavar="NUMBER", help="How many occurrences there are.")
+    ] = None
     gap: Annotated[
         Literal["skip", "shift"] | None,
-        Parameter(help="What becomes of a time that does not exist as clocks go forward."),
+        Parameter(help="What to do with a time that clocks skip as they go forward."),
     ] = None
     fold: Annotated[
         Literal["first", "both"] | None,
-        Parameter(help="Which of a time counts that comes twice as clocks go back."),
+        Parameter(help="Which of the two to take when clocks go back over a time."),
     ] = None
     overlap: Annotated[
         Literal["skip", "queue", "allow"],
-        Parameter(help="What becomes of an occurrence while the one before it still runs."),
+        Parameter(help="What to do with an occurrence while the one before still runs."),
     ] = "skip"
 
 
@@ -262,7 +265,7 @@ def create(
     place: Place = NOWHERE,
     terminal: GivenTerminal,
 ) -> None:
-    """Create a series: a job that comes again and again.
+    """Create a series: a recurring job.
 
     Exactly one of --cron, --rrule and --every says when, on the clock of
     --zone. Try:
@@ -348,12 +351,7 @@ def resume(
     series_id: SeriesArgument,
     /,
     *,
-    catch_up: Annotated[
-        bool,
-        Parameter(
-            negative="", show_default=False, help="Run the first occurrence that was missed now."
-        ),
-    ] = False,
+    catch_up: Annotated[bool, flag("Run the first occurrence that was missed now.")] = False,
     why: WhyOption = None,
     as_json: JsonOption = False,
     place: Place = NOWHERE,

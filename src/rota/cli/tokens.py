@@ -114,7 +114,7 @@ def revoke(
     place: Place = NOWHERE,
     terminal: GivenTerminal,
 ) -> None:
-    """Let nobody in with a token any more; servers notice within seconds.
+    """Revoke a token; servers refuse it within seconds.
 
     Try:
 

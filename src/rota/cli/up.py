@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
-from cyclopts import Parameter
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -27,6 +26,7 @@ from rota.cli.options import (
     StoreOption,
     TasksOption,
     ZoneOption,
+    flag,
 )
 from rota.cli.output import Terminal, format_duration
 from rota.cli.place import DEFAULT_STORE
@@ -42,8 +42,7 @@ from rota.runtime.web import DEFAULT_HOST, DEFAULT_PORT
 from rota.scheduler.queries import read_tasks
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentStore
-from rota.triggers.cron import Cron
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import Cron, parse_cron
 
 
 def describe_schedule(expression: str) -> str:
@@ -148,14 +147,7 @@ def list_default_tasks(store: DocumentStore, clock: Clock) -> list[Any]:
 
 REDRAWN_EVERY = timedelta(seconds=1)
 
-BoardOption = Annotated[
-    bool,
-    Parameter(
-        negative="",
-        show_default=False,
-        help="On a terminal: show the tasks as a live board, not as lines.",
-    ),
-]
+BoardOption = Annotated[bool, flag("On a terminal: show the tasks as a live board, not as lines.")]
 
 
 def up(

@@ -17,7 +17,8 @@ from rota.cli.place import NOWHERE, Place, Target, find_target
 from rota.clock.protocol import keeps_real_time
 from rota.escape import escape
 from rota.jobs import normalize_job_id
-from rota.ops.explain import explain_job, explain_job_at
+from rota.ops.explain import explain_job
+from rota.ops.explain_at import explain_job_at
 from rota.runtime.wiring import open_clock, open_store
 
 AtOption = Annotated[

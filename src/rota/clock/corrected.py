@@ -79,16 +79,16 @@ def decide_timeline(current: Timeline | None, reading: Reading, elapsed: float) 
     slows down until it agrees, unless that would take too long: then the store's own clock went
     back, and every host follows it.
     """
-    told = reading.project(elapsed)
+    projected = reading.project(elapsed)
     if current is None:
-        return Timeline(elapsed, told)
+        return Timeline(elapsed, projected)
     shown = current.show(elapsed)
-    ahead_for = shown - told
+    ahead_for = shown - projected
     if abs(ahead_for) <= timedelta(seconds=reading.round_trip / 2):
         return current
     if timedelta(0) < ahead_for <= LARGEST_SLOWED:
         return Timeline(elapsed, shown, ahead_for.total_seconds())
-    return Timeline(elapsed, told)
+    return Timeline(elapsed, projected)
 
 
 def warn_of_offset(offset: timedelta) -> None:
@@ -134,7 +134,7 @@ class CorrectedClock:
         self._measured_every = measured_every.total_seconds()
         self._timeline: Timeline | None = None
         self._measured_after = 0.0
-        self._measured_offset = self._told_offset = timedelta(0)
+        self._measured_offset = self._reported_offset = timedelta(0)
         self._measuring: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -186,7 +186,7 @@ class CorrectedClock:
         self._timeline = decide_timeline(self._timeline, reading, elapsed)
         self._measured_after = elapsed
         self._measured_offset = self.offset
-        self._tell_offset()
+        self._report_offset()
         return self._measured_offset
 
     async def keep_measuring(self) -> None:
@@ -220,11 +220,11 @@ class CorrectedClock:
             raise ClockUseError("this store has no clock of its own to set another right by")
         return Reading(as_utc(shown, "the store's clock"), asked, self._elapsed())
 
-    def _tell_offset(self) -> None:
+    def _report_offset(self) -> None:
         offset = self._measured_offset
-        was_alarming = abs(self._told_offset) > ALARMING_OFFSET
+        was_alarming = abs(self._reported_offset) > ALARMING_OFFSET
         is_alarming = abs(offset) > ALARMING_OFFSET
-        has_changed = abs(offset - self._told_offset) > ALARMING_OFFSET
+        has_changed = abs(offset - self._reported_offset) > ALARMING_OFFSET
         if is_alarming != was_alarming or (is_alarming and has_changed):
-            self._told_offset = offset
+            self._reported_offset = offset
             self._on_offset(offset)

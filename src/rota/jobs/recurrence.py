@@ -13,11 +13,10 @@ from rota.jobs.codec import format_instant
 from rota.jobs.identity import derive_job_id
 from rota.jobs.record import PAUSED_UNTIL, Job, Recurrence
 from rota.jobs.states import JobStatus
-from rota.triggers.cron import CronTrigger
-from rota.triggers.cron.extended import EVERY, Every
+from rota.triggers import Trigger
+from rota.triggers.cron import CronTrigger, Every, parse_cron
+from rota.triggers.cron_dialects import EVERY
 from rota.triggers.interval import Interval
-from rota.triggers.parse import parse_cron
-from rota.triggers.protocol import Trigger
 from rota.triggers.rrule import parse_rrule
 from rota.triggers.zone import load_zone
 

@@ -8,7 +8,7 @@ import msgspec
 
 from rota.clock.protocol import Clock
 from rota.jobs import Job, JobFilter, JobStatus
-from rota.ops.explain.explanation import format_duration, show
+from rota.ops.explanation import format_duration, show
 from rota.ops.series import SeriesSummary, list_series
 from rota.ops.tasks import TaskSummary, list_tasks
 from rota.rail.jobs import RailStore

@@ -22,7 +22,7 @@ from rota.scheduler.queries import (
 from rota.scheduler.registration import accept_registrations
 from rota.scheduler.task import TaskState
 from rota.stores.protocol import DocumentStore
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import parse_cron
 
 
 class TaskSummary(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from rota.errors import CronCalculationError, InvalidCronExpressionError, InvalidInputError
-from rota.triggers.cron.expression import NEVER_HAPPENS
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import parse_cron
+from rota.triggers.cron_fields import NEVER_HAPPENS
 from rota.triggers.zone import LONGEST_SHIFT, to_utc
 
 _NO_TIME = timedelta(0)

@@ -39,7 +39,7 @@ from rota.jobs import (
 from rota.jobs.fields import read_queue
 from rota.poller.protocol import JobUpdate, PolledJob
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import parse_cron
 from rota.triggers.zone import load_zone, to_utc
 
 

@@ -38,12 +38,11 @@ from rota.jobs.fields import read_id
 from rota.jobs.search import HIGHEST_LIMIT, listing_key
 from rota.jobs.states import RailWord
 from rota.stores.protocol import DocumentStore, JobStore
-from rota.triggers.asked_times import asked_by_cron, asked_by_rule
+from rota.triggers import Trigger
 from rota.triggers.cron import CronTrigger
-from rota.triggers.dst_notes import AskedFor, Note, annotate
+from rota.triggers.dst_notes import AskedFor, Note, annotate, asked_by_cron, asked_by_rule
 from rota.triggers.interval import Interval
-from rota.triggers.protocol import Trigger
-from rota.triggers.rrule.rule import RecurrenceRule
+from rota.triggers.rrule import RecurrenceRule
 from rota.triggers.zone import Fold, Gap, load_zone
 
 _BITS_OF_AN_ID = 62

@@ -23,9 +23,10 @@ from rota.runtime.user_modules import (
 from rota.scheduler import Scheduler
 from rota.stores.opened import OpenStore
 from rota.worker import StopManner, Worker, WorkerSettings
-from rota.worker.loops.rescue import Rescue
+from rota.worker.attempts import Flow
 from rota.worker.registry import Registry, Work
-from rota.worker.surroundings import Surroundings
+from rota.worker.rescuer import Rescuer
+from rota.worker.settings import Resources
 
 Say = Callable[[str], object]
 Follow = Callable[[EventEmitter], object]
@@ -158,18 +159,19 @@ class LoopPart:
 
 def make_rescue(engine: Engine, settings: WorkerSettings) -> LoopPart:
     """Rescues jobs whose lease has expired, in a process without a worker."""
-    emitter = EventEmitter("rota.worker")
-    engine.follow(emitter)
-    around = Surroundings(
+    events = EventEmitter("rota.worker")
+    engine.follow(events)
+    resources = Resources(
         engine.store,
         engine.clock,
         settings,
         Registry(None, ()),
-        emitter,
+        events,
         Random(),  # noqa: S311 - jitter is not a secret
         make_process_name(),
+        Outage(events),
     )
-    return LoopPart("rescue", Rescue(around, Outage(emitter), list, ()).run)
+    return LoopPart("rescue", Rescuer(resources, Flow()).run)
 
 
 async def _until(work: Awaitable[None], event: asyncio.Event) -> None:

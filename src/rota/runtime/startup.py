@@ -213,7 +213,7 @@ class _Web(NamedTuple):
     def leave(self) -> None:
         """Report not ready, and answer workers that wait for jobs over HTTP."""
         self.part.readiness.close()
-        self.app.state.lease_desk.close()
+        self.app.state.http_leases.close()
 
 
 async def _make_web(plan: RuntimePlan, reporter: Reporter, resources: _Resources) -> _Web | None:

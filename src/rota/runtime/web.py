@@ -9,7 +9,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rota.errors import AddressUnusableError
-from rota.server.guarding import SERVER_OPTIONS
+from rota.server.http.connection import SERVER_OPTIONS
 
 READINESS = "/health/ready"
 LEAVING = b'{"code":"UNAVAILABLE","message":"The service is stopping"}'

@@ -9,7 +9,7 @@ from rota.clock.protocol import Clock
 from rota.errors import InvalidInputError
 from rota.events import EventEmitter
 from rota.stores.protocol import DocumentStore
-from rota.triggers.parse import Dialect
+from rota.triggers.cron import Dialect
 from rota.triggers.zone import Fold
 
 

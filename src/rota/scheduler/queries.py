@@ -28,8 +28,7 @@ from rota.scheduler.registration import AcceptedTask
 from rota.scheduler.storage import REQUESTS, TASKS, BrokenRecord, find_tasks, scan_tasks
 from rota.scheduler.task import TaskState, decide_start
 from rota.stores.protocol import DocumentStore, DocumentWrite
-from rota.triggers.cron import Cron
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import Cron, parse_cron
 from rota.triggers.zone import Fold, instants_of, to_utc, wall_time
 
 OCCURRENCES_SHOWN = 5

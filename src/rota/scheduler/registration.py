@@ -14,8 +14,7 @@ from rota.errors import (
     RegistrationsNotArrayError,
     ScheduleDuplicateTaskError,
 )
-from rota.triggers.cron import Cron
-from rota.triggers.parse import Dialect, parse_cron
+from rota.triggers.cron import Cron, Dialect, parse_cron
 
 Callback: TypeAlias = Callable[[], Awaitable[Any] | Any]
 Registration: TypeAlias = tuple[str, str, Callback, timedelta]

@@ -1,6 +1,6 @@
-"""The service: REST, pages and probes as one ASGI application."""
+"""The service: REST API, pages and probes as one ASGI application."""
 
 from rota.server.app import create_app
-from rota.server.settings import ServerSettings
+from rota.server.http.context import GuardSettings, ServerSettings
 
-__all__ = ["ServerSettings", "create_app"]
+__all__ = ["GuardSettings", "ServerSettings", "create_app"]

@@ -1,4 +1,4 @@
-"""The service as one ASGI application: what it is made of, on one screen."""
+"""The service as one ASGI application: REST API, pages and probes."""
 
 from secrets import randbits
 
@@ -6,20 +6,25 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from rota.auth.caller import Auth
+from rota.auth.sessions import SessionBook
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.ops.leases import HttpLeases
-from rota.server.guarding import GuardLayer, PageGuard, RatedGuard, Turnstiles, WaitingQuota
-from rota.server.metrics import MetricsBoard
+from rota.server.api import EVERY_ROUTE
+from rota.server.http.context import ServerContext, ServerMetrics, ServerSettings
+from rota.server.http.docs import Description
+from rota.server.http.endpoint import ErrorLayer, serve_routes, serve_unknown
+from rota.server.http.guards import BearerGuard, Guard, HostGuard, PageGuard
+from rota.server.http.limits import CallerLimits, WaitingQuota
+from rota.server.http.route import Route
+from rota.server.http.security import SecurityLayer
 from rota.server.pages import page_routes
-from rota.server.routing.admission import BearerGuard, Guard, HostGuard
-from rota.server.routing.endpoint import Keeping
-from rota.server.routing.last_resort import LastResort
-from rota.server.routing.table import serve_routes, serve_unknown
-from rota.server.settings import ServerSettings
-from rota.server.surroundings import Surroundings
-from rota.server.table import TABLE
 from rota.stores.opened import OpenStore
+
+DESCRIPTION = Description(EVERY_ROUTE)
+
+TABLE: tuple[Route, ...] = DESCRIPTION.table
+"""The route table: everything the service serves except the pages."""
 
 
 def create_app(
@@ -29,33 +34,41 @@ def create_app(
     settings: ServerSettings | None = None,
     clock: Clock | None = None,
 ) -> Starlette:
-    """The service on a store that is open, and stays so; closing it is the caller's business.
+    """The service on an open store. The caller closes the store.
 
-    Without ``auth`` everybody who reaches it may do everything, as tenant ``default``: only where
-    a host service in front of it lets nobody else in. It may be mounted under a prefix.
+    Without ``auth`` every caller may do everything as tenant ``default``; use this only behind a
+    host service that checks callers itself. The service may be mounted under a prefix.
     """
     settings, clock = settings or ServerSettings(), clock or SystemClock()
     guarding = settings.guarding
-    turnstiles = Turnstiles(guarding, clock)
+    limits = CallerLimits(guarding.token_rate, guarding.stranger_rate, clock)
     guard: Guard = HostGuard()
+    sessions = None
     if auth is not None:
-        guard = RatedGuard(BearerGuard(auth, clock), turnstiles)
-    quota = WaitingQuota(store, clock, guarding.waiting_limit)
-    desk = HttpLeases(store, clock)
-    board = MetricsBoard(store, settings.inspect)
-    around = Surroundings(store, clock, randbits, board, quota, desk, guarding.masked_words)
-    keeping = Keeping(around, guard, settings.longest_body)
-    page_guard = PageGuard(auth, store, clock, guarding, turnstiles)
+        guard = BearerGuard(auth, clock, limits)
+        sessions = SessionBook(store, clock, auth, session_for=guarding.session_for)
+    context = ServerContext(
+        store,
+        clock,
+        randbits,
+        ServerMetrics(store, settings.inspect),
+        WaitingQuota(store, clock, guarding.waiting_limit),
+        HttpLeases(store, clock),
+        guarding.masked_words,
+    )
+    page_guard = PageGuard(sessions, clock, guarding.session_for, limits)
     app = Starlette(
-        routes=[serve_routes(TABLE, keeping), *page_routes(around, page_guard, settings.zone)],
-        # From the outside in: each sees what those after it let through, and answer.
+        routes=[
+            *serve_routes(TABLE, context, guard, settings.longest_body),
+            *page_routes(context, page_guard, settings.zone),
+        ],
         middleware=[
-            Middleware(GuardLayer, settings=guarding, clock=clock),
-            Middleware(LastResort),
+            Middleware(SecurityLayer, settings=guarding, clock=clock),
+            Middleware(ErrorLayer),
         ],
     )
-    app.state.lease_desk = desk  # to be closed first when the server is to stop
-    app.state.metrics = board.metrics
+    app.state.http_leases = context.leases  # close it before the server stops
+    app.state.metrics = context.metrics.metrics
     app.router.redirect_slashes = False
     app.router.default = serve_unknown
     return app

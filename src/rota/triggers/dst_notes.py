@@ -1,15 +1,17 @@
 """Describes how DST affects the occurrences of a schedule.
 
-A schedule asks for wall times. At a DST change a wall time may never happen, happen twice, or
-happen later. This module finds these places for a list of occurrences; it decides nothing.
+A schedule asks for wall times. At a DST change a wall time may be skipped, repeated or moved. This
+module finds these changes for a list of occurrences; it decides nothing.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Literal
 
+from rota.triggers.cron import Cron, FieldCron
+from rota.triggers.rrule import Exclusions, RecurrenceRule
 from rota.triggers.zone import (
     LONGEST_SHIFT,
     Fold,
@@ -17,6 +19,7 @@ from rota.triggers.zone import (
     Transition,
     instants_of,
     transitions_between,
+    wall_time,
 )
 
 AskedFor = Callable[[datetime, datetime], Iterable[datetime]]
@@ -98,8 +101,7 @@ def annotate(
 ) -> DstNotes:
     """Find how DST affected ``occurrences``: ascending, in UTC, and all after ``after``.
 
-    A schedule in elapsed time has ``asked_for=None``: none of its occurrences is moved or skipped,
-    and at a repeated time it meets whichever showing it meets.
+    A schedule in elapsed time has ``asked_for=None``: its occurrences are never moved or skipped.
     """
     if not occurrences:
         return DstNotes({}, ())
@@ -120,7 +122,7 @@ def annotate(
 
 
 def describe_change(transition: Transition) -> str:
-    """The change as the clock on the wall shows it: "clocks go forward 01:00 → 02:00"."""
+    """The change in wall time: "clocks go forward 01:00 → 02:00"."""
     before, after = transition.wall_from, transition.wall_to
     if transition.is_fold:
         before, after = after, before
@@ -132,15 +134,15 @@ def describe_change(transition: Transition) -> str:
 def _transitions_near(after: datetime, last: datetime, zone: tzinfo) -> Iterator[Transition]:
     """The transitions that can touch an occurrence.
 
-    A fold begins before its transition, and what a gap has moved lies after it, so both ends reach
-    out further than the occurrences do.
+    A fold begins before its transition, and a gap moves times to after it, so the range is wider
+    than the occurrences at both ends.
     """
     start, end = _shifted(after, -LONGEST_SHIFT), _shifted(last, LONGEST_SHIFT)
     return transitions_between(start, end, zone)
 
 
 def _shifted(instant: datetime, by: timedelta) -> datetime:
-    """``instant`` moved, unless that leads out of the calendar."""
+    """``instant`` moved, unless that leaves the calendar."""
     try:
         return instant + by
     except OverflowError:
@@ -173,7 +175,7 @@ def _moves(
 
 
 def _within(instants: Sequence[datetime], start: datetime, end: datetime) -> Sequence[datetime]:
-    """Those in ``[start, end)``, of an ascending sequence."""
+    """The instants in ``[start, end)`` of an ascending sequence."""
     return instants[bisect_left(instants, start) : bisect_left(instants, end)]
 
 
@@ -183,3 +185,47 @@ def _clock_time(wall: datetime) -> str:
 
 def _date_and_time(wall: datetime) -> str:
     return f"{wall.date()} {_clock_time(wall)}"
+
+
+_TICK = timedelta.resolution
+
+
+def asked_by_cron(cron: Cron) -> AskedFor | None:
+    """The wall times of an expression; None for one that counts elapsed time."""
+    if not isinstance(cron, FieldCron):
+        return None
+
+    def asked_for(start: datetime, end: datetime) -> Iterator[datetime]:
+        for instant in cron.between(_before(start), _before(end), UTC):
+            yield instant.replace(tzinfo=None)
+
+    return asked_for
+
+
+def asked_by_rule(rule: RecurrenceRule) -> AskedFor | None:
+    """The wall times of a rule without its RDATEs; None for one that steps in elapsed time."""
+    if rule.parts.frequency.is_sub_daily:
+        return None
+    twin = _without_zone(rule)
+
+    def asked_for(start: datetime, end: datetime) -> Iterator[datetime]:
+        for instant in twin.between(_before(start), _before(end)):
+            yield instant.replace(tzinfo=None)
+
+    return asked_for
+
+
+def _without_zone(rule: RecurrenceRule) -> RecurrenceRule:
+    """The same rule on the same wall clock, in a zone that never changes."""
+    parts = rule.parts
+    if isinstance(parts.until, datetime) and parts.until.tzinfo is not None:
+        until = wall_time(parts.until, rule.zone).replace(fold=0)
+        parts = replace(parts, until=until)
+    frame = replace(rule.frame, zone=UTC, start_at=rule.frame.start_wall)
+    days_only = Exclusions(days=rule.excluded.days)
+    return replace(rule, parts=parts, frame=frame, added=(), excluded=days_only)
+
+
+def _before(wall: datetime) -> datetime:
+    """The last instant before ``wall``, because ``between`` includes its end."""
+    return wall.replace(tzinfo=UTC) - _TICK

@@ -5,8 +5,8 @@ datetime. A *gap* is a stretch of wall time that never happens, a *fold* one tha
 This module alone turns one into the other, and its callers name a rule for both. There is no
 default: the specifications disagree.
 
-Any tzinfo that keeps to PEP 495 will do, as ``zoneinfo`` and ``datetime.timezone`` do: only its
-public methods are asked, and nothing is remembered between calls.
+Any tzinfo that follows PEP 495 works, such as ``zoneinfo`` and ``datetime.timezone``. Only its
+public methods are used, and nothing is cached between calls.
 """
 
 from collections.abc import Iterator
@@ -26,12 +26,12 @@ Fold = Literal["first", "both"]
 LONGEST_SHIFT = timedelta(hours=48)
 """No transition moves a clock further: offsets lie strictly between -24 and +24 hours.
 
-It is also the step of the search for transitions. No two transitions in the IANA database are
-closer than three days, so none is stepped over.
+It is also the step of the search for transitions. Transitions in the IANA database are at least
+three days apart, so the search misses none.
 """
 
 _SECOND = timedelta(seconds=1)
-# Nearer to the ends of the calendar a wall time may lie outside it.
+# Closer to the ends of the calendar a wall time may lie outside it.
 _EARLIEST = datetime.min.replace(tzinfo=UTC) + LONGEST_SHIFT
 _LATEST = datetime.max.replace(tzinfo=UTC) - LONGEST_SHIFT
 
@@ -77,7 +77,7 @@ def load_zone(name: str) -> ZoneInfo:
 
 
 def to_utc(instant: datetime, field: str = "instant") -> datetime:
-    """The same instant in UTC; a naive datetime is refused in the name of ``field``."""
+    """The same instant in UTC. A naive datetime is refused; the error names ``field``."""
     if instant.tzinfo is UTC:
         return instant
     if instant.utcoffset() is None:
@@ -89,7 +89,7 @@ def to_utc(instant: datetime, field: str = "instant") -> datetime:
 
 
 def wall_time(instant: datetime, zone: tzinfo) -> datetime:
-    """What a clock in ``zone`` shows at ``instant``; ``fold`` is 1 in a second showing."""
+    """The wall time in ``zone`` at ``instant``; ``fold`` is 1 in a second showing."""
     return to_utc(instant).astimezone(zone).replace(tzinfo=None)
 
 
@@ -98,7 +98,7 @@ def instants_of(wall: datetime, zone: tzinfo, *, gap: Gap, fold: Fold) -> tuple[
 
     In a gap there is none; with ``gap="shift"`` it is the instant that the offset before the gap
     gives, so the wall time moves on by the gap's length. In a fold it is the first showing or
-    both. ``wall.fold`` is not looked at. An instant beyond the calendar is none.
+    both. ``wall.fold`` is ignored. An instant outside the calendar does not count.
     """
     if wall.tzinfo is not None:
         raise InvalidInputError(
@@ -120,7 +120,7 @@ def showings(wall: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
     """``wall`` as an instant by the offset before, and by the offset after, a transition near it.
 
     Equal: it happens once. Ascending: it is in a fold, and these are its showings. Descending: it
-    is in a gap. Raises OverflowError where one of them is beyond the calendar.
+    is in a gap. Raises OverflowError when one of them is outside the calendar.
     """
     year, month, day, hour = wall.year, wall.month, wall.day, wall.hour
     minute, second, microsecond = wall.minute, wall.second, wall.microsecond
@@ -145,8 +145,8 @@ def transition_around(wall: datetime, zone: tzinfo) -> Transition | None:
 def transitions_between(start: datetime, end: datetime, zone: tzinfo) -> Iterator[Transition]:
     """The changes of offset in ``[start, end)``, ascending, exact to the second.
 
-    A change of name or of the "daylight saving" mark alone is none. A zone that changes its
-    offset and changes it back within ``LONGEST_SHIFT`` may go unnoticed; no IANA zone does.
+    A change of only the name or the DST flag does not count. A zone that changes its offset and
+    back within ``LONGEST_SHIFT`` may go unnoticed; no IANA zone does this.
     """
     low = _last_second_before(max(to_utc(start, "start"), _EARLIEST))
     last = _last_second_before(min(to_utc(end, "end"), _LATEST))
@@ -162,7 +162,7 @@ def transitions_between(start: datetime, end: datetime, zone: tzinfo) -> Iterato
 
 
 def first_transition(low: datetime, high: datetime, zone: tzinfo) -> Transition:
-    """The first transition in ``(low, high]``, which must differ in offset, by bisection."""
+    """The first transition in ``(low, high]``, by bisection. The two offsets must differ."""
     before = _offset(low, zone)
     low = low.replace(microsecond=0)
     unchanged, changed = 0, (high - low) // _SECOND

@@ -1,13 +1,16 @@
-"""Runs jobs: specification 3's worker, and that of every other entrance."""
+"""Runs jobs, whichever entrance they came through."""
 
-from rota.worker.context import CancelReason, Context, Discard, Snooze
-from rota.worker.loops.settling import Settled
+from rota.worker.completer import Settled
+from rota.worker.context import CancelReason, Context, Discard, Snooze, effectively_once
 from rota.worker.presence import WorkerPresence, list_workers
-from rota.worker.running.once import effectively_once
-from rota.worker.running.shift import StopManner, StopReport
 from rota.worker.settings import WorkerSettings
-from rota.worker.signals import run_until_signalled, stop_on_signals
-from rota.worker.worker import Worker
+from rota.worker.worker import (
+    StopManner,
+    StopReport,
+    Worker,
+    run_until_signalled,
+    stop_on_signals,
+)
 
 __all__ = [
     "CancelReason",

@@ -1,7 +1,9 @@
 """What a handler is given, and what it may return."""
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import wraps
 from typing import Any
 
 import msgspec
@@ -15,15 +17,15 @@ class CancelReason(StrEnum):
     """Why an attempt was cut short."""
 
     LOST = "lease lost"
-    """Another worker has the job, or somebody deleted it; nothing more is written here."""
+    """Another worker has the job, or it was deleted; this worker writes nothing more."""
     LAPSED = "lease ran out"
-    """The store could not be told in time that the job is still running."""
+    """The lease could not be extended in time."""
     TIMED_OUT = "timed out"
     STOPPING = "worker stopping"
 
 
 class Snooze(msgspec.Struct, frozen=True):
-    """Returned by a handler that wants to be called again after so long; no attempt is spent."""
+    """Returned by a handler to be called again after this time; no attempt is spent."""
 
     for_: timedelta
 
@@ -31,13 +33,13 @@ class Snooze(msgspec.Struct, frozen=True):
         for_: object = self.for_
         if not isinstance(for_, timedelta) or for_ < timedelta(0):
             raise InvalidInputError(
-                f"for_ must be a timedelta of no less than no time, got {for_!r:.40}",
+                f"for_ must be a timedelta that is not negative, got {for_!r:.40}",
                 {"field": "for_"},
             )
 
 
 class Discard(msgspec.Struct, frozen=True):
-    """Returned by a handler that knows that no attempt would ever succeed."""
+    """Returned by a handler that knows that no attempt can succeed."""
 
     reason: str
 
@@ -51,10 +53,9 @@ class Discard(msgspec.Struct, frozen=True):
 class Context:
     """One attempt at one job.
 
-    ``now`` is the instant at which the attempt began. A handler that is cut short gets a
-    ``CancelledError`` where it awaits, and ``cancel_reason`` says why; one that runs in a thread
-    cannot be interrupted, and should look at ``cancel_reason`` now and then. Whatever a handler
-    returns after it was cut short, the attempt did not succeed.
+    ``now`` is when the attempt started. A handler that is cut short gets a ``CancelledError`` where
+    it awaits, and ``cancel_reason`` says why. A handler in a thread cannot be interrupted: let it
+    check ``cancel_reason`` from time to time. Its attempt did not succeed, whatever it returns.
     """
 
     __slots__ = ("_ledger", "_punctuality", "cancel_reason", "job", "now")
@@ -79,7 +80,7 @@ class Context:
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt, counted from 1; those that were not spent do not count."""
+        """The number of this attempt, counted from 1; attempts that were not spent do not count."""
         return self.job.attempt_count + 1
 
     @property
@@ -89,37 +90,37 @@ class Context:
 
     @property
     def token(self) -> int:
-        """Greater than that of every earlier attempt: hand it on to fence writes elsewhere."""
+        """Greater than that of every earlier attempt; use it to fence writes elsewhere."""
         return self.job.last_token
 
     @property
     def is_lost(self) -> bool:
-        """Whether the job is no longer this worker's to finish."""
+        """Whether the job no longer belongs to this worker."""
         return self.cancel_reason is CancelReason.LOST
 
     @property
     def scheduled_for(self) -> datetime:
-        """The occurrence that the job stands for, or else the instant it was due."""
+        """The occurrence of the job, or else the instant it was due."""
         return self.punctuality.scheduled_for
 
     @property
     def late_for(self) -> timedelta:
-        """How long after that the attempt began; never negative."""
+        """How long after ``scheduled_for`` the attempt started; never negative."""
         return self.punctuality.late_for
 
     @property
     def punctuality(self) -> Punctuality:
-        """All that is known about being on time, missed occurrences among it."""
+        """How late the attempt is, and which occurrences were missed."""
         if self._punctuality is None:
             self._punctuality = assess_punctuality(self.job, self.now)
         return self._punctuality
 
     @property
     def effect_key(self) -> str:
-        """A key for ``once`` that is the same for every attempt at what this job stands for.
+        """A key for ``once`` that is the same for every attempt at this job.
 
-        It is made of the job's kind, its idempotency key or else its id, and its occurrence; a job
-        that replaces a dead one has the dead one's.
+        It consists of the job's kind, its idempotency key or else its id, and its occurrence. A job
+        that replaces a dead one has the dead one's key.
         """
         return effect_key(self.job)
 
@@ -131,7 +132,7 @@ class Context:
         on_crash: OnCrash = "at_least_once",
         wait_for: timedelta | None = None,
     ) -> Any:
-        """Have the action's effect effectively once for this tenant and key, and its result.
+        """Perform the action effectively once for this tenant and key, and return its result.
 
         See ``rota.effects.Ledger.once``.
         """
@@ -147,7 +148,7 @@ class Context:
         *,
         on_crash: OnCrash = "at_least_once",
     ) -> Any:
-        """The same in a transaction of the handler's own: with its commit, or not at all.
+        """The same within the handler's own transaction: committed with it, or not at all.
 
         See ``rota.effects.Ledger.once_within``.
         """
@@ -159,3 +160,38 @@ class Context:
         if self._ledger is None:
             raise InvalidInputError("this context was made without a ledger", {"field": "ledger"})
         return self._ledger
+
+
+Answer = Snooze | Discard | None
+AsyncWork = Callable[[Context], Awaitable[object]]
+
+
+class _NotDoneError(Exception):
+    """The handler returned a Snooze or a Discard: its effect did not happen."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+def effectively_once(work: AsyncWork) -> Callable[[Context], Awaitable[Answer]]:
+    """A handler that does not run when the effect of its job has happened already.
+
+    The job is then settled as done: a second attempt, made because the worker died before it could
+    settle the first, does nothing. ``Context.effect_key`` identifies the effect.
+    """
+
+    @wraps(work)
+    async def guarded(context: Context) -> Answer:
+        async def act() -> None:
+            answer = await work(context)
+            if isinstance(answer, Snooze | Discard):
+                raise _NotDoneError(answer)
+
+        try:
+            await context.once(context.effect_key, act)
+        except _NotDoneError as not_done:
+            return not_done.answer
+        return None
+
+    return guarded

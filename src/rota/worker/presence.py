@@ -1,9 +1,9 @@
-"""Which workers there are: each says so in a document of its own, again and again."""
+"""The signs of life of workers: each shows in the store, every few seconds, that it runs."""
 
 import logging
 import os
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
@@ -14,26 +14,26 @@ from rota.clock.timeout import timeout_after
 from rota.errors import RotaError
 from rota.fleet.presence import SignOfLife, sweep
 from rota.stores.protocol import Document, DocumentStore
-from rota.worker.surroundings import Surroundings
+from rota.worker.settings import Resources
 
 WORKERS = "workers"
 """The collection; a key is the name of a worker."""
 
 SHOWN_EVERY = timedelta(seconds=15)
 GONE_AFTER = timedelta(seconds=60)
-"""A worker that has not been seen for so long is there no more."""
+"""A worker that has not been seen for this long is gone."""
 
 SWEPT_EVERY = 4
-"""After so many signs of its own, a worker removes those of others that are gone."""
+"""After this number of its own signs, a worker removes those of workers that are gone."""
 
-LAST_WORD = timedelta(seconds=1)
-"""How long the store may take to forget a worker that stops; otherwise it is swept later."""
+WITHDRAWN_WITHIN = timedelta(seconds=1)
+"""How long a stopping worker waits for the removal of its sign; otherwise it is swept later."""
 
 logger = logging.getLogger("rota.worker")
 
 
 class WorkerPresence(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker as it says of itself. ``queues`` and ``tenants`` are None when it takes any."""
+    """A worker, as it describes itself. ``queues`` and ``tenants`` are None for all."""
 
     id: str
     host: str
@@ -51,61 +51,10 @@ class WorkerPresence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_workers(store: DocumentStore, now: datetime) -> list[WorkerPresence]:
-    """The workers that run on this store, those first that have run for the longest time."""
-    found = [presence async for page in store.scan(WORKERS) for presence in _read_page(page)]
-    present = [presence for presence in found if not presence.is_gone(now)]
+    """The workers that run on this store; the one that has run longest comes first."""
+    found = [_decode(document) async for page in store.scan(WORKERS) for document in page]
+    present = [it for it in found if it is not None and not it.is_gone(now)]
     return sorted(present, key=lambda presence: (presence.started_at, presence.id))
-
-
-class Presence:
-    """Shows that one worker is alive, until cancelled; then withdraws its sign.
-
-    An error never reaches the worker: the next sign is written anyway.
-    """
-
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._surroundings = surroundings
-        self._store = surroundings.store
-        self._sign = SignOfLife(surroundings.store, WORKERS, surroundings.owner)
-        self._started_at = surroundings.clock.now()
-        self._version = _read_version()
-
-    async def run(self) -> None:
-        shown_count = 0
-        try:
-            while True:
-                await self._try_to_show(is_sweeping=shown_count % SWEPT_EVERY == 0)
-                shown_count += 1
-                await self._surroundings.clock.sleep(SHOWN_EVERY)
-        finally:
-            with suppress(RotaError, TimeoutError):
-                async with timeout_after(self._surroundings.clock, LAST_WORD):
-                    await self._sign.withdraw()
-
-    async def _try_to_show(self, *, is_sweeping: bool) -> None:
-        try:
-            await self._sign.show(msgspec.json.encode(self._describe()))
-            if is_sweeping:
-                await sweep_workers(self._store, self._surroundings.clock.now())
-        except RotaError:
-            pass  # the loops that need the store for their work report it
-        except Exception:
-            logger.exception("The worker could not show that it is alive")
-
-    def _describe(self) -> WorkerPresence:
-        settings = self._surroundings.settings
-        return WorkerPresence(
-            id=self._surroundings.owner,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            queues=_sorted(settings.queues),
-            tenants=_sorted(settings.tenants),
-            kinds=tuple(sorted(self._surroundings.handlers)),
-            concurrency=settings.concurrency,
-            version=self._version,
-            started_at=self._started_at,
-            seen_at=self._surroundings.clock.now(),
-        )
 
 
 async def sweep_workers(store: DocumentStore, now: datetime) -> int:
@@ -118,13 +67,57 @@ async def sweep_workers(store: DocumentStore, now: datetime) -> int:
     return await sweep(store, WORKERS, is_gone)
 
 
-def _read_page(page: Sequence[Document]) -> list[WorkerPresence]:
-    read = (_decode(document) for document in page)
-    return [presence for presence in read if presence is not None]
+async def show_presence(resources: Resources) -> None:
+    """Show every few seconds that the worker runs, until cancelled; then withdraw its sign.
+
+    Errors never reach the worker: the next sign is shown anyway.
+    """
+    clock = resources.clock
+    sign = SignOfLife(resources.store, WORKERS, resources.name)
+    started_at, shown_count = clock.now(), 0
+    try:
+        while True:
+            is_sweeping = shown_count % SWEPT_EVERY == 0
+            await _try_to_show(resources, sign, started_at, is_sweeping=is_sweeping)
+            shown_count += 1
+            await clock.sleep(SHOWN_EVERY)
+    finally:
+        with suppress(RotaError, TimeoutError):
+            async with timeout_after(clock, WITHDRAWN_WITHIN):
+                await sign.withdraw()
+
+
+async def _try_to_show(
+    resources: Resources, sign: SignOfLife, started_at: datetime, *, is_sweeping: bool
+) -> None:
+    try:
+        await sign.show(msgspec.json.encode(_describe(resources, started_at)))
+        if is_sweeping:
+            await sweep_workers(resources.store, resources.clock.now())
+    except RotaError:
+        pass  # the parts that need the store for their work report it
+    except Exception:
+        logger.exception("The worker could not show that it runs")
+
+
+def _describe(resources: Resources, started_at: datetime) -> WorkerPresence:
+    settings = resources.settings
+    return WorkerPresence(
+        id=resources.name,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        queues=_sorted(settings.queues),
+        tenants=_sorted(settings.tenants),
+        kinds=tuple(sorted(resources.handlers)),
+        concurrency=settings.concurrency,
+        version=_read_version(),
+        started_at=started_at,
+        seen_at=resources.clock.now(),
+    )
 
 
 def _decode(document: Document) -> WorkerPresence | None:
-    """What a worker of another version wrote may not be readable: then it is not shown."""
+    """None for a document that another version wrote and this one cannot read."""
     try:
         return msgspec.json.decode(document.body, type=WorkerPresence)
     except msgspec.DecodeError:

@@ -1,7 +1,7 @@
-"""Which handler does the work of which kind of job."""
+"""Handlers by kind of job."""
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
@@ -9,7 +9,7 @@ from rota.errors import InvalidInputError
 from rota.worker.context import Context
 
 Work: TypeAlias = Callable[[Context], Any]
-"""A function of one argument, or a coroutine function. One that is none runs in a thread."""
+"""A function of one argument, or a coroutine function. A plain function runs in a thread."""
 
 
 class Handler(NamedTuple):
@@ -21,45 +21,32 @@ class Handler(NamedTuple):
     timeout: timedelta | None
 
 
-class Registry(Mapping[str, Handler]):
+class Registry(dict[str, Handler]):
     """Handlers by kind. A kind has one handler, and keeps it."""
 
     def __init__(self, works: Mapping[str, Work] | None, notifies: Collection[str]) -> None:
+        super().__init__()
         if isinstance(notifies, str):
             raise _refusal("notifies", "must be a collection of kinds, got a text")
-        self._handlers: dict[str, Handler] = {}
         self._notifying = frozenset(notifies)
         for kind, work in (works or {}).items():
             self.add(kind, work)
 
-    def __getitem__(self, kind: str) -> Handler:
-        return self._handlers[kind]
-
-    def find(self, kind: str) -> Handler | None:
-        """The handler of this kind, if there is one; every job asks for it."""
-        return self._handlers.get(kind)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._handlers)
-
-    def __len__(self) -> int:
-        return len(self._handlers)
-
     def add(
         self, kind: str, work: Work, *, notifies: bool = False, timeout: timedelta | None = None
     ) -> None:
-        """Have ``work`` done for jobs of this kind."""
+        """Call ``work`` for jobs of this kind."""
         _check_kind(kind)
-        if kind in self._handlers:
+        if kind in self:
             raise _refusal("kind", f"{kind!r} has a handler already")
         _check_work(kind, work)
         _check_timeout(timeout)
         is_notifying = notifies or kind in self._notifying
-        self._handlers[kind] = Handler(work, _is_async(work), is_notifying, timeout)
+        self[kind] = Handler(work, _is_async(work), is_notifying, timeout)
 
     def notifies(self, kind: str) -> bool:
-        """Whether jobs of this kind tell people something, also where there is no handler."""
-        handler = self._handlers.get(kind)
+        """Whether jobs of this kind notify people, also if there is no handler."""
+        handler = self.get(kind)
         return kind in self._notifying if handler is None else handler.notifies
 
 
@@ -79,7 +66,7 @@ def _check_timeout(timeout: object) -> None:
     if timeout is None:
         return
     if not isinstance(timeout, timedelta) or timeout <= timedelta(0):
-        raise _refusal("timeout", f"must be a timedelta longer than no time, got {timeout!r:.40}")
+        raise _refusal("timeout", f"must be a positive timedelta, got {timeout!r:.40}")
 
 
 def _is_async(work: Work) -> bool:

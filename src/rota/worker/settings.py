@@ -1,13 +1,21 @@
-"""What an operator may tune about a worker."""
+"""The settings of a worker, and the resources that its parts share."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import timedelta
+from random import Random
+from typing import Protocol
 
 import msgspec
 
+from rota.clock.protocol import Clock
 from rota.errors import InvalidInputError
+from rota.events import EventEmitter
+from rota.fleet.outage import Outage
 from rota.policy.gates import Gate
 from rota.policy.limit_watch import LimitWatch
+from rota.stores.protocol import JobStore, TransactionalStore
+from rota.worker.registry import Registry
 
 _NO_TIME = timedelta(0)
 
@@ -15,13 +23,13 @@ _NO_TIME = timedelta(0)
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Eight options, the gate that jobs pass before their handlers, and the limits on leases.
 
-    - ``batch``: at most so many jobs are leased at once. ``concurrency``: so many run at once.
-    - ``lease_for``: how long a job is held without a sign of life; when its worker dies, it is
-      rescued that long after, and a quarter of that at most. Heartbeats let jobs run any longer.
-    - ``poll_for``: how long a worker that hears of nothing waits until it looks by itself.
-    - ``queues``, ``tenants``: whose jobs are taken; left out, everybody's.
-    - ``grace_for``: how long jobs that run may go on when the worker is to stop.
-    - ``retention``: jobs that ended longer ago are removed; left out, they are kept.
+    - ``batch``: the most jobs leased at once. ``concurrency``: the most jobs that run at once.
+    - ``lease_for``: how long a job is held without a sign of life. When its worker dies, the job is
+      rescued after that time and at most a quarter more. Heartbeats let jobs run longer.
+    - ``poll_for``: how often an idle worker looks for jobs without being notified.
+    - ``queues``, ``tenants``: which jobs are leased; by default all.
+    - ``grace_for``: how long running jobs may go on when the worker stops.
+    - ``retention``: jobs that ended longer ago are removed; by default they are kept.
     """
 
     batch: int = 10
@@ -51,17 +59,38 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise _refusal("limits", f"must be a LimitWatch, got {self.limits!r:.40}")
 
 
+class WorkerStore(JobStore, TransactionalStore, Protocol):
+    """A store of jobs, and of the documents that record what handlers did once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What the parts of one worker share.
+
+    ``name`` is the owner of its leases. All jitter is drawn from ``random``.
+    """
+
+    store: WorkerStore
+    clock: Clock
+    settings: WorkerSettings
+    handlers: Registry
+    events: EventEmitter
+    random: Random
+    name: str
+    outage: Outage
+
+
 def _check_count(field: str, value: object) -> None:
     if type(value) is not int or value < 1:
-        raise _refusal(field, f"must be an integer from 1 on, got {value!r:.40}")
+        raise _refusal(field, f"must be an integer of at least 1, got {value!r:.40}")
 
 
 def _check_duration(field: str, value: object, *, may_be_zero: bool = False) -> None:
     if not isinstance(value, timedelta):
         raise _refusal(field, f"must be a timedelta, got {value!r:.40}")
     if value < _NO_TIME or (value == _NO_TIME and not may_be_zero):
-        least = "no less than no time" if may_be_zero else "longer than no time"
-        raise _refusal(field, f"must be {least}, got {value}")
+        least = "must not be negative" if may_be_zero else "must be positive"
+        raise _refusal(field, f"{least}, got {value}")
 
 
 def _check_names(field: str, names: object) -> None:
@@ -70,7 +99,7 @@ def _check_names(field: str, names: object) -> None:
     if isinstance(names, str) or not isinstance(names, Collection):
         raise _refusal(field, f"must be a collection of names, got {names!r:.40}")
     if not names or not all(isinstance(name, str) and name for name in names):
-        raise _refusal(field, "must hold names, at least one, and nothing else")
+        raise _refusal(field, f"must contain at least one name, and only names, got {names!r:.40}")
 
 
 def _refusal(field: str, reason: str) -> InvalidInputError:

@@ -1,49 +1,114 @@
-"""Runs jobs: lease, gate, handler, settle."""
+"""Runs jobs: the worker, and one run of it from start to stop.
 
+Jobs go one way: the producer leases them, the executor runs them, the completer writes the
+outcomes. Beside them the heartbeat extends leases, the rescuer frees jobs of dead workers, and the
+quarantine runs suspects alone.
+"""
+
+import asyncio
 import os
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping
+from contextlib import (
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from datetime import timedelta
+from enum import StrEnum
 from random import Random
 from typing import Any, TypeVar
 from weakref import WeakSet
 
+import msgspec
 from msgspec.structs import replace
 
-from rota.clock.protocol import Clock
+from rota.clock.loop_watch import LoopWatch, Stall
+from rota.clock.protocol import Clock, keeps_real_time
 from rota.clock.system import SystemClock
-from rota.errors import WorkerBusyError, WorkerForkedError
-from rota.events import EventEmitter
+from rota.clock.timeout import timeout_after
+from rota.errors import StoreClosedError, WorkerBusyError, WorkerForkedError
+from rota.events import EventEmitter, LoopBlocked, WorkerStarted, WorkerStopped, WorkerStopping
 from rota.fleet.identity import make_process_name
+from rota.fleet.outage import Outage
+from rota.fleet.signals import call_on_signals
 from rota.policy.gate_watch import GateWatch
 from rota.policy.limit_watch import LimitWatch
-from rota.worker.loops.settling import Settled
+from rota.worker.attempts import Attempt, Flow
+from rota.worker.completer import Completer, Settled
+from rota.worker.context import CancelReason
+from rota.worker.executor import Executor
+from rota.worker.heartbeat import Heartbeat
+from rota.worker.presence import show_presence
+from rota.worker.producer import Producer, listen
+from rota.worker.pruner import run_pruner
+from rota.worker.quarantine import Quarantine
 from rota.worker.registry import Registry, Work
-from rota.worker.running.shift import Shift, StopReport
-from rota.worker.settings import WorkerSettings
-from rota.worker.surroundings import Surroundings, WorkerStore
+from rota.worker.rescuer import Rescuer
+from rota.worker.settings import Resources, WorkerSettings, WorkerStore
+
+LAST_MOMENT = timedelta(seconds=1)
+"""How long handlers may take to end when they are cancelled at the end of a run.
+
+Also how long it may take to hand back leases whose answer was lost.
+"""
+
+LAST_WRITES = timedelta(seconds=5)
+"""How long the store may take for the last writes."""
+
+STALL_LIMIT = timedelta(seconds=1)
+"""A handler that blocks the event loop for longer is named."""
+
+_MILLISECOND = timedelta(milliseconds=1)
 
 AnyWork = TypeVar("AnyWork", bound=Work)
 
 
+class StopManner(StrEnum):
+    """How a worker stopped."""
+
+    FINISHED = "finished"
+    """All running jobs ended."""
+    GRACE_OVER = "grace over"
+    """Some jobs took longer than the grace, and were handed back."""
+    AT_ONCE = "at once"
+    """It was stopped twice, or cancelled: running jobs were handed back."""
+    WORN_OUT = "worn out"
+    """It stopped by itself: as many handlers as it has slots, at least three, will not end.
+
+    Only a new process frees what they hold.
+    """
+
+
+class StopReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker left behind. ``unwritten_count`` jobs will be rescued by other workers."""
+
+    manner: StopManner
+    handed_back_count: int = 0
+    leaked_count: int = 0
+    unwritten_count: int = 0
+
+
 class _Call:
-    """A run that was asked for and has not begun: how often it was told to stop by then."""
+    """A run that was requested and has not started: how often it was stopped by then."""
 
     def __init__(self) -> None:
         self.stop_count = 0
 
 
 class Worker:
-    """Takes due jobs from a store and has handlers do them, each at least once.
+    """Leases due jobs from a store and runs their handlers, each job at least once.
 
-    A handler is called with a ``Context``. It may be a coroutine function or a plain one, which
-    runs in a thread. If it returns, its job is done; unless it returns a ``Snooze``, to be called
-    again later, or a ``Discard``, to give up for good. Any other value is ignored. If it raises,
-    the job is tried again as its retry policy says. Jobs whose kind is in ``notifies`` tell people
-    something, and quiet hours hold them back. Maintenance, quiet hours and limits that are kept in
-    the store are minded by themselves, besides the gate in ``settings``.
+    A handler is called with a ``Context``. It may be a coroutine function, or a plain function,
+    which runs in a thread. If it returns, its job is done; unless it returns a ``Snooze``, to be
+    called again later, or a ``Discard``, to give up for good. Any other value is ignored. If it
+    raises, the job is retried according to its retry policy. Jobs whose kind is in ``notifies``
+    notify people, and quiet hours hold them back. Maintenance, quiet hours and limits from the
+    store apply in addition to the gate in ``settings``.
 
-    A worker belongs to the process and, while it runs, to the event loop in which it is used.
-    ``random`` is what all jitter is drawn from; seed it for a run that can be repeated.
+    A worker belongs to its process and, while it runs, to the event loop in which it is used. All
+    jitter is drawn from ``random``; seed it for a run that can be repeated.
     """
 
     def __init__(
@@ -57,22 +122,22 @@ class Worker:
     ) -> None:
         self.events = EventEmitter("rota.worker")
         self.name = make_process_name()
-        self.random = Random()  # noqa: S311 - jitter is no secret
+        self.random = Random()  # noqa: S311 - jitter is not a secret
         self._store = store
         self._clock = clock or SystemClock()
-        self._settings = _minding_the_store(settings or WorkerSettings(), store)
+        self._settings = _with_stored_policy(settings or WorkerSettings(), store)
         self._handlers = Registry(handlers, notifies)
-        self._shift: Shift | None = None
-        self._calls: WeakSet[_Call] = WeakSet()  # one whose coroutine is thrown away goes with it
+        self._run: _Run | None = None
+        self._calls: WeakSet[_Call] = WeakSet()  # a call whose coroutine is dropped goes with it
         self._process_id = os.getpid()
 
     def __repr__(self) -> str:
-        state = "idle" if self._shift is None else "running"
+        state = "idle" if self._run is None else "running"
         return f"<Worker {self.name}, {state}>"
 
     @property
     def is_running(self) -> bool:
-        return self._shift is not None
+        return self._run is not None
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -82,7 +147,7 @@ class Worker:
     def handler(
         self, kind: str, *, notifies: bool = False, timeout: timedelta | None = None
     ) -> Callable[[AnyWork], AnyWork]:
-        """Have the decorated function do the work of jobs of this kind.
+        """Call the decorated function for jobs of this kind.
 
         An attempt that takes longer than ``timeout`` is cut short, and has failed.
         """
@@ -94,66 +159,65 @@ class Worker:
         return register
 
     def run(self) -> Coroutine[Any, Any, StopReport]:
-        """Work until ``stop``, and say how it ended.
+        """Work until ``stop``, and return how it ended.
 
-        A worker stops by itself when as many handlers as it has places, and three at least, were
-        cut short and will not end: the ``manner`` is then ``WORN_OUT``, and its process should end.
+        A worker stops by itself when as many handlers as it has slots, and at least three, were
+        cut short and will not end. The ``manner`` is then ``WORN_OUT``, and its process should end.
 
         Cancelling it hands back all jobs at once. Raises StoreClosedError when the store is closed;
-        one that cannot be reached is waited for.
+        a store that is away is retried.
         """
-        return self._run(self._note_call())
+        return self._run_until_stopped(self._note_call())
 
     def run_once(self) -> Coroutine[Any, Any, list[Settled]]:
-        """Lease one batch of due jobs, run them, and return what became of each, once written.
+        """Lease one batch of due jobs, run them, and return each as it was written.
 
-        For tests, and for programs that are started anew for every batch. Stalled jobs are not
-        looked for. Where a job has to run alone, those leased after it are handed back.
+        For tests, and for programs that are started anew for every batch. It rescues no stalled
+        jobs. When a job has to run alone, jobs leased after it are handed back.
         """
-        return self._run_once(self._note_call())
+        return self._run_batch(self._note_call())
 
     def stop(self) -> None:
-        """Lease nothing more at once, and have ``run`` return when what runs has ended.
+        """Lease nothing more, and let ``run`` return when the running jobs have ended.
 
-        What has not ended after the grace is handed back, and no attempt is spent. Called again,
-        it is handed back now. A ``run`` that was called, as in ``create_task(worker.run())``, is
-        stopped even if it has not begun; a later one is not. To be called in the event loop's
-        thread.
+        Jobs that have not ended after the grace are handed back, and no attempt is spent. Called
+        again, it hands them back now. A ``run`` that was called, as in
+        ``create_task(worker.run())``, is stopped even if it has not started; a later one is not.
+        Call it in the event loop's thread.
         """
         self._refuse_when_forked()
         for call in self._calls:
             call.stop_count += 1
-        if self._shift is not None:
-            self._shift.stop()
+        if self._run is not None:
+            self._run.stop()
 
     def _note_call(self) -> _Call:
         call = _Call()
         self._calls.add(call)
         return call
 
-    async def _run(self, call: _Call) -> StopReport:
-        self._calls.discard(call)
-        shift = self._begin()
+    async def _run_until_stopped(self, call: _Call) -> StopReport:
+        run = self._begin(call)
         try:
             for _ in range(call.stop_count):
-                shift.stop()
-            return await shift.run()
+                run.stop()
+            return await run.until_stopped()
         finally:
-            self._shift = None
+            self._run = None
 
-    async def _run_once(self, call: _Call) -> list[Settled]:
-        self._calls.discard(call)
-        shift = self._begin()
+    async def _run_batch(self, call: _Call) -> list[Settled]:
+        run = self._begin(call)
         try:
-            return [] if call.stop_count else await shift.run_once()
+            return [] if call.stop_count else await run.one_batch()
         finally:
-            self._shift = None
+            self._run = None
 
-    def _begin(self) -> Shift:
+    def _begin(self, call: _Call) -> "_Run":
+        self._calls.discard(call)
         self._refuse_when_forked()
-        if self._shift is not None:
+        if self._run is not None:
             raise WorkerBusyError
-        surroundings = Surroundings(
+        resources = Resources(
             self._store,
             self._clock,
             self._settings,
@@ -161,17 +225,243 @@ class Worker:
             self.events,
             self.random,
             self.name,
+            Outage(self.events),
         )
-        self._shift = Shift(surroundings)
-        return self._shift
+        self._run = _Run(resources)
+        return self._run
 
     def _refuse_when_forked(self) -> None:
         if os.getpid() != self._process_id:
             raise WorkerForkedError(self._process_id, os.getpid())
 
 
-def _minding_the_store(settings: WorkerSettings, store: WorkerStore) -> WorkerSettings:
-    """The settings with what is kept in the store: nobody has to remember that it may be there."""
+async def run_until_signalled(worker: Worker) -> StopReport:
+    """``worker.run()``, stopped by the first SIGINT or SIGTERM and hurried by the second."""
+    with stop_on_signals(worker):
+        return await worker.run()
+
+
+@contextmanager
+def stop_on_signals(worker: Worker) -> Iterator[None]:
+    """Call ``worker.stop()`` on each SIGINT and SIGTERM while the context lasts.
+
+    Without effect where signal handlers are not available: outside the main thread, and on
+    platforms whose event loops have none.
+    """
+    with call_on_signals(worker.stop):
+        yield
+
+
+class _Run:
+    """Everything that works while a worker runs."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._flow = Flow()
+        self._completer = Completer(resources, self._flow)
+        self._executor = Executor(resources, self._flow)
+        self._quarantine = Quarantine(resources, self._flow, self._executor)
+        self._producer = Producer(resources, self._flow, self._executor, self._quarantine)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._failure: BaseException | None = None
+        self._stop_count = 0
+
+    def stop(self) -> None:
+        """Lease nothing more and finish; the second time, hand back what is not finished."""
+        self._stop_count += 1
+        self._producer.stop()
+        self._flow.alarm.set()
+
+    async def until_stopped(self) -> StopReport:
+        """Work until stopped or worn out."""
+        resources, flow, leaks = self._resources, self._flow, self._executor.leaks
+        kinds, concurrency = sorted(resources.handlers), resources.settings.concurrency
+        resources.events.emit(
+            WorkerStarted(worker=resources.name, kinds=kinds, concurrency=concurrency)
+        )
+        manner = StopManner.AT_ONCE
+        try:
+            async with self._at_work():
+                self._start_leasing()
+                while not (self._stop_count or leaks.has_worn_out):
+                    flow.alarm.clear()
+                    await flow.alarm.wait()
+                manner = await self._drain()
+        finally:
+            report = self._make_report(manner)
+            self._emit_stopped(report)
+        return report
+
+    async def one_batch(self) -> list[Settled]:
+        """Lease one batch, run it, and return when all of it is written."""
+        settled: list[Settled] = []
+        self._completer.settled = settled
+        async with self._at_work():
+            await self._producer.lease(self._resources.settings.batch)
+            await self._flow.wait_while(lambda: self._is_busy and not self._stop_count)
+            await self._finish_running()
+        return settled
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._flow.is_busy or self._quarantine.is_waiting
+
+    @asynccontextmanager
+    async def _at_work(self) -> AsyncIterator[None]:
+        """Extend leases and write outcomes; at the end nothing is held any more."""
+        with _watch_loop(self._resources, self._executor):
+            self._start("completer", self._completer.run())
+            heartbeat = Heartbeat(self._resources, self._flow, self._executor)
+            self._start("heartbeat", heartbeat.run())
+            try:
+                yield
+            finally:
+                try:
+                    await self._hand_back()
+                    await self._write_the_last()
+                finally:
+                    await self._end_tasks()
+        if self._failure is not None:
+            raise self._failure
+
+    def _start_leasing(self) -> None:
+        resources, flow = self._resources, self._flow
+        self._start("producer", self._producer.run())
+        self._start("listener", listen(resources, flow))
+        self._start("rescuer", Rescuer(resources, flow, self._producer.unanswered).run())
+        self._start("presence", show_presence(resources))
+        if resources.settings.retention is not None:
+            self._start("pruner", run_pruner(resources, resources.settings.retention))
+
+    def _start(self, name: str, loop: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(loop, name=f"rota {name}")
+        self._tasks[name] = task
+        task.add_done_callback(self._note_done)
+
+    def _note_done(self, task: "asyncio.Task[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._failure = self._failure or error
+            self.stop()
+            self.stop()
+
+    async def _drain(self) -> StopManner:
+        """Let running jobs end within the grace; hand back at once what has not started."""
+        self._emit_stopping()
+        is_worn_out = self._executor.leaks.has_worn_out
+        await self._finish_running()
+        if self._stop_count > 1:
+            return StopManner.AT_ONCE
+        if is_worn_out:
+            return StopManner.WORN_OUT
+        return StopManner.GRACE_OVER if self._is_busy else StopManner.FINISHED
+
+    async def _finish_running(self) -> None:
+        self._stop_leasing()
+        with suppress(TimeoutError):
+            async with timeout_after(self._resources.clock, self._resources.settings.grace_for):
+                await self._flow.wait_while(lambda: self._is_busy and self._stop_count < 2)
+
+    def _stop_leasing(self) -> None:
+        self._producer.stop()
+        self._executor.hand_back_ready()
+        self._quarantine.hand_back()
+
+    async def _hand_back(self) -> None:
+        """Hand back what is not finished; handlers get a moment to notice."""
+        self._stop_leasing()
+        if not self._is_busy:
+            return
+        self._executor.cancel_all(CancelReason.STOPPING)
+        with suppress(TimeoutError):
+            async with timeout_after(self._resources.clock, LAST_MOMENT):
+                await self._flow.wait_while(lambda: self._is_busy)
+        self._executor.abandon_cancelled()
+
+    async def _write_the_last(self) -> None:
+        """Write every outcome that the store accepts in time."""
+        completing, producing = self._tasks["completer"], self._tasks.get("producer")
+        with suppress(TimeoutError, StoreClosedError):
+            async with timeout_after(self._resources.clock, LAST_WRITES):
+                if producing is not None:
+                    await asyncio.wait({producing})
+                self._completer.close()
+                await asyncio.wait({completing})
+                if completing.cancelled():  # with all other tasks: the loop is being shut down
+                    await self._completer.write_all()
+                if self._producer.unanswered:
+                    await self._reclaim()
+
+    async def _reclaim(self) -> None:
+        """Hand back leases whose answer was lost, unless the store is still away."""
+        rescuer = Rescuer(self._resources, self._flow, self._producer.unanswered)
+        with suppress(TimeoutError):
+            async with timeout_after(self._resources.clock, LAST_MOMENT):
+                await rescuer.reclaim()
+
+    async def _end_tasks(self) -> None:
+        tasks = [task for task in self._tasks.values() if not task.done()]
+        for task in tasks:
+            task.cancel()
+        self._quarantine.close()
+        await self._executor.close()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _make_report(self, manner: StopManner) -> StopReport:
+        return StopReport(
+            manner=manner,
+            handed_back_count=self._completer.handed_back_count,
+            leaked_count=self._executor.leaks.count,
+            unwritten_count=len(self._flow.ended),
+        )
+
+    def _emit_stopping(self) -> None:
+        self._resources.events.emit(
+            WorkerStopping(
+                worker=self._resources.name,
+                running_count=self._flow.running_count,
+                grace_ms=self._resources.settings.grace_for / _MILLISECOND,
+            )
+        )
+
+    def _emit_stopped(self, report: StopReport) -> None:
+        self._resources.events.emit(
+            WorkerStopped(
+                worker=self._resources.name,
+                manner=report.manner,
+                handed_back_count=report.handed_back_count,
+                unwritten_count=report.unwritten_count,
+            )
+        )
+
+
+def _watch_loop(resources: Resources, executor: Executor) -> AbstractContextManager[object]:
+    """Name the job whose handler blocks the event loop. Only real time can be blocked."""
+    if not keeps_real_time(resources.clock):
+        return nullcontext()
+    blocker: Attempt | None = None
+
+    def report(stall: Stall) -> None:
+        nonlocal blocker
+        if not stall.is_over:  # once it is over, the slot may run another job
+            slot = executor.slots.get(stall.task_name or "")
+            blocker = None if slot is None else slot.attempt
+        resources.events.emit(
+            LoopBlocked(
+                duration=stall.blocked_for / _MILLISECOND,
+                location=stall.where,
+                job_id=None if blocker is None else blocker.job.id,
+                kind=None if blocker is None else blocker.job.kind,
+                is_over=stall.is_over,
+            )
+        )
+
+    return LoopWatch(report, limit=STALL_LIMIT)
+
+
+def _with_stored_policy(settings: WorkerSettings, store: WorkerStore) -> WorkerSettings:
+    """The settings with the gates and limits that are kept in the store."""
     gate, limits = settings.gate, settings.limits
     if not isinstance(gate, GateWatch):
         gate = GateWatch(store, more=() if gate is None else (gate,))

@@ -24,8 +24,7 @@ from rota import open_store
 from rota.clock.system import SystemClock
 from rota.errors import StoreUnavailableError
 from rota.jobs import BackoffStrategy, Job, JobId, JobRequest, RetryPolicy, admit_job, make_job_id
-from rota.worker import Context, Snooze, Worker, WorkerSettings
-from rota.worker.signals import run_until_signalled
+from rota.worker import Context, Snooze, Worker, WorkerSettings, run_until_signalled
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 TENANTS = ("acme", "default", "zoo")

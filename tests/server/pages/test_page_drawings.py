@@ -4,18 +4,20 @@ from itertools import pairwise
 
 import pytest
 
-from rota.server.pages.drawing.chart import (
+from rota.server.pages.charts import (
     HEIGHT,
     WIDTH,
+    Bar,
     Frame,
     Series,
-    Shelf,
+    choose_ticks,
     draw_lines,
+    format_number,
     lay_bars,
     stack_bars,
+    thin,
 )
-from rota.server.pages.drawing.graph import NODE_HEIGHT, NODE_WIDTH, lay_out
-from rota.server.pages.drawing.scale import choose_ticks, tell_number, thin
+from rota.server.pages.job import NODE_HEIGHT, NODE_WIDTH, lay_out
 
 LABELS = [f"10:{minute:02}" for minute in range(60)]
 
@@ -33,7 +35,7 @@ def test_an_axis_reaches_what_it_measures_in_a_few_even_steps(highest: float, wh
 
 
 def test_numbers_on_an_axis_are_short() -> None:
-    assert [tell_number(it) for it in (0, 0.25, 950, 1_200, 3_000_000)] == [
+    assert [format_number(it) for it in (0, 0.25, 950, 1_200, 3_000_000)] == [
         "0",
         "0.25",
         "950",
@@ -77,7 +79,7 @@ def test_a_chart_of_nothing_is_drawn_too() -> None:
 
 
 def test_the_longest_row_takes_the_whole_width() -> None:
-    shelves = [Shelf("a", (3, 1)), Shelf("b", (0, 2))]
+    shelves = [Bar("a", (3, 1)), Bar("b", (0, 2))]
     chart = lay_bars(Frame("x", "X", "", ()), shelves, [("good", "due"), ("bad", "dead")])
     assert [box.width for box in chart.boxes] == [WIDTH * 3 / 4, WIDTH / 4, WIDTH / 2]
 

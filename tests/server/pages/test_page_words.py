@@ -9,13 +9,19 @@ from tests.browser.stage.story import HOUR, MINUTE, Story
 from rota.jobs import PAUSED_UNTIL, Ending, JobStatus, RetryPolicy
 from rota.jobs.record import BackoffStrategy, Deferral
 from rota.ops.overview import Alarm
-from rota.server.pages.wording.alarms import warn_of
-from rota.server.pages.wording.facts import list_facts, tell_policy
-from rota.server.pages.wording.occurrences import foresee_cron, show_occurrence
-from rota.server.pages.wording.payloads import show_json, show_payload, show_text
-from rota.server.pages.wording.statuses import sign_of
-from rota.server.pages.wording.timeline import tell_timeline
-from rota.server.pages.wording.times import tell_distance, tell_instant, tell_length, tell_local
+from rota.server.pages.formats import (
+    format_distance,
+    format_instant,
+    format_length,
+    format_local,
+    show_json,
+    show_payload,
+    show_text,
+)
+from rota.server.pages.job import describe_policy, list_facts, make_timeline
+from rota.server.pages.overview import list_warnings
+from rota.server.pages.schedules import preview_cron, show_occurrence
+from rota.server.pages.statuses import sign_of
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 10, 23, 9, 41, 20, tzinfo=UTC)
@@ -40,7 +46,7 @@ SECOND = timedelta(seconds=1)
     ],
 )
 def test_a_length_has_two_units_at_most(length: timedelta, words: str) -> None:
-    assert tell_length(length) == words
+    assert format_length(length) == words
 
 
 @pytest.mark.parametrize(
@@ -55,13 +61,13 @@ def test_a_length_has_two_units_at_most(length: timedelta, words: str) -> None:
     ],
 )
 def test_a_distance_says_on_which_side_of_now_it_lies(at: datetime, words: str) -> None:
-    assert tell_distance(at, NOW) == words
+    assert format_distance(at, NOW) == words
 
 
 def test_an_instant_is_told_in_utc_and_on_a_local_clock() -> None:
-    assert tell_instant(NOW.astimezone(BERLIN)) == "2026-10-23 09:41:20 UTC"
-    assert tell_local(NOW, BERLIN) == "Fri 2026-10-23 11:41:20 CEST"
-    assert tell_local(NOW.replace(second=0), BERLIN) == "Fri 2026-10-23 11:41 CEST"
+    assert format_instant(NOW.astimezone(BERLIN)) == "2026-10-23 09:41:20 UTC"
+    assert format_local(NOW, BERLIN) == "Fri 2026-10-23 11:41:20 CEST"
+    assert format_local(NOW.replace(second=0), BERLIN) == "Fri 2026-10-23 11:41 CEST"
 
 
 def test_an_occurrence_names_the_day_in_utc_only_where_it_is_another() -> None:
@@ -76,14 +82,14 @@ def test_an_occurrence_is_told_once_where_the_clock_shows_utc(zone: tzinfo) -> N
 
 
 def test_a_task_is_foreseen_with_what_the_clocks_do() -> None:
-    outlook = foresee_cron("30 2 * * *", BERLIN, NOW)
+    outlook = preview_cron("30 2 * * *", BERLIN, NOW)
     assert outlook.description == "At 02:30 every day"
     assert [each.note for each in outlook.occurrences] == [
         "",
         "clocks go back: first 02:30",
         "clocks go back: second 02:30",
     ]
-    assert "Invalid cron" in foresee_cron("no cron", BERLIN, NOW).problem
+    assert "Invalid cron" in preview_cron("no cron", BERLIN, NOW).problem
 
 
 @pytest.mark.parametrize(
@@ -102,7 +108,7 @@ def test_a_task_is_foreseen_with_what_the_clocks_do() -> None:
         ({"status": JobStatus.COMPLETED}, "completed"),
         ({"status": JobStatus.FAILED, "ending": Ending.LOST}, "dead letter"),
         ({"status": JobStatus.FAILED, "ending": Ending.CANCELLED}, "cancelled"),
-        ({"status": JobStatus.FAILED, "ending": Ending.DISCARDED}, "given up"),
+        ({"status": JobStatus.FAILED, "ending": Ending.DISCARDED}, "discarded"),
         ({"status": JobStatus.BLOCKED}, "blocked"),
         ({"status": JobStatus.PENDING}, "pending"),
     ],
@@ -130,7 +136,7 @@ async def test_a_timeline_tells_of_every_attempt_and_an_error_once(story: Story)
     job = await story.ask("Charge", ago=HOUR, retry_policy=retries)
     job = await story.die(job, MINUTE)
     attempts = await story.store.attempts("default", job.id)
-    steps = tell_timeline(job, attempts, NOW)
+    steps = make_timeline(job, attempts, NOW)
     assert [step.headline for step in steps] == [
         "Created",
         "Attempt 1 failed",
@@ -139,13 +145,13 @@ async def test_a_timeline_tells_of_every_attempt_and_an_error_once(story: Story)
         "Dead letter",
     ]
     assert [step.error is not None for step in steps] == [False, True, False, False, False]
-    assert steps[2].note == "after 30 s, on mail-7f2c, with the same error as before"
+    assert steps[2].note == "after 30 s, on mail-7f2c, same error as before"
 
 
 async def test_a_timeline_tells_what_is_ahead(story: Story) -> None:
     job = await story.ask("Remind", ago=HOUR)
     job = await story.defer(job, NOW + HOUR, "quiet hours")
-    steps = tell_timeline(job, [], NOW)
+    steps = make_timeline(job, [], NOW)
     assert [(step.headline, step.is_ahead) for step in steps] == [
         ("Created", False),
         ("Held back until", True),
@@ -156,14 +162,14 @@ async def test_a_timeline_tells_what_is_ahead(story: Story) -> None:
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
-        (RetryPolicy(max_attempts=1), "tried once, never again"),
+        (RetryPolicy(max_attempts=1), "one attempt, no retry"),
         (RetryPolicy(), "10 s apart, doubling up to 5 min"),
-        (RetryPolicy(backoff_strategy=BackoffStrategy.FIXED), "always 10 s apart"),
+        (RetryPolicy(backoff_strategy=BackoffStrategy.FIXED), "10 s apart"),
         (RetryPolicy(backoff_strategy=BackoffStrategy.LADDER), "after 1 min, 5 min, 15 min, 1 h"),
     ],
 )
 def test_a_retry_policy_is_told_in_words(policy: RetryPolicy, words: str) -> None:
-    assert tell_policy(policy) == words
+    assert describe_policy(policy) == words
 
 
 async def test_facts_of_a_series_name_its_rule_and_its_occurrence(story: Story) -> None:
@@ -197,31 +203,31 @@ def test_what_is_wrong_is_said_once_for_all_queues_the_worst_first() -> None:
         Alarm(concern="series", text="series x cannot go on: no zone"),
         Alarm(concern="tasks", text="task t has failed 2 times"),
     ]
-    told = [each.headline for each in warn_of(alarms, lambda *_, **__: "/")]
+    told = [each.headline for each in list_warnings(alarms, lambda *_, **__: "/")]
     assert told == [
         "1 job is stalled in queue mail.",
         "No worker takes from queue a.",
         "10 jobs have failed for good in 5 queues, among them q0, q1, q2, q3.",
         "A series cannot go on.",
-        "5 jobs are due in queue mail, and late.",
+        "5 jobs are late in queue mail.",
         "A task fails.",
     ]
 
 
 def test_an_alarm_leaves_names_as_they_are_written() -> None:
     alarm = Alarm(concern="series", text="series Daily Digest cannot go on: no zone")
-    (told,) = warn_of([alarm], lambda *_, **__: "/")
+    (told,) = list_warnings([alarm], lambda *_, **__: "/")
     assert told.text == "Series Daily Digest cannot go on: no zone."
 
 
 @pytest.mark.parametrize(
     ("count", "text"),
     [
-        (1, "Its lease ran out, and no worker has rescued it yet."),
-        (2, "Their leases ran out, and no worker has rescued them yet."),
+        (1, "Its lease has expired, and no worker has rescued it yet."),
+        (2, "Their leases have expired, and no worker has rescued them yet."),
     ],
 )
 def test_one_job_is_not_spoken_of_as_many(count: int, text: str) -> None:
     alarm = Alarm(concern="stalled", text="", count=count, queue="mail")
-    (told,) = warn_of([alarm], lambda *_, **__: "/")
+    (told,) = list_warnings([alarm], lambda *_, **__: "/")
     assert told.text == text

@@ -29,11 +29,11 @@ SECOND = timedelta(seconds=1)
     [
         ("", "curl -X POST http://127.0.0.1/api/v1/jobs"),
         ("/jobs", "curl -X POST http://127.0.0.1/api/v1/jobs"),
-        ("/schedules", "comes again by itself"),
+        ("/schedules", "</code> repeats:"),
         ("/workers", "rota work --handlers"),
-        ("/gates", "No maintenance is on or planned"),
-        ("/dead-letters", "is kept here with every error it met"),
-        ("/audit", "is written down first"),
+        ("/gates", "No maintenance window is active or planned"),
+        ("/dead-letters", "is kept here with the error of every attempt"),
+        ("/audit", "is recorded here first"),
     ],
 )
 async def test_a_page_with_nothing_on_it_teaches(
@@ -118,7 +118,7 @@ async def test_a_form_of_somebody_who_may_only_look_is_refused(knock: Knock, pat
 async def test_quiet_hours_that_end_when_they_begin_are_told_to_be_none(
     pages: httpx2.AsyncClient,
 ) -> None:
-    for end, told in (("22:00", "never: hours that end when they begin"), ("07:00", "22:00 to 07")):
+    for end, told in (("22:00", "never: the start equals the end"), ("07:00", "22:00 to 07")):
         hours = {"action": "on", "start": "22:00", "end": end, "zone": "Europe/London"}
         assert (await pages.post("/admin/gates/quiet-hours", data=hours)).status_code == 303
         assert told in (await pages.get("/admin/gates")).text
@@ -201,7 +201,7 @@ async def test_times_are_told_on_the_clock_of_the_zone_that_was_set(store: OpenS
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         text = (await client.get("/admin/schedules")).text
-    assert "clock of Asia/Tokyo" in text
+    assert "zone Asia/Tokyo" in text
     assert re.search(r"Sat 2026-10-24 03:00 JST</span>\s*<span[^>]*>= 2026-10-23 18:00 UTC", text)
 
 
@@ -231,7 +231,7 @@ async def test_when_the_store_does_not_answer_the_page_says_what_that_means(
     monkeypatch.setattr(store, "survey", refuse)
     answer = await pages.get("/admin")
     assert answer.status_code == 503
-    assert "Jobs are safe where they are" in answer.text
+    assert "Your jobs are safe" in answer.text
     assert "secret-host" not in answer.text
 
 

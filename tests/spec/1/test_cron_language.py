@@ -11,7 +11,7 @@ from rota.errors import (
     InvalidCronExpressionError,
     NoOccurrenceError,
 )
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import parse_cron
 
 LONDON = ZoneInfo("Europe/London")
 NEW_YORK = ZoneInfo("America/New_York")

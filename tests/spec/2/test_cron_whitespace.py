@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rota.errors import InvalidCronExpressionError
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import parse_cron
 
 LONDON = ZoneInfo("Europe/London")
 

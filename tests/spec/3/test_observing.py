@@ -198,12 +198,12 @@ async def test_delays_leases_and_attempts_are_set_by_environment_on_the_same_sto
 async def test_nothing_is_made_of_events_that_nobody_observes(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[object] = []
+    emitted: list[object] = []
     shop.make_worker({"work": succeed})
     shop.worker.events._listeners.clear()
     logger = logging.getLogger("rota.worker")
     monkeypatch.setattr(logger, "disabled", True)
-    monkeypatch.setattr(shop.worker.events, "tell", told.append)
+    monkeypatch.setattr(shop.worker.events, "emit", emitted.append)
     await shop.add_many(20)
     await shop.clock.run(shop.worker.run_once())
-    assert told == []
+    assert emitted == []

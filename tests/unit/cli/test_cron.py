@@ -7,7 +7,7 @@ from typing import NoReturn
 import pytest
 from tests.unit.cli.conftest import RunRota
 
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import parse_cron
 
 NIGHTLY = "30 1 * * *"
 LONDON = ("--zone", "Europe/London")

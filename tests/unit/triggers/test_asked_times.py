@@ -3,9 +3,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from rota.triggers.asked_times import asked_by_cron, asked_by_rule
-from rota.triggers.dst_notes import AskedFor, annotate
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import parse_cron
+from rota.triggers.dst_notes import AskedFor, annotate, asked_by_cron, asked_by_rule
 from rota.triggers.rrule import RecurrenceRule, parse_rrule
 from rota.triggers.zone import Gap
 

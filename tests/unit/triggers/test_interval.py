@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rota.errors import InvalidInputError
+from rota.triggers import Trigger
 from rota.triggers.interval import Interval, describe_duration
-from rota.triggers.protocol import Trigger
 
 ANCHOR = datetime(2026, 5, 1, 12, tzinfo=UTC)
 NINETY_MINUTES = timedelta(minutes=90)

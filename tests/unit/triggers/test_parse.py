@@ -3,7 +3,7 @@
 import pytest
 
 from rota.errors import InvalidCronExpressionError, InvalidInputError
-from rota.triggers.parse import Dialect, parse_cron
+from rota.triggers.cron import Dialect, parse_cron
 
 DIALECTS: list[Dialect] = ["posix", "posix-multiline", "extended"]
 

@@ -14,7 +14,7 @@ from rota.stores.protocol import Applied, HeldLease, Inserted, LeaseRequest
 from rota.testing import VirtualClock, a_job
 from rota.worker import StopReport, Worker, WorkerSettings
 from rota.worker.registry import Work
-from rota.worker.surroundings import WorkerStore
+from rota.worker.settings import WorkerStore
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -9,7 +9,7 @@ from tests.verification.trace.actions import Misshapen, Registrations, TaskFacts
 from tests.verification.trace.editions import Dialect
 
 from rota.errors import InvalidCronExpressionError
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import parse_cron
 
 LONGEST_NAME = 255
 

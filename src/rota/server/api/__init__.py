@@ -1,15 +1,36 @@
-"""The REST interface: every route of it, joined from the files of the resources."""
+"""The REST API: every route, joined from the files of the resources."""
 
-from rota.server.api import bulk, jobs, leases, looking, operating, tokens
-from rota.server.routing.route import Route
+from rota.server.api import (
+    audit,
+    bulk,
+    dead_letters,
+    gates,
+    health,
+    job_details,
+    jobs,
+    leases,
+    limits,
+    overview,
+    series,
+    tasks,
+    tokens,
+)
+from rota.server.http.route import Route
 
 EVERY_ROUTE: tuple[Route, ...] = (
     *jobs.ROUTES,
+    *job_details.ROUTES,
     *bulk.ROUTES,
-    *looking.ROUTES,
-    *operating.ROUTES,
+    *overview.ROUTES,
+    *audit.ROUTES,
+    *dead_letters.ROUTES,
+    *series.ROUTES,
+    *tasks.ROUTES,
+    *gates.ROUTES,
+    *limits.ROUTES,
     *leases.ROUTES,
     *tokens.ROUTES,
+    *health.ROUTES,
 )
 
 __all__ = ["EVERY_ROUTE"]

@@ -1,4 +1,4 @@
-"""Many jobs in one request, all or none; they may depend on each other."""
+"""Many jobs in one request: create them, or act on all that match a filter."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -8,20 +8,31 @@ from msgspec import Meta
 
 from rota.auth.caller import Scope
 from rota.errors import InvalidJobError, InvalidRequestError, UnknownDependencyError
-from rota.jobs import Job, JobId, normalize_job_id
+from rota.jobs import Job, JobFilter, JobId, JobStatus, normalize_job_id
+from rota.jobs.fields import read_instant
 from rota.jobs.misfits import IN_WORDS
-from rota.server.api.jobs import JOBS
-from rota.server.api.shapes.new_job import NewJob, admit_asked
-from rota.server.api.shapes.words import DEPENDENCIES, WORD
-from rota.server.api.views import JobView, view_job
-from rota.server.routing.route import Answer, Call, Nothing, Route
+from rota.ops.bulk import BulkAction, BulkPlan, Skipped, carry_out, plan_bulk
+from rota.ops.search import JobQuery
+from rota.server.api.fields import (
+    DEPENDENCIES,
+    WORD,
+    InstantText,
+    Moment,
+    PriorityBound,
+    QueueName,
+    SearchText,
+    Uuid,
+    Why,
+)
+from rota.server.api.jobs import JOBS, JobView, NewJob, admit_new_job, view_job, view_jobs
+from rota.server.http.route import Answer, Call, Nothing, Route, route
 
 MOST_JOBS = 1_000
 
 Ref = Annotated[
     str,
     Meta(
-        description="A name for the job within this request, which others may depend on.",
+        description="A name for the job within this request, for dependencies.",
         pattern=WORD["pattern"],
         extra_json_schema={"examples": ["extract"]},
         extra={IN_WORDS: "must be 1 to 200 of the characters a-z, A-Z, 0-9 and _.:-"},
@@ -30,7 +41,7 @@ Ref = Annotated[
 Needed = Annotated[
     str,
     Meta(
-        description="The id of a job, or the ref of another job of this request.",
+        description="A job id, or the ref of another job of this request.",
         min_length=1,
         max_length=200,
     ),
@@ -38,10 +49,10 @@ Needed = Annotated[
 
 
 class BulkJob(NewJob, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """A job as it is asked for, beside others.
+    """A new job among others.
 
-    ``ref`` names it within the request. ``dependencies`` are ids of jobs that exist, and refs of
-    others of the same request, in any order.
+    ``ref`` names it within the request. ``dependencies`` are ids of existing jobs, and refs of
+    other jobs of the request, in any order.
     """
 
     ref: Ref | None = None
@@ -49,16 +60,16 @@ class BulkJob(NewJob, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=
 
 
 class BulkJobs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Up to 1,000 jobs, of which all are made or none."""
+    """Up to 1,000 jobs. All are created, or none."""
 
     jobs: Annotated[list[BulkJob], Meta(min_length=1, max_length=MOST_JOBS)]
 
 
 class BulkMade(msgspec.Struct, frozen=True, kw_only=True):
-    """The jobs in the order in which they were asked for.
+    """The jobs in the order of the request.
 
-    ``existing_count`` of them were there before, under the same idempotency key. ``ids`` has the id
-    of each job that was given a ref.
+    ``existing_count`` of them existed before, under the same idempotency key. ``ids`` maps each ref
+    to the id of its job.
     """
 
     items: list[JobView]
@@ -67,19 +78,67 @@ class BulkMade(msgspec.Struct, frozen=True, kw_only=True):
     ids: dict[str, str]
 
 
+class BulkOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An action on all jobs that match the filters.
+
+    With ``dry_run`` nothing is done: the answer says how many jobs match and can be acted on, shows
+    a few, and names a plan. Without it, ``plan_id`` is required, and the filters are left out.
+    """
+
+    action: BulkAction | None = None
+    dry_run: bool = True
+    plan_id: Uuid | None = None
+    why: Why | None = None
+    text: Annotated[
+        SearchText | None, Meta(description="Part of the name or the kind, or a job id.")
+    ] = None
+    kind: Annotated[SearchText | None, Meta(description="Jobs of this kind.")] = None
+    queue: QueueName | None = None
+    status: JobStatus | None = None
+    priority_min: PriorityBound | None = None
+    priority_max: PriorityBound | None = None
+    created_after: InstantText | None = None
+    created_before: InstantText | None = None
+
+
+_FILTERS = BulkOrder.__struct_fields__[BulkOrder.__struct_fields__.index("text") :]
+
+
+class BulkAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The plan, or the result, of a bulk action.
+
+    After a dry run, ``plan_id`` names the plan until ``expires_at``, and ``has_more`` is true when
+    more jobs match than fit in one plan. ``passed_over_count`` jobs match the filters, but the
+    action does not apply to them. Afterwards ``done_count`` jobs were acted on, and ``skipped``
+    shows jobs that had changed meanwhile.
+    """
+
+    action: BulkAction
+    is_dry_run: bool
+    count: int
+    sample: list[JobView] = []
+    plan_id: Uuid | None = None
+    expires_at: Moment | None = None
+    has_more: bool = False
+    passed_over_count: int = 0
+    done_count: int = 0
+    skipped_count: int = 0
+    skipped: tuple[Skipped, ...] = ()
+
+
 async def create_many_jobs(call: Call[BulkJobs, Nothing]) -> Answer:
     """Create up to 1,000 jobs in one step, all of them or none.
 
-    They may depend on each other by ``ref``. An error names the job by its
-    place: ``jobs[3].queue``.
+    They may depend on each other by ``ref``. An error names the job by its index:
+    ``jobs[3].queue``.
     """
-    asked, around, tenant = call.body.jobs, call.around, call.caller.tenant
+    asked, context, tenant = call.body.jobs, call.context, call.caller.tenant
     jobs = _admit(call, asked)
-    await around.make_room(tenant, len(jobs))
+    await context.quota.admit(tenant, len(jobs))
     try:
-        inserted = await around.store.insert(jobs, around.clock.now())
+        inserted = await context.store.insert(jobs, context.clock.now())
     except UnknownDependencyError as error:
-        raise _name_place(error, jobs) from error
+        raise _name_job(error, jobs) from error
     existing_count = sum(each.is_existing for each in inserted)
     made = BulkMade(
         items=[view_job(each.job) for each in inserted],
@@ -95,13 +154,13 @@ async def create_many_jobs(call: Call[BulkJobs, Nothing]) -> Answer:
 
 
 def _admit(call: Call[BulkJobs, Nothing], asked: Sequence[BulkJob]) -> list[Job]:
-    now = call.around.clock.now()
+    now = call.context.clock.now()
     _check_refs(asked)
-    plain = [msgspec.structs.replace(each, dependencies=[]) for each in asked]
     jobs: list[Job] = []
-    for index, wish in enumerate(plain):
+    for index, wish in enumerate(asked):
+        plain = msgspec.structs.replace(wish, dependencies=[])
         try:
-            jobs.append(admit_asked(wish, call.around, call.caller.tenant, now))
+            jobs.append(admit_new_job(plain, call.context, call.caller.tenant, now))
         except InvalidJobError as error:
             raise InvalidJobError(f"jobs[{index}].{error.field}", error.reason) from error
     ids = {wish.ref: job.id for wish, job in zip(asked, jobs, strict=True) if wish.ref is not None}
@@ -111,11 +170,11 @@ def _admit(call: Call[BulkJobs, Nothing], asked: Sequence[BulkJob]) -> list[Job]
     ]
 
 
-def _name_place(error: UnknownDependencyError, jobs: Sequence[Job]) -> InvalidJobError:
-    """The same error, of the first job that it is about."""
+def _name_job(error: UnknownDependencyError, jobs: Sequence[Job]) -> InvalidJobError:
+    """The same error, with the index of the first job it concerns."""
     missing = set(error.missing)
-    places = [n for n, job in enumerate(jobs) if not missing.isdisjoint(job.dependencies)]
-    named = InvalidJobError(f"jobs[{places[0]}].dependencies", error.reason)
+    index = next(n for n, job in enumerate(jobs) if not missing.isdisjoint(job.dependencies))
+    named = InvalidJobError(f"jobs[{index}].dependencies", error.reason)
     named.details["missing"] = error.missing
     return named
 
@@ -129,12 +188,12 @@ def _check_refs(asked: Sequence[BulkJob]) -> None:
         if normalize_job_id(wish.ref) is not None:
             raise InvalidRequestError(field, "must not be a UUID, which is the id of a job")
         if wish.ref in places:
-            raise InvalidRequestError(field, f"is also that of jobs[{places[wish.ref]}]")
+            raise InvalidRequestError(field, f"is also the ref of jobs[{places[wish.ref]}]")
         places[wish.ref] = index
 
 
 def _resolve(index: int, wish: BulkJob, ids: Mapping[str, JobId]) -> tuple[JobId, ...]:
-    """Dependencies as ids, each once."""
+    """The dependencies as ids."""
     field = f"jobs[{index}].dependencies"
     if len(wish.dependencies) > DEPENDENCIES["maxItems"]:
         raise InvalidRequestError(field, f"must not be more than {DEPENDENCIES['maxItems']}")
@@ -150,15 +209,82 @@ def _resolve(index: int, wish: BulkJob, ids: Mapping[str, JobId]) -> tuple[JobId
     return tuple(found)
 
 
+async def act_on_many_jobs(call: Call[BulkOrder, Nothing]) -> BulkAnswer:
+    """Cancel, retry, run now or delete the jobs that match filters: a dry run first, then its plan.
+
+    A plan holds the jobs that matched when it was made, at most 10,000. It is valid for 15 minutes
+    and runs once. Each batch of 500 is recorded in the audit log.
+    """
+    asked = call.body
+    if not asked.dry_run:
+        return await _carry_out(call)
+    if asked.action is None:
+        raise InvalidRequestError("action", "is missing")
+    if asked.plan_id is not None:
+        raise InvalidRequestError("plan_id", "needs dry_run to be false")
+    context = call.context.rail_context(call.caller.tenant)
+    return _show(await plan_bulk(context, asked.action, _read_query(asked)))
+
+
+async def _carry_out(call: Call[BulkOrder, Nothing]) -> BulkAnswer:
+    asked = call.body
+    if asked.plan_id is None:
+        raise InvalidRequestError("plan_id", "is missing: a dry run returns one")
+    for name in _FILTERS:
+        if getattr(asked, name) is not None:
+            raise InvalidRequestError(name, "cannot be combined with a plan, which has its jobs")
+    context = call.context.rail_context(call.caller.tenant)
+    report = await carry_out(context, asked.plan_id, who=call.caller.who, why=asked.why or "")
+    return BulkAnswer(
+        action=report.action,
+        is_dry_run=False,
+        count=report.done_count + report.skipped_count,
+        done_count=report.done_count,
+        skipped_count=report.skipped_count,
+        skipped=report.skipped,
+    )
+
+
+def _read_query(asked: BulkOrder) -> JobQuery:
+    after, before = asked.created_after, asked.created_before
+    return JobQuery(
+        text=asked.text,
+        kind=asked.kind,
+        wanted=JobFilter(
+            queue=asked.queue,
+            status=asked.status,
+            priority_min=asked.priority_min,
+            priority_max=asked.priority_max,
+            created_after=None if after is None else read_instant(after, "created_after"),
+            created_before=None if before is None else read_instant(before, "created_before"),
+        ),
+    )
+
+
+def _show(plan: BulkPlan) -> BulkAnswer:
+    return BulkAnswer(
+        action=plan.action,
+        is_dry_run=True,
+        count=plan.count,
+        sample=view_jobs(plan.sample),
+        plan_id=plan.id,
+        expires_at=plan.expires_at,
+        has_more=plan.has_more,
+        passed_over_count=plan.passed_over_count,
+    )
+
+
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="POST",
-        path=f"{JOBS}/bulk",
-        handler=create_many_jobs,
-        scope=Scope.WRITE,
-        tag="jobs",
-        body=BulkJobs,
+    route(
+        "POST",
+        f"{JOBS}/bulk",
+        create_many_jobs,
+        Scope.WRITE,
+        "jobs",
         answers={201: BulkMade, 200: BulkMade},
         errors=(409,),
+    ),
+    route(
+        "POST", f"{JOBS}/bulk-actions", act_on_many_jobs, Scope.OPERATE, "jobs", errors=(404, 409)
     ),
 )

@@ -1,198 +1,471 @@
-"""Jobs: create, get, update, delete and search, as specification 5 has them."""
+"""Jobs: create, get, update, delete and search."""
 
 import re
-from typing import Annotated
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from rota.auth.caller import Scope
-from rota.errors import InvalidJobError, JobEndedError, JobNotFoundError
-from rota.jobs import Job, JobFilter, JobStatus
-from rota.jobs.search import DEFAULT_LIMIT, HIGHEST_LIMIT
-from rota.server.api.shapes.job_update import JobUpdate, check_fixed, list_changes, list_fixed
-from rota.server.api.shapes.new_job import KEY_HEADER, NewJob, admit_asked, with_outer_name
-from rota.server.api.shapes.words import Moment
-from rota.server.api.views import JobPage, JobView, view_job, view_page
-from rota.server.routing.route import Answer, Call, Nothing, Route
+from rota.errors import InvalidJobError, InvalidRequestError, JobChangedError, JobEndedError
+from rota.jobs import (
+    BackoffStrategy,
+    Deferral,
+    Ending,
+    Job,
+    JobFilter,
+    JobRequest,
+    JobStatus,
+    Lease,
+    Overlap,
+    Recurrence,
+    RetryPolicy,
+    admit_job,
+)
+from rota.jobs.fields import read_instant
+from rota.jobs.search import DEFAULT_LIMIT
+from rota.ops.search import JobQuery
+from rota.ops.search import search_jobs as search_by_text
+from rota.server.api.fields import (
+    DEPENDENCIES,
+    INSTANT,
+    NAME,
+    PRIORITY,
+    QUEUE,
+    UUID,
+    WORD,
+    Cursor,
+    IdempotencyKey,
+    InstantText,
+    Kind,
+    Moment,
+    Name,
+    PageCursor,
+    PageLimit,
+    Payload,
+    Priority,
+    Queue,
+    SearchText,
+    Uuid,
+    read_job,
+)
+from rota.server.http.context import ServerContext
+from rota.server.http.route import Answer, Call, Nothing, Route, route
+from rota.triggers.zone import Fold, Gap
 
 JOBS = "/api/v1/jobs"
 ONE_JOB = "/api/v1/jobs/{job_id}"
+KEY_HEADER = "Idempotency-Key"
 TRACE_HEADER = "Traceparent"
 
 _TRACE = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _BEYOND_PRIORITIES = (0, 11)
 
 
-class JobSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which jobs are wanted: those that fit everything that is said."""
+class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename={"due_at": "run_at"}):
+    """A job with all its fields.
 
-    queue: Annotated[str | None, Meta(description="The jobs of this queue.")] = None
-    status: Annotated[JobStatus | None, Meta(description="The jobs in this status.")] = None
-    priority_min: Annotated[int | None, Meta(description="Of this priority or a higher one.")] = (
-        None
+    ``run_at`` is when it may start, or start again. ``attempt_count`` counts failed attempts.
+    ``ending`` says why a FAILED job failed. ``lease`` says which worker runs a RUNNING job, and
+    until when the lease lasts. ``deferral`` says which gate held the job back. In a series,
+    ``occurrence_at`` is the occurrence of the job, and ``origin`` the id of the first job.
+    """
+
+    id: Uuid
+    name: Name
+    queue: Queue
+    kind: str
+    tenant: Kind
+    payload: Payload
+    priority: Priority
+    status: JobStatus
+    dependencies: tuple[Uuid, ...]
+    retry_policy: RetryPolicy
+    due_at: Moment
+    attempt_count: int
+    loss_count: int
+    last_error: str | None
+    ending: Ending | None
+    lease: Lease | None
+    deferral: Deferral | None
+    idempotency_key: str | None
+    recurrence: Recurrence | None
+    occurrence_at: Moment | None
+    origin: Uuid | None
+    missed_count: int
+    is_paused: bool
+    auto_remove: bool
+    replaces: Uuid | None
+    trace: str | None
+    created_at: Moment
+    updated_at: Moment
+
+
+class JobPage(msgspec.Struct, frozen=True, gc=False):
+    """A page of jobs, newest first."""
+
+    items: list[JobView]
+    next_cursor: Cursor
+    has_more: bool
+
+
+def view_job(job: Job) -> JobView:
+    return msgspec.convert(job, JobView, from_attributes=True)
+
+
+def view_jobs(jobs: Iterable[Job]) -> list[JobView]:
+    return [view_job(job) for job in jobs]
+
+
+def _between(lowest: int, highest: int) -> Meta:
+    return Meta(extra_json_schema={"minimum": lowest, "maximum": highest})
+
+
+Rule = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 8192})]
+
+
+class RetryPolicyBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often a job is attempted, and the delays in between. All fields are optional.
+
+    ``max_delay_seconds`` must not be less than ``base_delay_seconds``. ``LADDER`` takes its delays
+    from ``ladder_seconds`` and repeats the last one.
+    """
+
+    max_attempts: Annotated[int, _between(1, 10)] = 3
+    backoff_strategy: BackoffStrategy = BackoffStrategy.EXPONENTIAL
+    base_delay_seconds: Annotated[int, _between(1, 300)] = 10
+    max_delay_seconds: Annotated[int, _between(1, 3600)] = 300
+    ladder_seconds: Annotated[
+        tuple[Annotated[int, _between(1, 604_800)], ...],
+        Meta(extra_json_schema={"minItems": 1, "maxItems": 10}),
+    ] = (60, 300, 900, 3600)
+
+
+class RecurrenceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A series of jobs. Exactly one of ``cron``, ``rrule`` and ``interval`` is required.
+
+    ``cron`` is an expression of five or six fields, ``rrule`` an RFC 5545 rule, ``interval`` a
+    duration such as ``1h30m``, each in ``zone``. ``start`` defaults to now. ``gap`` and ``fold``
+    choose what happens when DST skips or repeats a time, ``overlap`` what happens when an
+    occurrence comes due while the previous one runs.
+    """
+
+    cron: Rule | None = None
+    rrule: Rule | None = None
+    interval: Rule | None = None
+    zone: str = "UTC"
+    start: InstantText | None = None
+    until: InstantText | None = None
+    count: Annotated[int, _between(1, 100_000)] | None = None
+    gap: Gap | None = None
+    fold: Fold | None = None
+    overlap: Overlap = "skip"
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """A new job.
+
+    ``kind`` defaults to the name. ``run_at`` defaults to now, or to the first occurrence of the
+    ``recurrence``, with which it cannot be combined. ``dependencies`` must exist. With
+    ``auto_remove`` the job is deleted when it is COMPLETED.
+    """
+
+    name: Name
+    queue: Queue
+    kind: Kind | None = None
+    payload: Payload = {}
+    priority: Priority = 5
+    dependencies: Annotated[list[Uuid], Meta(extra_json_schema=DEPENDENCIES)] = []
+    retry_policy: RetryPolicyBody | None = None
+    run_at: InstantText | None = None
+    recurrence: RecurrenceBody | None = None
+    idempotency_key: IdempotencyKey | None = None
+    auto_remove: bool = False
+
+
+def admit_new_job(
+    asked: NewJob, context: ServerContext, tenant: str, now: datetime, key: str | None = None
+) -> Job:
+    """The job with a new id. ``key`` is the idempotency key in the header, if any."""
+    if key is not None and asked.idempotency_key not in {None, key}:
+        raise InvalidRequestError("idempotency_key", f"differs from the header {KEY_HEADER}")
+    try:
+        return admit_job(_request(asked, key), job_id=context.make_id(now), now=now, tenant=tenant)
+    except InvalidJobError as error:
+        raise _with_api_name(error, None if key is None else KEY_HEADER) from error
+
+
+def _with_api_name(error: InvalidJobError, key_name: str | None = None) -> InvalidJobError:
+    """The same error with the field name of the API."""
+    names = {"due_at": "run_at", "idempotency_key": key_name or "idempotency_key"}
+    name = names.get(error.field, error.field)
+    return error if name == error.field else InvalidJobError(name, error.reason)
+
+
+def _request(asked: NewJob, key: str | None) -> JobRequest:
+    given: dict[str, Any] = {}
+    if asked.retry_policy is not None:
+        given["retry_policy"] = msgspec.structs.asdict(asked.retry_policy)
+    if asked.recurrence is not None:
+        given["recurrence"] = msgspec.structs.asdict(asked.recurrence)
+    return JobRequest(
+        name=asked.name,
+        queue=asked.queue,
+        kind=asked.kind,
+        payload=asked.payload,
+        priority=asked.priority,
+        due_at=asked.run_at,  # type: ignore[arg-type] # admission reads ISO 8601 text, too
+        dependencies=tuple(asked.dependencies),
+        idempotency_key=asked.idempotency_key if key is None else key,
+        auto_remove=asked.auto_remove,
+        **given,
     )
-    priority_max: Annotated[int | None, Meta(description="Of this priority or a lower one.")] = None
-    created_after: Annotated[Moment | None, Meta(description="Made then or later.")] = None
-    created_before: Annotated[Moment | None, Meta(description="Made before then.")] = None
-    cursor: Annotated[
-        str | None, Meta(description="The next_cursor of the page before; left out, the first.")
-    ] = None
-    limit: Annotated[
-        int,
+
+
+def _documented(kind: str, schema: Mapping[str, Any]) -> Meta:
+    return Meta(extra_json_schema={"type": kind, **schema})
+
+
+# The values are checked against the stored job, not here: errors about the job come first.
+Fixed = (
+    Annotated[
+        Any,
         Meta(
-            description="How many to a page.",
-            extra_json_schema={"minimum": 1, "maximum": HIGHEST_LIMIT},
+            description="Never changes: only the value that it has.",
+            extra_json_schema={"readOnly": True},
         ),
-    ] = DEFAULT_LIMIT
+    ]
+    | UnsetType
+)
+
+
+class JobUpdate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """New values for some fields of a job. The other fields stay.
+
+    A ``retry_policy`` replaces the whole policy. ``dependencies`` replace the old ones and change
+    only while the job is PENDING. A job may be sent back as it was read, with changes.
+    """
+
+    name: Annotated[Any, _documented("string", NAME)] | UnsetType = UNSET
+    queue: Annotated[Any, _documented("string", QUEUE)] | UnsetType = UNSET
+    kind: Annotated[Any, _documented("string", WORD)] | UnsetType = UNSET
+    payload: Any | UnsetType = UNSET
+    priority: Annotated[Any, _documented("integer", PRIORITY)] | UnsetType = UNSET
+    run_at: Annotated[Any, _documented("string", INSTANT)] | UnsetType = UNSET
+    dependencies: (
+        Annotated[Any, _documented("array", {"items": {"type": "string", **UUID}, **DEPENDENCIES})]
+        | UnsetType
+    ) = UNSET
+    retry_policy: (
+        Annotated[Any, Meta(extra_json_schema={"$ref": "#/components/schemas/RetryPolicyBody"})]
+        | UnsetType
+    ) = UNSET
+    auto_remove: Annotated[Any, _documented("boolean", {})] | UnsetType = UNSET
+    id: Fixed = UNSET
+    tenant: Fixed = UNSET
+    status: Fixed = UNSET
+    attempt_count: Fixed = UNSET
+    loss_count: Fixed = UNSET
+    last_error: Fixed = UNSET
+    ending: Fixed = UNSET
+    lease: Fixed = UNSET
+    deferral: Fixed = UNSET
+    idempotency_key: Fixed = UNSET
+    recurrence: Fixed = UNSET
+    occurrence_at: Fixed = UNSET
+    origin: Fixed = UNSET
+    missed_count: Fixed = UNSET
+    is_paused: Fixed = UNSET
+    replaces: Fixed = UNSET
+    trace: Fixed = UNSET
+    created_at: Fixed = UNSET
+    updated_at: Fixed = UNSET
+
+
+CHANGEABLE = JobUpdate.__struct_fields__[: JobUpdate.__struct_fields__.index("id")]
+
+
+def _given(update: JobUpdate, names: Iterable[str]) -> dict[str, Any]:
+    given = {name: getattr(update, name) for name in names}
+    return {name: value for name, value in given.items() if value is not UNSET}
+
+
+def _list_changes(update: JobUpdate) -> dict[str, Any]:
+    """The new values by the field names of ``rota.jobs``.
+
+    They include ``updated_at``: the store checks that the job has not changed since.
+    """
+    given = _given(update, (*CHANGEABLE, "updated_at"))
+    if "run_at" in given:
+        given["due_at"] = given.pop("run_at")
+    return given
+
+
+def _check_fixed(fixed: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
+    """Refuse a new value for a field that never changes.
+
+    JobChangedError when ``updated_at`` differs: the job has changed since it was read.
+    """
+    if "updated_at" in fixed and not _is_same("updated_at", fixed, shown):
+        raise JobChangedError(shown["id"], shown["updated_at"])
+    for name in fixed:
+        if not _is_same(name, fixed, shown):
+            raise InvalidJobError(name, "never changes")
+
+
+def _is_same(name: str, fixed: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
+    value, stored = fixed[name], shown[name]
+    if name.endswith("_at") and isinstance(stored, str) and isinstance(value, str):
+        return read_instant(value, name) == read_instant(stored, name)
+    return isinstance(value, bool) is isinstance(stored, bool) and bool(value == stored)
+
+
+class JobSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Filters. A job must match all of them."""
+
+    queue: Annotated[str | None, Meta(description="Jobs in this queue.")] = None
+    status: Annotated[JobStatus | None, Meta(description="Jobs in this status.")] = None
+    priority_min: Annotated[int | None, Meta(description="This priority or a higher one.")] = None
+    priority_max: Annotated[int | None, Meta(description="This priority or a lower one.")] = None
+    created_after: Annotated[Moment | None, Meta(description="Created then or later.")] = None
+    created_before: Annotated[Moment | None, Meta(description="Created before then.")] = None
+    cursor: PageCursor = None
+    limit: PageLimit = DEFAULT_LIMIT
+
+    def as_filter(self) -> JobFilter:
+        return JobFilter(
+            queue=self.queue,
+            status=self.status,
+            priority_min=_clamp_priority(self.priority_min),
+            priority_max=_clamp_priority(self.priority_max),
+            created_after=self.created_after,
+            created_before=self.created_before,
+        )
+
+
+class TextSearch(JobSearch, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Filters. A job must match all of them."""
+
+    text: Annotated[
+        SearchText | None,
+        Meta(description="A job id, or part of a name or kind; case does not matter."),
+    ] = None
+    kind: Annotated[SearchText | None, Meta(description="Jobs of this kind.")] = None
+
+
+def _clamp_priority(priority: int | None) -> int | None:
+    """The same filter in numbers that every store can hold."""
+    lowest, highest = _BEYOND_PRIORITIES
+    return None if priority is None else min(max(priority, lowest), highest)
 
 
 async def create_job(call: Call[NewJob, Nothing]) -> Answer:
     """Create a job.
 
-    With an idempotency key, in the header or in the body, a job of the same kind that has it
-    already is answered with 200, and no other is made; 409 if its payload is another.
+    With an idempotency key, in the header or in the body, a second request returns the existing job
+    of that kind with 200. 409 if its payload differs.
     """
-    around, tenant = call.around, call.caller.tenant
-    now = around.clock.now()
-    job = admit_asked(call.body, around, tenant, now, call.headers.get(KEY_HEADER.lower()))
-    await around.make_room(tenant)
-    (inserted,) = await around.store.insert([_with_trace(job, call)], now)
+    context, tenant = call.context, call.caller.tenant
+    now = context.clock.now()
+    job = admit_new_job(call.body, context, tenant, now, call.headers.get(KEY_HEADER.lower()))
+    await context.quota.admit(tenant)
+    (inserted,) = await context.store.insert([_with_trace(job, call)], now)
     link = {"location": f"{call.root}{JOBS}/{inserted.job.id}"}
     return Answer(200 if inserted.is_existing else 201, view_job(inserted.job), link)
 
 
 async def get_job(call: Call[Nothing, Nothing]) -> JobView:
     """Get a job."""
-    return view_job(await _find_job(call))
+    return view_job(await read_job(call))
 
 
 async def update_job(call: Call[JobUpdate, Nothing]) -> JobView:
-    """Change a job.
+    """Change a job that has not ended.
 
-    It must not have ended. Only the fields that are sent change. One that never changes may be sent
-    with the value it has.
+    Only the fields that are sent change. A field that never changes may be sent with its current
+    value.
     """
-    fixed, changes = list_fixed(call.body), list_changes(call.body)
+    fixed = _given(call.body, JobUpdate.__struct_fields__[len(CHANGEABLE) :])
     if fixed:
-        job = await _find_job(call)
+        job = await read_job(call)
         if job.status.is_terminal:
             raise JobEndedError(job.id, job.status)
-        check_fixed(fixed, msgspec.to_builtins(view_job(job)))
-    now = call.around.clock.now()
+        _check_fixed(fixed, msgspec.to_builtins(view_job(job)))
+    changes, now = _list_changes(call.body), call.context.clock.now()
     try:
-        amended = await call.around.store.amend(
+        amended = await call.context.store.amend(
             call.caller.tenant, call.path["job_id"], changes, now
         )
     except InvalidJobError as error:
-        raise with_outer_name(error) from error
+        raise _with_api_name(error) from error
     return view_job(amended)
 
 
 async def delete_job(call: Call[Nothing, Nothing]) -> Answer:
-    """Delete a job.
+    """Delete a job in any state.
 
-    At whatever stage, if no other job depends on it. If it runs, whoever runs it is told at the
+    409 when another job depends on it. When it is running, its worker learns of the deletion at the
     next heartbeat, and the result is discarded.
     """
-    await call.around.store.delete(call.caller.tenant, call.path["job_id"])
+    await call.context.store.delete(call.caller.tenant, call.path["job_id"])
     return Answer(204)
 
 
 async def search_jobs(call: Call[Nothing, JobSearch]) -> JobPage:
     """Search for jobs.
 
-    A page of those that fit every filter, the newest first, then by id.
+    Returns the jobs that match every filter, newest first, then by id.
     """
-    asked, store = call.query, call.around.store
-    page = await store.find(call.caller.tenant, read_filter(asked), asked.cursor, asked.limit)
-    return view_page(page)
+    asked, store = call.query, call.context.store
+    page = await store.find(call.caller.tenant, asked.as_filter(), asked.cursor, asked.limit)
+    return JobPage(view_jobs(page.items), page.next_cursor, page.has_more)
 
 
-def read_filter(asked: JobSearch) -> JobFilter:
-    """The filters of a search, as stores take them."""
-    return JobFilter(
-        queue=asked.queue,
-        status=asked.status,
-        priority_min=_within_reach(asked.priority_min),
-        priority_max=_within_reach(asked.priority_max),
-        created_after=asked.created_after,
-        created_before=asked.created_before,
+async def look_for_jobs(call: Call[Nothing, TextSearch]) -> JobPage:
+    """Search for jobs by text or kind, newest first.
+
+    One request visits at most 5,000 jobs. A page may therefore have fewer jobs than the limit, even
+    none, and still have a next page.
+    """
+    asked = call.query
+    query = JobQuery(text=asked.text, kind=asked.kind, wanted=asked.as_filter())
+    page = await search_by_text(
+        call.context.store, call.caller.tenant, query, cursor=asked.cursor, limit=asked.limit
     )
-
-
-async def _find_job(call: Call[JobUpdate, Nothing] | Call[Nothing, Nothing]) -> Job:
-    job_id = call.path["job_id"]
-    found = await call.around.store.get(call.caller.tenant, [job_id])
-    if job_id not in found:
-        raise JobNotFoundError(job_id)
-    return found[job_id]
+    return JobPage(view_jobs(page.items), page.next_cursor, page.has_more)
 
 
 def _with_trace(job: Job, call: Call[NewJob, Nothing]) -> Job:
-    """What is no trace is passed over, as its standard wants it."""
+    """The job with the caller's trace. W3C Trace Context ignores an invalid header."""
     trace = call.headers.get(TRACE_HEADER.lower())
     if trace is None or not _TRACE.fullmatch(trace):
         return job
     return msgspec.structs.replace(job, trace=trace)
 
 
-def _within_reach(priority: int | None) -> int | None:
-    """The same filter in numbers that every store can hold."""
-    lowest, highest = _BEYOND_PRIORITIES
-    return None if priority is None else min(max(priority, lowest), highest)
-
+_CREATE_HEADERS = {
+    KEY_HEADER: "Makes the job the only one of its kind with that key.",
+    TRACE_HEADER: "The trace of the request, as in W3C Trace Context.",
+}
 
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="POST",
-        path=JOBS,
-        handler=create_job,
-        scope=Scope.WRITE,
-        tag="jobs",
-        body=NewJob,
+    route(
+        "POST",
+        JOBS,
+        create_job,
+        Scope.WRITE,
+        "jobs",
         answers={201: JobView, 200: JobView},
-        headers={
-            KEY_HEADER: "Makes the job the only one of its kind with that key.",
-            TRACE_HEADER: "The trace in which the job is asked for, as W3C Trace Context has it.",
-        },
+        headers=_CREATE_HEADERS,
         errors=(409,),
     ),
-    Route(
-        method="GET",
-        path=JOBS,
-        handler=search_jobs,
-        scope=Scope.READ,
-        tag="jobs",
-        query=JobSearch,
-        answers={200: JobPage},
-    ),
-    Route(
-        method="GET",
-        path=ONE_JOB,
-        handler=get_job,
-        scope=Scope.READ,
-        tag="jobs",
-        answers={200: JobView},
-        errors=(404,),
-    ),
-    Route(
-        method="PUT",
-        path=ONE_JOB,
-        handler=update_job,
-        scope=Scope.WRITE,
-        tag="jobs",
-        body=JobUpdate,
-        answers={200: JobView},
-        errors=(404, 409),
-    ),
-    Route(
-        method="DELETE",
-        path=ONE_JOB,
-        handler=delete_job,
-        scope=Scope.WRITE,
-        tag="jobs",
-        answers={204: None},
-        errors=(404, 409),
+    route("GET", JOBS, search_jobs, Scope.READ, "jobs"),
+    route("GET", f"{JOBS}/search", look_for_jobs, Scope.READ, "jobs"),
+    route("GET", ONE_JOB, get_job, Scope.READ, "jobs", errors=(404,)),
+    route("PUT", ONE_JOB, update_job, Scope.WRITE, "jobs", errors=(404, 409)),
+    route(
+        "DELETE", ONE_JOB, delete_job, Scope.WRITE, "jobs", answers={204: None}, errors=(404, 409)
     ),
 )

@@ -1,8 +1,8 @@
-"""Workers in any language: take jobs, say that they are still at it, and what became of them."""
+"""Workers over HTTP: lease jobs, extend leases, report outcomes."""
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -11,11 +11,10 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
 from rota.jobs import Discarded, Failed, Interrupted, Outcome, Snoozed, Succeeded
 from rota.jobs.fields import read_id, read_name
-from rota.ops.leases import HttpLeaseRequest, HttpLeases, Settlement
-from rota.server.api.shapes.limited import NO_NUL
-from rota.server.api.shapes.words import Kind, Moment, Name, Queue, Uuid
-from rota.server.api.views import JobView, view_job, view_jobs
-from rota.server.routing.route import Call, Nothing, Route
+from rota.ops.leases import HttpLeaseRequest, Settlement
+from rota.server.api.fields import NO_NUL, Kind, Moment, Name, Queue, Uuid
+from rota.server.api.jobs import JobView, view_job, view_jobs
+from rota.server.http.route import Call, Nothing, Route, route
 from rota.stores.protocol import HeldLease
 
 LEASES = "/api/v1/leases"
@@ -26,14 +25,14 @@ LONGEST_SNOOZE = 31_536_000
 WorkerName = Annotated[
     Name,
     Meta(
-        description="Who works: the same name in every request about the same lease.",
+        description="The name of the worker: the same in every request about a lease.",
         examples=["mailer on host 7"],
     ),
 ]
 LeaseSeconds = Annotated[
     int,
     Meta(
-        description="How long a job is held without a sign of life, from now.",
+        description="How long the lease lasts from now, unless it is extended.",
         ge=1,
         le=3600,
     ),
@@ -41,7 +40,7 @@ LeaseSeconds = Annotated[
 Token = Annotated[
     int,
     Meta(
-        description="The token of the lease, from the job's lease.",
+        description="The token in the job's lease.",
         ge=1,
         le=2**53 - 1,
     ),
@@ -49,11 +48,11 @@ Token = Annotated[
 
 
 class LeaseOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who wants how many jobs, from which queues and for how long.
+    """Which worker leases how many jobs, from which queues and for how long.
 
-    With ``wait_seconds`` the answer comes as soon as there is a job, or after that time. Jobs whose
-    kind is in ``notifies`` tell people something: quiet hours hold them back. ``kinds`` is what the
-    worker can do, for operators to see; which jobs it is given is a matter of queues alone.
+    With ``wait_seconds`` the answer comes as soon as there is a job, or after that time. Quiet
+    hours hold back jobs whose kind is in ``notifies``. ``kinds`` is shown to operators; the queues
+    alone decide which jobs the worker gets.
     """
 
     worker: WorkerName
@@ -66,20 +65,20 @@ class LeaseOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class LeasedJobs(msgspec.Struct, frozen=True):
-    """The jobs, each with its ``lease``, whose ``token`` goes with every word about it."""
+    """The jobs. Send the ``token`` of each ``lease`` back with every request about that job."""
 
     items: list[JobView]
 
 
 class HeldJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job that is held, and under which lease."""
+    """A leased job and the token of its lease."""
 
     job_id: Uuid
     token: Token
 
 
 class ExtendOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which leases are to last longer."""
+    """The leases to extend."""
 
     worker: WorkerName
     leases: Annotated[list[HeldJob], Meta(min_length=1, max_length=MOST_SETTLED)]
@@ -87,10 +86,10 @@ class ExtendOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ExtendAnswer(msgspec.Struct, frozen=True):
-    """Until when those last that are still held, and which are lost: work on them is to stop.
+    """The new end of the extended leases, and the lost ones. Stop work on lost jobs.
 
-    A lease is lost when it ran out and another has the job, or when the job was cancelled, deleted
-    or settled.
+    A lease is lost when it expired and another worker has the job, or when the job was cancelled,
+    deleted or settled.
     """
 
     until: Moment
@@ -98,15 +97,14 @@ class ExtendAnswer(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What became of one job.
+    """The outcome of one job.
 
-    - ``succeeded``: it is done.
-    - ``failed``, with an ``error``: it is tried again as its retry policy says; with ``retryable``
-      false it is given up.
-    - ``snoozed``, with ``seconds``: it is to be handed out again after that time, and no attempt is
-      spent.
-    - ``discarded``, with an ``error``: it is given up, for no attempt would ever succeed.
-    - ``handed_back``: it was not worked on; another may have it at once, and no attempt is spent.
+    - ``succeeded``: the job is done.
+    - ``failed``, with an ``error``: the retry policy decides; with ``retryable`` false the job
+      fails for good.
+    - ``snoozed``, with ``seconds``: the job is due again after that time. No attempt is spent.
+    - ``discarded``, with an ``error``: the job fails for good, because no attempt would succeed.
+    - ``handed_back``: the worker did not work on it. It is due at once, and no attempt is spent.
     """
 
     job_id: Uuid
@@ -118,14 +116,14 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class SettleOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What became of jobs that this worker held."""
+    """The outcomes of jobs that this worker leased."""
 
     worker: WorkerName
     outcomes: Annotated[list[Ended], Meta(min_length=1, max_length=MOST_SETTLED)]
 
 
 class SettledJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as it is kept now; of a stale one nothing was written, for the lease had passed on."""
+    """A job after its settlement. ``is_stale``: nothing was written, the worker lost the lease."""
 
     job_id: Uuid
     is_stale: bool
@@ -133,20 +131,20 @@ class SettledJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SettleAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written, in the order in which it was sent."""
+    """The settled jobs, in the order of the request."""
 
     items: list[SettledJob]
     stale_count: int
 
 
 async def lease_jobs(call: Call[LeaseOrder, Nothing]) -> LeasedJobs:
-    """Take jobs that are due, each to be run by you alone; wait for some if there are none.
+    """Lease due jobs; optionally wait for some.
 
-    Gates and limits hold jobs back as they do for every worker. Until a lease runs out it can be
-    extended; afterwards the attempt counts as lost, and the job is tried again.
+    Gates and limits apply as for every worker. Extend a lease before it expires; afterwards the
+    attempt counts as lost, and the job is retried.
     """
     asked = call.body
-    wish = HttpLeaseRequest(
+    request = HttpLeaseRequest(
         worker=asked.worker,
         limit=asked.limit,
         lease_for=timedelta(seconds=asked.lease_seconds),
@@ -155,11 +153,12 @@ async def lease_jobs(call: Call[LeaseOrder, Nothing]) -> LeasedJobs:
         notifies=frozenset(asked.notifies),
         kinds=tuple(asked.kinds),
     )
-    return LeasedJobs(view_jobs(await _desk(call).lease(call.caller.tenant, wish, call.hung_up)))
+    jobs = await call.context.leases.lease(call.caller.tenant, request, call.disconnected)
+    return LeasedJobs(view_jobs(jobs))
 
 
 async def extend_leases(call: Call[ExtendOrder, Nothing]) -> ExtendAnswer:
-    """Let leases last longer, from now; the answer names those that are lost."""
+    """Extend leases from now. The answer names the lost ones."""
     asked = call.body
     worker = read_name(asked.worker, "worker")
     held = [
@@ -167,22 +166,22 @@ async def extend_leases(call: Call[ExtendOrder, Nothing]) -> ExtendAnswer:
         for index, each in enumerate(asked.leases)
     ]
     lease_for = timedelta(seconds=asked.lease_seconds)
-    until = call.around.clock.now() + lease_for
-    lasting = await _desk(call).extend(call.caller.tenant, worker, held, lease_for)
+    until = call.context.clock.now() + lease_for
+    lasting = await call.context.leases.extend(call.caller.tenant, worker, held, lease_for)
     lost = [each.job_id for each, is_held in zip(held, lasting, strict=True) if not is_held]
     return ExtendAnswer(until, lost)
 
 
 async def settle_leases(call: Call[SettleOrder, Nothing]) -> SettleAnswer:
-    """Say what became of jobs, as many at once as have ended.
+    """Report the outcomes of jobs, up to 1,000 at once.
 
-    All that still hold are written in one step. What is stale writes nothing, and is told so:
-    another has the job, or it was settled before.
+    All outcomes are written in one step. A stale outcome writes nothing and is reported as such:
+    another worker has the job, or it was settled before.
     """
     asked = call.body
     worker = read_name(asked.worker, "worker")
     settlements = [_read_ended(each, f"outcomes[{n}]") for n, each in enumerate(asked.outcomes)]
-    settled = await _desk(call).settle(call.caller.tenant, worker, settlements)
+    settled = await call.context.leases.settle(call.caller.tenant, worker, settlements)
     items = [
         SettledJob(
             job_id=each.job_id,
@@ -192,11 +191,6 @@ async def settle_leases(call: Call[SettleOrder, Nothing]) -> SettleAnswer:
         for each in settled
     ]
     return SettleAnswer(items=items, stale_count=sum(each.is_stale for each in settled))
-
-
-def _desk(call: Call[Any, Nothing]) -> HttpLeases:
-    desk = call.around.desk
-    return HttpLeases(call.around.store, call.around.clock) if desk is None else desk
 
 
 def _read_ended(ended: Ended, field: str) -> Settlement:
@@ -217,38 +211,15 @@ def _read_outcome(ended: Ended, field: str) -> Outcome:
 
 def _read_snooze(ended: Ended, field: str) -> Outcome:
     if ended.seconds is None:
-        raise InvalidRequestError(f"{field}.seconds", "is missing: for how long it is snoozed")
+        raise InvalidRequestError(f"{field}.seconds", "is missing: the time to snooze")
     return Snoozed(timedelta(seconds=ended.seconds))
 
 
 _PLAIN: Mapping[str, Outcome] = {"succeeded": Succeeded(), "handed_back": Interrupted()}
 
+
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="POST",
-        path=LEASES,
-        handler=lease_jobs,
-        scope=Scope.WRITE,
-        tag="workers",
-        body=LeaseOrder,
-        answers={200: LeasedJobs},
-    ),
-    Route(
-        method="POST",
-        path=f"{LEASES}/extend",
-        handler=extend_leases,
-        scope=Scope.WRITE,
-        tag="workers",
-        body=ExtendOrder,
-        answers={200: ExtendAnswer},
-    ),
-    Route(
-        method="POST",
-        path=f"{LEASES}/settle",
-        handler=settle_leases,
-        scope=Scope.WRITE,
-        tag="workers",
-        body=SettleOrder,
-        answers={200: SettleAnswer},
-    ),
+    route("POST", LEASES, lease_jobs, Scope.WRITE, "workers"),
+    route("POST", f"{LEASES}/extend", extend_leases, Scope.WRITE, "workers"),
+    route("POST", f"{LEASES}/settle", settle_leases, Scope.WRITE, "workers"),
 )

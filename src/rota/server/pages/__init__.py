@@ -1,6 +1,6 @@
-"""The pages: what runs, what waits and why, for people, at /admin.
+"""The pages at /admin: what runs, what waits and why, for people.
 
-They are made on the server and are whole without JavaScript; with it they refresh themselves.
+The server renders them, and they work without JavaScript; with it they refresh themselves.
 """
 
 from datetime import tzinfo
@@ -9,26 +9,25 @@ from starlette.routing import BaseRoute, Route
 from tzlocal import get_localzone
 
 from rota.auth.caller import Scope
-from rota.server.guarding import PageGuard
-from rota.server.pages.screens.audit import show_audit
-from rota.server.pages.screens.confirm import carry_out, confirm
-from rota.server.pages.screens.dead_letters import show_dead_letters
-from rota.server.pages.screens.gates import change_maintenance, change_quiet_hours, show_gates
-from rota.server.pages.screens.job import act_on_job, show_job
-from rota.server.pages.screens.jobs import show_jobs
-from rota.server.pages.screens.overview import show_overview
-from rota.server.pages.screens.schedules import ask_for_run, show_schedules
-from rota.server.pages.screens.sign_in import Doors
-from rota.server.pages.screens.workers import show_workers
-from rota.server.pages.serving.assets import send_asset, send_icon
-from rota.server.pages.serving.memory import ShortMemory
-from rota.server.pages.serving.reception import Reception, Screen, go_home, serve_nothing
-from rota.server.pages.serving.visit import HOME
-from rota.server.surroundings import Surroundings
+from rota.server.http.context import ServerContext
+from rota.server.http.guards import HOME, PageGuard
+from rota.server.pages.audit import show_audit
+from rota.server.pages.confirm import carry_out, confirm
+from rota.server.pages.dead_letters import show_dead_letters
+from rota.server.pages.gates import change_maintenance, change_quiet_hours, show_gates
+from rota.server.pages.job import act_on_job, show_job
+from rota.server.pages.jobs import show_jobs
+from rota.server.pages.overview import show_overview
+from rota.server.pages.responses import Page, PageServer, go_home, serve_nothing
+from rota.server.pages.schedules import request_task_run, show_schedules
+from rota.server.pages.sign_in import SignInPages
+from rota.server.pages.templates import send_asset, send_icon
+from rota.server.pages.visit import RecentResults
+from rota.server.pages.workers import show_workers
 
 __all__ = ["page_routes"]
 
-LOOKING: dict[str, Screen] = {
+VIEWS: dict[str, Page] = {
     "": show_overview,
     "/jobs": show_jobs,
     "/jobs/{job_id}": show_job,
@@ -38,49 +37,46 @@ LOOKING: dict[str, Screen] = {
     "/dead-letters": show_dead_letters,
     "/audit": show_audit,
 }
-"""What there is to see, for whoever may read."""
 
-OPERATING: dict[str, Screen] = {
-    "/confirm": confirm,
-    "/act": carry_out,
-    "/jobs/{job_id}/{verb}": act_on_job,
-    "/gates/maintenance": change_maintenance,
-    "/gates/quiet-hours": change_quiet_hours,
+FORMS: dict[Scope, dict[str, Page]] = {
+    Scope.OPERATE: {
+        "/confirm": confirm,
+        "/act": carry_out,
+        "/jobs/{job_id}/{verb}": act_on_job,
+        "/gates/maintenance": change_maintenance,
+        "/gates/quiet-hours": change_quiet_hours,
+    },
+    Scope.ADMIN: {"/schedules/run": request_task_run},
 }
-"""What is sent by forms, for whoever may operate."""
-
-
-ADMINISTERING: dict[str, Screen] = {"/schedules/run": ask_for_run}
-"""What concerns the whole installation, for whoever looks after it."""
+"""What forms post, by the scope it needs."""
 
 
 def page_routes(
-    around: Surroundings, guard: PageGuard, zone: tzinfo | None = None
+    context: ServerContext, guard: PageGuard, zone: tzinfo | None = None
 ) -> list[BaseRoute]:
-    """Every page, the static files, and what is said where there is no page.
+    """Every page, the static files, and the error page for unknown paths.
 
-    Times are told on the clock of ``zone``; left out, on the host's.
+    Times are in ``zone``; default: the host's.
     """
-    reception = Reception(around, guard, zone or get_localzone(), ShortMemory())
-    doors = Doors(guard)
-    looking = [
-        Route(f"{HOME}{path}", reception.serve(screen), methods=["GET"])
-        for path, screen in LOOKING.items()
+    server = PageServer(context, guard, zone or get_localzone(), RecentResults())
+    sign_in = SignInPages(guard)
+    views = [
+        Route(f"{HOME}{path}", server.serve(page), methods=["GET"]) for path, page in VIEWS.items()
     ]
-    operating = [
-        Route(f"{HOME}{path}", reception.serve(screen, scope), methods=["POST"])
-        for scope, screens in ((Scope.OPERATE, OPERATING), (Scope.ADMIN, ADMINISTERING))
-        for path, screen in screens.items()
+    forms = [
+        Route(f"{HOME}{path}", server.serve(page, scope), methods=["POST"])
+        for scope, pages in FORMS.items()
+        for path, page in pages.items()
     ]
     return [
         Route("/", go_home, methods=["GET"]),
         Route("/favicon.ico", send_icon, methods=["GET"]),
         Route(f"{HOME}/", go_home, methods=["GET"]),
         Route(f"{HOME}/static/{{name}}", send_asset, methods=["GET"]),
-        Route(f"{HOME}/sign-in", doors.show, methods=["GET"]),
-        Route(f"{HOME}/sign-in", doors.enter, methods=["POST"]),
-        Route(f"{HOME}/sign-out", doors.leave, methods=["POST"]),
-        *looking,
-        *operating,
+        Route(f"{HOME}/sign-in", sign_in.show, methods=["GET"]),
+        Route(f"{HOME}/sign-in", sign_in.enter, methods=["POST"]),
+        Route(f"{HOME}/sign-out", sign_in.leave, methods=["POST"]),
+        *views,
+        *forms,
         Route(f"{HOME}/{{rest:path}}", serve_nothing),
     ]

@@ -24,10 +24,10 @@ from tests.server.security.callers.two_tenants import (
 )
 from tests.server.security.conftest import MakeStage, Stage
 
-from rota.server.api.shapes.job_update import JobUpdate
-from rota.server.pages.screens.confirm import _ACTS, _QUESTIONS
-from rota.server.routing.route import Nothing, Route
-from rota.server.table import TABLE
+from rota.server.api.jobs import JobUpdate
+from rota.server.app import TABLE
+from rota.server.http.route import Nothing, Route
+from rota.server.pages.confirm import _ACTS, _QUESTIONS
 
 ABOUT_EVERYBODY = {"/metrics": "the whole installation's, for its operators, without names"}
 """What is meant to tell of all tenants at once, and why."""

@@ -10,9 +10,8 @@ from tests.server.security.conftest import NOW, MakeStage, Stage
 
 from rota.auth.caller import Scope
 from rota.auth.tokens import RANDOM_BITS, TOKEN_PATTERN, is_well_formed
-from rota.server import ServerSettings
-from rota.server.guarding import GuardSettings
-from rota.server.table import TABLE
+from rota.server import GuardSettings, ServerSettings
+from rota.server.app import TABLE
 from rota.telemetry.logs import JsonFormatter
 
 TOKENS = "/api/v1/tokens"

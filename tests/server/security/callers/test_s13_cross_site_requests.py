@@ -6,14 +6,14 @@ import httpx2
 import pytest
 from tests.server.security.conftest import ORIGIN, Stage
 
+from rota.auth.sessions import SESSION_FOR, SessionBook
 from rota.errors import CrossSiteRequestError
 from rota.jobs import Job, JobFilter
-from rota.server.guarding.origin import check_origin
-from rota.server.guarding.rates import Turnstiles
-from rota.server.guarding.settings import GuardSettings
-from rota.server.guarding.signing_in import PageGuard
-from rota.server.routing.route import Route
-from rota.server.table import TABLE
+from rota.server.app import TABLE
+from rota.server.http.guards import PageGuard
+from rota.server.http.limits import CallerLimits
+from rota.server.http.route import Route
+from rota.server.http.security import check_origin
 
 JOB = {"name": "x", "queue": "q"}
 HOST = (b"host", b"rota.example:8080")
@@ -118,9 +118,9 @@ async def take_snapshot(stage: Stage) -> tuple[dict[str, dict[str, bytes]], list
 
 
 def page_guard(stage: Stage) -> PageGuard:
-    settings = GuardSettings()
-    turnstiles = Turnstiles(settings, stage.clock)
-    return PageGuard(stage.book, stage.store, stage.clock, settings, turnstiles)
+    limits = CallerLimits(None, None, stage.clock)
+    sessions = SessionBook(stage.store, stage.clock, stage.book)
+    return PageGuard(sessions, stage.clock, SESSION_FOR, limits)
 
 
 def scope_of(origin: str, **headers: str) -> dict[str, object]:

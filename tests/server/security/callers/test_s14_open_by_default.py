@@ -6,10 +6,9 @@ from tests.server.security.conftest import MakeStage, Stage
 
 from rota.auth.binding import LOOPBACK_NAMES, check_binding
 from rota.errors import UnguardedAddressError
-from rota.server import ServerSettings
-from rota.server.guarding import GuardSettings
-from rota.server.routing.route import Route
-from rota.server.table import TABLE
+from rota.server import GuardSettings, ServerSettings
+from rota.server.app import TABLE
+from rota.server.http.route import Route
 
 OPEN_PATHS = {"/health/live", "/health/ready", "/openapi.json", "/docs"}
 """What everybody may ask: whether it is there, and how it is to be asked."""

@@ -15,12 +15,11 @@ from rota.auth.caller import Caller, Scope
 from rota.clock.system import SystemClock
 from rota.errors import QuotaExceededError
 from rota.policy.limits import Rate
-from rota.server import ServerSettings, create_app
-from rota.server.guarding import SERVER_OPTIONS, GuardSettings, Turnstiles, WaitingQuota
-from rota.server.guarding.listening import REQUEST_WITHIN, PunctualProtocol
-from rota.server.guarding.rates import Turnstile
-from rota.server.routing.route import Route
-from rota.server.table import TABLE
+from rota.server import GuardSettings, ServerSettings, create_app
+from rota.server.app import TABLE
+from rota.server.http.connection import REQUEST_WITHIN, SERVER_OPTIONS, PunctualProtocol
+from rota.server.http.limits import CallerLimits, RateLimiter, WaitingQuota
+from rota.server.http.route import Route
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import QueueDepth
 
@@ -99,31 +98,31 @@ async def test_good_requests_do_not_count_against_their_address(make_stage: Make
     assert {(await client.get("/api/v1/jobs")).status_code for _ in range(9)} == {200}
 
 
-def test_only_so_many_are_counted_at_once() -> None:
-    turnstile = Turnstile(Rate(count=1, per=SECOND), "token_rate", most=2)
+def test_a_bounded_number_of_callers_is_counted() -> None:
+    limiter = RateLimiter(Rate(count=1, per=SECOND), "token_rate", most=2)
     for name in ("first", "second", "third"):
-        turnstile.pass_through(name, NOW)
-    turnstile.pass_through("first", NOW)  # forgotten, and so begun anew
+        limiter.take(name, NOW)
+    limiter.take("first", NOW)  # forgotten, so it starts anew
     with pytest.raises(QuotaExceededError):
-        turnstile.pass_through("first", NOW)
+        limiter.take("first", NOW)
 
 
-def test_looking_counts_nothing() -> None:
-    turnstile = Turnstile(Rate(count=1, per=SECOND), "stranger_rate")
+def test_a_check_counts_nothing() -> None:
+    limiter = RateLimiter(Rate(count=1, per=SECOND), "stranger_rate")
     for _ in range(3):
-        turnstile.look("somebody", NOW)
-    turnstile.pass_through("somebody", NOW)
+        limiter.check("somebody", NOW)
+    limiter.take("somebody", NOW)
     with pytest.raises(QuotaExceededError) as caught:
-        turnstile.look("somebody", NOW + timedelta(milliseconds=1))
+        limiter.check("somebody", NOW + timedelta(milliseconds=1))
     assert caught.value.retry_after == 1
 
 
-def test_without_a_rate_everybody_passes(stage: Stage) -> None:
-    turnstiles = Turnstiles(GuardSettings(token_rate=None, stranger_rate=None), stage.clock)
+def test_without_a_rate_there_is_no_limit(stage: Stage) -> None:
+    unlimited = CallerLimits(None, None, stage.clock)
     for _ in range(10_000):
-        turnstiles.count_caller(Caller(token_id="x"))  # noqa: S106 - an id
-        turnstiles.count_stranger({"client": None})
-    limited = Turnstiles(GuardSettings(token_rate=Rate(count=1, per=SECOND)), stage.clock)
+        unlimited.count_caller(Caller(token_id="x"))  # noqa: S106 - an id
+        unlimited.count_stranger({"client": None})
+    limited = CallerLimits(Rate(count=1, per=SECOND), None, stage.clock)
     limited.count_caller(Caller(token_id="x"))  # noqa: S106 - an id
     with pytest.raises(QuotaExceededError):
         limited.count_caller(Caller(token_id="x"))  # noqa: S106 - an id

@@ -9,8 +9,8 @@ import pytest
 from tests.server.security.conftest import MakeStage, Stage
 
 from rota.server import ServerSettings
-from rota.server.routing.route import Nothing, Route
-from rota.server.table import TABLE
+from rota.server.app import TABLE
+from rota.server.http.route import Nothing, Route
 
 READING = [route for route in TABLE if route.method in {"POST", "PUT", "PATCH", "DELETE"}]
 AN_ID = "01890a5d-ac96-774b-bcce-b302099a8057"

@@ -64,7 +64,7 @@ def patterns_of_users(tree: ast.Module) -> list[int]:
 
 OWN_PATTERNS = {
     "src/rota/triggers/cron/expression.py": "one of two sets of blanks, escaped",
-    "src/rota/server/routing/directory.py": "the paths of our own table, escaped",
+    "src/rota/server/http/endpoint.py": "the paths of our own table, as Starlette compiles them",
     "src/rota/stores/postgres/queries.py": "the name of our own schema",
 }
 """Where a pattern is put together, and from what."""

@@ -16,8 +16,8 @@ from rota.auth.caller import EVERY_SCOPE
 from rota.auth.tokens import TokenBook
 from rota.runtime.wiring import open_store
 from rota.server import create_app
-from rota.server.routing.route import Route
-from rota.server.table import TABLE
+from rota.server.app import TABLE
+from rota.server.http.route import Route
 from rota.testing import VirtualClock
 
 RUNNING = {"execute", "executemany", "fetch", "fetchrow", "fetchval", "prepare", "executescript"}

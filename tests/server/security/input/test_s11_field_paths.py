@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from tests.server.security.conftest import Stage
 
-from rota.server.routing.route import Route
-from rota.server.table import TABLE
+from rota.server.app import TABLE
+from rota.server.http.route import Route
 
 AN_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 OPERATORS: list[Any] = [

@@ -11,7 +11,7 @@ from tests.server.security.conftest import Stage
 from rota.auth.tokens import TokenBook
 from rota.clock.system import SystemClock
 from rota.server import create_app
-from rota.server.guarding import SERVER_OPTIONS
+from rota.server.http.connection import SERVER_OPTIONS
 from rota.stores.memory import MemoryStore
 
 START = b"POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\n"

@@ -13,8 +13,8 @@ import pytest
 from tests.architecture.source_tree import ROOT, source_modules
 from tests.server.security.conftest import ORIGIN, Stage
 
-from rota.server.routing.route import Route
-from rota.server.table import TABLE
+from rota.server.app import TABLE
+from rota.server.http.route import Route
 
 POLICY = {
     "default-src": "'self'",

@@ -9,8 +9,7 @@ from tests.server.security.conftest import ORIGIN, MakeStage, Stage
 from tests.unit.cli.conftest import RunRota
 
 from rota.auth.masking import SECRET_WORDS
-from rota.server import ServerSettings
-from rota.server.guarding import GuardSettings
+from rota.server import GuardSettings, ServerSettings
 
 SECRET = "hunter2-hunter2"  # noqa: S105 - nobody's
 PAYLOAD = {

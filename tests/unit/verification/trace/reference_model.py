@@ -11,8 +11,7 @@ from random import Random
 from tests.unit.verification.trace_writer import TraceWriter, a_task
 from tests.verification.trace import Entry, TaskFacts
 
-from rota.triggers.cron import Cron
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import Cron, parse_cron
 
 EXPRESSIONS = ("* * * * *", "0,7,20,45 * * * *", "30 * * * *", "3 10-12 * * *", "5-9 11 * * 1")
 SECOND = timedelta(seconds=1)

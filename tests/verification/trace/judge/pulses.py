@@ -6,7 +6,7 @@ from functools import lru_cache
 from tests.verification.trace.editions import Dialect
 
 from rota.errors import CronCalculationError
-from rota.triggers.parse import parse_cron
+from rota.triggers.cron import parse_cron
 from rota.triggers.zone import Fold, wall_time
 
 _parse = lru_cache(maxsize=4096)(parse_cron)

@@ -1,5 +1,5 @@
-// What the pages can do beyond plain links and forms: refresh themselves without getting in the way,
-// jump to the search box with "/", and tick all boxes at once. Without it everything still works.
+// Optional behaviour of the pages: refresh without disturbing the user, jump to the search box with "/",
+// and tick all boxes at once. Without it the pages still work.
 (function () {
   "use strict";
 
@@ -20,7 +20,7 @@
     if (!box) return;
     var state = isPaused ? "paused" : isStale ? "stale" : "live";
     box.dataset.state = state;
-    var words = { live: "Live", paused: "Paused", stale: "Not up to date: no answer" };
+    var words = { live: "Live", paused: "Paused", stale: "Out of date: no response" };
     var text = box.querySelector("[data-text]");
     if (text.textContent !== words[state]) text.textContent = words[state];
     var button = box.querySelector("button");
@@ -41,7 +41,7 @@
     }
   }
 
-  // ---- a refresh leaves alone what somebody is busy with ----
+  // ---- a refresh keeps what the user is working on ----
 
   function isBusy(part) {
     var chosen = window.getSelection();
@@ -165,7 +165,7 @@
   });
 
   document.addEventListener("visibilitychange", function () { if (!document.hidden) tick(); });
-  // What has just been done is said once: not again when the page is reloaded, or sent to others.
+  // A notice shows once: not after a reload, nor in a shared link.
   function forgetNotice() {
     var address = new URL(window.location.href);
     if (!address.searchParams.has("done")) return;

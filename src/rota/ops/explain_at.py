@@ -1,0 +1,385 @@
+"""Explains whether a job, or another job of its series, ran or will run at an instant."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from rota.clock.protocol import Clock
+from rota.errors import InvalidInputError
+from rota.jobs import Ending, Job, JobId, JobStatus, Recurrence
+from rota.jobs.recurrence import count_missed
+from rota.ops.audit import find_audit_entries
+from rota.ops.explain import describe_attempt, explain
+from rota.ops.explanation import (
+    Answer,
+    Explanation,
+    Finding,
+    JobFacts,
+    Reason,
+    Snapshot,
+    format_error,
+    read_facts,
+    read_snapshot,
+    show,
+    zone_of,
+)
+from rota.ops.reasons import (
+    describe_next,
+    describe_overlap,
+    describe_rule,
+    find_occurrence,
+    list_holds,
+    why_it_ends,
+)
+from rota.ops.series import find_jobs_of
+from rota.rail.audit import AuditEntry
+from rota.rail.jobs import RailStore
+from rota.triggers.zone import instants_of, to_utc
+
+_KEPT = "Runs that old are not kept, or were never recorded."
+
+
+class SeriesHistory(NamedTuple):
+    """A job, the known jobs of its series, and the audit entries about them."""
+
+    facts: JobFacts
+    jobs: tuple[Job, ...]
+    acts: tuple[AuditEntry, ...] = ()
+
+    @property
+    def live(self) -> Job | None:
+        """The job of the next occurrence."""
+        left = [job for job in self.jobs if not job.status.is_terminal]
+        return max(left, key=meant_for) if left else None
+
+    def find_for(self, occurrence_at: datetime) -> Job | None:
+        return next((job for job in self.jobs if meant_for(job) == occurrence_at), None)
+
+    def find_before(self, instant: datetime) -> Job | None:
+        """The last job whose occurrence lies before the instant."""
+        return max(
+            (job for job in self.jobs if meant_for(job) < instant), key=meant_for, default=None
+        )
+
+    def find_at(self, instant: datetime) -> Job | None:
+        """The last job that was due and had not ended at the instant."""
+        job = self.find_before(instant)
+        if job is None or (job.status.is_terminal and job.updated_at < instant):
+            return None
+        return job
+
+    def find_pause(self, instant: datetime) -> AuditEntry | None:
+        """The pause that covers the instant, if any."""
+        for act in self.acts:  # newest first
+            if act.at <= instant and act.action in ("pause", "resume"):
+                return act if act.action == "pause" else None
+        return None
+
+    def describe_rule(self, at: datetime) -> Iterator[Reason]:
+        """The rule, and its next occurrence after an instant."""
+        yield from describe_rule(self.facts.job, at)
+        yield from describe_next(self.facts.job, at)
+
+    def describe_run(self, job: Job) -> Reason:
+        """The job of an occurrence, and how it ended."""
+        show, at = self.facts.show, meant_for(job)
+        ends = {
+            JobStatus.COMPLETED: f"was done at {show(job.updated_at)}",
+            JobStatus.FAILED: f"failed at {show(job.updated_at)}: {format_error(job.last_error)}",
+            JobStatus.BLOCKED: f"was blocked at {show(job.updated_at)}",
+            JobStatus.RUNNING: "is running",
+        }
+        ended = ends.get(job.status, f"is {job.status.lower()}")
+        if job.ending is Ending.CANCELLED:
+            ended = f"was cancelled at {show(job.updated_at)}"
+        text = f"Job {job.id}, for {show(at)}, {ended}"
+        text = text if text.endswith(".") else f"{text}."
+        return Reason(code="occurrence", text=text, at=at, job_id=job.id)
+
+
+def meant_for(job: Job) -> datetime:
+    """The occurrence a job belongs to."""
+    return job.occurrence_at or job.due_at
+
+
+def explain_past(history: SeriesHistory, occurrence_at: datetime) -> Finding:
+    """Explain a past occurrence."""
+    run = history.find_for(occurrence_at)
+    told = history.facts.show(occurrence_at)
+    if run is not None and not _was_paused_away(history, run):
+        answer, sentence = _tell_run(run, told)
+        reasons = [history.describe_run(run), *describe_rule(run, occurrence_at)]
+        return Finding(answer, sentence, reasons)
+    answer, reason = _find_cause(history, occurrence_at)
+    sentence = f"It did not run at {told}, though its rule says so."
+    if answer == "not known":
+        sentence = f"It was to run at {told}; whether it did is not known."
+    return Finding(answer, sentence, [reason, *history.describe_rule(occurrence_at)])
+
+
+def _was_paused_away(history: SeriesHistory, run: Job) -> bool:
+    """Resuming a series cancels the occurrences that passed during the pause."""
+    is_called_off = run.ending is Ending.CANCELLED
+    return is_called_off and history.find_pause(meant_for(run)) is not None
+
+
+def _tell_run(run: Job, told: str) -> tuple[Answer, str]:
+    if run.ending is Ending.CANCELLED:
+        return "cancelled", f"It was to run at {told}, and was cancelled."
+    answers: dict[JobStatus, tuple[Answer, str]] = {
+        JobStatus.COMPLETED: ("ran", f"It ran for {told}."),
+        JobStatus.FAILED: ("failed", f"It ran for {told}, and failed for good."),
+        JobStatus.BLOCKED: ("did not run", f"It did not run for {told}: it was blocked."),
+        JobStatus.RUNNING: ("running", f"It is running now, for {told}."),
+        JobStatus.READY: ("due", f"It has yet to run for {told}."),
+        JobStatus.PENDING: ("waits", f"It waits for other jobs before it runs for {told}."),
+    }
+    return answers[run.status]
+
+
+def _find_cause(history: SeriesHistory, occurrence_at: datetime) -> tuple[Answer, Reason]:
+    """Why a past occurrence has no job."""
+    job, show = history.facts.job, history.facts.show
+    before, pause = history.find_before(occurrence_at), history.find_pause(occurrence_at)
+    if job.recurrence is not None and occurrence_at < job.recurrence.start:
+        text = f"The series began later, at {show(job.recurrence.start)}."
+        return "did not run", Reason(code="later", text=text, at=job.recurrence.start)
+    if pause is not None:
+        text = f"{pause.who} had paused the series at {show(pause.at)}."
+        return "did not run", Reason(code="paused", text=text, at=pause.at, who=pause.who)
+    if before is None:
+        return "not known", Reason(code="occurrence", text=_KEPT)
+    if not before.status.is_terminal or before.updated_at >= occurrence_at:
+        return "did not run", _describe_overlap(history, before)
+    if history.live is None:
+        text = f"The series had ended: {why_it_ends(history.facts._replace(job=before))}."
+        return "did not run", Reason(code="series_end", text=text, job_id=before.id)
+    return "not known", Reason(code="occurrence", text=_KEPT)
+
+
+def _describe_overlap(history: SeriesHistory, before: Job) -> Reason:
+    """The previous job was still waiting or running."""
+    show = history.facts.show
+    until = f"until {show(before.updated_at)}" if before.status.is_terminal else "and still does"
+    verb = "ran or waited" if before.status.is_terminal else "runs or waits"
+    text = (
+        f"It was skipped because the job for {show(meant_for(before))} {verb} {until}. That job "
+        "covers it too; its handler gets the number of skipped occurrences."
+    )
+    return Reason(code="overlap", text=text, at=meant_for(before), job_id=before.id)
+
+
+def explain_future(
+    history: SeriesHistory, occurrence_at: datetime, snapshot: Snapshot | None
+) -> Finding:
+    """Explain a future occurrence, as far as it can be known now."""
+    told = history.facts.show(occurrence_at)
+    cause = _find_hindrance(history, occurrence_at)
+    rule = [*describe_rule(history.facts.job, occurrence_at)]
+    if cause is not None:
+        sentence = f"It will not run at {told}, though its rule says so."
+        return Finding("will not run", sentence, [cause, *rule])
+    live = history.live
+    holds = (
+        [] if live is None or snapshot is None else [*_list_holds(live, snapshot, occurrence_at)]
+    )
+    held_until = next((it.until for it in holds if it.code == "gate"), None)
+    sentence = f"It will run at {told}."
+    if held_until is not None:
+        opens = history.facts.show(held_until)
+        sentence = f"It is due at {told}, but a gate will be closed until {opens}."
+    reasons = [
+        *rule,
+        *holds,
+        *([] if live is None else _describe_way(history, live, occurrence_at)),
+    ]
+    return Finding("will run", sentence, reasons, held_until or occurrence_at)
+
+
+def _find_hindrance(history: SeriesHistory, occurrence_at: datetime) -> Reason | None:
+    """What stops the series before it reaches the occurrence."""
+    live, show = history.live, history.facts.show
+    if live is None or live.recurrence is None:
+        last = max(history.jobs, key=meant_for)
+        text = f"The series has ended: {why_it_ends(history.facts._replace(job=last))}."
+        return Reason(code="series_end", text=text, job_id=last.id)
+    if live.is_paused:
+        pause = next((act for act in history.acts if act.action == "pause"), None)
+        by = "" if pause is None else f" by {pause.who} at {show(pause.at)}"
+        text = f"The series is paused{by}; it will run if the series is resumed before."
+        return Reason(code="paused", text=text, who=None if pause is None else pause.who)
+    if live.ending is not Ending.CANCELLED and occurrence_at < meant_for(live):
+        text = f"The series is already at {show(meant_for(live))}, with job {live.id}."
+        return Reason(code="next_occurrence", text=text, at=meant_for(live), job_id=live.id)
+    return _find_end(history, live, live.recurrence, occurrence_at)
+
+
+def _find_end(
+    history: SeriesHistory, live: Job, recurrence: Recurrence, occurrence_at: datetime
+) -> Reason | None:
+    until = recurrence.until
+    if until is not None and occurrence_at > until:
+        text = f"The series ends at {history.facts.show(until)}."
+        return Reason(code="series_end", text=text, at=until)
+    if recurrence.count is None:
+        return None
+    if count_missed(recurrence, meant_for(live), occurrence_at) < recurrence.count:
+        return None
+    left = "one occurrence" if recurrence.count == 1 else f"{recurrence.count} occurrences"
+    return Reason(code="series_end", text=f"The series ends before: it has {left} left.")
+
+
+def _list_holds(live: Job, snapshot: Snapshot, occurrence_at: datetime) -> Iterator[Reason]:
+    for hold in list_holds(live, snapshot, occurrence_at):
+        if hold.code in ("gate", "no_worker"):
+            yield hold
+
+
+def _describe_way(history: SeriesHistory, live: Job, occurrence_at: datetime) -> Iterator[Reason]:
+    """The job of the occurrence, or the jobs that come before it."""
+    if meant_for(live) == occurrence_at:
+        yield history.describe_run(live)
+        if live.due_at != occurrence_at:
+            text = f"Its job was moved to {history.facts.show(live.due_at)}."
+            yield Reason(code="moved", text=text, at=live.due_at, job_id=live.id)
+        return
+    yield history.describe_run(live)
+    yield from describe_overlap(live)
+
+
+class Place(NamedTuple):
+    """The instant in question. ``gap`` is true when DST skips the wall time."""
+
+    at: datetime
+    gap: Reason | None = None
+
+
+async def explain_job_at(
+    store: RailStore, clock: Clock, tenant: str, job_id: JobId, at: datetime
+) -> Explanation:
+    """Explain whether the job, or another job of its series, ran or will run at this instant.
+
+    A naive ``at`` is a wall time in the zone of the series, or in UTC. An occurrence in the same
+    minute counts. Raises JobNotFoundError when the tenant has no job with that id. Writes nothing.
+    """
+    facts = await read_facts(store, clock.now(), tenant, job_id)
+    place = _find_place(facts.job, at)
+    if facts.job.recurrence is None:
+        found = _judge_job(facts, place.at)
+    else:
+        found = await _judge_series(store, facts, place)
+    return Explanation(
+        job_id=facts.job.id,
+        status=facts.job.status,
+        answer=found.answer,
+        sentence=found.sentence,
+        reasons=tuple(found.reasons),
+        next_at=found.next_at,
+        at=place.at,
+        asked_at=facts.now,
+    )
+
+
+def _find_place(job: Job, at: datetime) -> Place:
+    if at.tzinfo is not None:
+        return Place(to_utc(at, "at"))
+    zone = zone_of(job)
+    shown = instants_of(at, zone, gap="shift", fold="first")
+    if not shown:
+        raise InvalidInputError("at is beyond the calendar", {"field": "at"})
+    if instants_of(at, zone, gap="skip", fold="first"):
+        return Place(shown[0])
+    text = f"{at:%Y-%m-%d %H:%M} does not exist in {zone}: the clocks go forward past it."
+    return Place(shown[0], Reason(code="clock_change", text=text, at=shown[0]))
+
+
+async def _judge_series(store: RailStore, facts: JobFacts, place: Place) -> Finding:
+    job = facts.job
+    origin = job.origin or job.id
+    jobs = await find_jobs_of(store, job.tenant, origin)
+    known = {each.id: each for each in [*jobs, job]}
+    began_at = min(each.created_at for each in known.values())
+    acts = await find_audit_entries(store, job.tenant, {*known, origin}, began_at)
+    history = SeriesHistory(facts, tuple(known.values()), acts)
+    live = history.live
+    occurrence_at = find_occurrence(job, place.at)
+    if occurrence_at is None:
+        found = _judge_off_schedule(history, place)
+    elif occurrence_at <= facts.now:
+        found = explain_past(history, occurrence_at)
+    else:
+        snapshot = None if live is None else await read_snapshot(store, facts.now, live)
+        found = explain_future(history, occurrence_at, snapshot)
+    gap = [] if place.gap is None else [place.gap]
+    return found._replace(reasons=[*gap, *found.reasons])
+
+
+def _judge_off_schedule(history: SeriesHistory, place: Place) -> Finding:
+    facts, at = history.facts, place.at
+    is_past = at <= facts.now
+    will = "did" if is_past else "will"
+    told = facts.show(at)
+    sentence = f"It {will} not run at {told}: its rule has no occurrence then."
+    if place.gap is not None:
+        sentence = f"It {will} not run then: the clocks go forward past that time."
+    reasons = [*history.describe_rule(at)]
+    meanwhile = history.find_at(at) if is_past else None
+    if meanwhile is not None:
+        reasons.insert(0, history.describe_run(meanwhile))
+    return Finding("did not run" if is_past else "will not run", sentence, reasons)
+
+
+def _judge_job(facts: JobFacts, at: datetime) -> Finding:
+    """Explain a job without a series."""
+    job = facts.job
+    attempt = next((it for it in facts.attempts if it.started_at <= at <= it.ended_at), None)
+    if attempt is not None:
+        reason = describe_attempt(facts, attempt)
+        return Finding("ran", f"It was running at {show(at)}, and did not succeed.", [reason])
+    lease = job.lease
+    if lease is not None and lease.taken_at <= at <= facts.now:
+        return Finding("running", f"It was running at {show(at)}, and still is.", [_now(facts)])
+    if at < job.created_at:
+        text = f"It was created later, at {show(job.created_at)}."
+        return Finding("did not run", f"It did not run at {show(at)}: {text}", [_now(facts)])
+    if at <= facts.now or job.status.is_terminal:
+        return _judge_kept(facts, at)
+    return _judge_future(facts, at)
+
+
+def _judge_kept(facts: JobFacts, at: datetime) -> Finding:
+    """No record shows activity at that instant."""
+    job, now = facts.job, facts.now
+    told = show(at)
+    if job.status.is_terminal and at > job.updated_at:
+        if at <= now:
+            sentence = f"It did not run at {told}: it had ended before."
+            return Finding("did not run", sentence, [_now(facts)])
+        return Finding("will not run", f"It will not run at {told}: it has ended.", [_now(facts)])
+    if job.status is JobStatus.COMPLETED and job.due_at <= at:
+        sentence = f"By {told} it was due, and it was done at {show(job.updated_at)}."
+        begun = "When the attempt that succeeded began is not kept."
+        return Finding("ran", sentence, [Reason(code="succeeded", text=begun), _now(facts)])
+    return Finding("did not run", f"It did not run at {told}: it waited.", [_now(facts)])
+
+
+def _judge_future(facts: JobFacts, at: datetime) -> Finding:
+    job, told = facts.job, show(at)
+    present = explain(facts)
+    reason = _now(facts)
+    if present.next_at is None or job.status is not JobStatus.READY:
+        sentence = f"Whether it will run at {told} is not known."
+        return Finding("not known", sentence, [reason, *present.reasons])
+    if at.replace(second=0, microsecond=0) > present.next_at:
+        sentence = f"By {told} it will have begun, unless something holds it back."
+        return Finding("will run", sentence, [reason, *present.reasons], present.next_at)
+    if at < present.next_at.replace(second=0, microsecond=0):
+        sentence = f"It will not run at {told}: it will begin later."
+        return Finding("will not run", sentence, [reason, *present.reasons], present.next_at)
+    sentence = f"It will run at {show(present.next_at)}."
+    return Finding("will run", sentence, list(present.reasons), present.next_at)
+
+
+def _now(facts: JobFacts) -> Reason:
+    """The current state, as the explanation without an instant words it."""
+    return Reason(code="now", text=explain(facts).sentence)

@@ -1,0 +1,327 @@
+"""The reasons in an explanation: the series of a job, and what holds a due job back."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from rota.errors import RotaError
+from rota.jobs import (
+    Job,
+    Recurrence,
+    make_trigger,
+    next_occurrence,
+)
+from rota.jobs.recurrence import SeriesEnd, assess_punctuality
+from rota.ops.explanation import (
+    JobFacts,
+    Reason,
+    Snapshot,
+    end_sentence,
+    format_duration,
+    show,
+    zone_of,
+)
+from rota.policy.gates import Closed
+from rota.policy.limits import Limit, key_of, next_token_at, take_tokens
+from rota.policy.quiet_hours import REASON as QUIET
+from rota.rail.jobs import preview_series
+from rota.stores.kernel.limits import Room
+from rota.stores.protocol import Cap, is_chosen
+from rota.worker.presence import WorkerPresence
+
+_INSTANT = timedelta(microseconds=1)
+_MINUTE = timedelta(minutes=1)
+_OVERLAPS = {
+    "skip": "An occurrence that comes due while it runs is skipped.",
+    "queue": "The first occurrence that comes while it runs follows at once, others are passed "
+    "over.",
+    "allow": "An occurrence that comes due while it runs starts in parallel.",
+}
+
+
+def describe_occurrence(job: Job) -> Iterator[Reason]:
+    """The occurrence and the rule the job belongs to, and how DST affected it."""
+    if job.recurrence is None:
+        return
+    at = job.occurrence_at or job.due_at
+    try:
+        preview = preview_series(job.recurrence, at, 1)
+    except RotaError as error:
+        yield Reason(
+            code="occurrence",
+            text=f"Its rule cannot be computed: {end_sentence(error.message)}",
+            at=at,
+        )
+        return
+    rule = preview.description or job.recurrence.text
+    yield Reason(
+        code="occurrence",
+        text=f"It is the occurrence of {show(at, zone_of(job))} in a series: {rule} "
+        f"({text_of(job.recurrence)}), in zone {job.recurrence.zone}.",
+        at=at,
+    )
+    note = preview.occurrences[0].note if preview.occurrences else None
+    if note is not None:
+        yield Reason(code="clock_change", text=f"The {note}.", at=at)
+
+
+def find_occurrence(job: Job, at: datetime) -> datetime | None:
+    """The occurrence at this instant, else the first one in its minute, else None."""
+    if job.recurrence is None:
+        return None
+    minute = at.replace(second=0, microsecond=0)
+    try:
+        trigger = make_trigger(job.recurrence)
+        if trigger.next_after(at - _INSTANT) == at:
+            return at
+        first = trigger.next_after(minute - _INSTANT)
+    except (RotaError, OverflowError):
+        return None
+    return first if first is not None and first < minute + _MINUTE else None
+
+
+def describe_rule(job: Job, at: datetime) -> Iterator[Reason]:
+    """The rule of the series, and how DST affects it at an occurrence."""
+    recurrence = job.recurrence
+    if recurrence is None:
+        return
+    try:
+        preview = preview_series(recurrence, at, 1)
+    except RotaError as error:
+        text = f"Its rule cannot be computed: {end_sentence(error.message)}"
+        yield Reason(code="occurrence", text=text, at=at)
+        return
+    rule = preview.description or recurrence.text
+    text = f"Its rule is: {rule} ({text_of(recurrence)}), in zone {recurrence.zone}."
+    yield Reason(code="occurrence", text=text)
+    note = next((it.note for it in preview.occurrences if it.at == at), None)
+    if note is not None:
+        yield Reason(code="clock_change", text=f"The {note}.", at=at)
+
+
+def describe_next(job: Job, at: datetime) -> Iterator[Reason]:
+    """The next occurrence after an instant."""
+    if job.recurrence is None:
+        return
+    try:
+        after = make_trigger(job.recurrence).next_after(at)
+    except (RotaError, OverflowError):
+        return
+    if after is not None:
+        text = f"The next occurrence after that is {show(after, zone_of(job))}."
+        yield Reason(code="next_occurrence", text=text, at=after)
+
+
+def describe_misses(job: Job, now: datetime) -> Iterator[Reason]:
+    """Missed occurrences that this job also covers."""
+    if job.recurrence is None:
+        return
+    told = assess_punctuality(job, now)
+    if told.missed_count:
+        many = _occurrences(told.missed_count)
+        yield Reason(
+            code="missed",
+            text=f"{many} of the series passed without a run; its handler gets the number.",
+            at=told.scheduled_for,
+        )
+    if told.is_catch_up:
+        yield Reason(
+            code="catch_up",
+            text="The next occurrence is already due: this run covers it too.",
+            at=told.scheduled_for,
+        )
+
+
+def describe_overlap(job: Job) -> Iterator[Reason]:
+    """What happens to occurrences that come due while the job runs."""
+    if job.recurrence is not None:
+        yield Reason(code="overlap", text=_OVERLAPS[job.recurrence.overlap])
+
+
+def describe_future(facts: JobFacts) -> Iterator[Reason]:
+    """How the series continues after this job."""
+    job, successor = facts.job, facts.successor
+    if job.recurrence is None:
+        return
+    zone = zone_of(job)
+    if successor is not None:
+        at = successor.occurrence_at or successor.due_at
+        yield Reason(
+            code="next_occurrence",
+            text=f"The series goes on with job {successor.id}, for {show(at, zone)}.",
+            at=at,
+            job_id=successor.id,
+        )
+        return
+    if job.status.is_terminal:
+        yield Reason(code="series_end", text=f"No job follows it: {why_it_ends(facts)}.")
+        return
+    following = next_occurrence(job.recurrence, job.occurrence_at or job.due_at, facts.now)
+    if isinstance(following, SeriesEnd):
+        yield Reason(code="series_end", text=f"It is the last of its series: {following.reason}.")
+    else:
+        yield Reason(
+            code="next_occurrence",
+            text=f"The occurrence after it is {show(following.at, zone)}.",
+            at=following.at,
+        )
+
+
+def why_it_ends(facts: JobFacts) -> str:
+    """The next job was never created, or was removed."""
+    job = facts.job
+    if job.recurrence is None:
+        return "it does not recur"
+    if job.ending == "cancelled":
+        return "the series ended when it was cancelled"
+    if job.status == "BLOCKED":
+        return "a dependency of its job failed"
+    following = next_occurrence(job.recurrence, job.occurrence_at or job.due_at, job.updated_at)
+    if isinstance(following, SeriesEnd):
+        return following.reason
+    return "the next job no longer exists"
+
+
+def text_of(recurrence: Recurrence) -> str:
+    """The rule as it was written."""
+    if recurrence.rrule is not None:
+        return recurrence.rrule.replace("\r\n", " ").replace("\n", " ")
+    return f"every {recurrence.interval}" if recurrence.interval else recurrence.text
+
+
+def _occurrences(count: int) -> str:
+    return "One occurrence" if count == 1 else f"{count} occurrences"
+
+
+ANY_KIND = "*"
+"""The kind of a worker that takes every job of its queues, as HTTP workers do."""
+
+
+def list_holds(job: Job, snapshot: Snapshot, at: datetime) -> list[Reason]:
+    """Everything that would hold the job back at that instant.
+
+    Limits and workers are known for now only.
+    """
+    return [
+        *_judge_gates(job, snapshot, at),
+        *_judge_places(job, snapshot),
+        *_judge_rates(job, snapshot, at),
+        *_judge_workers(job, snapshot),
+    ]
+
+
+def suspect_quiet_hours(job: Job, snapshot: Snapshot, at: datetime) -> Reason | None:
+    """Quiet hours hold back jobs that notify people. Only workers know whether this job does."""
+    if is_known_to_notify(job):
+        return None
+    if isinstance(snapshot.board.judge(job, at, notifies=False), Closed):
+        return None
+    verdict = snapshot.board.judge(job, at, notifies=True)
+    if not isinstance(verdict, Closed):
+        return None
+    return Reason(
+        code="gate",
+        text=f"If jobs of its kind notify people, quiet hours hold it back until "
+        f"{show(verdict.reopens_at, zone_of(job))}.",
+        at=at,
+        until=verdict.reopens_at,
+    )
+
+
+def describe_line(job: Job, snapshot: Snapshot) -> Reason | None:
+    """How many other jobs are due."""
+    depth = snapshot.depth
+    if depth is None or depth.due_count < 2:
+        return None
+    others = depth.due_count - 1
+    one = "One other job of its queue is" if others == 1 else f"{others} others of its queue are"
+    return Reason(
+        code="line",
+        text=f"{one} due as well; the more urgent come first, then the older. "
+        f"Its priority is {job.priority}.",
+        at=depth.oldest_due_at,
+    )
+
+
+def serves(worker: WorkerPresence, job: Job) -> bool:
+    """Whether the worker takes jobs of this queue and tenant and has a handler for the kind."""
+    return takes(worker, job) and (job.kind in worker.kinds or ANY_KIND in worker.kinds)
+
+
+def takes(worker: WorkerPresence, job: Job) -> bool:
+    """Whether the worker takes jobs of this queue and tenant, with or without a handler."""
+    return is_chosen(job.queue, worker.queues) and is_chosen(job.tenant, worker.tenants)
+
+
+def is_known_to_notify(job: Job) -> bool:
+    """Whether quiet hours held the job back before."""
+    return job.deferral is not None and QUIET in job.deferral.reason
+
+
+def _judge_gates(job: Job, snapshot: Snapshot, at: datetime) -> Iterator[Reason]:
+    verdict = snapshot.board.judge(job, at, notifies=is_known_to_notify(job))
+    if not isinstance(verdict, Closed):
+        return
+    opens = "It is checked again at" if verdict.is_recheck else "It opens at"
+    when = show(verdict.reopens_at, zone_of(job))
+    yield Reason(
+        code="gate",
+        text=f"The gate is closed for {end_sentence(verdict.reason)} {opens} {when}.",
+        at=at,
+        until=verdict.reopens_at,
+    )
+
+
+def _judge_places(job: Job, snapshot: Snapshot) -> Iterator[Reason]:
+    for limit in snapshot.limits:
+        if limit.running is None:
+            continue
+        room = Room([Cap(limit.tenant, limit.queue, limit.running)], snapshot.running_counts)
+        if not room.has_place(job.tenant, job.queue):
+            taken = (
+                "may not run at all" if not limit.running else f"may run {limit.running} at once"
+            )
+            tail = "." if not limit.running else ", and that many are running."
+            yield Reason(code="limit", text=f"A limit is reached: {_scope(limit)} {taken}{tail}")
+
+
+def _judge_rates(job: Job, snapshot: Snapshot, at: datetime) -> Iterator[Reason]:
+    for limit in snapshot.limits:
+        if limit.rate is None:
+            continue
+        bucket = snapshot.buckets.get(key_of(limit.tenant, limit.queue))
+        if take_tokens(limit.rate, bucket, 1, at).token_count:
+            continue
+        free_at = next_token_at(limit.rate, bucket, at)
+        per = format_duration(limit.rate.per)
+        yield Reason(
+            code="rate",
+            text=f"A rate is used up: {_scope(limit)} may start {limit.rate.count} in {per}; "
+            f"the next at {show(free_at, zone_of(job))}.",
+            until=free_at,
+        )
+
+
+def _judge_workers(job: Job, snapshot: Snapshot) -> Iterator[Reason]:
+    workers = snapshot.workers
+    if not workers:
+        yield Reason(code="no_worker", text="No worker is known to run on this store.")
+    elif not any(takes(worker, job) for worker in workers):
+        yield Reason(
+            code="no_worker",
+            text=f"No worker takes jobs of queue {job.queue} for its tenant; "
+            f"{len(workers)} run on this store.",
+        )
+    elif not any(serves(worker, job) for worker in workers):
+        yield Reason(
+            code="no_worker",
+            text=f"No worker that takes its queue has a handler for the kind {job.kind}: "
+            "the worker that takes it will fail it.",
+        )
+
+
+def _scope(limit: Limit) -> str:
+    if limit.tenant is None:
+        return "all jobs together" if limit.queue is None else f"queue {limit.queue}"
+    if limit.queue is None:
+        return "this tenant"
+    return f"queue {limit.queue} of this tenant"

@@ -1,0 +1,299 @@
+"""Gates: quiet hours and maintenance windows."""
+
+from collections.abc import Mapping, Set
+from datetime import date
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from rota.auth.caller import Scope
+from rota.errors import InvalidInputError, InvalidRequestError
+from rota.jobs.fields import read_instant
+from rota.jobs.misfits import IN_WORDS
+from rota.policy.gate_settings import (
+    EVERYTHING,
+    ScopedMaintenance,
+    TenantQuietHours,
+    parse_quiet_hours,
+)
+from rota.policy.gate_settings import Scope as GateScope
+from rota.policy.maintenance import LONGEST_REASON, Maintenance
+from rota.policy.quiet_hours import QuietHours
+from rota.policy.windows import WEEKDAYS, format_time_of_day
+from rota.rail import settings
+from rota.rail.audit import AuditedAction, record_action
+from rota.rail.settings import EVERYBODY
+from rota.server.api.fields import InstantText, Moment, QueueName, Why
+from rota.server.http.route import Answer, Call, Nothing, Route, route
+
+GATES = "/api/v1/gates"
+QUIET_HOURS = f"{GATES}/quiet-hours"
+MAINTENANCE = f"{GATES}/maintenance"
+INSTALLATION = f"{GATES}/maintenance/installation"
+
+TimeOfDay = Annotated[
+    str,
+    Meta(
+        description="A time of day, such as 22:00.",
+        pattern="^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$",
+        extra_json_schema={"examples": ["22:00"]},
+        extra={IN_WORDS: "must be a time of day, such as 22:00"},
+    ),
+]
+Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+Weekdays = Annotated[list[Weekday], Meta(max_length=7)]
+Dates = Annotated[list[date], Meta(max_length=366)]
+ReasonText = Annotated[
+    str,
+    Meta(
+        description="The reason, for people. Jobs that wait show it.",
+        max_length=LONGEST_REASON,
+        pattern="^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+        extra_json_schema={"examples": ["database upgrade"]},
+        extra={IN_WORDS: "must be one line of text"},
+    ),
+]
+
+
+class QuietHoursBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Hours in which no job that notifies people runs. Such jobs run afterwards.
+
+    From ``start`` to ``end`` in ``zone``, over midnight if needed, on ``weekdays``; all day on
+    ``rest_days`` and ``holidays``. Some time of the week must stay open.
+    """
+
+    start: TimeOfDay
+    end: TimeOfDay
+    zone: Annotated[
+        str, Meta(description="A time zone.", extra_json_schema={"examples": ["Europe/London"]})
+    ]
+    weekdays: Weekdays | None = None
+    rest_days: Weekdays = []
+    holidays: Dates = []
+    why: Why | None = None
+
+
+class QuietHoursView(msgspec.Struct, frozen=True, kw_only=True):
+    """The quiet hours of the tenant. ``reopens_at`` is set while they last."""
+
+    start: str
+    end: str
+    zone: str
+    weekdays: tuple[str, ...]
+    rest_days: tuple[str, ...]
+    holidays: tuple[date, ...]
+    is_quiet: bool
+    reopens_at: Moment | None
+
+
+class MaintenanceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A maintenance window. Without ``until`` it lasts until it is cleared.
+
+    It replaces earlier windows; with ``is_added`` it is added to them.
+    """
+
+    from_at: InstantText | None = None
+    until: InstantText | None = None
+    reason: ReasonText | None = None
+    is_added: bool = False
+
+
+class WideMaintenanceBody(MaintenanceBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A maintenance window for a queue of all tenants or, without ``queue``, for everything."""
+
+    queue: QueueName | None = None
+
+
+class QueueChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The queue. Default: everything."""
+
+    queue: QueueName | None = None
+
+
+class MaintenanceView(msgspec.Struct, frozen=True, kw_only=True):
+    """A window in which nothing runs: of the tenant, of a queue, or of everything."""
+
+    scope: Literal["tenant", "queue", "everything"]
+    queue: str | None
+    from_at: Moment | None
+    until: Moment | None
+    reason: str
+    who: str
+    is_closed: bool
+
+
+class GatesView(msgspec.Struct, frozen=True, kw_only=True):
+    """The gates that may hold back the tenant's jobs."""
+
+    quiet_hours: QuietHoursView | None
+    maintenance: tuple[MaintenanceView, ...]
+
+
+async def get_gates(call: Call[Nothing, Nothing]) -> GatesView:
+    """Get the gates that hold back the jobs of your tenant, now or later."""
+    now, tenant = call.context.clock.now(), call.caller.tenant
+    hours: QuietHoursView | None = None
+    windows: list[MaintenanceView] = []
+    for entry in (await settings.list_gates(call.context.store)).entries:
+        if isinstance(entry, TenantQuietHours):
+            if entry.tenant == tenant:
+                hours = _view_hours(entry.hours, now)
+        elif entry.scope.tenant in (None, tenant):
+            windows += _view_maintenance(entry, now)
+    return GatesView(quiet_hours=hours, maintenance=tuple(windows))
+
+
+async def set_quiet_hours(call: Call[QuietHoursBody, Nothing]) -> QuietHoursView:
+    """Set the quiet hours of your tenant. They replace earlier ones."""
+    asked, tenant = call.body, call.caller.tenant
+    hours = _read_hours(asked)
+    details = {"start": asked.start, "end": asked.end, "zone": asked.zone}
+    await _record(call, tenant, "set_quiet_hours", details, asked.why)
+    await settings.set_quiet_hours(call.context.store, tenant, hours)
+    return _view_hours(hours, call.context.clock.now())
+
+
+async def clear_quiet_hours(call: Call[Nothing, Nothing]) -> Answer:
+    """Clear the quiet hours of your tenant, if there are any."""
+    tenant = call.caller.tenant
+    await _record(call, tenant, "set_quiet_hours", {"cleared": True})
+    await settings.clear_quiet_hours(call.context.store, tenant)
+    return Answer(204)
+
+
+async def set_maintenance(call: Call[MaintenanceBody, Nothing]) -> list[MaintenanceView]:
+    """Hold back all jobs of your tenant for a time."""
+    return await _set(call, GateScope(tenant=call.caller.tenant))
+
+
+async def clear_maintenance(call: Call[Nothing, Nothing]) -> Answer:
+    """End the maintenance of your tenant, if there is any."""
+    tenant = call.caller.tenant
+    await _record(call, tenant, "set_maintenance", {"isOn": False})
+    await settings.clear_maintenance(call.context.store, GateScope(tenant=tenant))
+    return Answer(204)
+
+
+async def set_wide_maintenance(
+    call: Call[WideMaintenanceBody, Nothing],
+) -> list[MaintenanceView]:
+    """Hold back a queue of all tenants, or everything, for a time."""
+    return await _set(call, _wide_scope(call.body.queue))
+
+
+async def clear_wide_maintenance(call: Call[Nothing, QueueChoice]) -> Answer:
+    """End the maintenance of a queue, or of everything, if there is any."""
+    queue = call.query.queue
+    await _record(call, EVERYBODY, "set_maintenance", {"isOn": False, "queue": queue})
+    await settings.clear_maintenance(call.context.store, _wide_scope(queue))
+    return Answer(204)
+
+
+def _wide_scope(queue: str | None) -> GateScope:
+    return EVERYTHING if queue is None else GateScope(queue=queue)
+
+
+async def _record(
+    call: Call[Any, Any],
+    tenant: str,
+    action: str,
+    details: Mapping[str, Any],
+    why: str | None = None,
+) -> None:
+    entry = AuditedAction(action=action, who=call.caller.who, why=why, details=details)
+    await record_action(call.context.rail_context(tenant), entry)
+
+
+async def _set(
+    call: Call[MaintenanceBody, Nothing] | Call[WideMaintenanceBody, Nothing], scope: GateScope
+) -> list[MaintenanceView]:
+    now, store = call.context.clock.now(), call.context.store
+    window = _read_window(call.body, call.caller.who)
+    if window.until is not None and window.until <= now:
+        raise InvalidRequestError("until", "is over already: must be later than now")
+    details = {"isOn": True, "queue": scope.queue, "isAdded": call.body.is_added}
+    await _record(call, scope.tenant or EVERYBODY, "set_maintenance", details, call.body.reason)
+    if call.body.is_added:
+        await settings.plan_maintenance(store, scope, window, now)
+    else:
+        await settings.set_maintenance(store, scope, window)
+    for entry in (await settings.list_gates(store)).entries:
+        if isinstance(entry, ScopedMaintenance) and entry.scope == scope:
+            return _view_maintenance(entry, now)
+    return []
+
+
+def _read_window(asked: MaintenanceBody, who: str) -> Maintenance:
+    from_at = None if asked.from_at is None else read_instant(asked.from_at, "from_at")
+    until = None if asked.until is None else read_instant(asked.until, "until")
+    if from_at is not None and until is not None and until <= from_at:
+        raise InvalidRequestError("until", "must be later than from_at")
+    return Maintenance(from_at=from_at, until=until, reason=asked.reason or "", who=who)
+
+
+def _read_hours(asked: QuietHoursBody) -> QuietHours:
+    try:
+        return parse_quiet_hours(
+            asked.start,
+            asked.end,
+            asked.zone,
+            weekdays=WEEKDAYS if asked.weekdays is None else asked.weekdays,
+            rest_days=asked.rest_days,
+            holidays=asked.holidays,
+        )
+    except InvalidInputError as error:
+        field = str(error.details.get("field", "zone"))
+        raise InvalidRequestError(field, error.details.get("reason") or error.message) from error
+
+
+def _view_maintenance(entry: ScopedMaintenance, now: Moment) -> list[MaintenanceView]:
+    """The windows of a scope that are not over."""
+    scope = entry.scope
+    word: Literal["tenant", "queue", "everything"] = (
+        "tenant" if scope.tenant else "queue" if scope.queue else "everything"
+    )
+    return [
+        MaintenanceView(
+            scope=word,
+            queue=scope.queue,
+            from_at=each.from_at,
+            until=each.until,
+            reason=each.reason,
+            who=each.who,
+            is_closed=each.from_at is None or each.from_at <= now,
+        )
+        for each in entry.windows
+        if not each.is_over(now)
+    ]
+
+
+def _view_hours(hours: QuietHours, now: Moment) -> QuietHoursView:
+    reopens_at = hours.reopens_at(now)
+    return QuietHoursView(
+        start=format_time_of_day(hours.start),
+        end=format_time_of_day(hours.end),
+        zone=str(hours.zone),
+        weekdays=_name_days(hours.weekdays),
+        rest_days=_name_days(hours.rest_days),
+        holidays=tuple(sorted(hours.holidays)),
+        is_quiet=reopens_at is not None,
+        reopens_at=reopens_at,
+    )
+
+
+def _name_days(days: Set[int]) -> tuple[str, ...]:
+    return tuple(WEEKDAYS[day] for day in sorted(days))
+
+
+_EMPTY = {204: None}
+
+ROUTES: tuple[Route, ...] = (
+    route("GET", GATES, get_gates, Scope.READ, "gates"),
+    route("PUT", QUIET_HOURS, set_quiet_hours, Scope.OPERATE, "gates"),
+    route("DELETE", QUIET_HOURS, clear_quiet_hours, Scope.OPERATE, "gates", answers=_EMPTY),
+    route("PUT", MAINTENANCE, set_maintenance, Scope.OPERATE, "gates"),
+    route("DELETE", MAINTENANCE, clear_maintenance, Scope.OPERATE, "gates", answers=_EMPTY),
+    route("PUT", INSTALLATION, set_wide_maintenance, Scope.ADMIN, "gates"),
+    route("DELETE", INSTALLATION, clear_wide_maintenance, Scope.ADMIN, "gates", answers=_EMPTY),
+)

@@ -1,0 +1,159 @@
+"""One job: explanation, graph and attempts; retry, cancel and run now."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from rota.auth.caller import Scope
+from rota.errors import IllegalMoveError
+from rota.jobs import Attempt, JobStatus
+from rota.ops.explain import explain_job
+from rota.ops.explain_at import explain_job_at
+from rota.ops.explanation import Explanation
+from rota.ops.graph import MOST_NODES, JobGraph, draw_graph
+from rota.rail.dead_letters import is_dead
+from rota.server.api.fields import Moment, Order, Uuid, WallTime, choose_moment, read_job
+from rota.server.api.jobs import ONE_JOB, JobView, view_job
+from rota.server.http.route import Answer, Call, Nothing, Route, route
+
+
+class GraphChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The size of the graph."""
+
+    limit: Annotated[int, Meta(description="The maximum number of jobs.", ge=1, le=MOST_NODES)] = (
+        MOST_NODES
+    )
+
+
+class WhyQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An instant, or a wall time in the zone of the job's series."""
+
+    at: Annotated[Moment | None, Meta(description="Why it did or did not run then.")] = None
+    wall: WallTime | None = None
+
+
+class AttemptList(msgspec.Struct, frozen=True):
+    """The failed attempts of a job, first one first."""
+
+    items: list[Attempt]
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class RetryChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether blocked jobs are submitted again too."""
+
+    cascade: Annotated[
+        bool, Meta(description="Also submit the jobs that it blocked, on the new job.")
+    ] = False
+
+
+class CancelChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much of a series is cancelled."""
+
+    ends_series: Annotated[
+        bool, Meta(description="End the series. False cancels this occurrence only.")
+    ] = True
+
+
+class RetriedJob(msgspec.Struct, frozen=True):
+    """The new job, and the new id for each old id.
+
+    The old jobs in ``earlier_ids`` had been retried before, and keep that replacement.
+    """
+
+    job: JobView
+    replacements: dict[str, Uuid]
+    earlier_ids: tuple[Uuid, ...] = ()
+
+
+async def explain_why(call: Call[Nothing, WhyQuestion]) -> Explanation:
+    """Explain why a job ran, did not run, waits or will run.
+
+    The functions that decide compute the answer from the stored job: dependencies, rule, zone, DST,
+    retries, gates, limits, leases, workers and operator actions. With an instant, it says whether
+    the job, or another job of its series, ran then or will run then.
+    """
+    context, job = call.context, await read_job(call)
+    subject = (context.store, context.clock, job.tenant, job.id)
+    at = choose_moment(call.query.at, call.query.wall)
+    return await (explain_job(*subject) if at is None else explain_job_at(*subject, at))
+
+
+async def get_graph(call: Call[Nothing, GraphChoice]) -> JobGraph:
+    """Get the ancestors and descendants of a job, with their statuses."""
+    return await draw_graph(
+        call.context.store, call.caller.tenant, call.path["job_id"], limit=call.query.limit
+    )
+
+
+async def list_attempts(call: Call[Nothing, Nothing]) -> AttemptList:
+    """List the failed attempts of a job: error, worker, start and end."""
+    job = await read_job(call)
+    return AttemptList(await call.context.store.attempts(call.caller.tenant, job.id))
+
+
+async def retry_job(call: Call[Order, RetryChoice]) -> Answer:
+    """Retry a failed job by a new job that names it in ``replaces``.
+
+    The failed job stays as it is. A job that was retried before keeps its replacement.
+    """
+    old = await read_job(call)
+    if not is_dead(old):
+        reason = "only a job that failed, and was not cancelled, can be retried"
+        raise IllegalMoveError(old.status, JobStatus.READY, reason)
+    await call.context.quota.admit(call.caller.tenant)
+    letters = call.context.dead_letters(call.caller.tenant)
+    retried = await letters.retry(
+        old.id, cascade=call.query.cascade, who=call.caller.who, why=call.body.why
+    )
+    new = await read_job(call, retried.replacements[old.id])
+    link = {"location": f"{call.root}{ONE_JOB.format(job_id=new.id)}"}
+    made = RetriedJob(view_job(new), retried.replacements, retried.earlier_ids)
+    return Answer(201, made, link)
+
+
+async def cancel_job(call: Call[Order, CancelChoice]) -> JobView:
+    """Cancel a job that has not ended. Any job id of a series will do.
+
+    When it is running, its worker learns of it at the next heartbeat. 409 when it has ended.
+    """
+    cancelled = await call.context.rail(call.caller.tenant).cancel(
+        call.path["job_id"],
+        ends_series=call.query.ends_series,
+        who=call.caller.who,
+        why=call.body.why,
+    )
+    return view_job(await read_job(call, cancelled.job_id))
+
+
+async def run_job_now(call: Call[Order, Nothing]) -> JobView:
+    """Make a scheduled job due now. 409 when it is running or has ended.
+
+    Its series continues as scheduled. A job that waits for other jobs still does.
+    """
+    moved = await call.context.rail(call.caller.tenant).run_now(
+        call.path["job_id"], who=call.caller.who, why=call.body.why
+    )
+    return view_job(await read_job(call, moved.job_id))
+
+
+_CHANGED = (404, 409)
+
+ROUTES: tuple[Route, ...] = (
+    route("GET", f"{ONE_JOB}/why", explain_why, Scope.READ, "jobs", errors=(404,)),
+    route("GET", f"{ONE_JOB}/graph", get_graph, Scope.READ, "jobs", errors=(404,)),
+    route("GET", f"{ONE_JOB}/attempts", list_attempts, Scope.READ, "jobs", errors=(404,)),
+    route(
+        "POST",
+        f"{ONE_JOB}/retry",
+        retry_job,
+        Scope.OPERATE,
+        "jobs",
+        answers={201: RetriedJob},
+        errors=_CHANGED,
+    ),
+    route("POST", f"{ONE_JOB}/cancel", cancel_job, Scope.OPERATE, "jobs", errors=_CHANGED),
+    route("POST", f"{ONE_JOB}/run-now", run_job_now, Scope.OPERATE, "jobs", errors=_CHANGED),
+)

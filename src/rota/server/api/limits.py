@@ -1,0 +1,142 @@
+"""Limits on concurrency and rate, and priority ageing."""
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from rota.auth.caller import Scope
+from rota.errors import InvalidInputError, InvalidRequestError
+from rota.policy.limits import Limit, Rate
+from rota.rail.settings import clear_limit, list_limits, set_limit
+from rota.server.api.fields import QueueName, Why
+from rota.server.http.route import Answer, Call, Nothing, Route, route
+
+LIMITS = "/api/v1/limits"
+
+Whose = Annotated[
+    Literal["own", "all"],
+    Meta(description="own: your tenant only; all: all tenants together."),
+]
+_SECOND = timedelta(seconds=1)
+_LONGEST_SECONDS = 31_622_400
+_API_NAMES = {"rate.per": "rate.per_seconds", "ageing": "ageing_seconds"}
+
+
+class RateBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """At most ``count`` jobs start per ``per_seconds``, up to ``burst`` of them at once."""
+
+    count: Annotated[int, Meta(ge=1, le=1_000_000_000)]
+    per_seconds: Annotated[int, Meta(ge=1, le=_LONGEST_SECONDS)]
+    burst: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None
+
+
+class LimitBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The limit of a scope. At least one of the last three is required.
+
+    - ``running``: the maximum number of running jobs; 0 holds all of them back.
+    - ``rate``: the maximum number of starts in a time.
+    - ``ageing_seconds``, for a queue of all tenants only: a job gains one priority each time it has
+      waited this long.
+    """
+
+    whose: Whose = "own"
+    queue: QueueName | None = None
+    running: Annotated[int, Meta(ge=0, le=1_000_000_000)] | None = None
+    rate: RateBody | None = None
+    ageing_seconds: Annotated[int, Meta(ge=1, le=_LONGEST_SECONDS)] | None = None
+    why: Why | None = None
+
+
+class LimitScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The scope of a limit. Without ``queue``: all queues."""
+
+    whose: Whose = "own"
+    queue: QueueName | None = None
+
+
+class LimitView(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit that applies to your tenant."""
+
+    whose: Whose
+    queue: str | None
+    running: int | None
+    rate: RateBody | None
+    ageing_seconds: float | None
+
+
+class LimitPage(msgspec.Struct, frozen=True):
+    """All limits that apply to your tenant."""
+
+    items: list[LimitView]
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+async def get_limits(call: Call[Nothing, Nothing]) -> LimitPage:
+    """List the limits that apply to your tenant: its own, and those of all tenants."""
+    kept = (await list_limits(call.context.store)).limits
+    return LimitPage([_view(it) for it in kept if it.tenant in (None, call.caller.tenant)])
+
+
+async def put_limit(call: Call[LimitBody, Nothing]) -> LimitView:
+    """Set the limit of a scope. It replaces the earlier one; workers notice within seconds."""
+    limit = _read(call.body, call.caller.tenant)
+    context = call.context
+    await set_limit(
+        context.store, limit, who=call.caller.who, why=call.body.why, clock=context.clock
+    )
+    return _view(limit)
+
+
+async def delete_limit(call: Call[Nothing, LimitScope]) -> Answer:
+    """Clear the limit of a scope, if there is one."""
+    asked, context = call.query, call.context
+    await clear_limit(
+        context.store,
+        tenant=call.caller.tenant if asked.whose == "own" else None,
+        queue=asked.queue,
+        who=call.caller.who,
+        clock=context.clock,
+    )
+    return Answer(204)
+
+
+def _read(asked: LimitBody, tenant: str) -> Limit:
+    try:
+        return Limit(
+            tenant=tenant if asked.whose == "own" else None,
+            queue=asked.queue,
+            running=asked.running,
+            rate=None if asked.rate is None else _read_rate(asked.rate),
+            ageing=None if asked.ageing_seconds is None else asked.ageing_seconds * _SECOND,
+        )
+    except InvalidInputError as error:
+        field = str(error.details.get("field", "running"))
+        reason = str(error.details.get("reason", error.message))
+        raise InvalidRequestError(_API_NAMES.get(field, field), reason) from error
+
+
+def _read_rate(asked: RateBody) -> Rate:
+    return Rate(count=asked.count, per=asked.per_seconds * _SECOND, burst=asked.burst)
+
+
+def _view(limit: Limit) -> LimitView:
+    rate = limit.rate
+    return LimitView(
+        whose="all" if limit.tenant is None else "own",
+        queue=limit.queue,
+        running=limit.running,
+        rate=None
+        if rate is None
+        else RateBody(count=rate.count, per_seconds=rate.per // _SECOND, burst=rate.burst),
+        ageing_seconds=None if limit.ageing is None else limit.ageing.total_seconds(),
+    )
+
+
+ROUTES: tuple[Route, ...] = (
+    route("GET", LIMITS, get_limits, Scope.READ, "limits"),
+    route("PUT", LIMITS, put_limit, Scope.ADMIN, "limits"),
+    route("DELETE", LIMITS, delete_limit, Scope.ADMIN, "limits", answers={204: None}),
+)

@@ -1,0 +1,163 @@
+"""The overview: counts, queues, workers and throughput."""
+
+from datetime import datetime, timedelta
+from functools import reduce
+from operator import add
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from rota.auth.caller import Scope
+from rota.errors import InvalidRequestError
+from rota.ops.overview import Overview, QueueStanding, list_queues, take_overview
+from rota.server.api.fields import Moment
+from rota.server.http.route import Call, Nothing, Route, route
+from rota.telemetry.stats import RETENTION, MinuteStats, read_stats
+from rota.worker.presence import list_workers
+
+SHOWN_FOR = timedelta(hours=1)
+"""The default range of the throughput."""
+
+
+class QueueList(msgspec.Struct, frozen=True):
+    """Your tenant's queues with jobs that have not ended, by name."""
+
+    items: tuple[QueueStanding, ...]
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker that takes jobs of your tenant. ``queues`` null means all queues.
+
+    An HTTP worker has the ``host`` ``http``; its ``kinds`` may be ``*``, which means any kind.
+    """
+
+    id: str
+    host: str
+    pid: int
+    queues: tuple[str, ...] | None
+    kinds: tuple[str, ...]
+    concurrency: int
+    version: str
+    started_at: Moment
+    seen_at: Moment
+
+
+class WorkerList(msgspec.Struct, frozen=True):
+    """The workers that take jobs of your tenant, longest running first."""
+
+    items: tuple[WorkerView, ...]
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class ThroughputChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The minutes from ``since`` on, before ``until``."""
+
+    since: Annotated[
+        Moment | None,
+        Meta(description="At most 48 hours before until. Default: an hour before it."),
+    ] = None
+    until: Annotated[Moment | None, Meta(description="Default: now.")] = None
+
+
+class Durations(msgspec.Struct, frozen=True, kw_only=True):
+    """Statistics of durations; null when there are none.
+
+    ``p50_ms`` and ``p95_ms`` are the median and the 95th percentile, estimated from a histogram.
+    """
+
+    count: int
+    mean_ms: float | None
+    p50_ms: float | None
+    p95_ms: float | None
+    longest_ms: float
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of attempts by outcome.
+
+    Each attempt is ``succeeded``, ``failed``, ``deferred`` or ``stalled``; the last attempt of a
+    job that failed for good also counts as ``dead``. ``wait`` is how long jobs had been due when
+    they were leased, ``handler`` how long their handlers took.
+    """
+
+    succeeded: int
+    failed: int
+    dead: int
+    deferred: int
+    stalled: int
+    wait: Durations
+    handler: Durations
+
+
+class EndedMinute(Ended, frozen=True, kw_only=True):
+    """The same for the minute that began ``at``."""
+
+    at: Moment
+
+
+class Throughput(msgspec.Struct, frozen=True, kw_only=True):
+    """The ``total``, and every minute in which an attempt ended, in order."""
+
+    since: Moment
+    until: Moment
+    total: Ended
+    minutes: tuple[EndedMinute, ...]
+
+
+async def get_overview(call: Call[Nothing, Nothing]) -> Overview:
+    """Get the overview of your tenant: counts, queues, alarms, next runs and failures."""
+    context = call.context
+    return await take_overview(context.store, context.clock, call.caller.tenant)
+
+
+async def get_queues(call: Call[Nothing, Nothing]) -> QueueList:
+    """List the queues of your tenant with their numbers of due, running and dead jobs."""
+    context = call.context
+    return QueueList(await list_queues(context.store, context.clock, call.caller.tenant))
+
+
+async def get_workers(call: Call[Nothing, Nothing]) -> WorkerList:
+    """List the workers that take jobs of your tenant."""
+    found = await list_workers(call.context.store, call.context.clock.now())
+    tenant = call.caller.tenant
+    ours = [it for it in found if it.tenants is None or tenant in it.tenants]
+    return WorkerList(msgspec.convert(ours, tuple[WorkerView, ...], from_attributes=True))
+
+
+async def get_throughput(call: Call[Nothing, ThroughputChoice]) -> Throughput:
+    """Get how many attempts of your tenant ended in each minute, by outcome."""
+    context = call.context
+    since, until = _choose(call.query, context.clock.now())
+    minutes = await read_stats(context.store, call.caller.tenant, since, until)
+    total = reduce(add, minutes, MinuteStats(at=since))
+    return Throughput(
+        since=since,
+        until=until,
+        total=msgspec.convert(total, Ended, from_attributes=True),
+        minutes=msgspec.convert(minutes, tuple[EndedMinute, ...], from_attributes=True),
+    )
+
+
+def _choose(asked: ThroughputChoice, now: datetime) -> tuple[datetime, datetime]:
+    until = asked.until or now
+    try:
+        since = asked.since or until - SHOWN_FOR
+    except OverflowError:
+        raise InvalidRequestError("until", "is before the first supported date") from None
+    if since >= until:
+        raise InvalidRequestError("since", "must be before until")
+    if until - since > RETENTION:
+        raise InvalidRequestError("since", "must not be more than 48 hours before until")
+    return since, until
+
+
+ROUTES: tuple[Route, ...] = (
+    route("GET", "/api/v1/overview", get_overview, Scope.READ, "overview"),
+    route("GET", "/api/v1/queues", get_queues, Scope.READ, "overview"),
+    route("GET", "/api/v1/workers", get_workers, Scope.READ, "overview"),
+    route("GET", "/api/v1/throughput", get_throughput, Scope.READ, "overview"),
+)

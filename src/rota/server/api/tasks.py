@@ -1,0 +1,175 @@
+"""Declarative tasks. They belong to no tenant, so all routes need the admin scope."""
+
+from datetime import timedelta
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import Meta
+
+from rota.auth.caller import Scope
+from rota.errors import InvalidInputError, InvalidRequestError, InvalidZoneError
+from rota.jobs.misfits import IN_WORDS
+from rota.ops.tasks import (
+    TaskPlan,
+    TaskSummary,
+    explain_one_task,
+    look_at_tasks,
+    plan_tasks,
+    request_run,
+)
+from rota.server.api.fields import PRINTABLE, Moment, WallTime, Why, choose_moment
+from rota.server.http.route import Answer, Call, Nothing, Route, route
+from rota.triggers.zone import load_zone
+
+TASKS = "/api/v1/tasks"
+MOST_PLANNED = 10_000
+LONGEST_DELAY_MS = 100 * 366 * 86_400_000
+
+TaskName = Annotated[
+    str,
+    Meta(
+        description="The name under which a task is registered.",
+        min_length=1,
+        max_length=255,
+        pattern=PRINTABLE,
+        extra_json_schema={"examples": ["clean-up"]},
+        extra={IN_WORDS: "must be one line of text"},
+    ),
+]
+Zone = Annotated[str, Meta(description="A time zone, such as Europe/London.")]
+
+
+class TaskChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The zone of the schedules: the zone of the schedulers."""
+
+    zone: Zone = "UTC"
+
+
+class TaskQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A task and, optionally, an instant or a wall time."""
+
+    name: TaskName
+    at: Annotated[Moment | None, Meta(description="Why it did or did not run then.")] = None
+    wall: WallTime | None = None
+    zone: Zone = "UTC"
+
+
+class TaskOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The task to run."""
+
+    name: TaskName
+    why: Why | None = None
+
+
+class TaskRegistration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A task as a program registers it."""
+
+    name: TaskName
+    cron: Annotated[
+        str,
+        Meta(
+            description="A POSIX crontab expression of five fields.",
+            extra_json_schema={"examples": ["0 9 * * 1-5"]},
+        ),
+    ]
+    retry_delay_ms: Annotated[
+        int,
+        Meta(description="The delay before a retry.", ge=0, le=LONGEST_DELAY_MS),
+    ] = 60_000
+
+
+class TaskPlanOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All tasks that a program is about to register."""
+
+    registrations: Annotated[list[TaskRegistration], Meta(max_length=MOST_PLANNED)]
+    zone: str = "UTC"
+
+
+class TaskList(msgspec.Struct, frozen=True):
+    """The tasks in the store, by name.
+
+    ``scheduler_count`` schedulers are alive. ``unreadable`` names records that cannot be read.
+    """
+
+    items: tuple[TaskSummary, ...]
+    scheduler_count: int
+    unreadable: tuple[str, ...]
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer in a word, and the reasons in sentences, most important first."""
+
+    name: str
+    at: Moment | None
+    answer: str
+    reasons: tuple[str, ...]
+    next_at: Moment | None
+
+
+class TaskRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A requested run. When no scheduler is alive, it waits for one."""
+
+    name: str
+    scheduler_count: int
+
+
+async def list_all_tasks(call: Call[Nothing, TaskChoice]) -> TaskList:
+    """List the declarative tasks: schedule in words, last run, next runs."""
+    zone = _read_zone(call.query.zone)
+    found = await look_at_tasks(call.context.store, call.context.clock, zone)
+    return TaskList(found.tasks, found.scheduler_count, found.unreadable)
+
+
+async def explain_why_task(call: Call[Nothing, TaskQuestion]) -> TaskExplanation:
+    """Explain why a task ran, did not run or will run, now or at an instant."""
+    asked = call.query
+    zone, at = _read_zone(asked.zone), choose_moment(asked.at, asked.wall)
+    found = await explain_one_task(call.context.store, call.context.clock, zone, asked.name, at)
+    return msgspec.convert(found, TaskExplanation, from_attributes=True)
+
+
+async def plan_all_tasks(call: Call[TaskPlanOrder, Nothing]) -> TaskPlan:
+    """Show what registering exactly these tasks would change. Writes nothing."""
+    registrations = [
+        (each.name, each.cron, timedelta(milliseconds=each.retry_delay_ms))
+        for each in call.body.registrations
+    ]
+    zone = _read_zone(call.body.zone)
+    try:
+        return await plan_tasks(call.context.store, call.context.clock, zone, registrations)
+    except InvalidInputError as error:
+        raise InvalidRequestError("registrations", f"are refused: {error.message}") from error
+
+
+async def run_task_now(call: Call[TaskOrder, Nothing]) -> Answer:
+    """Request one immediate run of a task, in addition to its schedule."""
+    name = call.body.name
+    context = call.context.rail_context(call.caller.tenant)
+    count = await request_run(context, name, who=call.caller.who, why=call.body.why)
+    return Answer(202, TaskRun(name=name, scheduler_count=count))
+
+
+def _read_zone(name: str) -> ZoneInfo:
+    try:
+        return load_zone(name)
+    except InvalidZoneError as error:
+        raise InvalidRequestError("zone", f"is refused: {error.message}") from error
+
+
+ROUTES: tuple[Route, ...] = (
+    route("GET", TASKS, list_all_tasks, Scope.ADMIN, "tasks"),
+    route("GET", f"{TASKS}/why", explain_why_task, Scope.ADMIN, "tasks", errors=(404,)),
+    route("POST", f"{TASKS}/plan", plan_all_tasks, Scope.ADMIN, "tasks"),
+    route(
+        "POST",
+        f"{TASKS}/run-now",
+        run_task_now,
+        Scope.ADMIN,
+        "tasks",
+        answers={202: TaskRun},
+        errors=(404,),
+    ),
+)

@@ -1,0 +1,257 @@
+"""Charts as numbers; the templates turn them into SVG.
+
+Each chart has a ``summary`` in words and its numbers as rows, so that people who cannot see it can
+read it.
+"""
+
+from collections.abc import Callable, Sequence
+from math import floor, log10
+from typing import NamedTuple
+
+_STEPS = (1, 2, 5, 10)
+_TICKS = 4
+
+
+def choose_ticks(highest: float, *, whole: bool = True) -> list[float]:
+    """Axis ticks from zero to at least ``highest``, in about four round steps."""
+    if highest <= 0:
+        return [0.0, 1.0]
+    rough = highest / _TICKS
+    power = 10.0 ** floor(log10(rough))
+    step = next(power * each for each in _STEPS if power * each >= rough * (1 - 1e-9))
+    if whole:
+        step = max(step, 1.0)
+    count = -int(-(highest / step - 1e-9) // 1)
+    return [step * index for index in range(max(count, 1) + 1)]
+
+
+def format_number(number: float) -> str:
+    """A short number for an axis: 950, 1.2k, 3M."""
+    for size, letter in ((1_000_000, "M"), (1_000, "k")):
+        if abs(number) >= size:
+            return f"{number / size:.1f}".removesuffix(".0") + letter
+    return f"{number:.2f}".rstrip("0").rstrip(".")
+
+
+def thin(positions: Sequence[int], most: int) -> list[int]:
+    """At most ``most`` evenly spaced positions, including the last."""
+    every = max(1, -(-len(positions) // most))
+    return [each for each in positions if (positions[-1] - each) % every == 0]
+
+
+WIDTH = 360.0
+HEIGHT = 168.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 16.0, 10.0, 22.0
+_X_LABELS = 5
+_GAP = 1.0
+_ROW = 34.0
+_NAME_ROOM = 16.0
+
+
+class Tick(NamedTuple):
+    """A position on an axis and its label."""
+
+    at: float
+    label: str
+
+
+class Box(NamedTuple):
+    """A rectangle. ``look`` names its colour, ``title`` is its tooltip."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    look: str
+    title: str
+
+
+class Line(NamedTuple):
+    """A line with gaps between its ``parts``; ``dots`` are points without neighbours."""
+
+    look: str
+    parts: tuple[str, ...]
+    dots: tuple[tuple[float, float], ...]
+
+
+class Series(NamedTuple):
+    """The numbers of one colour; None where there is no value."""
+
+    name: str
+    look: str
+    values: Sequence[float | None]
+
+
+class Chart(NamedTuple):
+    """A chart over time."""
+
+    name: str
+    title: str
+    summary: str
+    width: float
+    height: float
+    left: float
+    bottom: float
+    y_ticks: tuple[Tick, ...]
+    x_ticks: tuple[Tick, ...]
+    boxes: tuple[Box, ...]
+    lines: tuple[Line, ...]
+    legend: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+class Frame(NamedTuple):
+    """The texts of a chart. ``zone`` is the name of the zone of its labels."""
+
+    name: str
+    title: str
+    summary: str
+    labels: Sequence[str]
+    format: Callable[[float], str] = format_number
+    is_whole: bool = True
+    zone: str = ""
+
+
+def stack_bars(frame: Frame, series: Sequence[Series]) -> Chart:
+    """One bar per label, with the series stacked."""
+    sums = [sum(each.values[at] or 0 for each in series) for at in range(len(frame.labels))]
+    ticks = choose_ticks(max(sums, default=0), whole=frame.is_whole)
+    boxes: list[Box] = []
+    for at, label in enumerate(frame.labels):
+        start = 0.0
+        for each in series:
+            value = each.values[at] or 0
+            if value > 0:
+                said = f"{label}: {frame.format(value)} {each.name}"
+                span = _y(start, ticks[-1]), _y(start + value, ticks[-1])
+                boxes.append(_bar(at, len(frame.labels), span, each.look, said))
+            start += value
+    return _complete(frame, series, ticks, boxes=tuple(boxes))
+
+
+def draw_lines(frame: Frame, series: Sequence[Series]) -> Chart:
+    """One line per series, with gaps where there is no value."""
+    known = [value for each in series for value in each.values if value is not None]
+    ticks = choose_ticks(max(known, default=0), whole=frame.is_whole)
+    lines = tuple(_line(each, len(frame.labels), ticks[-1]) for each in series)
+    return _complete(frame, series, ticks, lines=lines)
+
+
+def _complete(
+    frame: Frame,
+    series: Sequence[Series],
+    ticks: Sequence[float],
+    *,
+    boxes: tuple[Box, ...] = (),
+    lines: tuple[Line, ...] = (),
+) -> Chart:
+    count = len(frame.labels)
+    shown = thin(range(count), _X_LABELS) if count else []
+    return Chart(
+        name=frame.name,
+        title=frame.title,
+        summary=frame.summary,
+        width=WIDTH,
+        height=HEIGHT,
+        left=_LEFT,
+        bottom=HEIGHT - _BOTTOM,
+        y_ticks=tuple(Tick(_y(each, ticks[-1]), frame.format(each)) for each in ticks),
+        x_ticks=tuple(Tick(_x_middle(at, count), frame.labels[at]) for at in shown),
+        boxes=boxes,
+        lines=lines,
+        legend=tuple((each.look, each.name) for each in series),
+        columns=(frame.zone, *(each.name for each in series)),
+        rows=tuple(_rows(frame, series)),
+    )
+
+
+def _rows(frame: Frame, series: Sequence[Series]) -> list[tuple[str, ...]]:
+    """A row for each label that has a value."""
+    rows = []
+    for at, label in enumerate(frame.labels):
+        values = [each.values[at] for each in series]
+        if any(values):
+            rows.append((label, *("" if it is None else frame.format(it) for it in values)))
+    return rows
+
+
+def _bar(at: int, count: int, span: tuple[float, float], look: str, said: str) -> Box:
+    bottom, top = span
+    room = (WIDTH - _LEFT - _RIGHT) / count
+    x = round(_LEFT + at * room + _GAP / 2, 1)
+    return Box(x, round(top, 1), round(room - _GAP, 1), round(bottom - top, 1), look, said)
+
+
+def _line(series: Series, count: int, highest: float) -> Line:
+    parts: list[list[tuple[float, float]]] = [[]]
+    for at, value in enumerate(series.values):
+        if value is None:
+            parts.append([])
+        else:
+            parts[-1].append((round(_x_middle(at, count), 1), round(_y(value, highest), 1)))
+    drawn = tuple(" ".join(f"{x},{y}" for x, y in part) for part in parts if len(part) > 1)
+    alone = tuple(part[0] for part in parts if len(part) == 1)
+    return Line(series.look, drawn, alone)
+
+
+def _x_middle(at: int, count: int) -> float:
+    return _LEFT + (at + 0.5) * (WIDTH - _LEFT - _RIGHT) / count
+
+
+def _y(value: float, highest: float) -> float:
+    room = HEIGHT - _TOP - _BOTTOM
+    return HEIGHT - _BOTTOM - room * value / highest
+
+
+class Bar(NamedTuple):
+    """One horizontal bar: its name and the values of its parts."""
+
+    name: str
+    values: tuple[float, ...]
+
+
+class RowChart(NamedTuple):
+    """A chart of horizontal bars, each under its name."""
+
+    name: str
+    title: str
+    summary: str
+    width: float
+    height: float
+    names: tuple[Tick, ...]
+    totals: tuple[Tick, ...]
+    boxes: tuple[Box, ...]
+    legend: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def lay_bars(frame: Frame, bars: Sequence[Bar], looks: Sequence[tuple[str, str]]) -> RowChart:
+    """One row per bar. ``looks`` are the colour and name of each part."""
+    highest = max((sum(each.values) for each in bars), default=0) or 1
+    boxes: list[Box] = []
+    for row, bar in enumerate(bars):
+        x = 0.0
+        for (look, name), value in zip(looks, bar.values, strict=True):
+            width = WIDTH * value / highest
+            if value:
+                said = f"{bar.name}: {frame.format(value)} {name}"
+                y = row * _ROW + _NAME_ROOM
+                boxes.append(Box(round(x, 1), y, round(max(width, 1.5), 1), 10.0, look, said))
+            x += width
+    return RowChart(
+        name=frame.name,
+        title=frame.title,
+        summary=frame.summary,
+        width=WIDTH,
+        height=max(len(bars), 1) * _ROW,
+        names=tuple(Tick(row * _ROW + 11, each.name) for row, each in enumerate(bars)),
+        totals=tuple(
+            Tick(row * _ROW + 11, frame.format(sum(each.values))) for row, each in enumerate(bars)
+        ),
+        boxes=tuple(boxes),
+        legend=tuple(looks),
+        columns=("Queue", *(name for _, name in looks)),
+        rows=tuple((each.name, *(frame.format(it) for it in each.values)) for each in bars),
+    )

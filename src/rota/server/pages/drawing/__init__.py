@@ -1,1 +1,0 @@
-"""Charts and graphs as numbers; the templates turn them into SVG."""

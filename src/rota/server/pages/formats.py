@@ -1,0 +1,99 @@
+"""Times, durations, payloads and errors as text for people."""
+
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta, tzinfo
+
+import msgspec
+
+from rota.auth.masking import mask_secrets, mask_text
+from rota.escape import escape, escape_json
+from rota.jobs import PAUSED_UNTIL
+
+LONGEST_SHOWN = 20_000
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+_SECOND = timedelta(seconds=1)
+_STEPS = (
+    (timedelta(days=1), "d", timedelta(hours=1), "h"),
+    (timedelta(hours=1), "h", timedelta(minutes=1), "min"),
+    (timedelta(minutes=1), "min", _SECOND, "s"),
+)
+_WHOLE_DAYS_FROM = timedelta(days=3)
+_WHOLE_UNITS_FROM = 10
+_FAR_FROM = timedelta(days=365 * 100)
+
+
+def format_length(length: timedelta) -> str:
+    """At most two units: "1 h 5 min", "40 s", "3 d"; milliseconds below a second."""
+    if length < timedelta(0):
+        return f"-{format_length(-length)}"
+    if length < _SECOND:
+        return f"{length // timedelta(milliseconds=1)} ms"
+    if length < timedelta(seconds=10):
+        return f"{length / _SECOND:.1f} s".replace(".0 s", " s")
+    for unit, name, smaller, smaller_name in _STEPS:
+        if length >= unit:
+            count, rest = length // unit, (length % unit) // smaller
+            is_whole = rest == 0 or count >= _WHOLE_UNITS_FROM or length >= _WHOLE_DAYS_FROM
+            return f"{count} {name}" if is_whole else f"{count} {name} {rest} {smaller_name}"
+    return f"{length // _SECOND} s"
+
+
+def format_distance(instant: datetime, now: datetime) -> str:
+    """The distance in whole seconds: "5 s ago", "in 2 h"; "when resumed" for a paused job."""
+    if instant >= PAUSED_UNTIL:
+        return "when resumed"
+    distance = instant - now
+    if abs(distance) < _SECOND:
+        return "now"
+    if abs(distance) > _FAR_FROM:
+        return "never" if distance > timedelta(0) else "long ago"
+    length = format_length(abs(distance) // _SECOND * _SECOND)
+    return f"in {length}" if distance > timedelta(0) else f"{length} ago"
+
+
+def format_instant(instant: datetime) -> str:
+    """To the second in UTC: "2026-11-16 03:30:37 UTC"."""
+    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def format_local(instant: datetime, zone: tzinfo) -> str:
+    """The wall time with weekday and zone: "Mon 2026-11-16 04:30 CET"."""
+    local = instant.astimezone(zone)
+    clock = "%H:%M:%S" if local.second else "%H:%M"
+    return f"{WEEKDAYS[local.weekday()]} {local:%Y-%m-%d} {local.strftime(clock)} {local:%Z}"
+
+
+def machine_instant(instant: datetime) -> str:
+    """For the ``datetime`` attribute of an HTML ``time`` element."""
+    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Lines(str):
+    """Text of several lines, escaped line by line."""
+
+    __slots__ = ()
+
+
+def show_json(value: object) -> Lines:
+    """Indented JSON, cut where it gets too long."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return Lines(_cut("\n".join(escape_json(line) for line in text.split("\n"))))
+
+
+def show_payload(payload: object, masked_words: Collection[str]) -> tuple[Lines, bool]:
+    """The payload with secrets masked, and whether anything was masked."""
+    masked = mask_secrets(payload, masked_words)
+    return show_json(masked), masked != payload
+
+
+def show_text(text: str) -> Lines:
+    """The text with its line breaks; other invisible characters are escaped."""
+    lines = mask_text(text).replace("\r\n", "\n").replace("\t", "    ").split("\n")
+    return Lines(_cut("\n".join(escape(line) for line in lines)))
+
+
+def _cut(text: str) -> str:
+    if len(text) <= LONGEST_SHOWN:
+        return text
+    return f"{text[:LONGEST_SHOWN]}\n[… {len(text) - LONGEST_SHOWN} characters more]"

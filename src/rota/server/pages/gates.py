@@ -1,0 +1,203 @@
+"""The gates page: maintenance windows and quiet hours."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from starlette.responses import Response
+
+from rota.errors import InvalidInputError, InvalidRequestError
+from rota.policy.gate_settings import ScopedMaintenance, TenantQuietHours, parse_quiet_hours
+from rota.policy.maintenance import Maintenance
+from rota.policy.quiet_hours import QuietHours
+from rota.policy.windows import WEEKDAYS, QuietWindow, format_time_of_day
+from rota.rail.audit import AuditedAction, record_action
+from rota.rail.settings import GateList, clear_quiet_hours, list_gates, set_quiet_hours
+from rota.server.pages.formats import format_local
+from rota.server.pages.responses import go_to, render_page
+from rota.server.pages.statuses import Sign
+from rota.server.pages.visit import Form, Visit, read_form
+
+LENGTHS = {
+    "15m": ("15 minutes", timedelta(minutes=15)),
+    "1h": ("1 hour", timedelta(hours=1)),
+    "4h": ("4 hours", timedelta(hours=4)),
+    "1d": ("1 day", timedelta(days=1)),
+    "open": ("until I end it", None),
+}
+"""The offered lengths of a maintenance window."""
+
+_OPEN = Sign("open", "check", "green")
+_CLOSED = Sign("closed now", "pause", "amber")
+_PLANNED = Sign("planned", "clock", "quiet")
+_NOTHING_SENT: Mapping[str, str] = {"reason": "", "start": "", "end": "", "zone": ""}
+
+
+class WindowRow(NamedTuple):
+    """A maintenance window and its scope."""
+
+    concerns: str
+    window: Maintenance
+    sign: Sign
+
+
+class HoursText(NamedTuple):
+    """Quiet hours in words."""
+
+    windows: list[str]
+    rest_days: str
+    holidays: str
+    zone: str
+    reopens_at: datetime | None
+    reopens_local: str
+
+
+async def show_gates(visit: Visit) -> Response:
+    return await _render(visit)
+
+
+async def change_maintenance(visit: Visit) -> Response:
+    """Set or end the maintenance of the tenant."""
+    form = await read_form(visit.request)
+    rail = visit.rail
+    who, reason = visit.caller.who, form.one("reason")
+    if form.one("action") == "off":
+        await rail.set_maintenance(False, reason=reason, who=who)
+        return go_to(visit.link("gates", done="maintenance-off"))
+    try:
+        until = _read_until(form.one("lasts"), visit.now)
+        await rail.set_maintenance(True, until=until, reason=reason, who=who)
+    except InvalidInputError as error:
+        return await _render(visit, form, error)
+    return go_to(visit.link("gates", done="maintenance-on"))
+
+
+async def change_quiet_hours(visit: Visit) -> Response:
+    """Set or clear the quiet hours of the tenant."""
+    form = await read_form(visit.request)
+    store = visit.context.store
+    if form.one("action") == "off":
+        await _record(visit, {"cleared": True})
+        await clear_quiet_hours(store, visit.tenant)
+        return go_to(visit.link("gates", done="quiet-off"))
+    asked = {name: form.one(name) for name in ("start", "end", "zone")}
+    try:
+        hours = parse_quiet_hours(asked["start"], asked["end"], asked["zone"])
+    except InvalidInputError as error:
+        return await _render(visit, form, error)
+    await _record(visit, asked)
+    await set_quiet_hours(store, visit.tenant, hours)
+    return go_to(visit.link("gates", done="quiet-on"))
+
+
+async def _record(visit: Visit, details: Mapping[str, Any]) -> None:
+    entry = AuditedAction(action="set_quiet_hours", who=visit.caller.who, details=details)
+    await record_action(visit.context.rail_context(visit.tenant), entry)
+
+
+async def _render(
+    visit: Visit, form: Form | None = None, error: InvalidInputError | None = None
+) -> Response:
+    gates = await list_gates(visit.context.store)
+    hours = _find_hours(gates, visit.tenant)
+    windows = _list_windows(gates, visit)
+    own = [each for each in windows if each.concerns == _own(visit)]
+    response = render_page(
+        visit,
+        "gates.html",
+        page="gates",
+        windows=windows,
+        maintenance_sign=_CLOSED if any(it.sign is _CLOSED for it in windows) else _OPEN,
+        is_own_maintenance=bool(own),
+        hours=None if hours is None else _show_hours(hours, visit.now),
+        quiet_sign=_sign_of_hours(hours, visit.now),
+        lengths=[(value, label) for value, (label, _) in LENGTHS.items()],
+        damages=gates.damages if visit.may_administer else (),
+        sent=_read_sent(form, hours),
+        problem="" if error is None else error.message,
+    )
+    response.status_code = 200 if error is None else 400
+    return response
+
+
+def _read_until(lasts: str, now: datetime) -> datetime | None:
+    if lasts not in LENGTHS:
+        raise InvalidRequestError("lasts", f"must be one of {', '.join(LENGTHS)}")
+    length = LENGTHS[lasts][1]
+    return None if length is None else now + length
+
+
+def _read_sent(form: Form | None, hours: QuietHours | None) -> Mapping[str, Any]:
+    """The values of the form fields: those that were refused, or the current ones."""
+    if form is not None:
+        return {name: form.one(name) for name in _NOTHING_SENT}
+    if hours is None:
+        return _NOTHING_SENT
+    start, end = format_time_of_day(hours.start), format_time_of_day(hours.end)
+    return {"reason": "", "start": start, "end": end, "zone": _zone_name(hours)}
+
+
+def _find_hours(gates: GateList, tenant: str) -> QuietHours | None:
+    found = (it for it in gates.entries if isinstance(it, TenantQuietHours) and it.tenant == tenant)
+    entry = next(found, None)
+    return None if entry is None else entry.hours
+
+
+def _list_windows(gates: GateList, visit: Visit) -> list[WindowRow]:
+    """The windows that hold back jobs of the tenant, now or later."""
+    rows = []
+    for entry in gates.entries:
+        if not isinstance(entry, ScopedMaintenance):
+            continue
+        if entry.scope.tenant not in {None, visit.tenant}:
+            continue
+        for window in entry.windows:
+            if not window.is_over(visit.now):
+                is_on = window.from_at is None or window.from_at <= visit.now
+                rows.append(WindowRow(_concerns(entry), window, _CLOSED if is_on else _PLANNED))
+    return rows
+
+
+def _concerns(entry: ScopedMaintenance) -> str:
+    if entry.scope.tenant is not None:
+        return f"tenant {entry.scope.tenant}"
+    return "everything" if entry.scope.queue is None else f"queue {entry.scope.queue}"
+
+
+def _own(visit: Visit) -> str:
+    return f"tenant {visit.tenant}"
+
+
+def _sign_of_hours(hours: QuietHours | None, now: datetime) -> Sign:
+    if hours is None:
+        return _OPEN
+    return _OPEN if hours.reopens_at(now) is None else Sign("quiet now", "pause", "amber")
+
+
+def _show_hours(hours: QuietHours, now: datetime) -> HoursText:
+    reopens_at = hours.reopens_at(now)
+    return HoursText(
+        windows=_show_windows(hours),
+        rest_days=", ".join(WEEKDAYS[day] for day in sorted(hours.rest_days)),
+        holidays=", ".join(day.isoformat() for day in sorted(hours.holidays)),
+        zone=_zone_name(hours),
+        reopens_at=reopens_at,
+        reopens_local="" if reopens_at is None else format_local(reopens_at, hours.zone),
+    )
+
+
+def _show_windows(hours: QuietHours) -> list[str]:
+    if hours.windows or hours.rest_days or hours.holidays:
+        return [_show_window(each) for each in hours.windows]
+    return ["never: the start equals the end"]
+
+
+def _show_window(window: QuietWindow) -> str:
+    shown = f"{format_time_of_day(window.start)} to {format_time_of_day(window.end)}"
+    days = [WEEKDAYS[day] for day in sorted(window.weekdays)]
+    return f"{shown}, every day" if len(days) == len(WEEKDAYS) else f"{shown} on {', '.join(days)}"
+
+
+def _zone_name(hours: QuietHours) -> str:
+    return hours.zone.key if isinstance(hours.zone, ZoneInfo) else str(hours.zone)

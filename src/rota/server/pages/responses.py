@@ -1,0 +1,171 @@
+"""Turns pages into responses: access checks, rendering, and error pages."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import tzinfo
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from rota.auth.caller import Caller, Scope
+from rota.errors import ForbiddenError, NotFoundError, RotaError, UnauthorizedError
+from rota.server.http.context import ServerContext
+from rota.server.http.guards import HOME, PageGuard
+from rota.server.http.problems import find_meaning
+from rota.server.pages.templates import load_templates
+from rota.server.pages.visit import RecentResults, Visit, link_to
+
+Page = Callable[[Visit], Awaitable[Response]]
+
+FRESH_BLOCK = "fresh"
+"""The template block that a page requests again every few seconds."""
+
+MENU = (
+    ("overview", "", "Overview"),
+    ("jobs", "jobs", "Jobs"),
+    ("schedules", "schedules", "Schedules"),
+    ("workers", "workers", "Workers"),
+    ("gates", "gates", "Gates"),
+    ("dead-letters", "dead-letters", "Dead letters"),
+    ("audit", "audit", "Audit"),
+)
+"""The pages: name, path and title."""
+
+NOTICES = {
+    "cancelled": ("job cancelled", "jobs cancelled"),
+    "retried": ("job retried", "jobs retried"),
+    "discarded": ("dead letter discarded", "dead letters discarded"),
+    "run": ("job is due now", "jobs are due now"),
+    "task-asked": ("task run requested", "task runs requested"),
+    "paused": ("series paused", "series paused"),
+    "resumed": ("series resumed", "series resumed"),
+    "maintenance-on": ("maintenance window set", "maintenance windows set"),
+    "maintenance-off": ("maintenance window ended", "maintenance windows ended"),
+    "quiet-on": ("quiet hours set", "quiet hours set"),
+    "quiet-off": ("quiet hours cleared", "quiet hours cleared"),
+    "nothing": ("change", "changes: all selected jobs had ended"),
+}
+"""The notices after an action. The address chooses one of them and cannot add any other text."""
+
+_NOT_STORED = {"Cache-Control": "no-store", "Vary": "HX-Request"}
+_FIRST_FAULT = 500
+_log = logging.getLogger("rota.server")
+
+
+class PageServer(NamedTuple):
+    """What every page is served with."""
+
+    context: ServerContext
+    guard: PageGuard
+    zone: tzinfo
+    recent: RecentResults
+
+    def serve(self, page: Page, scope: Scope = Scope.READ) -> Callable[..., Awaitable[Response]]:
+        """The page for callers with the scope; an error page for all others."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                caller = await self.guard.admit(request.scope)
+                if not caller.may(scope):
+                    raise ForbiddenError(scope)
+                return await self._show(page, self._visit(request, caller))
+            except UnauthorizedError:
+                return _go_to_sign_in(request)
+            except RotaError as error:
+                return explain_failure(request, error)
+
+        return answer
+
+    async def _show(self, page: Page, visit: Visit) -> Response:
+        try:
+            return await page(visit)
+        finally:
+            if visit.request.method != "GET":
+                self.recent.forget(visit.tenant)
+
+    def _visit(self, request: Request, caller: Caller) -> Visit:
+        now, has_sign_in = self.context.clock.now(), self.guard.asks_for_tokens
+        return Visit(request, caller, self.context, self.recent, now, self.zone, has_sign_in)
+
+
+def render_page(visit: Visit, template: str, **values: Any) -> Response:
+    """The page, or only its fresh block when the page refreshes itself."""
+    loaded = load_templates().get_template(template)
+    context = {
+        "visit": visit,
+        "request": visit.request,
+        "caller": visit.caller,
+        "now": visit.now,
+        "zone": visit.zone,
+        "link": visit.link,
+        "may_operate": visit.may_operate,
+        "may_administer": visit.may_administer,
+        "has_sign_in": visit.has_sign_in,
+        "menu": MENU,
+        "done": read_notice(visit),
+        **values,
+    }
+    if visit.is_refresh and FRESH_BLOCK in loaded.blocks:
+        block = loaded.blocks[FRESH_BLOCK](loaded.new_context(context))
+        return HTMLResponse("".join(block), headers=_NOT_STORED)
+    return HTMLResponse(loaded.render(context), headers=_NOT_STORED)
+
+
+def render_alone(request: Request, template: str, status: int, **values: Any) -> Response:
+    """A page without the menu: sign-in and errors."""
+
+    def link(*steps: str, **query: object) -> str:
+        return link_to(request, *steps, **query)
+
+    loaded = load_templates().get_template(template)
+    text = loaded.render(request=request, link=link, **values)
+    return HTMLResponse(text, status_code=status, headers=_NOT_STORED)
+
+
+def go_to(address: str) -> Response:
+    """Redirect after a form was posted, so that the browser may reload the page safely."""
+    return RedirectResponse(address, status_code=303)
+
+
+def read_notice(visit: Visit) -> str:
+    """The notice that the address names."""
+    words = NOTICES.get(visit.ask("done"))
+    count = visit.ask("count", "1")
+    if words is None or not (count.isascii() and count.isdigit() and len(count) < 9):
+        return ""
+    number = int(count)
+    return f"{number:,} {words[0] if number == 1 else words[1]}.".replace(",", " ")
+
+
+async def go_home(request: Request) -> Response:
+    """Redirect to the overview."""
+    return go_to(link_to(request))
+
+
+async def serve_nothing(request: Request) -> Response:
+    """The error page for an unknown path."""
+    return explain_failure(request, NotFoundError("There is no such page."))
+
+
+def explain_failure(request: Request, error: RotaError) -> Response:
+    """A page that says what went wrong and what to do."""
+    meaning = find_meaning(type(error))
+    message = error.message
+    if meaning.status >= _FIRST_FAULT:
+        number = uuid4().hex[:12]
+        _log.warning("A page could not be served, incident %s: %s", number, error)
+        message = f"The server log has details under incident {number}."
+    return render_alone(request, "error.html", meaning.status, code=meaning.status, message=message)
+
+
+def _go_to_sign_in(request: Request) -> Response:
+    """Redirect to the sign-in page and back afterwards; 401 for a refresh."""
+    if request.headers.get("hx-request") == "true":
+        return Response(status_code=401)
+    if request.method != "GET":
+        return go_to(link_to(request, "sign-in"))
+    here = request.url.path.removeprefix(str(request.scope.get("root_path", "")))
+    asked = f"{here}?{request.url.query}" if request.url.query else here
+    return go_to(link_to(request, "sign-in", next=None if asked == HOME else asked))

@@ -1,1 +1,0 @@
-"""How a page is asked for and answered, whichever page it is."""

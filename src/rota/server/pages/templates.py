@@ -1,0 +1,150 @@
+"""Static files, and the templates with their filters.
+
+Every value in a page is escaped twice: for HTML, and to make invisible or reordering characters
+visible. A template cannot avoid this.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rota.escape import escape
+from rota.server.pages.formats import (
+    Lines,
+    format_distance,
+    format_instant,
+    format_local,
+    machine_instant,
+)
+
+FOREVER = "public, max-age=31536000, immutable"
+REVALIDATE = "no-cache"
+ICON = "icon.svg"
+
+_FOLDER = Path(__file__).parent
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+
+
+class Asset(NamedTuple):
+    """A static file. ``version`` is a hash of its content."""
+
+    body: bytes
+    content_type: str
+    version: str
+
+
+@cache
+def read_assets() -> dict[str, Asset]:
+    """Every static file by name. There are few, and they are small."""
+    found = sorted((_FOLDER / "static").iterdir())
+    return {path.name: _read(path) for path in found if path.suffix in _TYPES}
+
+
+def _read(path: Path) -> Asset:
+    body = path.read_bytes()
+    return Asset(body, _TYPES[path.suffix], sha256(body).hexdigest()[:16])
+
+
+async def send_asset(request: Request) -> Response:
+    """A static file. Browsers cache it for ever under its version, and revalidate otherwise."""
+    asset = read_assets().get(request.path_params["name"])
+    if asset is None:
+        return Response("Not found", status_code=404, media_type="text/plain")
+    return _send(asset, request)
+
+
+async def send_icon(request: Request) -> Response:
+    """The icon at the default path of browsers."""
+    return _send(read_assets()[ICON], request)
+
+
+def _send(asset: Asset, request: Request) -> Response:
+    is_exact = request.query_params.get("v") == asset.version
+    headers = {
+        "Content-Type": asset.content_type,
+        "Cache-Control": FOREVER if is_exact else REVALIDATE,
+        "ETag": f'"{asset.version}"',
+    }
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(asset.body, headers=headers)
+
+
+@cache
+def load_templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=show_plainly,
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(_FILTERS)
+    environment.globals["asset"] = _asset
+    return environment
+
+
+def show_plainly(value: Any) -> Any:
+    """Text with every character visible; nothing for None."""
+    if value is None:
+        return ""
+    if isinstance(value, str) and not isinstance(value, Markup | Lines):
+        return escape(value)
+    return value
+
+
+def _asset(name: str) -> str:
+    """The address of a static file with its version."""
+    return f"static/{name}?v={read_assets()[name].version}"
+
+
+@pass_context
+def _moment(context: Context, instant: datetime | None) -> str:
+    """The distance from now; the exact instant is in the attributes."""
+    if instant is None:
+        return ""
+    return _time(instant, format_distance(instant, context["now"]))
+
+
+@pass_context
+def _local(context: Context, instant: datetime | None) -> str:
+    """The wall time in the zone of the pages."""
+    return "" if instant is None else _time(instant, format_local(instant, context["zone"]))
+
+
+def _time(instant: datetime, shown: str) -> str:
+    form = Markup('<time datetime="{}" title="{}">{}</time>')
+    return form.format(machine_instant(instant), format_instant(instant), shown)
+
+
+def _grouped(number: int) -> str:
+    """With a narrow space between thousands."""
+    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def _plural(count: int, one: str, many: str | None = None) -> str:
+    return f"{_grouped(count)} {one if count == 1 else many or one + 's'}"
+
+
+_FILTERS: dict[str, Callable[..., str]] = {
+    "moment": _moment,
+    "local": _local,
+    "grouped": _grouped,
+    "plural": _plural,
+}

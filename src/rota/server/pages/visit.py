@@ -1,0 +1,188 @@
+"""One request for a page: the caller, its form, its links, and recently computed results."""
+
+from asyncio import Future, ensure_future, shield
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime, tzinfo
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import parse_qs, quote, urlencode
+
+from starlette.requests import Request
+
+from rota.auth.caller import Caller, Scope
+from rota.clock.system import monotonic
+from rota.errors import InvalidRequestError, RequestTooLargeError
+from rota.rail import DeadLetters, Rail
+from rota.server.http.context import ServerContext
+from rota.server.http.guards import HOME
+
+CHEAP_SECONDS = 0.1
+"""A result that takes no longer than this is never cached."""
+
+KEPT_TIMES = 8.0
+LONGEST_SECONDS = 20.0
+MOST_KEPT = 200
+LONGEST_FORM = 256 * 1024
+MOST_FIELDS = 2_000
+
+_FORM = "application/x-www-form-urlencoded"
+
+Found = TypeVar("Found")
+
+
+class RecentResults:
+    """Caches expensive results for a short time, by tenant and key.
+
+    Pages refresh themselves every few seconds for every viewer. A result is kept eight times as
+    long as it took, so that it keeps the store busy for a small share of the time only.
+    ``read_seconds`` is replaced in tests only.
+    """
+
+    def __init__(self, read_seconds: Callable[[], float] = monotonic) -> None:
+        self._read_seconds = read_seconds
+        self._kept: dict[tuple[str, str], tuple[float, Any]] = {}
+        self._loading: dict[tuple[str, str], Future[Any]] = {}
+
+    async def get(self, tenant: str, key: str, load: Callable[[], Awaitable[Found]]) -> Found:
+        """The cached result, or a loaded one. Concurrent callers share one load."""
+        place = tenant, key
+        until, found = self._kept.get(place, (0.0, None))
+        if self._read_seconds() < until:
+            return found  # type: ignore[no-any-return]  # each key has one type
+        loading = self._loading.get(place)
+        if loading is None:
+            loading = self._loading[place] = ensure_future(self._load(place, load))
+        result: Found = await shield(loading)
+        return result
+
+    def forget(self, tenant: str) -> None:
+        """Drop the tenant's results, so that a change shows at once."""
+        for results in (self._kept, self._loading):
+            for place in [each for each in results if each[0] == tenant]:
+                del results[place]
+
+    async def _load(self, place: tuple[str, str], load: Callable[[], Awaitable[Found]]) -> Found:
+        begun = self._read_seconds()
+        mine = self._loading.get(place)
+        try:
+            found = await load()
+        finally:
+            is_current = mine is not None and self._loading.get(place) is mine
+            if is_current:
+                del self._loading[place]
+        ended = self._read_seconds()
+        if is_current and ended - begun > CHEAP_SECONDS:
+            self._keep(place, ended + min((ended - begun) * KEPT_TIMES, LONGEST_SECONDS), found)
+        return found
+
+    def _keep(self, place: tuple[str, str], until: float, found: Any) -> None:
+        self._kept.pop(place, None)
+        while len(self._kept) >= MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+        self._kept[place] = until, found
+
+
+class Form(NamedTuple):
+    """The values of a form by name; a name may have several."""
+
+    values: Mapping[str, list[str]]
+
+    def one(self, name: str, default: str = "") -> str:
+        """The last value of that name, stripped."""
+        return self.values.get(name, [default])[-1].strip()
+
+    def several(self, name: str) -> list[str]:
+        return self.values.get(name, [])
+
+
+async def read_form(request: Request) -> Form:
+    """Read a form. One that is too large is refused and not read to its end."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
+        raise InvalidRequestError("content-type", f"must be {_FORM}")
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > LONGEST_FORM:
+            raise RequestTooLargeError(LONGEST_FORM)
+    try:
+        text = body.decode("ascii")
+        values = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+    except ValueError as error:
+        raise InvalidRequestError("body", "must be a form with fields in UTF-8") from error
+    return Form(values)
+
+
+class Visit(NamedTuple):
+    """What every page is made from. ``has_sign_in``: people sign in here, and may sign out."""
+
+    request: Request
+    caller: Caller
+    context: ServerContext
+    recent: RecentResults
+    now: datetime
+    zone: tzinfo
+    has_sign_in: bool = False
+
+    @property
+    def may_operate(self) -> bool:
+        return self.caller.may(Scope.OPERATE)
+
+    @property
+    def may_administer(self) -> bool:
+        """Whether the caller may see what belongs to no tenant, such as declarative tasks."""
+        return self.caller.may(Scope.ADMIN)
+
+    @property
+    def tenant(self) -> str:
+        return self.caller.tenant
+
+    @property
+    def rail(self) -> Rail:
+        return self.context.rail(self.tenant)
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        return self.context.dead_letters(self.tenant)
+
+    @property
+    def is_refresh(self) -> bool:
+        """Whether the page asks only for the part that changes."""
+        return self.request.headers.get("hx-request") == "true"
+
+    @property
+    def here(self) -> str:
+        """The address of this page with its query."""
+        path = self.request.url.path
+        query = self.request.url.query
+        return f"{quote(path)}?{query}" if query else quote(path)
+
+    @property
+    def base(self) -> str:
+        """The address of the service, for examples in the pages."""
+        url = self.request.url
+        return f"{url.scheme}://{url.netloc}{self.request.scope.get('root_path', '')}"
+
+    async def cached(self, key: str, load: Callable[[], Awaitable[Found]]) -> Found:
+        """The result for this tenant; a recent one if loading takes long."""
+        return await self.recent.get(self.tenant, key, load)
+
+    def ask(self, name: str, default: str = "") -> str:
+        """One value of the query."""
+        return self.request.query_params.get(name, default)
+
+    def link(self, *steps: str, **query: object) -> str:
+        return link_to(self.request, *steps, **query)
+
+
+def link_to(request: Request, *steps: str, **query: object) -> str:
+    """The address of a page, with the prefix of the mount.
+
+    Steps and values are escaped. Empty values are left out.
+    """
+    root = str(request.scope.get("root_path", "")).rstrip("/")
+    path = "/".join([f"{quote(root)}{HOME}", *(quote(step, safe="") for step in steps)])
+    return path + write_query(query)
+
+
+def write_query(query: Mapping[str, object]) -> str:
+    chosen = {name: value for name, value in query.items() if value not in {None, ""}}
+    return f"?{urlencode(chosen, doseq=True)}" if chosen else ""

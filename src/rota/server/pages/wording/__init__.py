@@ -1,1 +1,0 @@
-"""What the pages say, as words: times, statuses, payloads."""

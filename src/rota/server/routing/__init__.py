@@ -1,1 +1,0 @@
-"""The route table: typed entries, and how a request is read, answered and described."""

@@ -1,1 +1,0 @@
-"""How a request becomes values: strictly, and with the field named that is wrong."""

@@ -1,0 +1,280 @@
+"""The days a rule's date parts allow, as one bit for each day of a year.
+
+There are only 28 kinds of year: by the weekday it begins with, its length, and the lengths of its
+neighbours, which decide the number of the weeks it shares with them. So the days of a kind are
+worked out once, and a year without any is passed over at the price of a look.
+"""
+
+from collections.abc import Iterator
+from datetime import date
+from functools import cache
+from itertools import pairwise
+from math import gcd
+from typing import NamedTuple
+
+from rota.triggers.rrule_parts import LAST_YEAR, Frequency, NthWeekday, Parts
+
+_CALENDAR_CYCLE = 400
+"""After so many years the Gregorian calendar repeats, weekdays included."""
+
+_PERIODS_PER_CYCLE = {
+    Frequency.YEARLY: 400,
+    Frequency.MONTHLY: 4_800,
+    Frequency.WEEKLY: 20_871,
+    Frequency.DAILY: 146_097,
+}
+_KEPT_YEARS = 64
+_WEEKLY = sum(1 << day for day in range(0, 371, 7))
+_MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+class YearKind(NamedTuple):
+    previous_length: int
+    length: int
+    next_length: int
+    first_weekday: int
+
+
+class MatchingDays:
+    """The days that satisfy every date part and lie in a period that INTERVAL does not pass over.
+
+    Days are ordinals, as of ``datetime.date``. What was worked out is kept for the next question;
+    the answers do not depend on it.
+    """
+
+    def __init__(self, parts: Parts, start: date) -> None:
+        self._parts = parts
+        self._start = start
+        self._interval = 1 if parts.frequency.is_sub_daily else parts.interval
+        self._cycle = _years_until_repeated(parts.frequency, self._interval)
+        self._comb = _Comb(parts, start) if self._interval > 1 else None
+        self._kinds: dict[YearKind, int] = {}
+        self._years: dict[int, tuple[int, int]] = {}
+        self._none_from = date(LAST_YEAR + 1, 1, 1).toordinal()
+
+    def first_from(self, day: int) -> int | None:
+        """The first matching day, ``day`` itself included; None when the calendar has no more."""
+        if day >= self._none_from:
+            return None
+        year = date.fromordinal(day).year
+        first, mask = self.of_year(year)
+        left = mask >> (day - first)
+        if left:
+            return day + _lowest(left)
+        for later in range(year + 1, min(LAST_YEAR, year + self._cycle) + 1):
+            first, mask = self.of_year(later)
+            if mask:
+                return first + _lowest(mask)
+        # A whole cycle that has none is followed, and was preceded, by others that have none.
+        self._none_from = 0 if year + self._cycle <= LAST_YEAR else day
+        return None
+
+    def within(self, start: int, end: int) -> list[int]:
+        """The matching days in ``[start, end)``."""
+        found: list[int] = []
+        for year in range(date.fromordinal(start).year, date.fromordinal(end - 1).year + 1):
+            first, mask = self.of_year(year)
+            found += [first + day for day in bits_of(mask & _span(start - first, end - first))]
+        return found
+
+    def of_year(self, year: int) -> tuple[int, int]:
+        """The ordinal of the first of January, and the matching days as bits counted from there."""
+        known = self._years.get(year)
+        if known is None:
+            if len(self._years) >= _KEPT_YEARS:
+                self._years.clear()
+            known = self._years[year] = self._work_out(year)
+        return known
+
+    def _work_out(self, year: int) -> tuple[int, int]:
+        first = date(year, 1, 1).toordinal()
+        kind = _kind_of(year, first)
+        mask = self._kinds.get(kind)
+        if mask is None:
+            mask = self._kinds[kind] = days_of_kind(self._parts, kind)
+        if self._comb is not None:
+            mask &= self._comb.of_year(year, first)
+        return first, mask
+
+    def most_in_a_period(self) -> int:
+        """No year, month or week, as the frequency has it, has more days that match."""
+        frequency = self._parts.frequency
+        if frequency is Frequency.WEEKLY:
+            return len(self._parts.weekdays)
+        masks = {kind: days_of_kind(self._parts, kind) for kind in _all_kinds()}
+        if frequency is Frequency.YEARLY:
+            return max(mask.bit_count() for mask in masks.values())
+        return max(
+            (mask & month).bit_count()
+            for kind, mask in masks.items()
+            for month in _month_masks(kind.length)
+        )
+
+
+class _Comb:
+    """The days of the periods that INTERVAL does not pass over, whatever the date parts say."""
+
+    def __init__(self, parts: Parts, start: date) -> None:
+        self._frequency = parts.frequency
+        self._interval = parts.interval
+        self._start = start
+        self._run = 7 if parts.frequency is Frequency.WEEKLY else 1
+        into = (start.weekday() - parts.week_start) % 7
+        self._first = start.toordinal() - (into if parts.frequency is Frequency.WEEKLY else 0)
+        self._period = self._run * parts.interval
+        self._teeth = sum(_span(at, at + self._run) for at in range(0, 366, self._period))
+
+    def of_year(self, year: int, first: int) -> int:
+        if self._frequency is Frequency.YEARLY:
+            return 0 if (year - self._start.year) % self._interval else -1
+        if self._frequency is Frequency.MONTHLY:
+            passed = (year - self._start.year) * 12 + 1 - self._start.month
+            masks = _month_masks(_length_of(year))
+            # The first month to use is as many months on as there are left of the interval.
+            return sum(masks[-passed % self._interval :: self._interval])
+        into = (first - self._first) % self._period
+        begun = _span(0, self._run - into)
+        ahead = self._period - into
+        return begun | self._teeth << ahead if ahead < 366 else begun
+
+
+def bits_of(mask: int) -> Iterator[int]:
+    """The numbers of the bits that are set, ascending."""
+    while mask:
+        yield _lowest(mask)
+        mask &= mask - 1
+
+
+def days_of_kind(parts: Parts, kind: YearKind) -> int:
+    """The days of such a year that every date part allows."""
+    mask = _span(0, kind.length)
+    if parts.months:
+        masks = _month_masks(kind.length)
+        mask &= sum(masks[month - 1] for month in parts.months)
+    if parts.month_days:
+        mask &= _month_day_mask(parts.month_days, kind.length)
+    if parts.year_days:
+        mask &= _year_day_mask(parts.year_days, kind.length)
+    if parts.weekdays:
+        mask &= _weekday_mask(parts, kind)
+    if parts.week_numbers:
+        mask &= _week_number_mask(parts, kind)
+    return mask
+
+
+def _lowest(mask: int) -> int:
+    return (mask & -mask).bit_length() - 1
+
+
+def _span(start: int, end: int) -> int:
+    """The bits of the days in ``[start, end)``, as far as they are in the year."""
+    start = max(start, 0)
+    return ((1 << (end - start)) - 1) << start if end > start else 0
+
+
+def _length_of(year: int) -> int:
+    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return 366 if is_leap else 365
+
+
+def _kind_of(year: int, first: int) -> YearKind:
+    return YearKind(_length_of(year - 1), _length_of(year), _length_of(year + 1), (first + 6) % 7)
+
+
+@cache
+def _month_starts(length: int) -> tuple[int, ...]:
+    """The first days of the twelve months, and of the next January."""
+    starts = [0]
+    for month, days in enumerate(_MONTH_LENGTHS):
+        starts.append(starts[-1] + days + (length - 365 if month == 1 else 0))
+    return tuple(starts)
+
+
+@cache
+def _month_masks(length: int) -> tuple[int, ...]:
+    return tuple(_span(first, end) for first, end in pairwise(_month_starts(length)))
+
+
+@cache
+def _all_kinds() -> frozenset[YearKind]:
+    years = range(2000, 2000 + _CALENDAR_CYCLE)
+    return frozenset(_kind_of(year, date(year, 1, 1).toordinal()) for year in years)
+
+
+def _years_until_repeated(frequency: Frequency, interval: int) -> int:
+    """After so many years both the calendar and the periods that are used have come round."""
+    return _CALENDAR_CYCLE * interval // gcd(interval, _PERIODS_PER_CYCLE.get(frequency, 1))
+
+
+def _month_day_mask(days: tuple[int, ...], length: int) -> int:
+    starts = _month_starts(length)
+    mask = 0
+    for first, end in pairwise(starts):
+        for day in days:
+            at = first + day - 1 if day > 0 else end + day
+            mask |= 1 << at if first <= at < end else 0
+    return mask
+
+
+def _year_day_mask(days: tuple[int, ...], length: int) -> int:
+    places = {day - 1 if day > 0 else length + day for day in days}
+    return sum(1 << place for place in places if 0 <= place < length)
+
+
+def _weekday_mask(parts: Parts, kind: YearKind) -> int:
+    """Plain days of the week and those with an ordinal, put together."""
+    mask = 0
+    for day in parts.weekdays:
+        if day.ordinal:
+            for start, end in _ordinal_ranges(parts, kind.length):
+                mask |= _nth_weekday(day, start, end, kind.first_weekday)
+        else:
+            mask |= _WEEKLY << (day.weekday - kind.first_weekday) % 7
+    return mask
+
+
+def _ordinal_ranges(parts: Parts, length: int) -> Iterator[tuple[int, int]]:
+    """What an ordinal counts in: the year, or each month where months are what is meant."""
+    if parts.frequency is Frequency.YEARLY and not parts.months:
+        yield 0, length
+        return
+    starts = _month_starts(length)
+    for month in parts.months or range(1, 13):
+        yield starts[month - 1], starts[month]
+
+
+def _nth_weekday(day: NthWeekday, start: int, end: int, first_weekday: int) -> int:
+    if day.ordinal > 0:
+        at = start + (day.weekday - first_weekday - start) % 7 + 7 * (day.ordinal - 1)
+    else:
+        at = end - 1 - (first_weekday + end - 1 - day.weekday) % 7 + 7 * (day.ordinal + 1)
+    return 1 << at if start <= at < end else 0
+
+
+def _week_number_mask(parts: Parts, kind: YearKind) -> int:
+    """The days whose week, by the numbering of its own year, is one of those wanted."""
+    first = _first_week(kind.first_weekday, parts.week_start)
+    next_weekday = (kind.first_weekday + kind.length) % 7
+    end = kind.length + _first_week(next_weekday, parts.week_start)
+    mask = 0
+    for number in _named_weeks(parts.week_numbers, (end - first) // 7):
+        mask |= _span(first + 7 * (number - 1), first + 7 * number)
+    before = _first_week((kind.first_weekday - kind.previous_length) % 7, parts.week_start)
+    last_before = (first + kind.previous_length - before) // 7
+    if last_before in _named_weeks(parts.week_numbers, last_before):
+        mask |= _span(0, first)
+    after = _first_week((next_weekday + kind.next_length) % 7, parts.week_start)
+    if 1 in _named_weeks(parts.week_numbers, (kind.length + kind.next_length + after - end) // 7):
+        mask |= _span(end, kind.length)
+    return mask
+
+
+def _first_week(first_weekday: int, week_start: int) -> int:
+    """The day week 1 begins with: it is the first week with four days in the year."""
+    into = (week_start - first_weekday) % 7
+    return into - 7 if into >= 4 else into
+
+
+def _named_weeks(numbers: tuple[int, ...], count: int) -> set[int]:
+    wanted = {number if number > 0 else count + 1 + number for number in numbers}
+    return {number for number in wanted if 1 <= number <= count}

@@ -1,0 +1,265 @@
+"""Rules of hours, minutes and seconds, which step in elapsed time.
+
+Time is cut into periods of one unit (an hour, a minute, a second) from the beginning of the unit
+DTSTART lies in, and every INTERVAL-th of them is used. In a used period, an instant occurs when
+
+- the wall clock at that very instant satisfies every BY part that is given, and
+- for a smaller unit without a BY part, it is as far into the period as DTSTART is into its own.
+
+So nothing is doubled or lost when clocks change: no two periods share an instant.
+
+The search asks of an instant what rules it out, and goes on to the first that this does not rule
+out: the next day, the next time of day, the next period. An instant that stays is the answer.
+"""
+
+from bisect import bisect_left
+from datetime import date
+from functools import cached_property
+from math import gcd
+
+from rota.triggers.rrule_days import MatchingDays
+from rota.triggers.rrule_parts import (
+    CALENDAR_END,
+    DAY,
+    JUMP_STEPS,
+    LONGEST_SHIFT,
+    Budget,
+    Frame,
+    Frequency,
+    Parts,
+    as_wall,
+)
+from rota.triggers.rrule_walls import choose
+
+_WEEK = 7 * DAY
+_CALENDAR_CYCLE = 146_097 * DAY
+_RULES_SETTLED = date(2100, 1, 1).toordinal() * DAY
+"""From here on every zone of the IANA database repeats its year."""
+
+_UNITS = {Frequency.HOURLY: 3600, Frequency.MINUTELY: 60, Frequency.SECONDLY: 1}
+
+
+class TimeFilter:
+    """The times of day that the BY parts at and above a rule's frequency allow."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.hours = parts.hours or tuple(range(24))
+        is_minutely = parts.frequency >= Frequency.MINUTELY
+        self.minutes = (is_minutely and parts.minutes) or tuple(range(60))
+        is_secondly = parts.frequency >= Frequency.SECONDLY
+        self.seconds = (is_secondly and parts.seconds) or tuple(range(60))
+        self.is_open = len(self.hours) * len(self.minutes) * len(self.seconds) == DAY
+
+    def first_from(self, time: int) -> int | None:
+        """The first time of day that is allowed, ``time`` itself included."""
+        hour, minute, second = time // 3600, time // 60 % 60, time % 60
+        if hour in self.hours:
+            if minute in self.minutes and second <= self.seconds[-1]:
+                found = self.seconds[bisect_left(self.seconds, second)]
+                return hour * 3600 + minute * 60 + found
+            if minute < self.minutes[-1]:
+                found = self.minutes[bisect_left(self.minutes, minute + 1)]
+                return hour * 3600 + found * 60 + self.seconds[0]
+        if hour < self.hours[-1]:
+            found = self.hours[bisect_left(self.hours, hour + 1)]
+            return found * 3600 + self.minutes[0] * 60 + self.seconds[0]
+        return None
+
+    def meets(self, wall: int, step: int, weekdays: tuple[int, ...]) -> bool:
+        """Whether ``wall`` plus some number of steps is ever allowed, on one of ``weekdays``.
+
+        Only remainders by a week are compared: what is refused here never happens.
+        """
+        origin = wall + 6 * DAY  # day 1 of the scale is a Monday
+        return any(
+            (weekday * DAY + time - origin) % gcd(step, _WEEK) == 0
+            for second in self.seconds
+            if (second - origin) % gcd(step, 60) == 0
+            for minute in self.minutes
+            if (minute * 60 + second - origin) % gcd(step, 3600) == 0
+            for hour in self.hours
+            for time in (hour * 3600 + minute * 60 + second,)
+            if (time - origin) % gcd(step, DAY) == 0
+            for weekday in weekdays
+        )
+
+
+class ElapsedSearch:
+    """Finds the instants of a rule that steps in elapsed time.
+
+    ``gap`` and ``fold`` do not matter: every instant it looks at exists, once.
+    """
+
+    def __init__(self, text: str, parts: Parts, frame: Frame) -> None:
+        self._text = text
+        self._parts = parts
+        self._frame = frame
+        self._unit = _UNITS[parts.frequency]
+        self._step = self._unit * parts.interval
+        self._anchor = frame.start_at - frame.start_wall % self._unit
+        self._times = TimeFilter(parts)
+        self._days = MatchingDays(parts, as_wall(frame.start_wall)) if parts.filters_days else None
+        self._residues: dict[int, tuple[int, ...]] = {}
+        self._meetings: dict[int, bool] = {}
+
+    def first_in(self, after: int, upto: int, budget: Budget) -> int | None:
+        """The first occurrence later than ``after`` and not later than ``upto``."""
+        last = self._last_at
+        upto = upto if last is None else min(last, upto)
+        found = self._first_from(max(after + 1, self._frame.start_at), upto, budget)
+        return found if found is not None and found <= upto else None
+
+    @cached_property
+    def _last_at(self) -> int | None:
+        """The occurrence that uses up COUNT; None where nothing does."""
+        count, start = self._parts.count, self._frame.start_at
+        if count is None:
+            return None
+        if self._is_unfiltered:
+            return start + (count - 1) * self._step
+        budget = Budget.for_count(self._text)
+        found = self._first_from(start, CALENDAR_END, budget)
+        for _ in range(count - 1):
+            if found is None:
+                return None
+            found = self._first_from(found + 1, CALENDAR_END, budget)
+        return found
+
+    @cached_property
+    def _is_unfiltered(self) -> bool:
+        """Whether every used period has one occurrence, as far into it as DTSTART."""
+        return not self._parts.has_lists
+
+    @cached_property
+    def _positions(self) -> tuple[int, ...]:
+        """The positions that the wall times of one period can fill."""
+        size = max(1, len(self._parts.seconds)) if self._unit > 1 else 1
+        size *= max(1, len(self._parts.minutes)) if self._unit > 60 else 1
+        return tuple(place for place in self._parts.positions if abs(place) <= size)
+
+    def _first_from(self, at: int, upto: int, budget: Budget) -> int | None:
+        if self._is_unfiltered:
+            late = (at - self._frame.start_at) % self._step
+            return at + (self._step - late) % self._step
+        if self._parts.positions:
+            return self._first_position_from(at, upto, budget)
+        return self._first_member_from(at, upto, budget)
+
+    def _first_position_from(self, at: int, upto: int, budget: Budget) -> int | None:
+        period = at - (at - self._anchor) % self._step
+        while self._positions:
+            first = self._first_member_from(period, upto, budget)
+            if first is None:
+                break
+            period = first - (first - self._anchor) % self._step
+            chosen = choose(self._members(first, period + self._unit, budget), self._positions)
+            place = bisect_left(chosen, at)
+            if place < len(chosen):
+                return chosen[place]
+            period += self._step
+        return None
+
+    def _members(self, first: int, end: int, budget: Budget) -> tuple[int, ...]:
+        found, members = first, [first]
+        while (later := self._first_member_from(found + 1, end - 1, budget)) is not None:
+            members.append(later)
+            found = later
+        return tuple(members)
+
+    def _first_member_from(self, at: int, upto: int, budget: Budget) -> int | None:
+        """The first instant from ``at`` that nothing rules out."""
+        upto = min(upto, self._horizon(at))
+        end = at
+        while at <= upto:
+            budget.spend()
+            if at >= end:
+                offset, end = self._frame.stretch_at(at)
+            if self._is_met(offset):
+                later = self._first_not_ruled_out(at, offset, end)
+            else:
+                budget.spend(JUMP_STEPS)
+                later = self._next_met_stretch(at, upto)
+                end = at
+            if later is None or later == at:
+                return later
+            at = later
+        return None
+
+    def _first_not_ruled_out(self, at: int, offset: int, end: int) -> int | None:
+        """The first instant from ``at`` that may occur; never later than one that does.
+
+        The offset holds until ``end``, and beyond it nothing is concluded from it.
+        """
+        day, time = divmod(at + offset, DAY)
+        if self._days is not None:
+            found = self._days.first_from(day)
+            if found is None:
+                return None
+            if found > day:
+                start = found * DAY - offset
+                return start if start <= end else max(end, start - LONGEST_SHIFT)
+        if not self._times.is_open:
+            allowed = self._times.first_from(time)
+            if allowed is None:
+                return min((day + 1) * DAY - offset, end)
+            if allowed > time:
+                return min(day * DAY + allowed - offset, end)
+        return self._first_step_from(at, offset, end)
+
+    def _first_step_from(self, at: int, offset: int, end: int) -> int:
+        into = (at - self._anchor) % self._step
+        if into < self._unit:
+            residues = self._residues_at(offset)
+            place = bisect_left(residues, into)
+            if place < len(residues):
+                return min(at - into + residues[place], end)
+            if end < at - into + self._unit:  # the rest of the period has another offset
+                return end
+        return at - into + self._step
+
+    def _residues_at(self, offset: int) -> tuple[int, ...]:
+        """How far into a period the smaller units' BY parts lead, while the zone has ``offset``."""
+        shown = (self._anchor + offset) % 3600
+        known = self._residues.get(shown)
+        if known is None:
+            known = self._residues[shown] = self._work_out_residues(shown)
+        return known
+
+    def _work_out_residues(self, shown: int) -> tuple[int, ...]:
+        own = self._frame.start_at - self._anchor
+        minutes = self._parts.minutes if self._unit > 60 else ()
+        seconds = self._parts.seconds if self._unit > 1 else ()
+        return tuple(
+            into
+            for into in range(self._unit)
+            if ((shown + into) // 60 % 60 in minutes if minutes else into // 60 == own // 60)
+            and ((shown + into) % 60 in seconds if seconds else into % 60 == own % 60)
+        )
+
+    def _is_met(self, offset: int) -> bool:
+        """Whether the steps and the BY parts can meet while the zone has ``offset``."""
+        known = self._meetings.get(offset)
+        if known is None:
+            known = self._meetings[offset] = self._work_out_meeting(offset)
+        return known
+
+    def _work_out_meeting(self, offset: int) -> bool:
+        weekdays = tuple(day.weekday for day in self._parts.weekdays) or tuple(range(7))
+        first = self._anchor + offset
+        shown = {first + into for into in self._residues_at(offset)}
+        units = {wall - wall % self._unit for wall in shown}
+        return any(self._times.meets(wall, self._step, weekdays) for wall in units)
+
+    def _next_met_stretch(self, at: int, upto: int) -> int | None:
+        """The next transition, not after ``upto``, to an offset under which the rule can occur."""
+        limit = max(at, _RULES_SETTLED) + 2 * 366 * DAY
+        for change, _, after in self._frame.transitions(at + 1, min(limit, upto + 1)):
+            if self._is_met(after):
+                return change
+        return None
+
+    def _horizon(self, at: int) -> int:
+        """Where a search may end: where the steps, the calendar and the zone have come round."""
+        if _CALENDAR_CYCLE % self._step == 0:
+            return max(at, _RULES_SETTLED) + _CALENDAR_CYCLE
+        return CALENDAR_END

@@ -1,0 +1,284 @@
+"""Wall times of a recurrence rule, searched in both directions."""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from datetime import date
+from functools import cached_property
+from typing import Protocol
+
+from rota.triggers.rrule_days import MatchingDays, bits_of
+from rota.triggers.rrule_parts import (
+    CALENDAR_END,
+    DAY,
+    JUMP_STEPS,
+    LONGEST_SHIFT,
+    Budget,
+    Frame,
+    Frequency,
+    Parts,
+)
+
+_MOST_FRUITLESS_PERIODS = 20_871
+"""No 400 years have more weeks, months or years. Then the calendar repeats: nothing will come."""
+
+_FRUITLESS_PERIODS_BEFORE_DOUBT = 20
+"""After these it is worth asking whether the positions of BYSETPOS can be filled at all."""
+
+
+class WallSeries(Protocol):
+    def first_from(self, wall: int) -> int | None:
+        """The first wall time at or after ``wall``; None when the calendar has no more."""
+        ...
+
+    def nth_from(self, wall: int, number: int) -> int | None:
+        """The wall time that is the ``number``-th, from 1, of those at or after ``wall``."""
+        ...
+
+
+def make_series(parts: Parts, start: date) -> WallSeries:
+    """The wall times of completed parts, for a rule that begins on ``start``."""
+    days = MatchingDays(parts, start)
+    times = times_of_day(parts)
+    if not parts.positions:
+        return DaySeries(days, times)
+    if parts.frequency is Frequency.DAILY:  # a period is a day: the positions choose among times
+        return DaySeries(days, choose(times, parts.positions))
+    return PositionSeries(parts, days, times)
+
+
+def times_of_day(parts: Parts) -> tuple[int, ...]:
+    return tuple(
+        hour * 3600 + minute * 60 + second
+        for hour in parts.hours
+        for minute in parts.minutes
+        for second in parts.seconds
+    )
+
+
+def choose(members: tuple[int, ...], positions: tuple[int, ...]) -> tuple[int, ...]:
+    """The members at the positions BYSETPOS gives, counted from 1, or from the end if negative."""
+    return tuple(members[place] for place in chosen_places(len(members), positions))
+
+
+def chosen_places(count: int, positions: tuple[int, ...]) -> list[int]:
+    places = {place - 1 if place > 0 else count + place for place in positions}
+    return sorted(place for place in places if 0 <= place < count)
+
+
+class DaySeries:
+    """Every time of day on every matching day."""
+
+    def __init__(self, days: MatchingDays, times: tuple[int, ...]) -> None:
+        self._days = days
+        self._times = times
+
+    def first_from(self, wall: int) -> int | None:
+        times = self._times
+        if not times:
+            return None
+        day, time = divmod(wall, DAY)
+        place = bisect_left(times, time)
+        if place == len(times):
+            day, place = day + 1, 0
+        found = self._days.first_from(day)
+        if found is None:
+            return None
+        return found * DAY + times[place if found == day else 0]
+
+    def nth_from(self, wall: int, number: int) -> int | None:
+        """Costs one look at each year that is passed over, however many wall times it has."""
+        if not self._times:
+            return None
+        day, time = divmod(wall, DAY)
+        first = day
+        left = number - 1
+        while (found := self._days.first_from(first)) is not None:
+            year, mask = self._days.of_year(date.fromordinal(found).year)
+            mask = mask >> (found - year) << (found - year)
+            if found == day:
+                left += bisect_left(self._times, time)
+            place, of_day = divmod(left, len(self._times))
+            if place < mask.bit_count():
+                return (year + _nth_bit(mask, place)) * DAY + self._times[of_day]
+            left -= mask.bit_count() * len(self._times)
+            first = year + mask.bit_length()
+        return None
+
+
+class PositionSeries:
+    """Of all the wall times of a year, month or week, those at the positions of BYSETPOS."""
+
+    def __init__(self, parts: Parts, days: MatchingDays, times: tuple[int, ...]) -> None:
+        self._parts = parts
+        self._days = days
+        self._times = times
+
+    def first_from(self, wall: int) -> int | None:
+        for chosen in self._periods_from(wall):
+            place = bisect_left(chosen, wall)
+            if place < len(chosen):
+                return chosen[place]
+        return None
+
+    def nth_from(self, wall: int, number: int) -> int | None:
+        """Costs one look at each period that is passed over."""
+        left = number
+        for chosen in self._periods_from(wall):
+            ahead = chosen[bisect_left(chosen, wall) :]
+            if left <= len(ahead):
+                return ahead[left - 1]
+            left -= len(ahead)
+        return None
+
+    def _periods_from(self, wall: int) -> Iterator[list[int]]:
+        """The chosen wall times of each period with a matching day; ends when no more can come."""
+        fruitless = 0
+        day = self._days.first_from(self._period_of(wall // DAY)[0])
+        while day is not None and fruitless <= _MOST_FRUITLESS_PERIODS:
+            if fruitless == _FRUITLESS_PERIODS_BEFORE_DOUBT and not self._can_be_filled():
+                return
+            start, end = self._period_of(day)
+            chosen = self._chosen_within(start, end)
+            fruitless = 0 if chosen else fruitless + 1
+            yield chosen
+            day = self._days.first_from(end)
+
+    def _can_be_filled(self) -> bool:
+        most = self._days.most_in_a_period() * len(self._times)
+        return min(map(abs, self._parts.positions)) <= most
+
+    def _period_of(self, day: int) -> tuple[int, int]:
+        on = date.fromordinal(day)
+        if self._parts.frequency is Frequency.YEARLY:
+            return date(on.year, 1, 1).toordinal(), date(on.year + 1, 1, 1).toordinal()
+        if self._parts.frequency is Frequency.WEEKLY:
+            start = day - (on.weekday() - self._parts.week_start) % 7
+            return start, start + 7
+        year, month = on.year + on.month // 12, on.month % 12 + 1
+        return on.replace(day=1).toordinal(), date(year, month, 1).toordinal()
+
+    def _chosen_within(self, start: int, end: int) -> list[int]:
+        days, times = self._days.within(start, end), self._times
+        places = chosen_places(len(days) * len(times), self._parts.positions)
+        return [days[place // len(times)] * DAY + times[place % len(times)] for place in places]
+
+
+def _nth_bit(mask: int, number: int) -> int:
+    for _ in range(number):
+        mask &= mask - 1
+    return next(bits_of(mask))
+
+
+_WINDOW = 2 * LONGEST_SHIFT
+
+_MOST_FRUITLESS_WINDOWS = 600
+"""A rule whose every wall time falls into a gap, at most a few a year, never occurs: both the
+calendar and the rules of the zone repeat within this number.
+"""
+
+Piece = tuple[int, int, int]
+"""A half-open range of instants, and the offset that its wall times have."""
+
+
+class WallSearch:
+    """Finds the instants of a rule that is written in wall time."""
+
+    def __init__(self, series: WallSeries, frame: Frame, count: int | None) -> None:
+        self._series = series
+        self._frame = frame
+        self._count = count
+
+    def first_in(self, after: int, upto: int, budget: Budget) -> int | None:
+        """The first occurrence later than ``after`` and not later than ``upto``."""
+        frame = self._frame
+        if after < frame.start_at:
+            if self._start_occurs:
+                return frame.start_at if frame.start_at <= upto else None
+            after = frame.start_at
+        found = self._first_after(after, upto, budget)
+        return found if found is not None and found <= upto else None
+
+    def _first_after(self, at: int, upto: int, budget: Budget) -> int | None:
+        for _ in range(_MOST_FRUITLESS_WINDOWS):
+            if at >= min(upto, CALENDAR_END):
+                return None
+            budget.spend()
+            offset = self._frame.calm_offset(at)
+            if offset is not None:
+                wall = self._wall_from(at + offset + 1)
+                if wall is None:
+                    return None
+                offset = self._frame.calm_wall_offset(wall)
+                if offset is not None:
+                    return wall - offset
+                at = max(at, min(self._frame.showings(wall)) - LONGEST_SHIFT)
+            budget.spend(JUMP_STEPS)
+            found = self._first_near_transition(at)
+            if found is not None:
+                return found
+            at += _WINDOW
+        return None
+
+    def _wall_from(self, wall: int) -> int | None:
+        found = self._series.first_from(max(wall, self._frame.start_wall))
+        last = self._last_wall
+        return None if found is None or (last is not None and found > last) else found
+
+    def _first_near_transition(self, after: int) -> int | None:
+        found = None
+        for start, end, offset in self._pieces(after, after + _WINDOW):
+            wall = self._wall_from(max(start, after + 1) + offset)
+            if wall is not None and wall - offset < min(end, found or end):
+                found = wall - offset
+        return found
+
+    def _pieces(self, after: int, upto: int) -> Iterator[Piece]:
+        """The pieces that hold every occurrence in ``(after, upto]``."""
+        start = after - LONGEST_SHIFT
+        offset = self._frame.offset_at(start)
+        for at, before, now in self._frame.transitions(start + 1, upto + 1):
+            yield start, at, before
+            start, offset = at, now
+            if now > before and self._frame.gap == "shift":
+                yield at, at + now - before, before
+            if now < before and self._frame.fold == "first":
+                start += before - now
+        yield start, upto + 1, offset
+
+    @cached_property
+    def _start_occurs(self) -> bool:
+        frame = self._frame
+        if frame.gap == "skip" and frame.starts_in_gap:
+            return False
+        return self._wall_from(frame.start_wall) == frame.start_wall
+
+    @cached_property
+    def _last_wall(self) -> int | None:
+        """The wall time that uses up COUNT; None where nothing does.
+
+        Every wall time counts once, though a fold may show it twice and two may be shifted onto
+        one instant. Those that a gap makes vanish do not count, so the last one moves on by as
+        many.
+        """
+        if self._count is None:
+            return None
+        start = self._frame.start_wall
+        last, skipped = self._series.nth_from(start, self._count), 0
+        while last is not None and self._frame.gap == "skip":
+            now_skipped = self._count_skipped(start, last)
+            if now_skipped == skipped:
+                break
+            skipped = now_skipped
+            last = self._series.nth_from(start, self._count + skipped)
+        return last
+
+    def _count_skipped(self, first: int, last: int) -> int:
+        """How many wall times from ``first`` to ``last`` fall into gaps."""
+        skipped = 0
+        margin = LONGEST_SHIFT
+        for at, before, after in self._frame.transitions(first - margin, last + margin):
+            wall, end = max(at + before, first), min(at + after, last + 1)
+            while (found := self._series.first_from(wall)) is not None and found < end:
+                skipped += 1
+                wall = found + 1
+        return skipped

@@ -1,0 +1,145 @@
+"""Attempts, and how the parts of a worker pass them on.
+
+The producer leases jobs, the executor runs them, and the completer writes the outcomes. Attempts go
+from one to the next. What an earlier part must know about a later one, such as free room, it reads
+from the ``Flow`` they share.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from enum import Enum
+from typing import NamedTuple
+
+from rota.jobs import Change, Interrupted, Job, Outcome
+from rota.policy.gates import Closed
+from rota.stores.protocol import HeldLease
+from rota.worker.context import CancelReason, Context
+
+
+class Stage(Enum):
+    """How far an attempt has come."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class Attempt:
+    """One leased job.
+
+    ``lease_until`` is how long the lease lasts, as far as is known. ``cancel_reason`` says why the
+    attempt is cut short; ``is_interrupted``: its handler is running and was cancelled.
+    """
+
+    __slots__ = (
+        "cancel_detail",
+        "cancel_reason",
+        "context",
+        "ended_at",
+        "is_interrupted",
+        "job",
+        "lease_until",
+        "stage",
+        "started_at",
+    )
+
+    def __init__(self, job: Job, lease_until: datetime) -> None:
+        self.job = job
+        self.lease_until = lease_until
+        self.stage = Stage.WAITING
+        self.started_at = self.ended_at = lease_until
+        self.context: Context | None = None
+        self.cancel_reason: CancelReason | None = None
+        self.cancel_detail = ""
+        self.is_interrupted = False
+
+    @property
+    def lease(self) -> HeldLease:
+        return HeldLease(self.job.id, self.job.last_token)
+
+    @property
+    def can_be_cancelled(self) -> bool:
+        return self.cancel_reason is None and self.stage is not Stage.ENDED
+
+
+class Result(NamedTuple):
+    """What came of an attempt. ``Closed``: a gate held the job back."""
+
+    outcome: Outcome | Closed
+    error_code: str = ""
+
+
+HANDED_BACK = Result(Interrupted())
+
+
+class Settlement:
+    """An ended attempt whose change is to be written.
+
+    ``is_doubtful``: the change may have been written, but the answer was lost. ``is_stale``: it was
+    not, because another worker has the job.
+    """
+
+    __slots__ = ("attempt", "change", "is_doubtful", "is_stale", "result")
+
+    def __init__(self, attempt: Attempt, result: Result) -> None:
+        self.attempt = attempt
+        self.result = result
+        self.change: Change | None = None
+        self.is_doubtful = False
+        self.is_stale = False
+
+
+class Flow:
+    """The attempts of one run, from their lease until their outcome is written.
+
+    ``held`` are all of them, ``ready`` those that wait for a slot, ``ended`` those that wait to be
+    written. ``changed`` is set whenever an attempt ends or is written, ``called`` when there may be
+    a job to lease, ``alarm`` when the run should look whether to go on. ``is_limited``: limits hold
+    jobs back, so that each end may make room for another.
+    """
+
+    def __init__(self) -> None:
+        self.held: set[Attempt] = set()
+        self.ready: deque[Attempt] = deque()
+        self.ended: list[Settlement] = []
+        self.running_count = 0
+        self.finished_count = 0
+        self.is_limited = False
+        self.has_ended = asyncio.Event()
+        self.changed = asyncio.Event()
+        self.called = asyncio.Event()
+        self.alarm = asyncio.Event()
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.ready) or self.running_count > 0
+
+    def end(self, attempt: Attempt, result: Result, now: datetime) -> None:
+        """The attempt has ended: pass it to the completer."""
+        attempt.stage, attempt.ended_at = Stage.ENDED, now
+        self.ended.append(Settlement(attempt, result))
+        self.finished_count += 1
+        self.has_ended.set()
+        self.changed.set()
+
+    def drop(self, attempt: Attempt, now: datetime) -> None:
+        """The lease is lost: write nothing."""
+        attempt.stage, attempt.ended_at = Stage.ENDED, now
+        self.held.discard(attempt)
+        self.finished_count += 1
+        self.changed.set()
+
+    def release(self, attempts: Iterable[Attempt]) -> None:
+        """The outcomes of these are written."""
+        self.held.difference_update(attempts)
+        self.changed.set()
+        if self.is_limited:
+            self.called.set()
+
+    async def wait_while(self, condition: Callable[[], bool]) -> None:
+        """Return when the condition no longer holds; it is checked after each change."""
+        while condition():
+            self.changed.clear()
+            await self.changed.wait()

@@ -1,0 +1,171 @@
+"""Writes the outcomes of attempts, as many at once as have ended since the last write.
+
+While one write is under way other attempts end and go into the next: a busy worker makes few large
+writes, and a single job is written at once.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from rota.errors import RotaError, StoreClosedError, StoreUnavailableError
+from rota.events import JobFailed
+from rota.fleet.outage import StoreRetry
+from rota.jobs import Change, Interrupted, Job, Outcome, decide_defer, decide_outcome
+from rota.policy.gates import Closed
+from rota.stores.protocol import Applied
+from rota.worker.attempts import Flow, Settlement
+from rota.worker.job_events import emit_settled, job_not_settled
+from rota.worker.settings import Resources
+
+LARGEST_WRITE = 1_000
+SHORTEST_DEFERRAL = timedelta(seconds=1)
+
+
+class Settled(NamedTuple):
+    """A job as it was written. ``is_stale``: it was not, because another worker has the job."""
+
+    job: Job
+    is_stale: bool = False
+
+
+class Completer:
+    """Takes ended attempts from the flow and writes them, one write at a time.
+
+    Their leases are kept until they are written. With ``settled`` a list, it is filled with what
+    was written.
+    """
+
+    def __init__(self, resources: Resources, flow: Flow) -> None:
+        self.settled: list[Settled] | None = None
+        self.handed_back_count = 0
+        self._resources = resources
+        self._flow = flow
+        self._retry = StoreRetry(resources.outage, resources.clock, resources.random)
+        self._is_closing = False
+
+    async def run(self) -> None:
+        """Write until closed, and then what is left."""
+        flow = self._flow
+        while flow.ended or not self._is_closing:
+            await flow.has_ended.wait()
+            flow.has_ended.clear()
+            await self.write_all()
+
+    def close(self) -> None:
+        """Let ``run`` return when everything is written."""
+        self._is_closing = True
+        self._flow.has_ended.set()
+        self._retry.hurry()
+
+    async def write_all(self) -> None:
+        """Write until nothing is left, however long the store takes."""
+        ended = self._flow.ended
+        while ended:
+            batch = ended[:LARGEST_WRITE]
+            try:
+                answers: Sequence[Applied | None] = await self._apply(batch)
+            except StoreUnavailableError as error:
+                await self._retry.wait(error)
+                continue
+            except StoreClosedError:
+                raise
+            except RotaError as error:
+                answers = await self._apply_each(batch, error)
+            self._retry.note_answer()
+            del ended[: len(batch)]
+            await self._finish(batch, answers)
+
+    async def _apply(self, batch: Sequence[Settlement]) -> Sequence[Applied | None]:
+        """Write these. When the answer is lost, they are doubtful."""
+        random = self._resources.random
+        for it in batch:
+            if it.change is None:
+                attempt, outcome = it.attempt, it.result.outcome
+                it.change = decide(attempt.job, outcome, attempt.ended_at, random.random())
+        changes = [it.change for it in batch if it.change is not None]
+        try:
+            return await self._resources.store.apply(changes, self._resources.clock.now())
+        except (StoreUnavailableError, asyncio.CancelledError):
+            for it in batch:
+                it.is_doubtful = True
+            raise
+
+    async def _apply_each(
+        self, batch: Sequence[Settlement], error: RotaError
+    ) -> Sequence[Applied | None]:
+        """The store refuses them together: one must be at fault, and the others are not."""
+        if len(batch) == 1:
+            self._resources.events.emit(job_not_settled(batch[0].attempt, error))
+            return [None]
+        answers: list[Applied | None] = []
+        for it in batch:
+            answers += await self._apply_alone(it)
+        return answers
+
+    async def _apply_alone(self, settlement: Settlement) -> Sequence[Applied | None]:
+        while True:
+            try:
+                return await self._apply([settlement])
+            except StoreUnavailableError as error:
+                await self._retry.wait(error)
+            except StoreClosedError:
+                raise
+            except RotaError as error:
+                return await self._apply_each([settlement], error)
+
+    async def _finish(self, batch: Sequence[Settlement], answers: Sequence[Applied | None]) -> None:
+        """Let go of what was written, and emit it."""
+        for it, answer in zip(batch, answers, strict=True):
+            if answer is not None and answer.job is None:
+                it.is_stale = await self._is_lost(it)
+            if type(it.result.outcome) is Interrupted and answer is not None and not it.is_stale:
+                self.handed_back_count += 1
+        self._flow.release([it.attempt for it in batch])
+        if self.settled is not None:
+            self.settled += [Settled(it.change.job, it.is_stale) for it in batch if it.change]
+        if self._resources.events.wants(
+            JobFailed
+        ):  # of these events the one with the highest level
+            emit_settled(self._resources.events, batch)
+
+    async def _is_lost(self, settlement: Settlement) -> bool:
+        """Whether a stale change means that another has the job, or that it was written before."""
+        change, job = settlement.change, settlement.attempt.job
+        if not settlement.is_doubtful or change is None:
+            return True
+        found = await self._retry.call(lambda: self._resources.store.get(job.tenant, [job.id]))
+        return not is_written(change, found.get(job.id))
+
+
+def decide(job: Job, outcome: Outcome | Closed, now: datetime, chance: float) -> Change:
+    """What the outcome means for the job; ``chance`` is for the jitter of a retry."""
+    if isinstance(outcome, Closed):
+        # A gate that names the past must not be asked again and again.
+        at = outcome.reopens_at if outcome.reopens_at > now else now + SHORTEST_DEFERRAL
+        return decide_defer(job, at, outcome.reason, now)
+    return decide_outcome(job, outcome, now, chance)
+
+
+def is_written(change: Change, stored: Job | None) -> bool:
+    """Whether the stored job shows that the change was written.
+
+    A job that is gone was removed by the change, if that was intended. Fields that others may amend
+    do not count.
+    """
+    if stored is None:
+        return change.is_removed
+    return _outcome_fields(stored) == _outcome_fields(change.job)
+
+
+def _outcome_fields(job: Job) -> tuple[object, ...]:
+    return (
+        job.status,
+        job.last_token,
+        job.lease,
+        job.attempt_count,
+        job.loss_count,
+        job.last_error,
+        job.ending,
+    )

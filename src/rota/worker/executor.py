@@ -1,0 +1,358 @@
+"""Runs attempts: gate, handler, call under its timeout, classify, emit.
+
+A fixed number of slots run them, each a task that lives as long as the worker. A job costs no task
+of its own; one whose handler never suspends does not even cost a turn of the event loop. Every few
+milliseconds a slot lets everything else run.
+"""
+
+import asyncio
+import inspect
+from asyncio import CancelledError, Future, Task
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any
+
+from rota.clock.idle import in_flight, turn
+from rota.errors import describe_error
+from rota.events import JobStarted
+from rota.jobs import Discarded, Failed, Snoozed, Succeeded
+from rota.policy.gates import Closed
+from rota.policy.once import Ledger
+from rota.worker.attempts import HANDED_BACK, Attempt, Flow, Result, Stage
+from rota.worker.calls import Isolated, Threads
+from rota.worker.context import CancelReason, Context, Discard, Snooze
+from rota.worker.job_events import NOT_HELD, handler_leaked, job_started, lease_lost
+from rota.worker.registry import Handler
+from rota.worker.settings import Resources
+
+BREATH_AFTER = timedelta(milliseconds=5)
+BREATH_COUNT = 500
+"""After this time, or this number of jobs, a slot lets the event loop turn once."""
+
+CANCEL_GRACE = timedelta(seconds=5)
+"""How long a cancelled handler may take to end before its slot is given up."""
+
+LEAKS_TOLERATED = 2
+"""This number of leaked handlers never wears a worker out, however few slots it has."""
+
+NO_HANDLER = "NoHandler"
+TIMED_OUT = "TimedOut"
+DISCARDED = "Discarded"
+
+_SUCCEEDED = Result(Succeeded())
+_numbers = count(1)
+
+
+def is_worn_out(leaked_count: int, concurrency: int) -> bool:
+    """Whether as many leaked handlers go on as there are slots: only a new process helps.
+
+    Each keeps a thread, or at least what its coroutine holds, and may wake at any time. A few are
+    tolerated even with one slot: a thread may just be late.
+    """
+    return leaked_count >= max(concurrency, LEAKS_TOLERATED + 1)
+
+
+class Slot:
+    """A place in which jobs run, one at a time. ``is_retired``: it takes no more jobs."""
+
+    __slots__ = ("attempt", "is_retired", "name", "task")
+
+    def __init__(self) -> None:
+        self.name = f"rota slot {next(_numbers)}"
+        self.attempt: Attempt | None = None
+        self.task: Task[None] | None = None
+        self.is_retired = False
+
+
+class Leaks:
+    """Handlers that went on after they were cancelled; ``tasks`` are those that still do."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.tasks: set[Task[None]] = set()
+        self.has_worn_out = False
+
+    def add(self, task: "Task[None] | None", concurrency: int) -> None:
+        self.count += 1
+        if task is not None:
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+        self.has_worn_out = self.has_worn_out or is_worn_out(len(self.tasks), concurrency)
+
+
+class Executor:
+    """Runs the ready attempts of a flow, ``concurrency`` at a time."""
+
+    def __init__(self, resources: Resources, flow: Flow) -> None:
+        self.slots: dict[str, Slot] = {}
+        self.leaks = Leaks()
+        self._resources = resources
+        self._flow = flow
+        self._ledger = Ledger(resources.store, resources.clock)
+        self._threads = Threads()
+        self._idle: deque[Future[None]] = deque()
+        self._is_waking = False
+        self._watches: set[Task[None]] = set()
+        self._is_closed = False
+
+    def submit(self, attempts: Iterable[Attempt]) -> None:
+        """Run these in this order, each as soon as a slot is free."""
+        self._flow.ready.extend(attempts)
+        self._wake_slot()
+
+    def cancel(self, attempt: Attempt, reason: CancelReason) -> None:
+        """Cut the attempt short, or do not start it. An attempt that has ended stays as it is."""
+        if not attempt.can_be_cancelled:
+            return
+        attempt.cancel_reason = reason
+        if attempt.context is not None:
+            attempt.context.cancel_reason = reason
+        if reason is CancelReason.LOST:
+            self._resources.events.emit(lease_lost(attempt, NOT_HELD))
+        if attempt.stage is Stage.WAITING:
+            with suppress(ValueError):  # it may not have been submitted yet
+                self._flow.ready.remove(attempt)
+            self._abandon(attempt)
+        else:
+            self._interrupt(attempt)
+
+    def cancel_all(self, reason: CancelReason) -> None:
+        """Cut short everything that runs."""
+        for attempt in self._running():
+            self.cancel(attempt, reason)
+
+    def hand_back_ready(self) -> None:
+        """Hand back what has not started."""
+        now = self._resources.clock.now()
+        while self._flow.ready:
+            self._flow.end(self._flow.ready.popleft(), HANDED_BACK, now)
+
+    def abandon_cancelled(self) -> None:
+        """Stop waiting for handlers that were cancelled and still go on."""
+        for slot in list(self.slots.values()):
+            if slot.attempt is not None and slot.attempt.cancel_reason is not None:
+                self._leak(slot, slot.attempt)
+
+    async def close(self) -> None:
+        """End the slots; leaked handlers are not waited for."""
+        self._is_closed = True
+        self._threads.close()
+        tasks = [slot.task for slot in self.slots.values() if slot.task is not None]
+        for task in (*tasks, *self._watches, *self.leaks.tasks):
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        if self.leaks.tasks:
+            await _disown(self.leaks.tasks)
+
+    async def _serve(self, slot: Slot) -> None:
+        """The life of a slot: run what is ready, rest when nothing is."""
+        clock, ready = self._resources.clock, self._flow.ready
+        self._is_waking = False
+        breathed_at, job_count = clock.now(), 0
+        try:
+            while not (slot.is_retired or self._is_closed):
+                if not ready:
+                    await self._rest()
+                    breathed_at, job_count = clock.now(), 0
+                    continue
+                ended_at = await self._run(slot, ready.popleft())
+                job_count += 1
+                if ended_at - breathed_at > BREATH_AFTER or job_count >= BREATH_COUNT:
+                    await turn()
+                    breathed_at, job_count = clock.now(), 0
+        finally:
+            self.slots.pop(slot.name, None)
+
+    async def _run(self, slot: Slot, attempt: Attempt) -> datetime:
+        """Run one attempt in the slot, and pass it on to the completer."""
+        flow, clock = self._flow, self._resources.clock
+        if flow.ready:
+            self._wake_slot()
+        attempt.stage, attempt.started_at = Stage.RUNNING, clock.now()
+        slot.attempt = attempt
+        flow.running_count += 1
+        result = HANDED_BACK
+        try:
+            result = await self._attempt(slot, attempt)
+        finally:
+            slot.attempt = None
+            if attempt.stage is Stage.RUNNING:  # otherwise the slot was given up
+                flow.running_count -= 1
+                if attempt.is_interrupted:
+                    self._abandon(attempt)
+                else:
+                    flow.end(attempt, result, clock.now())
+        return attempt.ended_at
+
+    async def _attempt(self, slot: Slot, attempt: Attempt) -> Result:
+        """The attempt from top to bottom: gate, handler, call, classify."""
+        job, events = attempt.job, self._resources.events
+        handler = self._resources.handlers.get(job.kind)
+        try:
+            if (closed := self._judge(attempt, handler)) is not None:
+                return Result(closed)
+            if handler is None:
+                return Result(Failed(f"No handler for type={job.kind}"), NO_HANDLER)
+            attempt.context = Context(job, attempt.started_at, self._ledger)
+            if events.wants(JobStarted):
+                events.emit(job_started(attempt))
+            return classify(await self._call(handler, attempt, attempt.context))
+        except CancelledError as error:
+            return _classify_cancellation(slot, attempt, error)
+        except (GeneratorExit, KeyboardInterrupt):
+            raise  # these concern the interpreter, not the job
+        except BaseException as error:  # noqa: BLE001 - whatever else it is, the job failed
+            return _failed(error)
+        finally:
+            if attempt.is_interrupted and slot.task is not None:
+                slot.task.uncancel()
+
+    def _judge(self, attempt: Attempt, handler: Handler | None) -> Closed | None:
+        gate, kind = self._resources.settings.gate, attempt.job.kind
+        if gate is None:
+            return None
+        notifies = handler.notifies if handler else self._resources.handlers.notifies(kind)
+        verdict = gate.judge(attempt.job, attempt.started_at, notifies=notifies)
+        return verdict if isinstance(verdict, Closed) else None
+
+    async def _call(self, handler: Handler, attempt: Attempt, context: Context) -> Any:
+        """What the handler returns. A handler that takes longer than its timeout is cancelled."""
+        alarm = None
+        if handler.timeout is not None:
+            alarm = asyncio.create_task(self._cancel_after(handler.timeout, attempt))
+        try:
+            if handler.is_async:
+                return await Isolated(handler.work(context))
+            return await self._call_in_thread(handler, attempt, context)
+        finally:
+            if alarm is not None:
+                alarm.cancel()
+
+    async def _cancel_after(self, allowed_for: timedelta, attempt: Attempt) -> None:
+        await self._resources.clock.sleep(allowed_for)
+        attempt.cancel_detail = f"Timed out after {allowed_for.total_seconds():g} s"
+        self.cancel(attempt, CancelReason.TIMED_OUT)
+
+    async def _call_in_thread(self, handler: Handler, attempt: Attempt, context: Context) -> Any:
+        """The thread's result. A thread cannot be interrupted: a cancelled call waits for it.
+
+        The wait ends when the slot is given up.
+        """
+        future = self._threads.call(handler.work, context)
+        with in_flight():
+            while not future.done():
+                await _wait_for_thread(future, attempt)
+        result = future.result()
+        return await result if inspect.isawaitable(result) else result
+
+    def _abandon(self, attempt: Attempt) -> None:
+        """The attempt was cut short: what is written depends on the reason."""
+        now = self._resources.clock.now()
+        if attempt.cancel_reason is CancelReason.LOST:
+            self._flow.drop(attempt, now)
+        elif attempt.cancel_reason is CancelReason.TIMED_OUT:
+            self._flow.end(attempt, Result(Failed(attempt.cancel_detail), TIMED_OUT), now)
+        else:
+            self._flow.end(attempt, HANDED_BACK, now)
+
+    def _interrupt(self, attempt: Attempt) -> None:
+        """Cancel the slot of a running attempt; give it up if the handler goes on."""
+        slot = next((it for it in self.slots.values() if it.attempt is attempt), None)
+        if slot is None or slot.task is None:
+            return
+        attempt.is_interrupted = True
+        slot.task.cancel()
+        watch = asyncio.create_task(self._give_up_later(slot, attempt))
+        self._watches.add(watch)
+        watch.add_done_callback(self._watches.discard)
+
+    async def _give_up_later(self, slot: Slot, attempt: Attempt) -> None:
+        await self._resources.clock.sleep(CANCEL_GRACE)
+        if slot.attempt is attempt:
+            self._leak(slot, attempt)
+
+    def _leak(self, slot: Slot, attempt: Attempt) -> None:
+        """The handler will not end: give up the slot, and let another one take its place."""
+        if slot.is_retired:
+            return
+        slot.is_retired = True
+        self.slots.pop(slot.name, None)
+        self._flow.running_count -= 1
+        self.leaks.add(slot.task, self._resources.settings.concurrency)
+        self._resources.events.emit(handler_leaked(attempt, self.leaks.count))
+        self._abandon(attempt)
+        self._flow.alarm.set()
+        self._wake_slot()
+
+    def _running(self) -> list[Attempt]:
+        return [it.attempt for it in self.slots.values() if it.attempt is not None]
+
+    def _wake_slot(self) -> None:
+        """Wake or make one slot, unless one is on its way; it wakes the next."""
+        if self._is_waking or self._is_closed or not self._flow.ready:
+            return
+        while self._idle:
+            rest = self._idle.popleft()
+            if not rest.done():
+                rest.set_result(None)
+                self._is_waking = True
+                return
+        if len(self.slots) < self._resources.settings.concurrency:
+            self._is_waking = True
+            slot = Slot()
+            self.slots[slot.name] = slot
+            slot.task = asyncio.create_task(self._serve(slot), name=slot.name)
+
+    async def _rest(self) -> None:
+        rest: Future[None] = asyncio.get_running_loop().create_future()
+        self._idle.append(rest)
+        try:
+            await rest
+        finally:
+            self._is_waking = False
+
+
+async def _wait_for_thread(future: "Future[Any]", attempt: Attempt) -> None:
+    try:
+        await asyncio.wait({future})
+    except CancelledError:
+        if not attempt.is_interrupted or attempt.stage is not Stage.RUNNING:
+            raise
+
+
+def classify(returned: object) -> Result:
+    """What a handler's return value means. Only a Snooze or a Discard means something."""
+    if isinstance(returned, Snooze):
+        return Result(Snoozed(returned.for_))
+    if isinstance(returned, Discard):
+        return Result(Discarded(returned.reason), DISCARDED)
+    return _SUCCEEDED
+
+
+def _classify_cancellation(slot: Slot, attempt: Attempt, error: CancelledError) -> Result:
+    task = slot.task
+    if attempt.is_interrupted or task is None or not task.cancelling():
+        return _failed(error)
+    slot.is_retired = True  # the event loop is being shut down: the slot ends, not the job
+    return HANDED_BACK
+
+
+def _failed(error: BaseException) -> Result:
+    return Result(Failed(describe_error(error)), type(error).__name__)
+
+
+async def _disown(leaked: Iterable["Task[None]"]) -> None:
+    """Let the event loop be closed although these coroutines will not be cancelled.
+
+    Closing a loop cancels all its tasks and waits for them, which would never end.
+    """
+    await turn()
+    await turn()  # those that react to a second cancellation have ended now
+    for task in leaked:
+        asyncio._unregister_task(task)  # noqa: SLF001 - documented, for makers of tasks
+        # The leak was emitted already; asyncio need not log it once more.
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - all tasks have it

@@ -1,0 +1,207 @@
+"""Extends the leases of held attempts, and cancels those whose lease is lost.
+
+In real time a thread with its own connection does this, so that a handler that blocks the event
+loop does not cost every job its lease. Under any other clock, which no thread can wait for, a task
+does it.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from threading import Event, Thread
+from typing import NamedTuple
+
+from rota.clock.protocol import keeps_real_time
+from rota.clock.timeout import timeout_after
+from rota.errors import StoreClosedError, StoreError
+from rota.stores.protocol import HeldLease, LeaseKeeper
+from rota.worker.attempts import Attempt, Flow
+from rota.worker.context import CancelReason
+from rota.worker.executor import Executor
+from rota.worker.settings import Resources
+
+LONGEST_INTERVAL = timedelta(seconds=5)
+RETRIED_AFTER = timedelta(seconds=1)
+"""How soon a beat that the store did not answer is repeated."""
+
+CLOSED_AFTER = timedelta(seconds=5)
+"""How long the thread may take to end."""
+
+
+class Beat(NamedTuple):
+    """The leases of one beat, and until when they are extended."""
+
+    attempts: Sequence[Attempt]
+    leases: Sequence[HeldLease]
+    until: datetime
+    now: datetime
+
+    def note_kept(self, answers: Sequence[bool]) -> None:
+        """The leases last longer. Any thread may call it.
+
+        A loop that was blocked gets the answers of many beats at once. By the time it sees the
+        first, that extension may be over, and a later beat has extended the lease again.
+        """
+        for attempt, is_held in zip(self.attempts, answers, strict=True):
+            if is_held:
+                attempt.lease_until = max(attempt.lease_until, self.until)
+
+
+class Heartbeat:
+    """Extends all leases every few seconds, until cancelled."""
+
+    def __init__(self, resources: Resources, flow: Flow, executor: Executor) -> None:
+        self._resources = resources
+        self._flow = flow
+        self._executor = executor
+        self._watch: asyncio.Task[None] | None = None
+        lease_for = resources.settings.lease_for
+        self.interval = min(lease_for / 4, LONGEST_INTERVAL)
+        self.retry_after = min(self.interval, RETRIED_AFTER)
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        if keeps_real_time(self._resources.clock):
+            await _BeatThread(self, self._resources).run()
+            return
+        pause = self.interval
+        while True:
+            await self._resources.clock.sleep(pause)
+            pause = await self._beat()
+
+    async def _beat(self) -> timedelta:
+        beat = self.begin()
+        if not beat.leases:
+            return self.interval
+        self.watch()
+        try:
+            answers = await self._resources.store.extend(beat.leases, beat.until, beat.now)
+        except (StoreClosedError, asyncio.CancelledError):
+            self.unwatch()
+            raise
+        except StoreError as error:
+            self.take_failure(error)
+            return self.retry_after
+        beat.note_kept(answers)
+        self.take_answer(beat, answers)
+        return self.interval
+
+    def begin(self) -> Beat:
+        """A beat for all attempts held now. Any thread may call it: the copy is atomic."""
+        attempts = self._in_order()
+        now = self._resources.clock.now()
+        until = now + self._resources.settings.lease_for
+        return Beat(attempts, [each.lease for each in attempts], until, now)
+
+    def watch(self) -> None:
+        """Watch the leases while the store is asked: it may hang, and leases run out."""
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().create_task(self._watch_leases())
+
+    def unwatch(self) -> None:
+        """The store has answered."""
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
+    def take_answer(self, beat: Beat, answers: Sequence[bool]) -> None:
+        """Cancel the attempts whose leases are lost."""
+        self.unwatch()
+        self._resources.outage.end(self)
+        for attempt, is_held in zip(beat.attempts, answers, strict=True):
+            if not is_held:
+                self._executor.cancel(attempt, CancelReason.LOST)
+        self._cancel_lapsed()  # the answer may have come too late
+
+    def take_failure(self, error: StoreError) -> None:
+        """The store does not answer: nothing runs longer than its lease is known to last."""
+        self.unwatch()
+        self._resources.outage.begin(self, error)
+        self._cancel_lapsed()
+
+    async def _watch_leases(self) -> None:
+        clock, lease_for = self._resources.clock, self._resources.settings.lease_for
+        while True:
+            ends = [it.lease_until for it in self._flow.held if it.can_be_cancelled]
+            # Leases taken meanwhile last longer than that.
+            await clock.sleep_until(min(ends, default=clock.now() + lease_for))
+            self._cancel_lapsed()
+
+    def _cancel_lapsed(self) -> None:
+        now = self._resources.clock.now()
+        for attempt in self._in_order():
+            if attempt.lease_until <= now:
+                self._executor.cancel(attempt, CancelReason.LAPSED)
+
+    def _in_order(self) -> list[Attempt]:
+        """By job: the order of a set differs between runs, and a simulation is repeatable."""
+        return sorted(self._flow.held, key=lambda attempt: attempt.job.id)
+
+
+class _BeatThread:
+    """Beats in a thread, and reports to the heartbeat on the event loop."""
+
+    def __init__(self, heartbeat: Heartbeat, resources: Resources) -> None:
+        self._heartbeat = heartbeat
+        self._resources = resources
+        self._stopped = Event()
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+
+    async def run(self) -> None:
+        """Beat until cancelled; then wait a moment for the thread to end."""
+        keeper = self._resources.store.make_keeper()
+        Thread(target=self._serve, args=(keeper,), name="rota-heartbeat", daemon=True).start()
+        try:
+            await asyncio.shield(self._ended)
+        finally:
+            self._stopped.set()
+            with suppress(TimeoutError):
+                async with timeout_after(self._resources.clock, CLOSED_AFTER):
+                    await asyncio.shield(self._ended)
+            self._heartbeat.unwatch()
+
+    def _serve(self, keeper: LeaseKeeper) -> None:
+        """The thread."""
+        error: BaseException | None = None
+        try:
+            pause = self._heartbeat.interval
+            while not self._stopped.wait(pause.total_seconds()):
+                pause = self._beat(keeper)
+        except BaseException as raised:  # noqa: BLE001 - raised again where run() is awaited
+            error = raised
+        finally:
+            keeper.close()
+        self._call(self._end, error)
+
+    def _beat(self, keeper: LeaseKeeper) -> timedelta:
+        heartbeat = self._heartbeat
+        beat = heartbeat.begin()
+        if not beat.leases:
+            return heartbeat.interval
+        self._call(heartbeat.watch)
+        try:
+            answers = keeper.extend(beat.leases, beat.until, beat.now)
+        except StoreClosedError:
+            raise
+        except StoreError as error:
+            self._call(heartbeat.take_failure, error)
+            return heartbeat.retry_after
+        beat.note_kept(answers)
+        self._call(heartbeat.take_answer, beat, answers)
+        return heartbeat.interval
+
+    def _call(self, report: Callable[..., None], *arguments: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(report, *arguments)
+        except RuntimeError:  # the loop is closed
+            self._stopped.set()
+
+    def _end(self, error: BaseException | None) -> None:
+        if self._ended.done():
+            return
+        if error is None:
+            self._ended.set_result(None)
+        else:
+            self._ended.set_exception(error)

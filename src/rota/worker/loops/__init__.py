@@ -1,1 +1,0 @@
-"""The loops of a worker: each waits for something, and does it."""

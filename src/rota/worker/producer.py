@@ -1,0 +1,234 @@
+"""Leases jobs and passes them to the executor: soon enough, and not too many."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from rota.errors import RotaError, StoreClosedError, StoreError
+from rota.events import JobsLeased
+from rota.fleet.outage import StoreRetry
+from rota.jobs import Job, begin_beside
+from rota.policy.gates import Refreshed
+from rota.policy.limit_watch import LeasedUnderLimits
+from rota.stores.protocol import LeaseRequest
+from rota.worker.attempts import Attempt, Flow, Stage
+from rota.worker.context import CancelReason
+from rota.worker.executor import Executor
+from rota.worker.quarantine import Quarantine
+from rota.worker.rest import Rest
+from rota.worker.settings import Resources
+
+_UNANSWERED_KEPT = 1_000
+_NO_TIME = timedelta(0)
+
+
+class Pace(NamedTuple):
+    """How fast things go: jobs finished since the last lease, and how long ago that was.
+
+    ``asking_for`` is how long the store took to answer it.
+    """
+
+    finished_count: int = 0
+    since_for: timedelta = _NO_TIME
+    asking_for: timedelta = _NO_TIME
+
+
+def choose_limit(free_count: int, pace: Pace, batch: int) -> int:
+    """How many jobs to ask for: one for each free slot, and for each that will soon be free.
+
+    ``free_count`` is negative when jobs are waiting already. Jobs that probably end while the store
+    answers are leased ahead, times two, so that a worker held up by its leases gets faster. Jobs
+    that take long are not leased ahead: other workers could run them meanwhile.
+    """
+    expected = 0.0
+    if pace.since_for > _NO_TIME:
+        share = min(pace.asking_for / pace.since_for, 1.0)
+        expected = 2 * pace.finished_count * max(share, 0.0)
+    return max(0, min(batch, free_count + int(expected)))
+
+
+class LastLease:
+    """What the next lease must know of the last one.
+
+    ``reach`` is how many jobs to ask for at most: half as many after each failure, so that a slow
+    store can answer in time, and twice as many after each answer.
+    """
+
+    def __init__(self, now: datetime, batch: int) -> None:
+        self.asked_at: datetime | None = None
+        self.asking_for = _NO_TIME
+        self.finished_count = 0
+        self.found_at = now
+        self.after_tenant = ""
+        self.reach = self.asked_count = batch
+        self.result = LeasedUnderLimits(())
+
+
+class Producer:
+    """Keeps the executor supplied until stopped.
+
+    ``unanswered`` are the instants of leases that the store may have carried out although the
+    answer was lost: this worker holds those jobs without knowing them.
+    """
+
+    def __init__(
+        self, resources: Resources, flow: Flow, executor: Executor, quarantine: Quarantine
+    ) -> None:
+        self.unanswered: deque[datetime] = deque(maxlen=_UNANSWERED_KEPT)
+        self._resources = resources
+        self._flow = flow
+        self._executor = executor
+        self._quarantine = quarantine
+        self._retry = StoreRetry(resources.outage, resources.clock, resources.random)
+        self._last = LastLease(resources.clock.now(), resources.settings.batch)
+        self._is_stopping = False
+        gate: object = resources.settings.gate
+        self._gate = gate if isinstance(gate, Refreshed) else None
+
+    async def run(self) -> None:
+        """Lease until stopped."""
+        flow, last = self._flow, self._last
+        rest = Rest(self._resources, self._retry, flow.called)
+        while not self._is_stopping:
+            limit = self._choose_limit()
+            if not limit:
+                flow.changed.clear()
+                await flow.changed.wait()
+                continue
+            flow.called.clear()  # this lease finds what the calls until now were about
+            try:
+                found_count = await self._lease_within_reach(limit)
+            except StoreClosedError:
+                raise
+            except StoreError as error:
+                await self._retry.wait(error)
+                continue
+            self._retry.note_answer()
+            if self._is_stopping:
+                self._executor.hand_back_ready()
+                self._quarantine.hand_back()
+            elif found_count < last.asked_count:
+                await rest.rest(last.result, last.found_at)
+
+    def stop(self) -> None:
+        """Lease nothing more. What the store is about to hand out is handed back."""
+        self._is_stopping = True
+        self._retry.hurry()
+        self._flow.called.set()
+        self._flow.changed.set()
+
+    async def lease(self, limit: int) -> int:
+        """Lease up to ``limit`` jobs and pass them to the executor; returns how many."""
+        resources, last = self._resources, self._last
+        settings, clock = resources.settings, resources.clock
+        await self._refresh_gate()
+        request = LeaseRequest(
+            worker=resources.name,
+            limit=limit,
+            lease_for=settings.lease_for,
+            queues=settings.queues,
+            tenants=settings.tenants,
+            after_tenant=last.after_tenant,
+        )
+        now = clock.now()
+        last.finished_count, last.asked_at = self._flow.finished_count, now
+        try:
+            jobs = await self._take(request, now)
+        except (StoreError, asyncio.CancelledError):
+            self.unanswered.append(now)
+            raise
+        last.asking_for = clock.now() - now
+        if jobs:
+            last.after_tenant, last.found_at = jobs[-1].tenant, now
+        await self._pass_on(jobs, now + settings.lease_for)
+        return len(jobs)
+
+    async def _lease_within_reach(self, limit: int) -> int:
+        last = self._last
+        last.asked_count = min(limit, last.reach)
+        try:
+            count = await self.lease(last.asked_count)
+        except StoreError:
+            last.reach = max(1, last.asked_count // 2)
+            raise
+        last.reach = min(2 * last.reach, self._resources.settings.batch)
+        return count
+
+    async def _take(self, request: LeaseRequest, now: datetime) -> Sequence[Job]:
+        limits = self._resources.settings.limits
+        if limits is None:
+            return await self._resources.store.lease(request, now)
+        result = await limits.lease(request, now)
+        self._last.result = result._replace(jobs=())
+        self._flow.is_limited = result.is_limited
+        return result.jobs
+
+    async def _pass_on(self, jobs: Sequence[Job], until: datetime) -> None:
+        resources, flow = self._resources, self._flow
+        attempts = [Attempt(job, until) for job in jobs]
+        flow.held.update(attempts)
+        if jobs and resources.events.wants(JobsLeased):
+            resources.events.emit(JobsLeased(worker=resources.name, count=len(jobs)))
+        await self._begin_beside(jobs)
+        now = resources.clock.now()
+        # The store may have taken longer to answer than the leases last.
+        for attempt in [it for it in (*flow.ready, *attempts) if it.lease_until <= now]:
+            self._executor.cancel(attempt, CancelReason.LAPSED)
+        waiting = [it for it in attempts if it.stage is Stage.WAITING]
+        self._executor.submit(self._quarantine.admit(waiting))
+
+    async def _begin_beside(self, jobs: Sequence[Job]) -> None:
+        """Insert the next occurrence now for series whose occurrences may overlap."""
+        recurring = [job for job in jobs if job.recurrence is not None]
+        if not recurring:
+            return
+        now = self._resources.clock.now()
+        beside = [after for job in recurring if (after := begin_beside(job, now)) is not None]
+        if beside:
+            with suppress(RotaError):  # the end of the job inserts it as well
+                await self._resources.store.insert(beside, now)
+
+    async def _refresh_gate(self) -> None:
+        """Refresh the gate before anything is held, so that a hanging store costs no lease.
+
+        A store that fails is retried: what the gate knows may be as old as the last job.
+        """
+        if self._gate is None:
+            return
+        try:
+            await self._gate.refresh(self._resources.clock.now())
+        except StoreError:
+            raise
+        except RotaError:
+            return  # the last verdict still applies
+
+    def _choose_limit(self) -> int:
+        flow, last, settings = self._flow, self._last, self._resources.settings
+        if self._quarantine.is_claimed:
+            return 0
+        batch = min(settings.batch, self._quarantine.allowance)
+        free = settings.concurrency - flow.running_count - len(flow.ready)
+        if last.asked_at is None:
+            return choose_limit(free, Pace(), batch)
+        finished_count = flow.finished_count - last.finished_count
+        since_for = self._resources.clock.now() - last.asked_at
+        return choose_limit(free, Pace(finished_count, since_for, last.asking_for), batch)
+
+
+async def listen(resources: Resources, flow: Flow) -> None:
+    """Call the producer whenever the store says that there may be a job; only a hint."""
+    settings, store = resources.settings, resources.store
+    retry = StoreRetry(resources.outage, resources.clock, resources.random)
+
+    async def hear() -> None:
+        async with store.listen(settings.queues, settings.tenants) as listener:
+            retry.note_answer()
+            flow.called.set()
+            while True:
+                await listener.wait()
+                flow.called.set()
+
+    await retry.call(hear)

@@ -1,0 +1,149 @@
+"""How long an idle worker rests, and what wakes it."""
+
+import asyncio
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from rota.clock.protocol import keeps_real_time, later
+from rota.clock.timeout import Timeout, timeout_after
+from rota.errors import RotaError
+from rota.fleet.outage import StoreRetry
+from rota.policy.gate_watch import GateWatch
+from rota.policy.limit_watch import LeasedUnderLimits, LimitWatch
+from rota.stores.protocol import Watchable
+from rota.worker.settings import Resources
+
+SHORTEST_REST = timedelta(milliseconds=1)
+"""A job that is due but was not leased just now is not asked for in a busy loop."""
+
+POLL_JITTER = 0.2
+"""Polls come up to this share earlier, so that idle workers do not poll in step."""
+
+SHORTEST_LOOK = timedelta(milliseconds=2)
+LONGEST_LOOK = timedelta(milliseconds=100)
+LOOKS_EASED_AFTER = 50
+"""An idle worker looks again after this fraction of the time since its last job."""
+
+_NO_TIME = timedelta(0)
+_UNLIMITED = LeasedUnderLimits(())
+
+
+def choose_rest(poll_for: timedelta, due_for: timedelta | None, chance: float) -> timedelta:
+    """How long to rest: until the next job is due, or until the next poll."""
+    poll = poll_for * (1 - POLL_JITTER * chance)
+    return poll if due_for is None else max(min(poll, due_for), min(SHORTEST_REST, poll))
+
+
+def choose_due_for(
+    due_at: datetime | None, last: LeasedUnderLimits, now: datetime
+) -> timedelta | None:
+    """How long until a job can be leased; None when that is unknown.
+
+    Jobs that limits hold back stay due. They can be leased when there are tokens again, when a
+    running job ends, or at the next poll.
+    """
+    if last.is_limited and due_at is not None and due_at <= now:
+        due_at = last.again_at
+    return None if due_at is None else due_at - now
+
+
+def choose_look(idle_for: timedelta) -> timedelta:
+    """How soon to look again for writes of other processes: later, the longer the worker is idle.
+
+    While jobs come one after the other, the next is seen within milliseconds. A worker that has
+    been idle for seconds looks a few times a second.
+    """
+    return min(max(idle_for / LOOKS_EASED_AFTER, SHORTEST_LOOK), LONGEST_LOOK)
+
+
+class Rest:
+    """Waits for ``called``, for the next job to be due, and for writes of other processes.
+
+    A store that cannot notify is looked at in short intervals for a new version. This happens in
+    real time only: no other process lives in virtual time, which would have to stop at every look.
+    """
+
+    def __init__(self, resources: Resources, retry: StoreRetry, called: asyncio.Event) -> None:
+        self._resources = resources
+        self._retry = retry
+        self._called = called
+        settings, store = resources.settings, resources.store
+        self._watches = [
+            watch
+            for watch in (settings.gate, settings.limits)
+            if isinstance(watch, GateWatch | LimitWatch)
+        ]
+        is_real = keeps_real_time(resources.clock)
+        self._watchable = store if is_real and isinstance(store, Watchable) else None
+
+    async def rest(self, last: LeasedUnderLimits, idle_since: datetime) -> None:
+        """Return when called, when the next job is due, or at the next poll.
+
+        ``last`` is the result of the last lease; the last job was leased at ``idle_since``. A call
+        does not wait until it is known when the next job is due.
+        """
+        if self._called.is_set():
+            return
+        clock, chance = self._resources.clock, self._resources.random.random()
+        rest_for = choose_rest(self._resources.settings.poll_for, None, chance)
+        with suppress(TimeoutError):
+            # Two ends: a clock that is set back may delay a due job, but never the next poll.
+            async with timeout_after(clock, rest_for), timeout_after(clock, None) as due:
+                looking = asyncio.create_task(self._look(due, rest_for, last, idle_since))
+                try:
+                    await self._called.wait()
+                finally:
+                    looking.cancel()
+        if looking.done() and not looking.cancelled():
+            looking.result()
+
+    async def _look(
+        self, due: Timeout, rest_for: timedelta, last: LeasedUnderLimits, idle_since: datetime
+    ) -> None:
+        """End the rest when the next job is due; at once if that cannot be found out."""
+        clock, watchable, shortest = self._resources.clock, self._watchable, SHORTEST_REST
+        try:
+            while True:
+                # Read first: what is written from now on is new.
+                version = None if watchable is None else watchable.read_version()
+                due_at, now = await self._find_due_at(), clock.now()
+                if due_at is None or due_at > now:
+                    last = _UNLIMITED  # jobs that become due are new
+                due_for = choose_due_for(due_at, last, now)
+                if due_for is not None and due_for < rest_for:
+                    _end_by(due, later(now, max(due_for, shortest)))
+                await self._refresh_ahead()
+                if watchable is None:
+                    return
+                if shortest == _NO_TIME:  # a write that brought no job: there may be many of them
+                    await clock.sleep(choose_look(clock.now() - idle_since))
+                while watchable.read_version() in (None, version):
+                    await clock.sleep(choose_look(clock.now() - idle_since))
+                shortest = _NO_TIME
+        except Exception:
+            _end_by(due, clock.now())
+            raise
+
+    async def _find_due_at(self) -> datetime | None:
+        store, clock, settings = (
+            self._resources.store,
+            self._resources.clock,
+            self._resources.settings,
+        )
+        return await self._retry.call(
+            lambda: store.next_due_at(clock.now(), settings.queues, settings.tenants)
+        )
+
+    async def _refresh_ahead(self) -> None:
+        """Read gates and limits while idle, so that the next job does not wait for it."""
+        now = self._resources.clock.now()
+        with suppress(RotaError):  # the next lease reads them in any case
+            for watch in self._watches:
+                await watch.refresh_ahead(now)
+
+
+def _end_by(rest: Timeout, instant: datetime) -> None:
+    """End the rest at the instant, unless it ends sooner."""
+    end = rest.when()
+    if not rest.expired() and (end is None or instant < end):
+        rest.reschedule(instant)

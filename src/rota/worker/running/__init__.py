@@ -1,1 +1,0 @@
-"""From leased to settled: the jobs in a worker's hands, and those who run them."""

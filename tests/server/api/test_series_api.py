@@ -1,0 +1,116 @@
+"""/series: list, detail, pause, resume, run now, cancel, preview."""
+
+from datetime import timedelta
+
+import pytest
+from tests.server.api.conftest import make
+from tests.server.api.neighbours import Neighbours
+from tests.server.service import NO_ID, field_of
+
+from rota.auth.caller import Scope
+
+SERIES = "/api/v1/series"
+DAILY = {"cron": "0 9 * * *", "zone": "Europe/London"}
+
+
+async def test_series_are_listed_with_their_rule_in_words_and_both_clocks(
+    both: Neighbours,
+) -> None:
+    made = await make(both, recurrence=DAILY, name="digest")
+    await make(both)
+    page = (await both.ours.get(SERIES)).json()
+    (series,) = page["items"]
+    assert (series["id"], series["name"], page["has_more"]) == (made["id"], "digest", False)
+    assert series["description"] == "At 09:00 every day"
+    first = series["occurrences"][0]
+    assert first == {
+        "at": "2026-05-02T08:00:00Z",
+        "local": "2026-05-02T09:00:00+01:00",
+        "note": None,
+    }
+    detail = (await both.ours.get(f"{SERIES}/{made['id']}")).json()
+    assert (detail["series"]["id"], detail["runs"]) == (made["id"], [])
+
+
+@pytest.mark.main_path
+async def test_a_series_is_paused_and_resumed(both: Neighbours) -> None:
+    made = await make(both, recurrence={"interval": "1h"})
+    url = f"{SERIES}/{made['id']}"
+    paused = (await both.ours.post(f"{url}/pause", json={"why": "quiet"})).json()["series"]
+    assert (paused["is_paused"], paused["next_at"]) == (True, None)
+    await both.service.clock.advance(timedelta(hours=2, minutes=30))
+    resumed = (await both.ours.post(f"{url}/resume")).json()["series"]
+    assert (resumed["is_paused"], resumed["next_at"]) == (False, "2026-05-01T15:00:00Z")
+    log = (await both.ours.get("/api/v1/audit")).json()["items"]
+    assert [(it["action"], it["why"]) for it in log] == [("resume", ""), ("pause", "quiet")]
+
+
+async def test_what_was_missed_is_caught_up_with_if_wanted(both: Neighbours) -> None:
+    made = await make(both, recurrence=DAILY)
+    url = f"{SERIES}/{made['id']}"
+    await both.ours.post(f"{url}/pause")
+    await both.service.clock.advance(timedelta(days=1))
+    resumed = (await both.ours.post(f"{url}/resume?catch_up=true")).json()["series"]
+    assert resumed["next_at"] == "2026-05-02T08:00:00Z"
+
+
+async def test_the_next_occurrence_is_run_now_and_a_series_is_ended(both: Neighbours) -> None:
+    made = await make(both, recurrence=DAILY)
+    url = f"{SERIES}/{made['id']}"
+    moved = (await both.ours.post(f"{url}/run-now")).json()["series"]
+    assert moved["next_at"] == "2026-05-01T12:00:00Z"
+    assert (await both.ours.post(f"{url}/cancel")).status_code == 200
+    assert (await both.ours.get(SERIES)).json()["items"] == []
+    for act in ("pause", "resume", "run-now", "cancel"):
+        assert (await both.ours.post(f"{url}/{act}")).status_code == 404
+
+
+async def test_a_rule_is_tried_out_with_the_changes_of_the_clocks(neighbours: Neighbours) -> None:
+    rule = {"cron": "30 1 * * *", "zone": "Europe/London", "start": "2026-10-24T12:00:00Z"}
+    answer = await neighbours.ours.post(f"{SERIES}/preview", json={"recurrence": rule, "count": 2})
+    assert answer.status_code == 200, answer.text
+    first, second = answer.json()["occurrences"]
+    assert (first["local"], first["note"]) == (
+        "2026-10-25T01:30:00+01:00",
+        "clocks go back: first 01:30",
+    )
+    assert second["local"] == "2026-10-25T01:30:00Z"
+    gap = {"cron": "30 1 * * *", "zone": "Europe/London", "start": "2027-03-27T12:00:00Z"}
+    told = (await neighbours.ours.post(f"{SERIES}/preview", json={"recurrence": gap})).json()
+    assert told["skipped"] == ["2027-03-28 01:30 does not exist: clocks go forward 01:00 → 02:00"]
+
+
+async def test_another_tenant_sees_and_touches_none(neighbours: Neighbours) -> None:
+    made = await make(neighbours, recurrence=DAILY)
+    theirs, url = neighbours.theirs, f"{SERIES}/{made['id']}"
+    assert (await theirs.get(SERIES)).json()["items"] == []
+    assert (await theirs.get(url)).status_code == 404
+    for act in ("pause", "resume", "run-now", "cancel"):
+        assert (await theirs.post(f"{url}/{act}")).status_code == 404
+    assert (await neighbours.ours.get(url)).status_code == 200
+
+
+async def test_what_does_not_recur_is_no_series(neighbours: Neighbours) -> None:
+    plain = await make(neighbours)
+    for job_id in (plain["id"], NO_ID):
+        for act in ("pause", "resume", "run-now", "cancel"):
+            answer = await neighbours.ours.post(f"{SERIES}/{job_id}/{act}")
+            assert answer.status_code == 404, (act, answer.text)
+
+
+async def test_bad_rules_name_their_field_and_scopes_are_asked_for(neighbours: Neighbours) -> None:
+    made = await make(neighbours, recurrence=DAILY)
+    for order, field in (
+        ({}, "recurrence"),
+        ({"recurrence": {}}, "recurrence"),
+        ({"recurrence": {"cron": "x"}}, "recurrence.cron"),
+        ({"recurrence": {**DAILY, "zone": "Mars"}}, "recurrence.zone"),
+        ({"recurrence": DAILY, "count": 0}, "count"),
+    ):
+        answer = await neighbours.ours.post(f"{SERIES}/preview", json=order)
+        assert field_of(answer) == field
+    assert field_of(await neighbours.ours.get(f"{SERIES}?cursor=x")) == "cursor"
+    async with neighbours.with_only(Scope.READ) as reader:
+        assert (await reader.get(SERIES)).status_code == 200
+        for act in ("pause", "resume", "run-now", "cancel"):
+            assert (await reader.post(f"{SERIES}/{made['id']}/{act}")).status_code == 403

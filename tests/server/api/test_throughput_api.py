@@ -1,0 +1,94 @@
+"""/throughput: what workers have counted, for those whose jobs it was."""
+
+from datetime import timedelta
+
+import pytest
+from tests.server.api.conftest import make
+from tests.server.api.neighbours import Neighbours
+from tests.server.service import field_of
+
+from rota import Worker
+from rota.telemetry.stats_recorder import StatsRecorder
+from rota.worker import Context
+
+THROUGHPUT = "/api/v1/throughput"
+
+
+async def work(neighbours: Neighbours, *, fails: bool = False) -> None:
+    """Have a job of ours end, and counted, in this minute."""
+
+    async def handle(_context: Context) -> None:
+        if fails:
+            raise ValueError("out of paper")
+
+    await make(neighbours, kind="print")
+    store, clock = neighbours.service.store, neighbours.service.clock
+    worker, tally = Worker(store, {"print": handle}, clock=clock), StatsRecorder(store, clock)
+    tally.follow(worker.events)
+    await worker.run_once()
+    await tally.flush()
+
+
+async def test_what_ended_is_told_minute_by_minute_and_in_all(both: Neighbours) -> None:
+    await work(both)
+    await work(both, fails=True)
+    await both.service.clock.advance(timedelta(minutes=2))
+    await work(both)  # and what had failed is tried again
+    until = both.service.clock.now() + timedelta(minutes=1)
+    told = (await both.ours.get(f"{THROUGHPUT}?until={until:%Y-%m-%dT%H:%M:%SZ}")).json()
+    assert (told["since"], told["until"]) == ("2026-05-01T11:03:00Z", "2026-05-01T12:03:00Z")
+    assert [(it["at"], it["succeeded"], it["failed"]) for it in told["minutes"]] == [
+        ("2026-05-01T12:00:00Z", 1, 1),
+        ("2026-05-01T12:02:00Z", 2, 0),
+    ]
+    total = told["total"]
+    assert [total[it] for it in ("succeeded", "failed", "dead", "deferred", "stalled")] == [
+        3,
+        1,
+        0,
+        0,
+        0,
+    ]
+    assert (total["wait"]["count"], total["handler"]["count"]) == (4, 4)
+    assert total["wait"]["p50_ms"] <= total["wait"]["p95_ms"] <= total["wait"]["longest_ms"]
+
+
+async def test_where_nothing_ended_there_are_no_durations(both: Neighbours) -> None:
+    told = (await both.ours.get(THROUGHPUT)).json()
+    assert (told["since"], told["until"]) == ("2026-05-01T11:00:00Z", "2026-05-01T12:00:00Z")
+    assert told["minutes"] == []
+    assert (told["total"]["succeeded"], told["total"]["dead"]) == (0, 0)
+    nothing = {"count": 0, "mean_ms": None, "p50_ms": None, "p95_ms": None, "longest_ms": 0}
+    assert told["total"]["wait"] == told["total"]["handler"] == nothing
+
+
+async def test_what_others_do_is_not_told(neighbours: Neighbours) -> None:
+    await work(neighbours)
+    asked = f"{THROUGHPUT}?since=2026-05-01T12:00:00Z&until=2026-05-01T12:01:00Z"
+    assert (await neighbours.ours.get(asked)).json()["total"]["succeeded"] == 1
+    assert (await neighbours.theirs.get(asked)).json()["total"]["succeeded"] == 0
+
+
+async def test_two_days_are_told_at_once_and_no_more(neighbours: Neighbours) -> None:
+    until = "until=2026-05-01T12:00:00Z"
+    answer = await neighbours.ours.get(f"{THROUGHPUT}?{until}&since=2026-04-29T12:00:00Z")
+    assert answer.status_code == 200
+    longer = await neighbours.ours.get(f"{THROUGHPUT}?{until}&since=2026-04-29T11:59:59Z")
+    assert field_of(longer) == "since"
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("since=2026-05-01T12:00:00Z", "since"),
+        ("since=2026-05-01T12:00:01Z&until=2026-05-01T12:00:00Z", "since"),
+        ("since=soon", "since"),
+        ("until=2026-05-01", "until"),
+        ("until=0001-01-01T00:00:00Z", "until"),
+        ("minutes=5", "minutes"),
+    ],
+)
+async def test_what_cannot_be_told_is_refused_by_name(
+    neighbours: Neighbours, query: str, field: str
+) -> None:
+    assert field_of(await neighbours.ours.get(f"{THROUGHPUT}?{query}")) == field

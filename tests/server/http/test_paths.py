@@ -1,0 +1,64 @@
+"""Which endpoint a path belongs to."""
+
+from typing import Any
+
+import pytest
+from starlette.routing import Match, Router
+
+from rota.server.http.endpoint import serve_path, sort_paths
+
+PATHS = ["/jobs/{job_id}", "/jobs", "/jobs/{job_id}/{part}", "/jobs/search", "/jobs/{job_id}/why",
+         "/v1.0/x"]  # fmt: skip
+
+
+class Endpoint:
+    """Never called here."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    async def __call__(self, _scope: Any, _receive: Any, _send: Any) -> None:
+        raise NotImplementedError
+
+
+router = Router([serve_path(path, Endpoint(path)) for path in sort_paths(PATHS)])
+
+
+def find(path: str, root: str = "") -> tuple[str, dict[str, str]] | None:
+    scope = {"type": "http", "path": path, "root_path": root, "method": "GET"}
+    for route in router.routes:
+        match, found = route.matches(scope)
+        if match is Match.FULL:
+            return found["endpoint"].path, found["path_params"]
+    return None
+
+
+@pytest.mark.parametrize(
+    ("path", "found", "parts"),
+    [
+        ("/jobs", "/jobs", {}),
+        ("/jobs/7", "/jobs/{job_id}", {"job_id": "7"}),
+        ("/jobs/search", "/jobs/search", {}),
+        ("/jobs/7/why", "/jobs/{job_id}/why", {"job_id": "7"}),
+        ("/jobs/7/how", "/jobs/{job_id}/{part}", {"job_id": "7", "part": "how"}),
+        ("/jobs/a\nb", "/jobs/{job_id}", {"job_id": "a\nb"}),
+        ("/jobs/a\n", "/jobs/{job_id}", {"job_id": "a\n"}),
+    ],
+)
+def test_the_path_with_fewer_parameters_comes_first(
+    path: str, found: str, parts: dict[str, str]
+) -> None:
+    assert find(path) == (found, parts)
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/", "/jobs/", "/jobs//", "/jobs\n", "/Jobs", "/jobs/7/why/x", "/v1a0/x"]
+)
+def test_other_paths_match_nothing(path: str) -> None:
+    assert find(path) is None
+
+
+def test_the_prefix_of_a_mount_is_ignored() -> None:
+    assert find("/rota/jobs", "/rota") == ("/jobs", {})
+    assert find("/rota/jobs/7", "/rota") == ("/jobs/{job_id}", {"job_id": "7"})
+    assert find("/rotajobs", "/rota") is None

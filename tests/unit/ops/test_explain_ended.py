@@ -1,0 +1,138 @@
+"""Why jobs that have ended ended as they did."""
+
+from datetime import UTC, datetime, timedelta
+
+from rota.jobs import (
+    Job,
+    RetryPolicy,
+    decide_complete,
+    decide_discard,
+    decide_fail,
+)
+from rota.ops.explain import explain_job
+from rota.ops.explanation import Explanation, Reason
+from rota.rail import DeadLetters, Rail
+from rota.stores.memory import MemoryStore
+from rota.stores.protocol import LeaseRequest
+from rota.testing import VirtualClock, a_job
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+ONCE = RetryPolicy(max_attempts=1)
+
+
+async def ask(store: MemoryStore, clock: VirtualClock, job_id: str) -> Explanation:
+    return await explain_job(store, clock, "default", job_id)
+
+
+def only(explanation: Explanation, code: str) -> Reason:
+    (found,) = [reason for reason in explanation.reasons if reason.code == code]
+    return found
+
+
+async def lease(store: MemoryStore) -> list[Job]:
+    request = LeaseRequest(worker="anna", limit=10, lease_for=timedelta(minutes=1))
+    return await store.lease(request, NOW)
+
+
+async def fail(store: MemoryStore, job: Job) -> None:
+    await store.insert([job], NOW)
+    (leased,) = await lease(store)
+    await store.apply([decide_fail(leased, "KeyError: 'x'", NOW)], NOW)
+
+
+async def test_what_is_done_ran(store: MemoryStore, clock: VirtualClock) -> None:
+    job = a_job(due_at=NOW)
+    await store.insert([job], NOW)
+    (leased,) = await lease(store)
+    await store.apply([decide_complete(leased, NOW)], NOW)
+    told = await ask(store, clock, job.id)
+    assert (told.answer, only(told, "succeeded").at) == ("ran", NOW)
+
+
+async def test_a_dead_letter_has_its_error_and_every_attempt(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    job = a_job(due_at=NOW, retry_policy=ONCE)
+    await fail(store, job)
+    told = await ask(store, clock, job.id)
+    assert told.answer == "failed"
+    assert (
+        told.sentence
+        == "It failed for good at Fri 2026-05-01 12:00:00 UTC: its only attempt has failed."
+    )
+    assert only(told, "exhausted").text == "The last error was: KeyError: 'x'."
+    assert only(told, "attempt").who == "anna"
+
+
+async def test_what_was_retried_names_its_replacement_and_that_names_it(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    job = a_job(due_at=NOW, retry_policy=ONCE)
+    await fail(store, job)
+    retried = await DeadLetters(store, clock=clock).retry(job.id)
+    new_id = retried.replacements[job.id]
+    assert only(await ask(store, clock, job.id), "replaced_by").job_id == new_id
+    assert only(await ask(store, clock, new_id), "replaces").job_id == job.id
+
+
+async def test_the_handlers_own_word_is_told_from_exhaustion(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    job = a_job(due_at=NOW)
+    await store.insert([job], NOW)
+    (leased,) = await lease(store)
+    await store.apply([decide_discard(leased, "no such user", NOW)], NOW)
+    told = await ask(store, clock, job.id)
+    assert "its handler discarded it" in told.sentence
+    assert "no such user" in only(told, "discarded").text
+
+
+async def test_what_was_called_off_names_who_and_why(
+    store: MemoryStore, clock: VirtualClock, rail: Rail
+) -> None:
+    job_id = await rail.schedule_once("send", {}, run_at=NOW)
+    await rail.cancel(job_id, who="ada", why="not any more")
+    told = await ask(store, clock, job_id)
+    cancelled = only(told, "cancelled")
+    assert (told.answer, cancelled.who) == ("cancelled", "ada")
+    assert "not any more" in cancelled.text
+
+
+async def test_a_blocked_job_names_the_failure_however_far_it_is(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    root = a_job(name="extract", due_at=NOW, retry_policy=ONCE)
+    middle = a_job(dependencies=[root.id])
+    leaf = a_job(dependencies=[middle.id])
+    await store.insert([root, middle, leaf], NOW)
+    (leased,) = await lease(store)
+    await store.apply([decide_fail(leased, "KeyError: 'x'", NOW)], NOW)
+    told = await ask(store, clock, leaf.id)
+    assert told.answer == "will not run"
+    assert only(told, "blocked").job_id == root.id
+    assert "extract" in only(told, "blocked").text
+
+
+async def test_the_end_of_a_series_has_its_reason(
+    store: MemoryStore, clock: VirtualClock, rail: Rail
+) -> None:
+    await rail.schedule_recurring("digest", {}, interval="1h", count=1)
+    (leased,) = await lease(store)
+    await store.apply([decide_complete(leased, NOW)], NOW)
+    told = await ask(store, clock, leased.id)
+    assert "as often as its count says" in only(told, "series_end").text
+
+
+async def test_a_series_that_goes_on_names_the_next_job(
+    store: MemoryStore, clock: VirtualClock, rail: Rail
+) -> None:
+    await rail.schedule_recurring("digest", {}, interval="1h")
+    (leased,) = await lease(store)
+    (applied,) = await store.apply([decide_complete(leased, NOW)], NOW)
+    told = await ask(store, clock, leased.id)
+    assert applied.successor is not None
+    following = only(told, "next_occurrence")
+    assert (following.job_id, following.at) == (
+        applied.successor.id,
+        NOW + timedelta(hours=1),
+    )

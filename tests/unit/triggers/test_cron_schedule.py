@@ -1,0 +1,129 @@
+"""What can be asked of a parsed expression; the answers around transitions are tested apart."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from rota.errors import CronCalculationError, InvalidInputError
+from rota.triggers import Trigger
+from rota.triggers.cron import CronTrigger, parse_cron
+
+LONDON = ZoneInfo("Europe/London")
+START = datetime(2026, 5, 1, 12, tzinfo=UTC)
+DAILY = parse_cron("0 9 * * *")
+
+
+def test_instants_of_any_zone_go_in_and_utc_comes_out() -> None:
+    found = DAILY.next_after(START.astimezone(ZoneInfo("Asia/Tokyo")), LONDON)
+    assert found == datetime(2026, 5, 2, 8, tzinfo=UTC)
+    assert found.tzinfo is UTC
+
+
+@pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=5, minutes=45)), LONDON])
+def test_any_tzinfo_is_a_zone(zone: timezone) -> None:
+    assert DAILY.next_after(START, zone).astimezone(zone).hour == 9
+
+
+def test_naive_instants_are_refused_by_name() -> None:
+    naive = START.replace(tzinfo=None)
+    for question in (DAILY.next_after, DAILY.previous_at, DAILY.matches):
+        with pytest.raises(InvalidInputError, match="instant must be an aware datetime"):
+            question(naive, LONDON)
+    with pytest.raises(InvalidInputError, match="start must be an aware datetime"):
+        DAILY.between(naive, START, LONDON)
+    with pytest.raises(InvalidInputError, match="end must be an aware datetime"):
+        DAILY.between(START, naive, LONDON)
+
+
+def test_between_excludes_its_start_and_includes_its_end() -> None:
+    nine = datetime(2026, 5, 1, 8, tzinfo=UTC)
+    days = [nine + timedelta(days=count) for count in range(1, 4)]
+    assert list(DAILY.between(nine, days[-1], LONDON)) == days
+    assert list(DAILY.between(nine, days[-1], LONDON, limit=2)) == days[:2]
+    assert list(DAILY.between(nine, days[-1], LONDON, limit=0)) == []
+    assert list(DAILY.between(days[-1], nine, LONDON)) == []
+
+
+def test_a_negative_limit_is_refused_at_once() -> None:
+    with pytest.raises(InvalidInputError) as refusal:
+        DAILY.between(START, START, LONDON, limit=-1)
+    assert refusal.value.details == {"field": "limit", "value": -1}
+
+
+def test_between_ends_with_the_calendar() -> None:
+    start = datetime(9999, 12, 30, 12, tzinfo=UTC)
+    assert len(list(DAILY.between(start, datetime.max.replace(tzinfo=UTC), UTC))) == 1
+    east = timezone(timedelta(hours=14))
+    last = datetime.max.replace(tzinfo=UTC)
+    assert len(list(DAILY.between(start, last, east))) == 1
+    assert list(DAILY.between(start + timedelta(days=1), last, east)) == []
+
+
+@pytest.mark.clause("D-46")
+def test_beyond_the_ends_of_the_calendar_there_is_no_answer() -> None:
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    east, west = timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))
+    for zone in (UTC, east, west):
+        with pytest.raises(CronCalculationError):
+            DAILY.next_after(last, zone)
+        with pytest.raises(CronCalculationError):
+            DAILY.previous_at(first, zone)
+        assert not DAILY.matches(first, zone)
+
+
+def test_the_last_and_first_minutes_of_the_calendar_are_found() -> None:
+    every_minute = parse_cron("* * * * *")
+    last, first = datetime(9999, 12, 31, 23, 59, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)
+    assert every_minute.next_after(last - timedelta(seconds=1), UTC) == last
+    assert every_minute.previous_at(first + timedelta(seconds=1), UTC) == first
+
+
+def test_a_fold_at_the_end_of_the_calendar_is_shown_twice() -> None:
+    new_york = ZoneInfo("America/New_York")
+    cron = parse_cron("30 1 7 11 *")
+    first = cron.next_after(datetime(9999, 11, 1, tzinfo=UTC), new_york)
+    assert cron.next_after(first, new_york) == first + timedelta(hours=1)
+    with pytest.raises(CronCalculationError):
+        cron.next_after(first, new_york, fold="first")
+
+
+def test_a_shift_at_the_end_of_the_calendar_is_found() -> None:
+    """In 9999 New York's clocks go forward on 14 March, the last one there is."""
+    new_york = ZoneInfo("America/New_York")
+    cron = parse_cron("30 2 14 3 *")
+    start = datetime(9999, 1, 1, tzinfo=UTC)
+    shifted = datetime(9999, 3, 14, 7, 30, tzinfo=UTC)
+    assert cron.next_after(start, new_york, gap="shift") == shifted
+    with pytest.raises(CronCalculationError):
+        cron.next_after(start, new_york)
+
+
+def test_a_gap_at_the_beginning_of_a_zone_has_nothing_before_it() -> None:
+    """New York's first transition, in 1883, skipped nothing; Apia's day of 2011 does."""
+    apia = ZoneInfo("Pacific/Apia")
+    noon = parse_cron("0 12 30 12 *")
+    after = datetime(2012, 1, 5, tzinfo=UTC)
+    assert noon.previous_at(after, apia).year == 2010
+    assert noon.previous_at(after, apia, gap="shift") == datetime(2011, 12, 30, 22, tzinfo=UTC)
+
+
+def test_equality_is_by_meaning() -> None:
+    same = parse_cron(" 00 09 * * *")
+    assert same == DAILY
+    assert hash(same) == hash(DAILY)
+    assert same.text != DAILY.text
+    assert parse_cron("0 9 * * 1-5") != DAILY
+    assert parse_cron("0 9 * * *", "extended") == DAILY
+
+
+def test_it_shows_its_text() -> None:
+    assert repr(DAILY) == "FieldCron(text='0 9 * * *')"
+
+
+def test_a_bound_schedule_is_a_trigger() -> None:
+    trigger: Trigger = CronTrigger(parse_cron("30 1 * * *"), LONDON, fold="first")
+    first = trigger.next_after(datetime(2026, 10, 25, tzinfo=UTC))
+    assert first == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    assert trigger.next_after(first) == datetime(2026, 10, 26, 1, 30, tzinfo=UTC)
+    assert trigger.next_after(datetime.max.replace(tzinfo=UTC)) is None

@@ -1,0 +1,89 @@
+"""A coroutine in a context of its own, without a task of its own."""
+
+import asyncio
+from contextvars import ContextVar
+
+import pytest
+
+from rota.clock.idle import turn
+from rota.worker.calls import Isolated
+
+variable = ContextVar("variable", default="outside")
+
+
+async def test_what_is_set_inside_stays_inside_over_every_wait() -> None:
+    async def work() -> list[str]:
+        seen = [variable.get()]
+        variable.set("inside")
+        await turn()
+        seen.append(variable.get())
+        return seen
+
+    assert await Isolated(work()) == ["outside", "inside"]
+    assert variable.get() == "outside"
+
+
+async def test_it_runs_in_the_same_task() -> None:
+    async def work() -> object:
+        await turn()
+        return asyncio.current_task()
+
+    assert await Isolated(work()) is asyncio.current_task()
+
+
+async def test_what_it_raises_is_raised() -> None:
+    async def work() -> None:
+        await turn()
+        raise ValueError("boom")
+
+    with pytest.raises(ValueError, match="boom"):
+        await Isolated(work())
+
+
+async def test_a_future_that_fails_is_raised_inside() -> None:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_soon(future.set_exception, ValueError("inside"))
+
+    async def work() -> str:
+        try:
+            await future
+        except ValueError as error:
+            return f"caught {error}"
+        return "not raised"
+
+    assert await Isolated(work()) == "caught inside"
+
+
+async def test_a_cancellation_is_raised_inside_and_may_be_used_up() -> None:
+    async def work() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            variable.set("cancelled")
+            await turn()
+            return variable.get()
+        return "not cancelled"
+
+    async def outer() -> str:
+        return str(await Isolated(work()))
+
+    task = asyncio.create_task(outer())
+    await turn()
+    task.cancel()
+    assert await task == "cancelled"
+
+
+async def test_a_coroutine_that_is_never_finished_is_closed() -> None:
+    closed = False
+
+    async def work() -> None:
+        nonlocal closed
+        try:
+            await turn()
+        finally:
+            closed = True
+
+    steps = Isolated(work()).__await__()
+    next(steps)
+    steps.close()
+    assert closed
