@@ -1060,29 +1060,3 @@ FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[])
     AS wanted (collection, key, version, body)
 ON CONFLICT DO NOTHING
 RETURNING 1 AS one;
-
--- name: find_loaded
--- $1 ids with commas, $2 identities with commas. Those of them that are there, of both.
-SELECT id::text AS name FROM rota.jobs WHERE id = ANY (string_to_array($1::text, ',')::uuid[])
-UNION ALL
-SELECT replace(identity::text, '-', '') AS name FROM rota.jobs
-WHERE identity = ANY (string_to_array($2::text, ',')::uuid[]);
-
--- name: load_unreadable
--- $1 ids, $2 tenants, $3 queues, $4 bodies, $5 why. They stand in no line.
-INSERT INTO rota.jobs (
-    id, tenant, queue, body, set_aside, status, is_awaited, priority,
-    due_at, created_at, updated_at, last_token, attempt_count, loss_count
-)
-SELECT
-    id, tenant, queue, body, $5::text, 'DAMAGED', false, 1,
-    to_timestamp(0), to_timestamp(0), to_timestamp(0), 0, 0, 0
-FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) AS wanted (id, tenant, queue, body)
-ON CONFLICT DO NOTHING
-RETURNING 1 AS one;
-
--- name: load_awaited
--- $1 ids. Others depend on them, as far as they have come.
-UPDATE rota.jobs AS job SET is_awaited = true
-WHERE id = ANY ($1::uuid[]) AND NOT is_awaited
-    AND EXISTS (SELECT FROM rota.job_dependencies WHERE parent = job.id);
