@@ -8,6 +8,7 @@ import msgspec
 
 from rota.auth.masking import mask_text
 from rota.errors import InvalidZoneError, JobNotFoundError
+from rota.fleet.workers import WorkerPresence, list_workers
 from rota.jobs import Attempt, Ending, Job, JobId, JobStatus, derive_job_id
 from rota.jobs.fields import read_id
 from rota.ops.audit import find_audit_entries
@@ -21,7 +22,6 @@ from rota.stores.kernel.limits import scopes_of
 from rota.stores.kernel.unit import Partition
 from rota.stores.protocol import QueueDepth
 from rota.triggers.zone import load_zone
-from rota.worker.presence import WorkerPresence, list_workers
 
 LONGEST_ERROR = 300
 

@@ -11,16 +11,15 @@ import msgspec
 from rota.clock.protocol import Clock
 from rota.clock.timeout import timeout_after
 from rota.errors import InvalidInputError, RotaError
+from rota.fleet.workers import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
 from rota.jobs import Interrupted, Job, JobId, Lost, Outcome, begin_beside
 from rota.jobs.fields import read_name, read_queue, read_word
 from rota.ops.reasons import ANY_KIND
-from rota.policy.gate_watch import GateWatch
 from rota.policy.gates import Closed
-from rota.policy.limit_watch import LeasedUnderLimits, LimitWatch
+from rota.policy.watch import GateWatch, LeasedUnderLimits, LimitWatch
 from rota.rail.jobs import RailStore
 from rota.stores.protocol import DocumentStore, DocumentWrite, HeldLease, LeaseRequest, Listener
 from rota.worker.completer import decide
-from rota.worker.presence import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
 from rota.worker.rescuer import PAGE_SIZE
 from rota.worker.rest import choose_due_for, choose_rest
 

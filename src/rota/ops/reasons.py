@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from rota.errors import RotaError
+from rota.fleet.workers import WorkerPresence
 from rota.jobs import (
     Job,
     Recurrence,
@@ -26,7 +27,6 @@ from rota.policy.quiet_hours import REASON as QUIET
 from rota.rail.jobs import preview_series
 from rota.stores.kernel.limits import Room
 from rota.stores.protocol import Cap, is_chosen
-from rota.worker.presence import WorkerPresence
 
 _INSTANT = timedelta(microseconds=1)
 _MINUTE = timedelta(minutes=1)

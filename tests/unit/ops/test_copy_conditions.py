@@ -11,6 +11,7 @@ from rota.errors import (
     SchemaOutdatedError,
     StoreUnavailableError,
 )
+from rota.fleet.workers import WORKERS, WorkerPresence
 from rota.ops.store_comparison import PROBE, UNFINISHED
 from rota.ops.store_copy import check_idle, plan_copy
 from rota.stores.inspection import StoreInspection
@@ -19,7 +20,6 @@ from rota.stores.migrations import AppliedMigration
 from rota.stores.protocol import DocumentWrite
 from rota.testing import a_job
 from rota.testing.job_store_fixture import MINUTE, NOW, take
-from rota.worker.presence import WORKERS, WorkerPresence
 
 MARK = AppliedMigration(2, "jobs", is_compatible=True, checksum="")
 SOURCE = StoreInspection(

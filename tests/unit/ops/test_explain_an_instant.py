@@ -9,7 +9,7 @@ from rota.jobs import Job, decide_complete, decide_discard, decide_fail
 from rota.ops.explain_at import explain_job_at
 from rota.ops.explanation import Explanation
 from rota.policy.gate_settings import EVERYTHING
-from rota.policy.maintenance import Maintenance
+from rota.policy.gates import Maintenance
 from rota.rail import Rail
 from rota.rail.settings import set_maintenance
 from rota.stores.memory import MemoryStore

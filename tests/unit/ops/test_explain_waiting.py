@@ -16,10 +16,10 @@ from rota.jobs import (
 from rota.ops.explain import explain_job
 from rota.ops.explanation import Explanation, Reason
 from rota.policy.gate_settings import EVERYTHING
-from rota.policy.limit_watch import LimitWatch
+from rota.policy.gates import Maintenance
 from rota.policy.limits import Limit, Rate
-from rota.policy.maintenance import Maintenance
 from rota.policy.quiet_hours import QuietHours
+from rota.policy.watch import LimitWatch
 from rota.rail import Rail
 from rota.rail.settings import set_limit, set_maintenance, set_quiet_hours
 from rota.stores.memory import MemoryStore

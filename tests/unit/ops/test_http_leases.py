@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from rota.errors import InvalidInputError, StoreUnavailableError
+from rota.fleet.workers import list_workers
 from rota.jobs import Job, JobStatus
 from rota.ops.leases import HttpLeaseRequest, HttpLeases
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import HeldLease, LeaseRequest
 from rota.testing import VirtualClock, a_job
-from rota.worker.presence import list_workers
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -11,8 +11,8 @@ from tests.server.service import JOBS, NO_ID, field_of
 
 from rota.auth.caller import Scope
 from rota.policy.gate_settings import Scope as GateScope
+from rota.policy.gates import Maintenance
 from rota.policy.limits import Limit
-from rota.policy.maintenance import Maintenance
 from rota.rail.settings import set_limit, set_maintenance
 
 LEASES = "/api/v1/leases"
