@@ -13,7 +13,15 @@ from rich.prompt import Confirm
 from rota.cli.arguments import choose_zone, read_json
 from rota.cli.connection import converse
 from rota.cli.job_tables import job_columns, job_row
-from rota.cli.options import GivenTerminal, JsonOption, WhyOption, YesOption, ZoneOption, flag
+from rota.cli.options import (
+    GivenTerminal,
+    JsonOption,
+    WhyOption,
+    YesOption,
+    ZoneOption,
+    flag,
+    value,
+)
 from rota.cli.output import Terminal, Viewer, done, print_table
 from rota.cli.place import NOWHERE, Place
 from rota.client import Client
@@ -33,12 +41,10 @@ Action = Literal["cancel", "retry", "run-now", "delete"]
 class Which:
     """Which jobs are meant: those that fit everything that is said."""
 
-    queue: Annotated[str | None, Parameter(metavar="NAME", help="Of this queue.")] = None
+    queue: Annotated[str | None, value("NAME", "Of this queue.")] = None
     status: Annotated[JobStatus | None, Parameter(help="With this status.")] = None
-    kind: Annotated[str | None, Parameter(metavar="NAME", help="Of this kind.")] = None
-    match: Annotated[
-        str | None, Parameter(metavar="TEXT", help="In whose name or kind this is found.")
-    ] = None
+    kind: Annotated[str | None, value("NAME", "Of this kind.")] = None
+    match: Annotated[str | None, value("TEXT", "In whose name or kind this is found.")] = None
 
 
 ALL_OF_THEM = Which()

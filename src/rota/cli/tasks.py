@@ -8,7 +8,7 @@ from cyclopts.validators import Number
 
 from rota.cli.arguments import ask_about, choose_zone
 from rota.cli.connection import converse
-from rota.cli.options import GivenTerminal, JsonOption, ZoneOption
+from rota.cli.options import GivenTerminal, JsonOption, ZoneOption, value
 from rota.cli.output import NOTHING, Row, Viewer, print_table, read_utc, show_text
 from rota.cli.place import Whereabouts
 from rota.escape import escape
@@ -81,24 +81,21 @@ app = App(name="tasks")
 
 TasksReference = Annotated[
     str,
-    Parameter(
-        metavar="MODULE:NAME",
-        help="Where the registrations are: a list, or a function that returns one. The module is "
+    value(
+        "MODULE:NAME",
+        "Where the registrations are: a list, or a function that returns one. The module is "
         "loaded here, also when a server is asked.",
     ),
 ]
 LimitOption = Annotated[
     int, Parameter(metavar="NUMBER", validator=Number(gte=1), help="The most tasks to list.")
 ]
-MatchOption = Annotated[
-    str | None,
-    Parameter(metavar="TEXT", help="Only tasks whose name holds this text."),
-]
+MatchOption = Annotated[str | None, value("TEXT", "Only tasks whose name holds this text.")]
 AtOption = Annotated[
     str | None,
-    Parameter(
-        metavar="INSTANT",
-        help="An ISO 8601 instant; without an offset it is wall time in the zone. Default: now.",
+    value(
+        "INSTANT",
+        "An ISO 8601 instant; without an offset it is wall time in the zone. Default: now.",
     ),
 ]
 

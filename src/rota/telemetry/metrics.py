@@ -103,9 +103,9 @@ class Metrics:
         self._store = _StoreMetrics(registry)
         self._depths = _QueueMetrics(registry, self._queues)
 
-    def follow(self, journal: EventSource) -> Callable[[], None]:
+    def follow(self, events: EventSource) -> Callable[[], None]:
         """Measure events from now on. The returned function stops measuring."""
-        return journal.subscribe(self.observe)
+        return events.subscribe(self.observe)
 
     def observe(self, event: Event) -> None:
         """Measure one event."""

@@ -56,9 +56,9 @@ class StatsRecorder:
         self._waiting: dict[str, list[MinuteStats]] = {}
         self._pruned_at: datetime | None = None
 
-    def follow(self, journal: EventSource) -> Callable[[], None]:
+    def follow(self, events: EventSource) -> Callable[[], None]:
         """Count events from now on. The returned function stops counting."""
-        return journal.subscribe(self.observe)
+        return events.subscribe(self.observe)
 
     def observe(self, event: Event) -> None:
         """Count one event, as of now."""
@@ -192,9 +192,9 @@ class DepthSampler:
         self._lock = Lock()
         self._active: dict[str, None] = {}
 
-    def follow(self, journal: EventSource) -> Callable[[], None]:
+    def follow(self, events: EventSource) -> Callable[[], None]:
         """Sample the tenants seen in these events. The returned function stops that."""
-        return journal.subscribe(self.observe)
+        return events.subscribe(self.observe)
 
     def observe(self, event: Event) -> None:
         """Remember the tenant of the event."""

@@ -33,8 +33,7 @@ from rota.events import EventEmitter, LoopBlocked, WorkerStarted, WorkerStopped,
 from rota.fleet.identity import make_process_name
 from rota.fleet.outage import Outage
 from rota.fleet.signals import call_on_signals
-from rota.policy.gate_watch import GateWatch
-from rota.policy.limit_watch import LimitWatch
+from rota.policy.watch import GateWatch, LimitWatch
 from rota.worker.attempts import Attempt, Flow
 from rota.worker.completer import Completer, Settled
 from rota.worker.context import CancelReason

@@ -1,4 +1,4 @@
-"""Looks at a file without changing it, and brings it up to date when told to."""
+"""Inspects a file without changing it, and migrates it on request."""
 
 import asyncio
 from contextlib import closing
@@ -16,20 +16,19 @@ from rota.stores.inspection import (
     schema_version,
 )
 from rota.stores.migrations import AppliedMigration
-from rota.stores.sqlite import queries as store_queries
 from rota.stores.sqlite.connection import MIGRATIONS, SqliteSettings, open_migrated
-from rota.stores.sqlite.inspection.queries import QUERIES
+from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.translation import translated
 
 
 async def inspect_file(settings: SqliteSettings) -> StoreInspection:
-    """How the file stands; one that is missing is not made."""
+    """The state of the file; a missing file is not created."""
     with in_flight():
         return await asyncio.to_thread(_inspect_file, settings)
 
 
 async def migrate_file(settings: SqliteSettings) -> MigrationReport:
-    """Bring the file up to date, and make it if there is none; see ``open_writer``."""
+    """Bring the file up to date; create it if it is missing. See ``open_writer``."""
     with in_flight():
         return await asyncio.to_thread(_migrate_file, settings)
 
@@ -43,7 +42,7 @@ def _inspect_file(settings: SqliteSettings) -> StoreInspection:
 
 
 def _is_missing(path: Path) -> bool:
-    """Of a file that cannot be looked for, the driver says what it can."""
+    """False if the path cannot be checked: then the driver reports why."""
     try:
         return not path.exists()
     except OSError:
@@ -61,10 +60,10 @@ def _describe(path: Path) -> StoreInspection:
 
 
 def _open(settings: SqliteSettings) -> apsw.Connection:
-    """Able to write, so that whoever closes the file last can fold its log; forbidden to."""
+    """Opened for writing, so that the last to close the file can fold its log; it only reads."""
     connection = apsw.Connection(str(settings.path), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.set_busy_timeout(settings.try_count)
-    connection.execute(QUERIES.forbid_writing)
+    connection.execute(QUERIES.configure_reader).fetchall()
     return connection
 
 
@@ -75,7 +74,7 @@ def _inspect(connection: apsw.Connection, path: Path) -> StoreInspection:
     names = {mark.name for mark in applied}
     documents = _fetch(connection, QUERIES.count_documents) if "documents" in names else []
     jobs = _fetch(connection, QUERIES.count_jobs) if "jobs" in names else None
-    ((size,),) = _fetch(connection, store_queries.QUERIES.measure_file)
+    ((size,),) = _fetch(connection, QUERIES.measure_file)
     return replace(
         _describe(path),
         applied=standing.applied,
@@ -91,9 +90,7 @@ def _inspect(connection: apsw.Connection, path: Path) -> StoreInspection:
 def _read_applied(connection: apsw.Connection) -> tuple[AppliedMigration, ...]:
     return tuple(
         AppliedMigration(number, name, bool(is_compatible), checksum)
-        for number, name, is_compatible, checksum in _fetch(
-            connection, store_queries.QUERIES.read_migrations
-        )
+        for number, name, is_compatible, checksum in _fetch(connection, QUERIES.read_migrations)
     )
 
 

@@ -8,10 +8,9 @@ import apsw
 import pytest
 
 from rota.errors import StoreUnavailableError
+from rota.stores.sqlite import due_cache, read
 from rota.stores.sqlite.connection import SqliteSettings
-from rota.stores.sqlite.jobs import reading
-from rota.stores.sqlite.jobs.leasing import lulls
-from rota.stores.sqlite.jobs.leasing.lulls import Lull, Lulls, make_choice
+from rota.stores.sqlite.due_cache import DueCache, NextDue, make_choice
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_fixture import DAY, MINUTE, NOW, SECOND, names, take
@@ -19,7 +18,7 @@ from rota.testing.job_store_fixture import DAY, MINUTE, NOW, SECOND, names, take
 ALL = make_choice(None, None)
 
 
-async def test_in_a_lull_a_lease_needs_no_lock(
+async def test_a_lease_needs_no_lock_while_nothing_is_due(
     store: SqliteStore, held_lock: Callable[[], apsw.Connection]
 ) -> None:
     await store.insert([a_job(due_at=NOW + DAY)], NOW)
@@ -35,32 +34,32 @@ async def test_in_a_lull_a_lease_needs_no_lock(
     lock.close()
 
 
-async def test_a_lull_is_found_again_without_a_look(
+async def test_the_next_due_time_is_not_read_twice(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.insert([a_job(due_at=NOW + DAY)], NOW)
     await store.next_due_at(NOW, ["default", "other"])
-    monkeypatch.delattr(reading, "next_due_at")
+    monkeypatch.delattr(read, "next_due_at")
     assert await store.next_due_at(NOW + MINUTE, ["other", "default"]) == NOW + DAY
     with pytest.raises(AttributeError):
         await store.next_due_at(NOW + DAY, ["default", "other"])
 
 
-async def test_a_lull_ends_when_the_next_job_is_due(store: SqliteStore) -> None:
+async def test_the_next_job_is_leased_when_it_is_due(store: SqliteStore) -> None:
     await store.insert([a_job(name="next", due_at=NOW + SECOND)], NOW)
     assert await store.next_due_at(NOW) == NOW + SECOND
     assert await take(store) == []
     assert names(await take(store, NOW + SECOND)) == ["next"]
 
 
-async def test_a_lull_ends_when_this_store_writes(store: SqliteStore) -> None:
+async def test_a_write_of_this_store_ends_the_cache(store: SqliteStore) -> None:
     assert await store.next_due_at(NOW) is None
     await store.insert([a_job(name="new")], NOW)
     assert await store.next_due_at(NOW) == NOW
     assert names(await take(store)) == ["new"]
 
 
-async def test_a_lull_ends_when_another_store_writes(
+async def test_a_write_of_another_store_ends_the_cache(
     store: SqliteStore, sqlite_settings: SqliteSettings
 ) -> None:
     async with await SqliteStore.open(sqlite_settings) as other:
@@ -70,23 +69,23 @@ async def test_a_lull_ends_when_another_store_writes(
         assert names(await take(store)) == ["new"]
 
 
-async def test_what_is_written_while_a_lull_is_looked_for_is_found(
+async def test_a_write_during_the_look_is_found(
     store: SqliteStore, reach_in: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.insert([a_job(name="moved", due_at=NOW + DAY)], NOW)
-    look = reading.next_due_at
+    look = read.next_due_at
 
     def look_too_early(*arguments: Any) -> datetime | None:
         found = look(*arguments)
         reach_in("UPDATE jobs SET due_at = 0")
         return found
 
-    monkeypatch.setattr(reading, "next_due_at", look_too_early)
+    monkeypatch.setattr(read, "next_due_at", look_too_early)
     assert await store.next_due_at(NOW) == NOW + DAY
     assert names(await take(store)) == ["moved"]
 
 
-async def test_the_lull_of_one_choice_is_not_that_of_another(store: SqliteStore) -> None:
+async def test_each_choice_has_its_own_due_time(store: SqliteStore) -> None:
     await store.insert([a_job(name="there", queue="b", tenant="y")], NOW)
     assert await store.next_due_at(NOW, ["a"]) is None
     assert await store.next_due_at(NOW, None, ["x"]) is None
@@ -95,14 +94,14 @@ async def test_the_lull_of_one_choice_is_not_that_of_another(store: SqliteStore)
     assert names(await take(store, queues=["a", "b"])) == ["there"]
 
 
-async def test_it_is_no_lull_when_something_is_due(store: SqliteStore) -> None:
+async def test_a_due_job_is_not_cached(store: SqliteStore) -> None:
     """A clock that was set back would find it due all the same."""
     await store.insert([a_job(name="due")], NOW)
     assert await store.next_due_at(NOW + DAY) == NOW + DAY
     assert names(await take(store, NOW + MINUTE)) == ["due"]
 
 
-async def test_without_a_version_the_file_is_looked_at(store: SqliteStore) -> None:
+async def test_without_a_version_the_file_is_read(store: SqliteStore) -> None:
     assert await store.next_due_at(NOW) is None
     store._reader._watch.close()
     assert await store.next_due_at(NOW) is None
@@ -110,18 +109,18 @@ async def test_without_a_version_the_file_is_looked_at(store: SqliteStore) -> No
     assert names(await take(store)) == ["new"]
 
 
-def test_so_many_choices_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lulls, "MOST_CHOICES", 2)
-    known = Lulls()
+def test_the_number_of_remembered_choices_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_cache, "MOST_CHOICES", 2)
+    known = DueCache()
     for queue in "abc":
-        known.note(1, make_choice([queue], None), Lull(None), NOW)
+        known.put(1, make_choice([queue], None), NextDue(None), NOW)
     found = [known.find(1, make_choice([queue], None), NOW) for queue in "abc"]
-    assert found == [None, None, Lull(None)]
+    assert found == [None, None, NextDue(None)]
 
 
-def test_the_lulls_of_another_version_are_forgotten() -> None:
-    known = Lulls()
-    known.note(1, ALL, Lull(NOW + DAY), NOW)
+def test_a_new_version_empties_the_cache() -> None:
+    known = DueCache()
+    known.put(1, ALL, NextDue(NOW + DAY), NOW)
     assert known
     assert known.find(2, ALL, NOW) is None
     assert not known

@@ -1,4 +1,4 @@
-"""Jobs join their lanes when their time has come, and a lane is found without a walk."""
+"""Jobs are marked when they become due, and partitions are found without a scan."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,16 +7,16 @@ import pytest
 
 from rota.jobs import Succeeded
 from rota.stores.protocol import HeldLease
-from rota.stores.sqlite.jobs.leasing import taking
+from rota.stores.sqlite import lease
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_fixture import DAY, MINUTE, NOW, SECOND, end, names, take
 
 
-async def test_what_becomes_due_joins_in_bounded_steps_the_longest_due_first(
+async def test_due_jobs_are_marked_in_bounded_steps_the_longest_due_first(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(taking, "MOST_PROMOTED", 2)
+    monkeypatch.setattr(lease, "MOST_MARKED_DUE", 2)
     later = [a_job(name=str(n), due_at=NOW + n * SECOND, priority=n) for n in (4, 1, 3, 2)]
     await store.insert(later, NOW)
     assert names(await take(store, NOW + DAY)) == ["2", "1"]
@@ -31,7 +31,7 @@ async def test_a_clock_set_back_knows_what_is_due_when(store: SqliteStore) -> No
     assert await store.next_due_at(NOW, queues=["default"], tenants=["default"]) == NOW + MINUTE
 
 
-async def test_lanes_are_merged_in_order(store: SqliteStore) -> None:
+async def test_partitions_are_merged_in_order(store: SqliteStore) -> None:
     queues = ["a", "b", "c"]
     jobs = [a_job(queue=queue, priority=priority) for priority in (2, 9, 5) for queue in queues]
     await store.insert(jobs, NOW)
@@ -67,9 +67,9 @@ async def test_a_keeper_opens_its_connection_again_after_it_was_closed(store: Sq
         assert keeper.extend(held, NOW + minutes * MINUTE, NOW) == [True]
         keeper.close()
     found = await store.get("default", [leased.id])
-    lease = found[leased.id].lease
-    assert lease is not None
-    assert lease.until == NOW + 3 * MINUTE
+    extended = found[leased.id].lease
+    assert extended is not None
+    assert extended.until == NOW + 3 * MINUTE
 
 
 async def test_the_host_has_the_only_clock(store: SqliteStore) -> None:
