@@ -191,7 +191,7 @@ class Unit:
         return len(texts)
 
     async def add(self, writes: Writes, sender: str) -> bool:
-        """As ``commit``, for READY jobs without dependencies, in half of the server's time."""
+        """As ``commit``, for READY jobs without dependencies; ``add.lua`` says what that saves."""
         places = encode_places(writes.ready_partitions())
         arguments = [text_of(writes.now), sender.encode() + places]
         for new in writes.new.values():
