@@ -6,10 +6,10 @@ DTSTART lies in, and every INTERVAL-th of them is used. In a used period, an ins
 - the wall clock at that very instant satisfies every BY part that is given, and
 - for a smaller unit without a BY part, it is as far into the period as DTSTART is into its own.
 
-So nothing is doubled or lost when clocks change: no two periods share an instant.
+So DST changes neither double nor lose an occurrence: no two periods share an instant.
 
-The search asks of an instant what rules it out, and goes on to the first that this does not rule
-out: the next day, the next time of day, the next period. An instant that stays is the answer.
+The search checks what rules an instant out, and continues with the first instant that this does not
+rule out: the next day, time of day or period. An instant that nothing rules out is the answer.
 """
 
 from bisect import bisect_left
@@ -51,7 +51,7 @@ class TimeFilter:
         self.is_open = len(self.hours) * len(self.minutes) * len(self.seconds) == DAY
 
     def first_from(self, time: int) -> int | None:
-        """The first time of day that is allowed, ``time`` itself included."""
+        """The first allowed time of day from ``time`` on."""
         hour, minute, second = time // 3600, time // 60 % 60, time % 60
         if hour in self.hours:
             if minute in self.minutes and second <= self.seconds[-1]:
@@ -68,7 +68,7 @@ class TimeFilter:
     def meets(self, wall: int, step: int, weekdays: tuple[int, ...]) -> bool:
         """Whether ``wall`` plus some number of steps is ever allowed, on one of ``weekdays``.
 
-        Only remainders by a week are compared: what is refused here never happens.
+        Only remainders by a week are compared, so False is certain and True is not.
         """
         origin = wall + 6 * DAY  # day 1 of the scale is a Monday
         return any(
@@ -87,7 +87,7 @@ class TimeFilter:
 class ElapsedSearch:
     """Finds the instants of a rule that steps in elapsed time.
 
-    ``gap`` and ``fold`` do not matter: every instant it looks at exists, once.
+    ``gap`` and ``fold`` do not matter: every instant exists once.
     """
 
     def __init__(self, text: str, parts: Parts, frame: Frame) -> None:
@@ -111,7 +111,7 @@ class ElapsedSearch:
 
     @cached_property
     def _last_at(self) -> int | None:
-        """The occurrence that uses up COUNT; None where nothing does."""
+        """The occurrence that uses up COUNT; None if nothing does."""
         count, start = self._parts.count, self._frame.start_at
         if count is None:
             return None
@@ -218,7 +218,7 @@ class ElapsedSearch:
         return at - into + self._step
 
     def _residues_at(self, offset: int) -> tuple[int, ...]:
-        """How far into a period the smaller units' BY parts lead, while the zone has ``offset``."""
+        """The distances into a period that the smaller units allow, at this ``offset``."""
         shown = (self._anchor + offset) % 3600
         known = self._residues.get(shown)
         if known is None:
@@ -259,7 +259,7 @@ class ElapsedSearch:
         return None
 
     def _horizon(self, at: int) -> int:
-        """Where a search may end: where the steps, the calendar and the zone have come round."""
+        """Where a search may end, because the steps, the calendar and the zone repeat."""
         if _CALENDAR_CYCLE % self._step == 0:
             return max(at, _RULES_SETTLED) + _CALENDAR_CYCLE
         return CALENDAR_END

@@ -1,4 +1,4 @@
-"""Wall times of a recurrence rule, searched in both directions."""
+"""The wall times of a rule, and the instants at which a zone shows them."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ from rota.triggers.rrule_parts import (
     Parts,
 )
 
-_MOST_FRUITLESS_PERIODS = 20_871
-"""No 400 years have more weeks, months or years. Then the calendar repeats: nothing will come."""
+_MOST_EMPTY_PERIODS = 20_871
+"""The number of weeks in 400 years. After that the calendar repeats, so the search can stop."""
 
-_FRUITLESS_PERIODS_BEFORE_DOUBT = 20
-"""After these it is worth asking whether the positions of BYSETPOS can be filled at all."""
+_EMPTY_PERIODS_BEFORE_CHECK = 20
+"""After this many empty periods, check whether the positions of BYSETPOS can be filled at all."""
 
 
 class WallSeries(Protocol):
@@ -31,7 +31,7 @@ class WallSeries(Protocol):
         ...
 
     def nth_from(self, wall: int, number: int) -> int | None:
-        """The wall time that is the ``number``-th, from 1, of those at or after ``wall``."""
+        """The ``number``-th wall time, counted from 1, at or after ``wall``."""
         ...
 
 
@@ -41,7 +41,7 @@ def make_series(parts: Parts, start: date) -> WallSeries:
     times = times_of_day(parts)
     if not parts.positions:
         return DaySeries(days, times)
-    if parts.frequency is Frequency.DAILY:  # a period is a day: the positions choose among times
+    if parts.frequency is Frequency.DAILY:  # a period is a day: positions choose times
         return DaySeries(days, choose(times, parts.positions))
     return PositionSeries(parts, days, times)
 
@@ -56,7 +56,7 @@ def times_of_day(parts: Parts) -> tuple[int, ...]:
 
 
 def choose(members: tuple[int, ...], positions: tuple[int, ...]) -> tuple[int, ...]:
-    """The members at the positions BYSETPOS gives, counted from 1, or from the end if negative."""
+    """The members at the positions of BYSETPOS, from 1, or from the end if negative."""
     return tuple(members[place] for place in chosen_places(len(members), positions))
 
 
@@ -86,7 +86,7 @@ class DaySeries:
         return found * DAY + times[place if found == day else 0]
 
     def nth_from(self, wall: int, number: int) -> int | None:
-        """Costs one look at each year that is passed over, however many wall times it has."""
+        """Costs one lookup per skipped year, independent of its number of wall times."""
         if not self._times:
             return None
         day, time = divmod(wall, DAY)
@@ -106,7 +106,7 @@ class DaySeries:
 
 
 class PositionSeries:
-    """Of all the wall times of a year, month or week, those at the positions of BYSETPOS."""
+    """The wall times of each year, month or week at the positions of BYSETPOS."""
 
     def __init__(self, parts: Parts, days: MatchingDays, times: tuple[int, ...]) -> None:
         self._parts = parts
@@ -121,7 +121,7 @@ class PositionSeries:
         return None
 
     def nth_from(self, wall: int, number: int) -> int | None:
-        """Costs one look at each period that is passed over."""
+        """Costs one lookup per skipped period."""
         left = number
         for chosen in self._periods_from(wall):
             ahead = chosen[bisect_left(chosen, wall) :]
@@ -131,15 +131,15 @@ class PositionSeries:
         return None
 
     def _periods_from(self, wall: int) -> Iterator[list[int]]:
-        """The chosen wall times of each period with a matching day; ends when no more can come."""
-        fruitless = 0
+        """The chosen wall times of each period with a matching day, until no more can come."""
+        empty_count = 0
         day = self._days.first_from(self._period_of(wall // DAY)[0])
-        while day is not None and fruitless <= _MOST_FRUITLESS_PERIODS:
-            if fruitless == _FRUITLESS_PERIODS_BEFORE_DOUBT and not self._can_be_filled():
+        while day is not None and empty_count <= _MOST_EMPTY_PERIODS:
+            if empty_count == _EMPTY_PERIODS_BEFORE_CHECK and not self._can_be_filled():
                 return
             start, end = self._period_of(day)
             chosen = self._chosen_within(start, end)
-            fruitless = 0 if chosen else fruitless + 1
+            empty_count = 0 if chosen else empty_count + 1
             yield chosen
             day = self._days.first_from(end)
 
@@ -171,9 +171,9 @@ def _nth_bit(mask: int, number: int) -> int:
 
 _WINDOW = 2 * LONGEST_SHIFT
 
-_MOST_FRUITLESS_WINDOWS = 600
-"""A rule whose every wall time falls into a gap, at most a few a year, never occurs: both the
-calendar and the rules of the zone repeat within this number.
+_MOST_EMPTY_WINDOWS = 600
+"""If all wall times of this many windows fall into gaps, the rule never occurs: calendar and zone
+repeat within this number.
 """
 
 Piece = tuple[int, int, int]
@@ -181,7 +181,7 @@ Piece = tuple[int, int, int]
 
 
 class WallSearch:
-    """Finds the instants of a rule that is written in wall time."""
+    """Finds the instants of a rule in wall time."""
 
     def __init__(self, series: WallSeries, frame: Frame, count: int | None) -> None:
         self._series = series
@@ -199,7 +199,7 @@ class WallSearch:
         return found if found is not None and found <= upto else None
 
     def _first_after(self, at: int, upto: int, budget: Budget) -> int | None:
-        for _ in range(_MOST_FRUITLESS_WINDOWS):
+        for _ in range(_MOST_EMPTY_WINDOWS):
             if at >= min(upto, CALENDAR_END):
                 return None
             budget.spend()
@@ -254,11 +254,10 @@ class WallSearch:
 
     @cached_property
     def _last_wall(self) -> int | None:
-        """The wall time that uses up COUNT; None where nothing does.
+        """The wall time that uses up COUNT; None without COUNT, or when the calendar ends first.
 
-        Every wall time counts once, though a fold may show it twice and two may be shifted onto
-        one instant. Those that a gap makes vanish do not count, so the last one moves on by as
-        many.
+        Every wall time counts once, even if a fold repeats it or a gap shifts two to one instant.
+        Wall times that a gap skips do not count, so the last one moves on by their number.
         """
         if self._count is None:
             return None
