@@ -38,7 +38,7 @@ from rota.triggers.rrule_parts import (
     wall_seconds,
 )
 from rota.triggers.rrule_walls import WallSearch, make_series
-from rota.triggers.zone import Fold, Gap, instants_of, to_utc, wall_time
+from rota.triggers.zone import Fold, Gap, instants_of, nearest_utc, wall_time
 
 _PERIODS = {
     Frequency.YEARLY: 366 * DAY,
@@ -95,13 +95,13 @@ class RecurrenceRule:
         Raises NoOccurrenceError when the search exceeds its budget, as for a sub-daily rule whose
         parts hardly ever meet.
         """
-        after = instant_seconds(to_utc(instant))
+        after = instant_seconds(nearest_utc(instant))
         found = self._first(after, CALENDAR_END - 1, Budget.for_question(self.text))
         return None if found is None else as_instant(found)
 
     def previous_at(self, instant: datetime, /) -> datetime | None:
         """The latest occurrence at or before ``instant``; None when there is none yet."""
-        upto = min(instant_seconds(to_utc(instant)), CALENDAR_END - 1)
+        upto = min(instant_seconds(nearest_utc(instant)), CALENDAR_END - 1)
         found = self._last(upto, Budget.for_question(self.text))
         return None if found is None else as_instant(found)
 
@@ -113,8 +113,8 @@ class RecurrenceRule:
             raise InvalidInputError(
                 f"limit must not be negative, got {limit}", {"field": "limit", "value": limit}
             )
-        after = instant_seconds(to_utc(start, "start"))
-        upto = min(instant_seconds(to_utc(end, "end")), CALENDAR_END - 1)
+        after = instant_seconds(nearest_utc(start, "start"))
+        upto = min(instant_seconds(nearest_utc(end, "end")), CALENDAR_END - 1)
         return self._walk(after, upto, limit)
 
     def describe(self) -> str:
@@ -135,7 +135,7 @@ class RecurrenceRule:
         parts = complete_parts(self.parts, start)
         if parts.frequency.is_sub_daily:
             return ElapsedSearch(self.text, parts, self.frame)
-        return WallSearch(make_series(parts, start), self.frame, parts.count)
+        return WallSearch(self.text, make_series(parts, start), self.frame, parts.count)
 
     @cached_property
     def _additions(self) -> tuple[int, ...]:
@@ -206,6 +206,8 @@ class RecurrenceRule:
         Each search goes forward, because only that direction handles gaps, folds and counts.
         """
         start, width = self.frame.start_at, _PERIODS[self.parts.frequency] * self.parts.interval
+        if self._first_generated(start - 1, upto, budget) is None:
+            return None
         end, found = upto, None
         while end >= start:
             after = max(end - width, start - 1)

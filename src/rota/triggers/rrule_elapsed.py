@@ -21,8 +21,8 @@ from rota.triggers.rrule_days import MatchingDays
 from rota.triggers.rrule_parts import (
     CALENDAR_END,
     DAY,
-    JUMP_STEPS,
     LONGEST_SHIFT,
+    SAMPLED_PER_STEP,
     Budget,
     Frame,
     Frequency,
@@ -65,6 +65,11 @@ class TimeFilter:
             return found * 3600 + self.minutes[0] * 60 + self.seconds[0]
         return None
 
+    def count_units(self, unit: int) -> int:
+        """How many hours, minutes or seconds of a day, as ``unit`` says, are allowed."""
+        minutes = len(self.minutes) if unit <= 60 else 1
+        return len(self.hours) * minutes * (len(self.seconds) if unit == 1 else 1)
+
     def meets(self, wall: int, step: int, weekdays: tuple[int, ...]) -> bool:
         """Whether ``wall`` plus some number of steps is ever allowed, on one of ``weekdays``.
 
@@ -104,10 +109,32 @@ class ElapsedSearch:
 
     def first_in(self, after: int, upto: int, budget: Budget) -> int | None:
         """The first occurrence later than ``after`` and not later than ``upto``."""
-        last = self._last_at
-        upto = upto if last is None else min(last, upto)
+        if not self._is_counted(after):
+            return None
         found = self._first_from(max(after + 1, self._frame.start_at), upto, budget)
-        return found if found is not None and found <= upto else None
+        is_found = found is not None and found <= upto and self._is_counted(found)
+        return found if is_found else None
+
+    def _is_counted(self, at: int) -> bool:
+        """Whether COUNT may include an occurrence at ``at``. The exact answer is costly."""
+        count = self._parts.count
+        if count is None or at < self._frame.start_at or self._most_until(at) <= count:
+            return True
+        last = self._last_at
+        return last is None or at <= last
+
+    def _most_until(self, at: int) -> int:
+        """An upper bound of the number of occurrences from the start to ``at``, at no cost."""
+        if self._parts.positions:
+            in_a_period = len(self._positions)
+        else:  # an hour in which the clock goes back may show a minute twice
+            minutes = 2 * len(self._parts.minutes) if self._unit > 60 else 0
+            seconds = len(self._parts.seconds) if self._unit > 1 else 0
+            in_a_period = max(minutes, 1) * max(seconds, 1)
+        periods = (at - self._anchor) // self._step + 1
+        days = (at - self._anchor) // DAY + 2
+        days += days // 30  # a day on which the clock goes back may count twice
+        return min(periods, days * self._times.count_units(self._unit)) * in_a_period
 
     @cached_property
     def _last_at(self) -> int | None:
@@ -177,8 +204,7 @@ class ElapsedSearch:
             if self._is_met(offset):
                 later = self._first_not_ruled_out(at, offset, end)
             else:
-                budget.spend(JUMP_STEPS)
-                later = self._next_met_stretch(at, upto)
+                later = self._next_met_stretch(at, upto, budget)
                 end = at
             if later is None or later == at:
                 return later
@@ -250,10 +276,12 @@ class ElapsedSearch:
         units = {wall - wall % self._unit for wall in shown}
         return any(self._times.meets(wall, self._step, weekdays) for wall in units)
 
-    def _next_met_stretch(self, at: int, upto: int) -> int | None:
+    def _next_met_stretch(self, at: int, upto: int, budget: Budget) -> int | None:
         """The next transition, not after ``upto``, to an offset under which the rule can occur."""
-        limit = max(at, _RULES_SETTLED) + 2 * 366 * DAY
-        for change, _, after in self._frame.transitions(at + 1, min(limit, upto + 1)):
+        limit = min(max(at, _RULES_SETTLED) + 2 * 366 * DAY, upto + 1)
+        for change, _, after in self._frame.transitions(at + 1, limit):
+            budget.spend(1 + (change - at) // SAMPLED_PER_STEP)
+            at = change
             if self._is_met(after):
                 return change
         return None

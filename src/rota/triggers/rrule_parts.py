@@ -131,13 +131,13 @@ def _ordinal_conflicts(parts: Parts) -> Iterator[tuple[str, str]]:
         yield "BYDAY", "cannot have an ordinal beside BYWEEKNO"
 
 
-SEARCH_STEPS = 100_000
-"""The budget of one question. A step takes a few microseconds at most."""
+SEARCH_STEPS = 25_000
+"""The budget of one question. A step takes about four microseconds."""
 
-COUNT_STEPS = 400_000
-"""For finding the last of COUNT occurrences, once for a rule."""
+COUNT_STEPS = 25_000
+"""The budget for finding the last of COUNT occurrences, when a question comes close to it."""
 
-JUMP_STEPS = 100
+JUMP_STEPS = 40
 """The cost of a search for the transitions of a zone."""
 
 
@@ -168,6 +168,9 @@ class Budget:
 
 DAY = 86_400
 LONGEST_SHIFT = int(zones.LONGEST_SHIFT.total_seconds())
+
+SAMPLED_PER_STEP = 6 * LONGEST_SHIFT
+"""How many seconds a search for transitions covers in one step."""
 
 FIRST_YEAR = 2
 LAST_YEAR = 9998
