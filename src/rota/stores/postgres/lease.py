@@ -34,7 +34,7 @@ from rota.stores.postgres.connections import (
     translated,
 )
 from rota.stores.postgres.queries import QUERIES
-from rota.stores.postgres.rows import Row, decode_jobs, in_calendar
+from rota.stores.postgres.rows import Leases, Row, decode_jobs, decode_leased, in_calendar
 from rota.stores.postgres.unit import set_aside
 from rota.stores.protocol import CapScope, HeldLease, LeaseRequest
 from rota.triggers.zone import to_utc
@@ -82,6 +82,7 @@ class LeaseCall:
         self.now = now
         self.taken: list[Job] = []
         self._passed_over: list[JobId] = []
+        self._leases = Leases(request.worker, now, now + request.lease_for)
 
     @property
     def left(self) -> int:
@@ -229,10 +230,10 @@ class LeaseCall:
 
     async def _keep(self, rows: Sequence[Row]) -> list[Job]:
         """The jobs that were leased; those that cannot be read are set aside."""
-        decoded = decode_jobs(rows)
-        self.taken += decoded.jobs
-        await set_aside(self.statements, decoded.damaged)
-        return decoded.jobs
+        jobs, damaged = decode_leased(rows, self._leases)
+        self.taken += jobs
+        await set_aside(self.statements, damaged)
+        return jobs
 
 
 async def lease_from_front(call: LeaseCall) -> list[Job]:

@@ -16,11 +16,11 @@ from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
 
-from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page
+from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
 from rota.stores.kernel import edits
 from rota.stores.kernel.records import check_portion
 from rota.stores.kernel.settlement import check_path
-from rota.stores.kernel.unit import Decision, Partition, Plan
+from rota.stores.kernel.unit import Decision, Plan
 from rota.stores.naming import check_name
 from rota.stores.opened import ClosableStore
 from rota.stores.postgres import documents, lease, read, unit
@@ -139,22 +139,15 @@ class PostgresStore(ClosableStore):
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """Store all of these jobs or none."""
         now = to_utc(now, "now")
-        is_one = len(jobs) == 1 and unit.is_plain_insert(jobs[0])
-        if is_one and await self._insert_one(jobs[0], now):
-            return [Inserted(jobs[0])]
-        answers = await self._repeat(
-            lambda session: unit.insert(session, jobs, now, may_be_new=not is_one)
-        )
-        self._notices.notify(_ready_among(answers))
+        with self._notices.notify_within(jobs) as notice:
+            answers = await self._repeat(
+                lambda session: unit.insert_new(session, jobs, now, notice)
+            )
+        if answers is None:
+            return await self._run_plan(lambda: edits.insert(jobs, now))
+        partitions = {(job.tenant, job.queue) for job in jobs}
+        self._notices.notify(partitions, is_sent=notice is not None)
         return answers
-
-    async def _insert_one(self, job: Job, now: datetime) -> bool:
-        """Whether it was new, and is stored."""
-        with self._notices.notify_within(job) as notice:
-            is_new = await self._repeat(lambda session: unit.insert_one(session, job, now, notice))
-        if is_new:
-            self._notices.notify([(job.tenant, job.queue)], is_sent=notice is not None)
-        return is_new
 
     async def insert_within(
         self, connection: Any, jobs: Sequence[Job], now: datetime
@@ -167,8 +160,12 @@ class PostgresStore(ClosableStore):
         now = to_utc(now, "now")
         with translated(self._settings.label):
             async with statements.transaction():
-                answers = await unit.insert(statements, jobs, now)
-                if ready := _ready_among(answers):
+                answers = await unit.insert_new(statements, jobs, now)
+                ready = {(job.tenant, job.queue) for job in jobs}
+                if answers is None:
+                    decision = await unit.run_plan(statements, lambda: edits.insert(jobs, now))
+                    answers, ready = decision.answer, decision.writes.ready_partitions()
+                if ready:
                     message = self._notices.message_about(ready)
                     await statements.fetch(QUERIES.notify_at_commit, *message)
         return answers
@@ -333,12 +330,3 @@ def _check_names(collection: str, keys: Sequence[str]) -> None:
     check_name("collection", collection)
     for key in keys:
         check_name("key", key)
-
-
-def _ready_among(answers: Sequence[Inserted]) -> set[Partition]:
-    """Where new jobs can be leased, now or later."""
-    return {
-        (answer.job.tenant, answer.job.queue)
-        for answer in answers
-        if not answer.is_existing and answer.job.status is JobStatus.READY
-    }

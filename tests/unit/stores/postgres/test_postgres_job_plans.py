@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -26,7 +25,7 @@ Plan: TypeAlias = dict[str, Any]
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ROW_COUNT = 1_000
-STATEMENTS = asdict(QUERIES)
+STATEMENTS = vars(QUERIES)
 FEW = 60
 """Rows that a statement may look at for ten that it needs."""
 

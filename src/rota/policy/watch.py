@@ -1,22 +1,39 @@
-"""Keeps a worker's limits up to date with the store, and reserves rate tokens before a lease."""
+"""Follows the settings kept in a store: the gates and the limits that workers apply."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from rota.errors import RotaError
-from rota.jobs import Job
+from rota.jobs.record import Job
+from rota.policy.gate_settings import (
+    GATE_CHANGES,
+    GATES,
+    LATEST_CHANGE,
+    Damage,
+    Entry,
+    decode_entry,
+    make_gate_settings,
+)
+from rota.policy.gates import (
+    Chain,
+    Closed,
+    Gate,
+    Open,
+    Refreshed,
+    Spread,
+    Verdict,
+    spread_out,
+)
 from rota.policy.limits import (
     BUCKETS,
-    CHANGES,
-    LATEST_CHANGE,
+    LIMIT_CHANGES,
     LIMITS,
     Bucket,
-    Damage,
     Limit,
     Rate,
     Taken,
@@ -28,7 +45,6 @@ from rota.policy.limits import (
 )
 from rota.stores.protocol import (
     Cap,
-    Document,
     DocumentStore,
     DocumentWrite,
     JobStore,
@@ -36,8 +52,157 @@ from rota.stores.protocol import (
     is_chosen,
 )
 
+REFRESH_FOR = timedelta(seconds=2)
+"""How long the last read is trusted."""
+
+REREAD_FOR = timedelta(minutes=1)
+"""How soon a change is noticed when its writer died before it could notify."""
+
 MOST_RACES = 3
 """How often a contended bucket is retried."""
+
+_UNREAD = "the gates have not been read yet"
+
+Value = TypeVar("Value")
+
+
+class StoredSettings(Generic[Value]):
+    """The decoded documents of one collection, read again after each change.
+
+    ``changes`` is the collection of the document whose version grows with every change. An
+    unreadable document is listed in ``damages``; its last readable version still applies.
+    """
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        collection: str,
+        changes: str,
+        decode: Callable[[str, bytes], Value | Damage],
+    ) -> None:
+        self.values: dict[str, Value] = {}
+        self.damages: tuple[Damage, ...] = ()
+        self._store = store
+        self._collection = collection
+        self._changes = changes
+        self._decode = decode
+        self._looked_at: datetime | None = None
+        self._read_at: datetime | None = None
+        self._change = 0
+        self._bodies: dict[str, bytes] = {}
+
+    async def refresh(self, now: datetime, recent_for: timedelta) -> bool:
+        """Read changes, unless the last look is that recent. Returns whether it read.
+
+        Store errors are raised, and the last read still applies.
+        """
+        if _is_recent(self._looked_at, now, recent_for):
+            return False
+        latest = (await self._store.read(self._changes, [LATEST_CHANGE])).get(LATEST_CHANGE)
+        change = 0 if latest is None else latest.version
+        is_current = change == self._change and _is_recent(self._read_at, now, REREAD_FOR)
+        if not is_current:
+            await self._read_all()
+            self._read_at, self._change = now, change
+        self._looked_at = now
+        return not is_current
+
+    async def _read_all(self) -> None:
+        values: dict[str, Value] = {}
+        bodies: dict[str, bytes] = {}
+        damages: list[Damage] = []
+        async for page in self._store.scan(self._collection):
+            for document in page:
+                key, body = document.key, document.body
+                value = self._decode_changed(key, body)
+                if isinstance(value, Damage):
+                    damages.append(value)
+                    continue
+                values[key], bodies[key] = value, body
+        kept = {it.key: self.values[it.key] for it in damages if it.key in self.values}
+        self.values = dict(sorted((values | kept).items()))
+        self._bodies, self.damages = bodies, tuple(damages)
+
+    def _decode_changed(self, key: str, body: bytes) -> Value | Damage:
+        is_known = self._bodies.get(key) == body
+        return self.values[key] if is_known else self._decode(key, body)
+
+
+def _is_recent(instant: datetime | None, now: datetime, lasting: timedelta) -> bool:
+    """Whether the instant is recent. False when the clock was set back."""
+    return instant is not None and instant <= now < instant + lasting
+
+
+class GateWatch:
+    """A gate that follows the store. Call ``refresh`` before ``judge``.
+
+    It also asks the gates in ``more``, and refreshes them if they can be refreshed. Jobs that would
+    all start when a gate opens are spread. Until the first read it is closed to all jobs. An
+    unreadable document is listed in ``damages``; its last readable version still applies.
+    """
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        *,
+        more: Iterable[Gate] = (),
+        spread: Spread | None = None,
+        refresh_for: timedelta = REFRESH_FOR,
+    ) -> None:
+        self._stored: StoredSettings[Entry] = StoredSettings(
+            store, GATES, GATE_CHANGES, decode_entry
+        )
+        self._more = tuple(more)
+        self._refreshed = [gate for gate in self._more if isinstance(gate, Refreshed)]
+        self._spread = spread or Spread()
+        self._refresh_for = refresh_for
+        self._gate: Gate | None = None
+        self._waiting: dict[datetime, int] = {}
+
+    @property
+    def damages(self) -> tuple[Damage, ...]:
+        return self._stored.damages
+
+    async def refresh(self, now: datetime) -> bool:
+        """Read changes, unless that happened a moment ago. Returns whether the gates were read.
+
+        Store errors are raised, and the last read still applies. Gates in ``more`` come last, so
+        that a failing one does not keep the stored ones from being refreshed.
+        """
+        was_read = await self._refresh(now, self._refresh_for)
+        for gate in self._refreshed:
+            await gate.refresh(now)
+        return was_read
+
+    async def refresh_ahead(self, now: datetime) -> None:
+        """Read stored changes when half of the refresh interval has passed.
+
+        Done while idle, this saves the next job the wait.
+        """
+        await self._refresh(now, self._refresh_for / 2)
+
+    async def _refresh(self, now: datetime, recent_for: timedelta) -> bool:
+        was_read = await self._stored.refresh(now, recent_for)
+        if was_read:
+            settings = make_gate_settings(self._stored.values.values())
+            self._gate = Chain((settings, *self._more)) if self._more else settings
+        if self._waiting:
+            self._waiting = {at: count for at, count in self._waiting.items() if at > now}
+        return was_read
+
+    def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
+        """The verdict of the stored entries and all other gates, spread over time."""
+        if self._gate is None:
+            return Closed(now + self._refresh_for, _UNREAD, is_recheck=True)
+        verdict = self._gate.judge(job, now, notifies=notifies)
+        if isinstance(verdict, Open) or verdict.is_recheck or not self._spread.over_for:
+            return verdict
+        count = self._waiting.get(verdict.reopens_at, 0) + 1
+        self._waiting[verdict.reopens_at] = count
+        if count <= self._spread.exact_count:
+            return verdict
+        over_for = self._spread.over_for
+        return spread_out(self._gate, job, verdict, now, notifies=notifies, over_for=over_for)
 
 
 class Rated(NamedTuple):
@@ -124,13 +289,6 @@ def _decode(body: bytes) -> Bucket | None:
         return None
 
 
-REFRESH_FOR = timedelta(seconds=2)
-"""How long the last read is trusted."""
-
-REREAD_FOR = timedelta(minutes=1)
-"""How soon a change is noticed when its writer died before it could notify."""
-
-
 class LimitStore(DocumentStore, JobStore, Protocol):
     """A store of documents and jobs, as every opened store is."""
 
@@ -156,42 +314,32 @@ class LimitWatch:
     def __init__(self, store: LimitStore, *, refresh_for: timedelta = REFRESH_FOR) -> None:
         self._store = store
         self._refresh_for = refresh_for
-        self._looked_at: datetime | None = None
-        self._read_at: datetime | None = None
-        self._change = 0
-        self._limits: Mapping[str, Limit] = {}
-        self.damages: tuple[Damage, ...] = ()
+        self._stored: StoredSettings[Limit] = StoredSettings(
+            store, LIMITS, LIMIT_CHANGES, decode_limit
+        )
 
     @property
     def limits(self) -> tuple[Limit, ...]:
         """The current limits, in key order."""
-        return tuple(self._limits.values())
+        return tuple(self._stored.values.values())
+
+    @property
+    def damages(self) -> tuple[Damage, ...]:
+        return self._stored.damages
 
     async def refresh(self, now: datetime) -> bool:
         """Read changes, unless that happened a moment ago. Returns whether the limits were read.
 
         Store errors are raised, and the last read still applies.
         """
-        return await self._refresh(now, self._refresh_for)
+        return await self._stored.refresh(now, self._refresh_for)
 
     async def refresh_ahead(self, now: datetime) -> None:
         """Read changes when half of the refresh interval has passed.
 
         Done while idle, this saves the next job the wait.
         """
-        await self._refresh(now, self._refresh_for / 2)
-
-    async def _refresh(self, now: datetime, recent_for: timedelta) -> bool:
-        if _is_recent(self._looked_at, now, recent_for):
-            return False
-        latest = (await self._store.read(CHANGES, [LATEST_CHANGE])).get(LATEST_CHANGE)
-        change = 0 if latest is None else latest.version
-        is_current = change == self._change and _is_recent(self._read_at, now, REREAD_FOR)
-        if not is_current:
-            await self._read_all()
-            self._read_at, self._change = now, change
-        self._looked_at = now
-        return not is_current
+        await self._stored.refresh(now, self._refresh_for / 2)
 
     async def lease(self, request: LeaseRequest, now: datetime) -> LeasedUnderLimits:
         """As ``JobStore.lease``, under the limits that apply to the request.
@@ -199,7 +347,7 @@ class LimitWatch:
         Until the first successful read it leases nothing and raises the store's error.
         """
         await self.refresh(now)
-        limits = [limit for limit in self._limits.values() if _concerns(limit, request)]
+        limits = [limit for limit in self._stored.values.values() if _concerns(limit, request)]
         if not limits:
             return LeasedUnderLimits(await self._store.lease(request, now))
         rates = [rated for limit in limits if (rated := rated_of(limit)) is not None]
@@ -238,23 +386,6 @@ class LimitWatch:
             if _is_short(rated, reserved, unused, request.limit)
         ]
         return LeasedUnderLimits(jobs, is_limited=True, again_at=min(waits, default=None))
-
-    async def _read_all(self) -> None:
-        limits: dict[str, Limit] = {}
-        damages: list[Damage] = []
-        async for page in self._store.scan(LIMITS):
-            for document in page:
-                self._take(document, limits, damages)
-        self._limits, self.damages = limits, tuple(damages)
-
-    def _take(self, document: Document, limits: dict[str, Limit], damages: list[Damage]) -> None:
-        found = decode_limit(document.key, document.body)
-        if isinstance(found, Damage):
-            damages.append(found)
-            if document.key in self._limits:
-                limits[document.key] = self._limits[document.key]
-        else:
-            limits[document.key] = found
 
 
 def _limited(
@@ -295,8 +426,3 @@ def _is_short(rated: Rated, reserved: Reserved, unused: Mapping[str, int], wante
 
 def _key(limit: Limit) -> str:
     return key_of(limit.tenant, limit.queue)
-
-
-def _is_recent(instant: datetime | None, now: datetime, lasting: timedelta) -> bool:
-    """Whether the last read is recent. False when the clock was set back."""
-    return instant is not None and instant <= now < instant + lasting
