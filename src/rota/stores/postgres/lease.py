@@ -76,8 +76,16 @@ class Stretch(NamedTuple):
 class LeaseCall:
     """One call of ``lease``: what it asks the database, and what it has taken so far."""
 
-    def __init__(self, statements: Statements, request: LeaseRequest, now: datetime) -> None:
+    def __init__(
+        self,
+        statements: Statements,
+        request: LeaseRequest,
+        now: datetime,
+        *,
+        is_native: bool = True,
+    ) -> None:
         self.statements = statements
+        self._is_native = is_native
         self.request = request
         self.now = now
         self.taken: list[Job] = []
@@ -99,7 +107,8 @@ class LeaseCall:
         For one job it takes a quarter of the time that looking up partitions takes.
         """
         request = self.request
-        if request.tenants is not None or (request.queues is not None and len(request.queues) != 1):
+        is_open = request.tenants is None and (request.queues is None or len(request.queues) == 1)
+        if not is_open or not self._is_native:
             await self.mark_due()
             return False
         queues = ("", _LAST_QUEUE) if request.queues is None else (*request.queues,) * 2

@@ -732,8 +732,8 @@ ORDER BY lease_until, id
 LIMIT $4::bigint;
 
 -- name: next_due
--- The first instant at which any job of the line or after it is due. In the line it is only looked
--- for where nothing is due, which is so when a clock was set back.
+-- The first instant at which a READY job is due. In the ready set it is looked for only if nothing is
+-- due there, which happens after a clock was set back.
 -- $1 now
 SELECT CASE
     WHEN EXISTS (SELECT FROM rota.jobs WHERE is_due AND due_at <= $1::timestamptz) THEN $1
@@ -744,7 +744,7 @@ SELECT CASE
 END AS due_at;
 
 -- name: next_due_in
--- As next_due, in some lanes only.
+-- As next_due, in some partitions only.
 -- $1 now, $2 queues, $3 tenants (NULL for all)
 WITH RECURSIVE every_queue AS (
     SELECT min(queue) AS queue FROM (
@@ -843,9 +843,9 @@ WHERE job.id = $2::uuid AND job.tenant IS NOT DISTINCT FROM $1::text
 ORDER BY attempt.number;
 
 -- name: find_page
--- Jobs that run are in another index than all others. There they are in no useful order; but it is
--- one that no other index has.
--- $1 tenant; $2 queue, $3 status, $4 lowest and $5 highest priority, $6 made from then on and
+-- RUNNING jobs are in an index of their own, in an order that is useless here, but that no other index
+-- has.
+-- $1 tenant; $2 queue, $3 status, $4 lowest and $5 highest priority, $6 created from then on and
 -- $7 before then, $8 whether they recur, each NULL for any; $9 instant and $10 id of the last one
 -- before (NULL at first); $11 how many
 SELECT
@@ -969,8 +969,9 @@ WHERE tenant = $1::text AND set_aside IS NULL
     AND is_recurring AND $8::boolean;
 
 -- name: survey
--- $1 now, $2 the tenant, or NULL for all. For each queue what a QueueDepth has, in its order. Each
--- part reads one index, and what has ended is in none of them, dead letters apart.
+-- The fields of a QueueDepth, for each queue. Each part reads one index; jobs that have ended are in
+-- none of them, except dead letters.
+-- $1 now, $2 the tenant, or NULL for all
 SELECT
     queue, sum(due)::bigint, sum(later)::bigint, sum(running)::bigint, sum(stalled)::bigint,
     sum(dead)::bigint, min(oldest)
@@ -1011,8 +1012,9 @@ GROUP BY queue
 ORDER BY queue;
 
 -- name: dump_documents
--- $1 and $2 collection and key of the last one before, $3 how many, $4 how many bytes; one may
--- exceed them. How long a body is, the server knows without reading it.
+-- The server knows the length of a body without reading it.
+-- $1 and $2 collection and key of the last one before, $3 how many, $4 how many bytes; one document may
+-- exceed them
 SELECT collection, key, version, body
 FROM (
     SELECT
@@ -1029,8 +1031,8 @@ WHERE size_before < $4::bigint
 ORDER BY collection, key;
 
 -- name: dump_jobs
--- $1 the first one, $2 how many, $3 how many bytes. In the order of rows.py, and why it was set
--- aside.
+-- In the order of rows.py, and why a job was set aside.
+-- $1 the first id, $2 how many, $3 how many bytes
 SELECT
     id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, last_error, ending, deferral,
