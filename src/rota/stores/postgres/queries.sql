@@ -475,8 +475,9 @@ SELECT
     NULL, NULL, NULL, NULL, is_late
 FROM ends WHERE is_late OR NOT is_one;
 
--- name: find_partitions
--- The partitions with a due job, outside the full ones, of the next $5 tenants in turn after $4.
+-- name: partition_steps
+-- The partitions with a due job, of the next $5 tenants in turn after $4; for statements that begin
+-- with them.
 --
 -- It steps through the index from one partition to the next, so that the number of jobs in them does
 -- not matter. No name sorts after the last character there is.
@@ -556,6 +557,9 @@ WITH RECURSIVE every_queue AS (
     ) AS full_one ON true
     WHERE last.open_count < $5::bigint
 )
+
+-- name: find_partitions
+-- begins as: partition_steps
 SELECT tenant, queue
 FROM (
     SELECT tenant, queue, dense_rank() OVER (ORDER BY wave, tenant) AS number
@@ -564,6 +568,81 @@ FROM (
 ) AS open_partition
 WHERE number <= $5
 ORDER BY number, queue;
+
+-- name: lease_in_turns
+-- begins as: partition_steps
+-- Leases an equal part for each tenant, from all its queues in one order, past jobs that other callers
+-- are taking. One row for each job, as lease. A single row without an id: jobs must be marked as due
+-- first.
+--
+-- One statement takes half the time of find_partitions, find_first and take_jobs, which do the same:
+-- 24 ms against 53 for 100 jobs of 20 tenants, on a busy machine.
+--
+-- $10 how many jobs, $11 end of the lease, $12 worker, $13 whether to look for jobs to mark as due
+, late AS MATERIALIZED (
+    SELECT $13::boolean AND coalesce((
+        SELECT due_at <= $1 FROM rota.jobs WHERE NOT is_due ORDER BY due_at, id LIMIT 1
+    ), false) AS is_late
+), turn AS MATERIALIZED (
+    SELECT
+        tenant, array_agg(queue) AS queues,
+        row_number() OVER (ORDER BY min(wave), tenant) AS number
+    FROM step CROSS JOIN late
+    WHERE is_open AND NOT is_late
+    GROUP BY tenant
+    ORDER BY number
+    LIMIT $5
+), part AS MATERIALIZED (
+    SELECT greatest(1, $10::bigint / nullif(count(*), 0)) AS length FROM turn
+), picked AS MATERIALIZED (
+    SELECT turn.number, job.id
+    FROM turn
+    CROSS JOIN part
+    CROSS JOIN LATERAL (
+        SELECT free.id
+        FROM (
+            SELECT first.id
+            FROM unnest(turn.queues) AS place (queue)
+            CROSS JOIN LATERAL (
+                SELECT priority, created_at, id FROM rota.jobs
+                WHERE is_due AND queue = place.queue AND tenant = turn.tenant AND due_at <= $1
+                ORDER BY priority DESC, created_at, id
+                LIMIT part.length + 8
+            ) AS first
+            ORDER BY first.priority DESC, first.created_at, first.id
+            LIMIT part.length + 8
+        ) AS next
+        CROSS JOIN LATERAL (
+            SELECT id FROM rota.jobs
+            WHERE id = next.id AND is_due IS NOT DISTINCT FROM true AND due_at <= $1
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS free
+        LIMIT part.length
+    ) AS job
+    LIMIT $10
+), leased AS (
+    UPDATE rota.jobs AS job SET
+        status = 'RUNNING', is_due = NULL, last_token = job.last_token + 1, updated_at = $1,
+        lease_worker = $12::text, lease_taken_at = $1, lease_until = $11::timestamptz
+    FROM picked
+    WHERE job.id = picked.id
+    RETURNING
+        job.id, job.tenant, job.queue, job.priority, job.status, job.due_at, job.created_at,
+        job.attempt_count, job.loss_count, job.last_token, job.last_error, job.ending,
+        job.deferral, job.body, job.is_awaited, picked.number
+), ordered AS MATERIALIZED (
+    SELECT * FROM leased ORDER BY number, priority DESC, created_at, id
+)
+SELECT
+    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, NULL::timestamptz,
+    attempt_count, loss_count, last_token, last_error, ending, deferral,
+    NULL, NULL::timestamptz, NULL::timestamptz, body, is_awaited
+FROM ordered
+UNION ALL
+SELECT
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, is_late
+FROM late WHERE is_late;
 
 -- name: find_first
 -- The first due jobs of partitions, or of one priority in a partition from a job on.

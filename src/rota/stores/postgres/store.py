@@ -81,6 +81,7 @@ class PostgresStore(ClosableStore):
         self._writer = documents.Writer(database)
         self._notices = Notices(database, settings)
         self._cursors = Cursors()
+        self._fast_path = lease.FastPath()
 
     @classmethod
     async def open(cls, settings: PostgresSettings) -> Self:
@@ -184,7 +185,8 @@ class PostgresStore(ClosableStore):
         now = to_utc(now, "now")
 
         async def run(session: Session) -> list[Job]:
-            call = lease.LeaseCall(session, request, now, is_native=self.uses_native_paths)
+            fast_path = self._fast_path if self.uses_native_paths else None
+            call = lease.LeaseCall(session, request, now, fast_path)
             if request.is_limited:
                 return await lease.lease_under_limits(call)
             return await self._cursors.lease(call)
