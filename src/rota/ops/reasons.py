@@ -115,19 +115,19 @@ def describe_misses(job: Job, now: datetime) -> Iterator[Reason]:
     """Missed occurrences that this job also covers."""
     if job.recurrence is None:
         return
-    told = assess_punctuality(job, now)
-    if told.missed_count:
-        many = _occurrences(told.missed_count)
+    punctuality = assess_punctuality(job, now)
+    if punctuality.missed_count:
+        many = _occurrences(punctuality.missed_count)
         yield Reason(
             code="missed",
             text=f"{many} of the series passed without a run; its handler gets the number.",
-            at=told.scheduled_for,
+            at=punctuality.scheduled_for,
         )
-    if told.is_catch_up:
+    if punctuality.is_catch_up:
         yield Reason(
             code="catch_up",
             text="The next occurrence is already due: this run covers it too.",
-            at=told.scheduled_for,
+            at=punctuality.scheduled_for,
         )
 
 

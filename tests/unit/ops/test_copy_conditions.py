@@ -88,7 +88,7 @@ def test_a_target_that_is_not_empty_is_refused_by_what_it_holds() -> None:
         plan_copy(SOURCE, replace(TARGET, set_aside_job_count=1))
 
 
-async def test_a_store_that_nobody_uses_is_idle() -> None:
+async def test_an_unused_store_is_idle() -> None:
     store = MemoryStore()
     await store.insert([a_job()], NOW)
     await check_idle(store, NOW)
