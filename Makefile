@@ -55,7 +55,7 @@ types: setup
 
 arch: setup ## imports, sizes, names, exports
 	$(BIN)/lint-imports
-	$(PYTEST) -q tests/architecture
+	$(PYTEST) -q -p no:schemathesis -p no:hypothesispytest tests/architecture # these plugins load for seconds
 
 unit: setup ## the fast tests, module by module
 	$(PYTEST) -q -n auto tests/unit

@@ -869,6 +869,11 @@ class InvalidStoreUrlError(InvalidInputError):
         self.reason = reason
 
 
+def invalid(field: str, reason: str) -> InvalidInputError:
+    """The error for a field whose value must change, such as ``count must be at least 1``."""
+    return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})
+
+
 def describe_error(error: BaseException) -> str:
     """The type and the message of an error whose own code may fail."""
     try:

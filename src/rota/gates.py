@@ -2,22 +2,31 @@
 
 from rota.policy.gate_settings import (
     EVERYTHING,
-    Chain,
     Damage,
     Entry,
     GateSettings,
     Scope,
     ScopedMaintenance,
     TenantQuietHours,
-    first_open,
     make_gate_settings,
     parse_quiet_hours,
 )
-from rota.policy.gate_watch import GateWatch
-from rota.policy.gates import OPEN, Closed, Gate, Only, Open, Refreshed, Spread, Verdict, spread_out
-from rota.policy.maintenance import Maintenance
-from rota.policy.quiet_hours import QuietHours
-from rota.policy.windows import QuietWindow, parse_time_of_day
+from rota.policy.gates import (
+    OPEN,
+    Chain,
+    Closed,
+    Gate,
+    Maintenance,
+    Only,
+    Open,
+    Refreshed,
+    Spread,
+    Verdict,
+    first_open,
+    spread_out,
+)
+from rota.policy.quiet_hours import QuietHours, QuietWindow, parse_time_of_day
+from rota.policy.watch import GateWatch
 
 __all__ = [
     "EVERYTHING",

@@ -7,6 +7,7 @@
   ``case`` belong to the level of the statement they continue. A function inside a function begins
   at zero again.
 - Public methods are those whose name has no leading underscore; properties count.
+- Attributes of a class are those that its ``__init__`` sets on ``self``.
 - Constructor parameters are those of ``__init__`` besides ``self``. A dataclass or msgspec record
   has none of its own: it is the settings record that a long parameter list should become.
 """
@@ -14,6 +15,8 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from tests.architecture.source_tree import statements_of
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _BLOCKS = (
@@ -39,13 +42,13 @@ class Count:
 
 
 def functions(tree: ast.Module) -> Iterator[Function]:
-    for node in ast.walk(tree):
+    for node in statements_of(tree):
         if isinstance(node, Function):
             yield node
 
 
 def classes(tree: ast.Module) -> Iterator[ast.ClassDef]:
-    for node in ast.walk(tree):
+    for node in statements_of(tree):
         if isinstance(node, ast.ClassDef):
             yield node
 
@@ -69,6 +72,26 @@ def constructor_parameter_counts(tree: ast.Module) -> list[Count]:
         for node in owner.body
         if isinstance(node, Function) and node.name == "__init__"
     ]
+
+
+def attribute_counts(tree: ast.Module) -> list[Count]:
+    return [
+        Count(owner.name, owner.lineno, len(_attributes_set_by(node)))
+        for owner in classes(tree)
+        for node in owner.body
+        if isinstance(node, Function) and node.name == "__init__"
+    ]
+
+
+def _attributes_set_by(constructor: Function) -> set[str]:
+    return {
+        node.attr
+        for node in ast.walk(constructor)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
 
 
 def _length(function: Function) -> int:

@@ -33,16 +33,13 @@ def spoken(identifier: str) -> str:
     return " ".join(part.lower() for part in _PART.findall(identifier))
 
 
-def says(identifier: str, phrase: str) -> bool:
-    return f" {phrase} " in f" {spoken(identifier)} "
-
-
 def refused_uses(identifiers: Iterable[str], page: str) -> list[str]:
     """Identifiers that use another word than the glossary's, each with the word to use."""
     refused = {phrase: entry.word for entry in entries(page) for phrase in entry.refused}
+    heard = {identifier: f" {spoken(identifier)} " for identifier in sorted(identifiers)}
     return [
         f"{identifier}: say {word}, not {phrase}"
-        for identifier in sorted(identifiers)
+        for identifier, words in heard.items()
         for phrase, word in refused.items()
-        if says(identifier, phrase)
+        if f" {phrase} " in words
     ]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import PurePosixPath
 
 from tests.architecture.counting import classes, functions
-from tests.architecture.source_tree import Module
+from tests.architecture.source_tree import Module, nodes_of, statements_of
 
 EMPTY_MODULE_NAMES = frozenset(
     {
@@ -54,7 +54,7 @@ def empty_variable_names(tree: ast.Module) -> list[str]:
 def type_checking_blocks(tree: ast.Module) -> list[int]:
     return [
         node.lineno
-        for node in ast.walk(tree)
+        for node in statements_of(tree)
         if isinstance(node, ast.If) and _dotted(node.test).endswith("TYPE_CHECKING")
     ]
 
@@ -63,7 +63,7 @@ def imports_inside_functions(tree: ast.Module) -> list[int]:
     found = {
         node.lineno
         for function in functions(tree)
-        for node in ast.walk(function)
+        for node in statements_of(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
     }
     return sorted(found)
@@ -73,7 +73,7 @@ def forbidden_calls(tree: ast.Module) -> list[str]:
     """Everything that could run text or bytes from outside as code, with its line."""
     return [
         f"line {getattr(node, 'lineno', 0)}: {reason}"
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         for reason in (*_forbidden_import(node), *_forbidden_call(node))
     ]
 
@@ -117,7 +117,7 @@ def _dotted(node: ast.expr) -> str:
 
 
 def _bound_names(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
         elif isinstance(node, ast.arg):
@@ -153,7 +153,7 @@ def _package_of(name: str, packages: Collection[str]) -> str:
 
 
 def _imported_names(tree: ast.Module, known: Collection[str]) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in statements_of(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module in known:
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"

@@ -1,8 +1,9 @@
 """The files the architecture tests examine."""
 
 import ast
+import gc
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -34,7 +35,35 @@ class Module:
 
 @cache
 def _parse(text: str) -> ast.Module:
-    return ast.parse(text)
+    """The tree, kept for all tests; the garbage collector never looks at it again."""
+    gc.disable()
+    try:
+        tree = ast.parse(text)
+    finally:
+        gc.enable()
+    gc.freeze()
+    return tree
+
+
+@cache
+def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """Every node of a tree, walked once for all tests."""
+    return tuple(ast.walk(tree))
+
+
+@cache
+def statements_of(tree: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[ast.AST, ...]:
+    """The statements at every depth, in the order of the file; no expressions."""
+    return tuple(_statements(tree.body))
+
+
+def _statements(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    for node in body:
+        yield node
+        for name in ("body", "handlers", "orelse", "finalbody", "cases"):
+            inner = getattr(node, name, None)
+            if isinstance(inner, list):
+                yield from _statements(inner)
 
 
 @cache

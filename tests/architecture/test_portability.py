@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.architecture.source_tree import ROOT
 COMPILED = sorted((ROOT / "requirements").glob("*.txt"))
 
 
+@cache
 def _texts() -> list[tuple[str, str]]:
     return [
         (path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8", errors="replace"))

@@ -10,7 +10,7 @@ from tests.architecture.source_tree import ROOT
 
 QUERY_FILES = sorted((ROOT / "src/rota/stores").rglob("queries.sql"))
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_BEGINNING = re.compile(r"^-- begins as: (\w+)$", re.MULTILINE)
+_INCLUDE = re.compile(r"^-- (?:include|begins as): (\w+)$", re.MULTILINE)
 _USE = re.compile(r"(?<![.\w])QUERIES\.(\w+)")  # those of another file are called by its name
 _STATEMENT = re.compile(
     r"\s*(?:SELECT\s.+\sFROM|INSERT\s+(?:OR\s+\w+\s+)?INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM"
@@ -23,7 +23,7 @@ def statements_in_strings(tree: ast.Module) -> list[str]:
     """Strings that are SQL; docstrings talk about it and are none."""
     return [
         node.value
-        for node in ast.walk(tree)
+        for node in source_tree.nodes_of(tree)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and _STATEMENT.match(node.value)
@@ -55,7 +55,7 @@ def test_every_statement_of_a_backend_is_used_and_every_used_one_is_there(path: 
     text = path.read_text(encoding="utf-8")
     names = named(text)
     assert len(names) == len(set(names)) > 0
-    assert set(names) == used(path.parent) | set(_BEGINNING.findall(text))
+    assert set(names) == used(path.parent) | set(_INCLUDE.findall(text))
 
 
 def test_migrations_are_numbered_without_gaps() -> None:

@@ -15,7 +15,7 @@ from tests.browser.stage.visitor import Visitor
 from rota.auth.caller import Caller
 from rota.jobs import Job, Recurrence, RetryPolicy
 from rota.policy.gate_settings import Scope
-from rota.policy.maintenance import Maintenance
+from rota.policy.gates import Maintenance
 from rota.rail import RailSettings
 from rota.rail.audit import AuditedAction, record_action
 from rota.rail.jobs import RailContext

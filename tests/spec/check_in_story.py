@@ -17,7 +17,7 @@ from tests.spec.check_ins import FORTNIGHT, START, WEEK, Closure, Tenant
 from rota.events import Event, JobDeferred, JobFailed, JobStalled
 from rota.jobs import JobId
 from rota.policy.gate_settings import EVERYTHING
-from rota.policy.maintenance import Maintenance
+from rota.policy.gates import Maintenance
 from rota.rail import DeadLetters, Rail
 from rota.rail.settings import plan_maintenance
 from rota.stores.opened import OpenStore

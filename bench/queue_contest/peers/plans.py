@@ -10,12 +10,19 @@ from bench.queue_contest.peers.contestant import SETTINGS
 from rota.stores.postgres import queries as postgres
 from rota.stores.postgres.address import read_address
 from rota.stores.postgres.connections import session_settings
+from rota.stores.sqlite import queries as sqlite
 from rota.stores.sqlite.connection import SqliteSettings, open_beside
-from rota.stores.sqlite.jobs import queries as sqlite
 
 LEASED_COUNT = 100
 WHO = "plans"
-SQLITE_STATEMENTS = ("promote", "next_lane", "is_lane_due", "lease_lane", "complete")
+SQLITE_STATEMENTS = (
+    "mark_due",
+    "next_partition",
+    "is_partition_due",
+    "find_due",
+    "lease_jobs",
+    "complete_job",
+)
 _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF)"
 _LEASED = "SELECT id, last_token, tenant, due_at FROM rota.jobs WHERE lease_worker = $1 ORDER BY id"
 

@@ -41,7 +41,7 @@ def choose_zone(name: str | None) -> ChosenZone:
 
 
 def ask_about(text: str | None) -> dict[str, str]:
-    """An instant, or a time on the wall, in the words of a question to the API; none for None."""
+    """An instant or a wall time as a query of the API; empty for None."""
     if text is None:
         return {}
     try:
@@ -56,13 +56,13 @@ def ask_about(text: str | None) -> dict[str, str]:
 def read_instant(text: str, zone: ZoneInfo, option: str) -> datetime:
     """An ISO 8601 instant in UTC; without an offset it is wall time in ``zone``.
 
-    A wall time shown twice means its first showing; one that never happens is refused, as is
-    anything that is no instant, in the name of ``option``.
+    A wall time that occurs twice means the first one. Raises InvalidInputError for ``option`` when
+    the text is not an instant or the wall time does not exist.
     """
     try:
         written = datetime.fromisoformat(text)
     except ValueError:
-        reason = "is no ISO 8601 date and time, such as 2027-03-28T09:00 or 2027-03-28T08:00Z"
+        reason = "is not an ISO 8601 date and time, such as 2027-03-28T09:00 or 2027-03-28T08:00Z"
         raise _refuse_instant(option, text, reason) from None
     try:
         if written.tzinfo is not None:
@@ -83,7 +83,7 @@ def _refuse_instant(option: str, value: str, reason: str) -> InvalidInputError:
 
 
 def read_duration(text: str, option: str) -> timedelta:
-    """Numbers with units, such as ``90s`` or ``1h30m``; refused in the name of ``option``."""
+    """Numbers with units, such as ``90s`` or ``1h30m``. ``option`` is named in the error."""
     try:
         parsed = parse_cron(f"@every {text}", "extended")
     except InvalidCronExpressionError as error:
@@ -95,20 +95,18 @@ def read_duration(text: str, option: str) -> timedelta:
 
 def _refuse_duration(text: str, option: str) -> InvalidInputError:
     return InvalidInputError(
-        f'{option} "{text}" is no length of time, such as 90s, 5m or 1h30m', {"field": option}
+        f'{option} "{text}" is not a length of time, such as 90s, 5m or 1h30m', {"field": option}
     )
 
 
-REASON = (
-    "is no id of a job, such as 01890a5d-ac96-774b-bcce-b302099a8057; rota jobs list shows them"
-)
+REASON = "is not a job id, such as 01890a5d-ac96-774b-bcce-b302099a8057; rota jobs list shows them"
 LONGEST_SHOWN = 40
 
 IdCheck = Callable[[object, str | Sequence[str] | None], None]
 
 
 def check_ids(field: str) -> IdCheck:
-    """A check of an option or argument that takes ids: InvalidInputError where one can be none."""
+    """A validator of job ids for an option or argument."""
 
     def check(_kind: object, given: str | Sequence[str] | None) -> None:
         for each in [given] if isinstance(given, str) else given or ():
@@ -128,13 +126,13 @@ LONGEST_FILE = 4 << 20
 def read_json(text: str, option: str) -> Any:
     """The value that ``text`` is, or with ``@FILE`` that the file holds; ``-`` is standard input.
 
-    Refused in the name of ``option`` when it is no JSON, with the place where that shows.
+    Raises InvalidInputError for ``option`` when it is not JSON.
     """
     source = _read_source(text, option)
     try:
         return msgspec.json.decode(source)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _refuse_json(option, f"is no JSON: {error}") from error
+        raise _refuse_json(option, f"is not JSON: {error}") from error
 
 
 def _read_source(text: str, option: str) -> bytes:

@@ -33,11 +33,11 @@ LateOption = Annotated[
 ]
 DeadLettersOption = Annotated[
     int,
-    Parameter(metavar="NUMBER", validator=Number(gte=0), help="With so many, all is still well."),
+    Parameter(metavar="NUMBER", validator=Number(gte=0), help="How many are still fine."),
 ]
 StalledOption = Annotated[
     int,
-    Parameter(metavar="NUMBER", validator=Number(gte=0), help="With so many, all is still well."),
+    Parameter(metavar="NUMBER", validator=Number(gte=0), help="How many are still fine."),
 ]
 TenantOption = Annotated[
     list[str] | None,
@@ -62,7 +62,7 @@ def check(
     as_json: JsonOption = False,
     terminal: GivenTerminal,
 ) -> bool:
-    """Whether all is well; what is not, is printed."""
+    """Print what needs attention. Returns whether all is well."""
     limits = Thresholds(
         dead_letters=dead_letters, stalled=stalled, late_after=timedelta(seconds=late_after)
     )
@@ -80,7 +80,7 @@ def check(
 async def _examine(url: str, clock: Clock, limits: Thresholds, tenants: list[str]) -> Examined:
     inspection = await inspect_store(url)
     problem = judge_schema(inspection)
-    if problem is not None:  # to open such a store would change it
+    if problem is not None:  # opening the store would migrate it
         aside = judge_unreadable(count_unreadable(inspection))
         return None, [problem] if aside is None else [problem, aside]
     async with await open_store(url) as store:
@@ -90,11 +90,11 @@ async def _examine(url: str, clock: Clock, limits: Thresholds, tenants: list[str
 
 
 def judge_schema(inspection: StoreInspection) -> Finding | None:
-    """Why the jobs of a store cannot be looked at without changing it; None when they can."""
+    """Why the jobs of a store cannot be read without changing it; None when they can."""
     if inspection.problem is not None:
         return Finding("schema", 1, inspection.problem)
     if not inspection.exists:
-        return Finding("store", 1, "There is no such store yet; rota store migrate makes it.")
+        return Finding("store", 1, "The store does not exist yet; rota store migrate makes it.")
     if inspection.pending:
         count = len(inspection.pending)
         noun = "migration is" if count == 1 else "migrations are"

@@ -12,45 +12,45 @@ from rich.text import Text
 from rota import __version__
 from rota.cli.output import Terminal, print_verbatim
 
-ROTA = """Run things when they are due, in any time zone and whatever its clocks do.
+ROTA = """Run jobs when they are due, in any time zone, across clock changes.
 
-Start it with something to look at; it says where its pages are:
+Fill a store with an example, and start; the address of the pages is printed:
 
     rota demo
     rota up
 
-Have it do something, once or again and again:
+Create a job, and a recurring one:
 
     rota jobs create hello --kind log.message --payload '{"message": "hi"}'
     rota series create digest --cron "0 9 * * 1-5" --zone Europe/London
 
-See how it goes, what failed, and why:
+Watch jobs, list what failed, and explain why:
 
     rota top
     rota dlq list
     rota why 01890a5d-ac96-774b-bcce-b302099a8057
 
-Ask about schedules; nothing needs to run for that:
+Check schedules; this needs neither a store nor a server:
 
     rota cron next "0 9 * * 1-5" --zone Europe/London
     rota cron check /etc/crontab --dialect extended
     rota rrule next "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO" --start 2027-01-04T18:00
 
-Exit status: 0 done, 1 what was checked has problems, 2 bad input,
-3 not found, 4 conflict, 5 refused, 6 the store or the server is at fault,
+Exit status: 0 success, 1 a check found problems, 2 invalid input,
+3 not found, 4 conflict, 5 refused, 6 store or server unavailable,
 69 a package is missing, 70 a fault in rota itself, 130 interrupted.
 """
 
-STORE = """Stores: how one stands, its schema, and moving to another.
+STORE = """Stores: status, schema, and copying to another store.
 
-A program that opens a store brings it up to date by itself. Try:
+Every program that opens a store migrates it. Try:
 
     rota store status
     rota store migrate postgresql://rota@db.example/rota --lock-timeout 60
     rota store copy sqlite:///rota.db postgresql://rota@db.example/rota
 
-The store is sqlite:///rota.db in the working directory, unless an address is
-given or the environment variable ROTA_STORE names another.
+The default is sqlite:///rota.db in the working directory, or the address in
+the environment variable ROTA_STORE.
 """
 
 CRON = """Cron expressions: when they are due, and what they mean.
@@ -67,15 +67,15 @@ Strict POSIX is the default; --dialect extended adds steps (*/10), names
 
 RRULE = """Recurrence rules (RFC 5545): when due, and what they mean.
 
-A rule is written as in a calendar file, and repeats from --start on. Try:
+A rule has the syntax of calendar files and repeats from --start on. Try:
 
     rota rrule next "FREQ=MONTHLY;BYDAY=-1FR" --start 2027-01-29T17:00 -n 6
     rota rrule explain "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,TH"
 """
 
-TASKS = """Declarative tasks: how they stand, what would change, why.
+TASKS = """Declarative tasks: state, planned changes, and explanations.
 
-Start a scheduler with rota up, or in a program of your own. Try:
+A scheduler runs them: in rota up, or in your own program. Try:
 
     rota tasks list
     rota tasks plan myapp.tasks:registrations
@@ -83,35 +83,35 @@ Start a scheduler with rota up, or in a program of your own. Try:
     rota tasks run-now heartbeat
     rota tasks list --url https://rota.example --token-file ~/.rota-token
 
-Tasks belong to no tenant: of a server, the token of an admin is needed.
+Tasks have no tenant: a server asks for the token of an admin.
 """
 
-TOKENS = """Tokens: who is let in to the service, and for what.
+TOKENS = """Tokens: who may use the service, and for what.
 
-A token is shown once, when it is made; only a hash of it is kept. Try:
+A token is shown once, when it is created; only its hash is stored. Try:
 
     rota tokens create "ada's laptop" --scope read --scope operate
     rota tokens list
     rota tokens revoke 4ace5c094814e1e049c3aa5d
 
-Whoever may open the store may make tokens of any tenant, with --tenant. On a
-server (--url), an admin makes tokens of their own tenant.
+With access to the store you create tokens for any tenant (--tenant). On a
+server (--url), an admin creates tokens for their own tenant.
 """
 
-JOBS = """Jobs: create, list, look at, and act on them.
+JOBS = """Jobs: create, list, show and change them.
 
-Ask a store, or a server with --url and a token. Try:
+On a store, or on a server with --url and a token. Try:
 
     rota jobs create hello --kind log.message --payload '{"message": "hi"}'
     rota jobs list --status FAILED
     rota jobs show 01890a5d-ac96-774b-bcce-b302099a8057
     rota jobs list --url https://rota.example --token-file ~/.rota-token
 
-ROTA_STORE, ROTA_URL and ROTA_TOKEN in the environment say the same. A token
-is never given on the command line, where other users of the host can see it.
+ROTA_STORE, ROTA_URL and ROTA_TOKEN in the environment do the same. There is
+no option for the token itself: other users of the host could see it.
 """
 
-BULK = """Many jobs at once: made from a file, or acted on by filters.
+BULK = """Many jobs at once: create them from a file, or change them by filter.
 
 Try:
 
@@ -119,7 +119,7 @@ Try:
     rota jobs bulk act cancel --queue mail --status READY --dry-run
 """
 
-SERIES = """Series: jobs that come again and again.
+SERIES = """Series: recurring jobs.
 
 Try:
 
@@ -129,7 +129,7 @@ Try:
     rota series pause 01890a5d-ac96-774b-bcce-b302099a8057
 """
 
-DEAD_LETTERS = """Dead letters: jobs that were tried as often as they may be.
+DEAD_LETTERS = """Dead letters: jobs without attempts left.
 
 Try:
 
@@ -147,10 +147,10 @@ Try:
     rota gates maintenance --reason "moving house" --until 2027-03-28T06:00
 """
 
-WHY = """Explain why a job ran, did not run, waits, or will run then.
+WHY = """Explain why a job ran, did not run, waits, or will run.
 
-Dependencies, retries, gates, limits, leases, workers, changes of the
-clocks, and what people did: whatever decided it is told. Try:
+The reasons are dependencies, retries, gates, limits, leases, workers,
+clock changes and what operators did. Try:
 
     rota why 01890a5d-ac96-774b-bcce-b302099a8057
     rota why 01890a5d-ac96-774b-bcce-b302099a8057 --at 2027-03-28T01:30
@@ -158,10 +158,9 @@ clocks, and what people did: whatever decided it is told. Try:
 
 UP = """Run all of Rota: API, pages, a worker and a scheduler, on one store.
 
-The first start makes the store, prints a token to sign in with, and runs
-a first job. Everything is remembered: stop it with ctrl-C, start it again,
-and it goes on from where it was. What runs is finished first; a second
-ctrl-C does not wait. Try:
+The first start creates the store, prints a token to sign in with, and runs
+a first job. Ctrl-C stops it once running jobs have finished; a second
+ctrl-C does not wait. The next start continues where it stopped. Try:
 
     rota up
     rota up --handlers myapp.jobs:handlers --reload
@@ -169,57 +168,56 @@ ctrl-C does not wait. Try:
     rota up --store postgresql://rota@db.example/rota --port 9000
 """
 
-SERVE = """Serve the API and the pages; jobs are run elsewhere.
+SERVE = """Serve the API and the pages, without a worker.
 
-Everybody needs a token: rota tokens create makes one. Jobs whose workers
-are gone are freed, too. The first ctrl-C or SIGTERM lets requests under
-way finish; the second one does not wait. Try:
+Every caller needs a token: rota tokens create makes one. It also rescues
+jobs whose lease has expired. The first ctrl-C or SIGTERM lets running
+requests finish; the second one does not wait. Try:
 
     rota serve
     rota serve --store postgresql://rota@db.example/rota --port 9000
     rota serve --host 0.0.0.0 --json
 """
 
-WORK = """Run jobs with handlers of your own and the built-in ones.
+WORK = """Run jobs with your own handlers and the built-in ones.
 
 WORKER_POLL_MS, WORKER_BATCH and WORKER_LEASE_MS in the environment tune
-it. The first ctrl-C or SIGTERM lets jobs that run finish, for 25 seconds
-at most; the second one hands them back. No attempt is spent by that. Try:
+it. The first ctrl-C or SIGTERM lets running jobs finish, for 25 seconds
+at most; the second one releases them. That costs no attempt. Try:
 
     rota work --handlers myapp.jobs:handlers
     rota work --handlers myapp.jobs:handlers --queue mail --concurrency 50
     rota work --handlers myapp.jobs:handlers --reload
 """
 
-DEMO = """Fill a store with a lively example.
+DEMO = """Fill a store with an example.
 
-Series by cron, RRULE and interval, a graph of jobs that wait for each
-other, reminders of two tenants, quiet hours, and a job that fails and
-blocks another. It needs no code: rota up runs it. Done again, it adds
-nothing that is there already. Try:
+Series by cron, RRULE and interval, a graph of dependent jobs, reminders
+of two tenants, quiet hours, and a job that fails and blocks another. It
+needs no code: rota up runs it. A second run adds only what is missing. Try:
 
     rota demo
     rota up
     rota top
 """
 
-TOP = """Watch queues, workers, what is late, what died, and what comes next.
+TOP = """Watch queues, workers, late jobs, dead letters and the next runs.
 
-Ends with ctrl-C. Where the output is no terminal it looks once. Try:
+Ends with ctrl-C. When the output is not a terminal, it prints once. Try:
 
     rota top
     rota top --once
     rota top --url https://rota.example --token-file ~/.rota-token
 """
 
-CHECK = """Check whether anything on a store needs looking at; for monitors.
+CHECK = """Check a store for problems; for monitoring.
 
-Looks for dead letters, stalled jobs (their worker is gone and nobody has
-rescued them), late jobs (due, and no worker takes them), and records that
-cannot be read. Nothing is made or changed.
+Reports dead letters, stalled jobs (their lease has expired and they were not
+rescued), late jobs (due, and no worker takes them), and records that
+cannot be read. Nothing is created or changed.
 
-The exit status is 0 when all is well, 1 when there is something to look
-at, and 6 when the store cannot be asked. Try:
+The exit status is 0 when all is well, 1 when there are problems, and 6
+when the store is unavailable. Try:
 
     rota check
     rota check --late-after 60 --tenant guild-7
@@ -234,7 +232,7 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("serve", "serve:serve", SERVE),
         ("work", "work:work", WORK),
     ),
-    "Look after it": (
+    "Manage it": (
         ("jobs", "jobs:app", JOBS),
         ("series", "series:app", SERIES),
         ("tasks", "tasks:app", TASKS),
@@ -251,10 +249,9 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("rrule", "rrule:app", RRULE),
     ),
 }
-"""The commands under their headings, in the order in which they are met; each is loaded when it is
-asked for."""
+"""The commands under their headings, in the order of the list: name, import path and help text."""
 
-_BESIDES = "Besides"
+_OTHER = "Other"
 
 
 def _arrange() -> None:
@@ -262,10 +259,10 @@ def _arrange() -> None:
         group = Group.create_ordered(heading)
         for place, (name, path, text) in enumerate(commands):
             app.command(f"rota.cli.{path}", name=name, help=text, group=group, sort_key=place)
-    besides = Group.create_ordered(_BESIDES)
+    other = Group.create_ordered(_OTHER)
     for flag in ("--help", "--version"):
-        app[flag].group = (besides,)
-    app.command(print_completion, name="completion", group=besides)
+        app[flag].group = (other,)
+    app.command(print_completion, name="completion", group=other)
 
 
 def print_completion(

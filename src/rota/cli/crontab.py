@@ -188,7 +188,7 @@ def check(
 
 @contextmanager
 def _open(file: str) -> Iterator[TextIO]:
-    """The file, or standard input; bytes that are no UTF-8 are kept, to be shown as such."""
+    """The file, or standard input. Bytes that are not UTF-8 are kept and shown escaped."""
     if file == "-":
         source = io.TextIOWrapper(sys.stdin.buffer, "utf-8", "surrogateescape", newline="\n")
         try:
@@ -218,7 +218,7 @@ def _unreadable(file: str, error: OSError) -> InvalidInputError:
 
 
 def _size_of(source: TextIO) -> int:
-    """How many bytes there are to read; 0 where nobody can know."""
+    """The number of bytes to read; 0 when it is unknown."""
     try:
         return os.fstat(source.fileno()).st_size
     except OSError:

@@ -16,6 +16,8 @@ from rota.cli.options import (
     LimitOption,
     WhyOption,
     ZoneOption,
+    flag,
+    value,
 )
 from rota.cli.output import Viewer, done, print_items, print_table, tell_replacements
 from rota.cli.place import NOWHERE, Place
@@ -43,15 +45,10 @@ LetterArguments = Annotated[
 class Which:
     """Which dead letters are meant: those that fit everything that is said."""
 
-    kind: Annotated[str | None, Parameter(metavar="NAME", help="Only of this kind.")] = None
-    queue: Annotated[str | None, Parameter(metavar="NAME", help="Only of this queue.")] = None
-    error: Annotated[
-        str | None, Parameter(metavar="TEXT", help="Only with this text in the last error.")
-    ] = None
-    with_discarded: Annotated[
-        bool,
-        Parameter(negative="", show_default=False, help="Also those that their handler gave up."),
-    ] = False
+    kind: Annotated[str | None, value("NAME", "Only of this kind.")] = None
+    queue: Annotated[str | None, value("NAME", "Only of this queue.")] = None
+    error: Annotated[str | None, value("TEXT", "Only with this text in the last error.")] = None
+    with_discarded: Annotated[bool, flag("Also those that their handler gave up.")] = False
 
     def to_filters(self) -> dict[str, Any]:
         return {
@@ -69,10 +66,7 @@ ALL_OF_THEM = Which()
 def list_letters(
     *,
     which: Which = ALL_OF_THEM,
-    with_retried: Annotated[
-        bool,
-        Parameter(negative="", show_default=False, help="Also those that were retried already."),
-    ] = False,
+    with_retried: Annotated[bool, flag("Also those that were retried already.")] = False,
     limit: LimitOption = 20,
     zone: ZoneOption = None,
     as_json: JsonOption = False,
@@ -132,19 +126,11 @@ def retry(
     /,
     *,
     all_of_them: Annotated[
-        bool,
-        Parameter(
-            name="--all",
-            negative="",
-            show_default=False,
-            help="All that fit the filters, up to 1,000.",
-        ),
+        bool, flag("All that fit the filters, up to 1,000.", name="--all")
     ] = False,
     which: Which = ALL_OF_THEM,
     cascade: CascadeOption = False,
-    dry_run: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Only say what would be done.")
-    ] = False,
+    dry_run: Annotated[bool, flag("Only say what would be done.")] = False,
     why: WhyOption = None,
     as_json: JsonOption = False,
     place: Place = NOWHERE,
@@ -233,5 +219,5 @@ def _tell(answer: dict[str, Any]) -> list[str]:
 
 def _count(answer: dict[str, Any]) -> str:
     earlier = len(answer["earlier_ids"])
-    told = f"{len(answer['replacements']) - earlier} retried"
-    return f"{told}, {earlier} had been already." if earlier else f"{told}."
+    text = f"{len(answer['replacements']) - earlier} retried"
+    return f"{text}, {earlier} had been already." if earlier else f"{text}."

@@ -84,7 +84,7 @@ def run_command(
 
 
 def _run_guarded(tokens: list[str], terminal: Terminal) -> int:
-    """Run the command; what goes wrong is printed, unless it is the printing."""
+    """Run the command and print its error, unless writing the output failed."""
     as_json = "--json" in tokens
     try:
         return OK if _dispatch(tokens, terminal) else PROBLEMS
@@ -96,14 +96,14 @@ def _run_guarded(tokens: list[str], terminal: Terminal) -> int:
         return _exit_status(error)
     except OSError:
         raise
-    except Exception as error:  # noqa: BLE001 - the outermost frame: the status must tell a fault in rota from problems found by it
+    except Exception as error:  # noqa: BLE001 - the outermost frame: a fault in rota has its own exit status
         terminal.err.file.write(traceback.format_exc())
         print_message(terminal.err, f"this is a fault in rota: {error}")
         return INTERNAL
 
 
 def _dispatch(tokens: list[str], terminal: Terminal) -> bool:
-    """Parse and call; whether all is well with what the command looked at."""
+    """Parse the command line and call the command. Returns whether all is well."""
     try:
         return _call(tokens, terminal)
     except ImportError as error:
@@ -114,7 +114,7 @@ def _dispatch(tokens: list[str], terminal: Terminal) -> bool:
 
 
 def _find_missing(error: BaseException | None) -> str:
-    """The package that is not there: the command may have been told of it in other words."""
+    """The name of the missing package, also when another error hides it."""
     while error is not None and not isinstance(error, ModuleNotFoundError):
         error = error.__cause__
     return "" if error is None else (error.name or "").partition(".")[0]
@@ -148,14 +148,14 @@ def _exit_status(error: RotaError) -> int:
 
 
 def _standard_output() -> Console:
-    """Standard output; what its encoding cannot write is written out as on standard error."""
+    """Standard output. Characters that its encoding lacks are escaped, as on standard error."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     return PipeConsole(highlight=False, markup=False)
 
 
 def _forget_output() -> None:
-    """Nobody reads any more: what is still buffered must not fail again when Python exits."""
+    """Discard buffered output, so that it does not fail again when Python exits."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -38,7 +38,7 @@ LONGEST_ERROR = 200
 
 
 def describe_event(event: Event) -> str:
-    """The event in a few words; one that has none is told with all its fields."""
+    """The event in a few words; an unknown one with all its fields."""
     if isinstance(event, JobEvent):
         words = _describe_job(event)
     else:
@@ -118,7 +118,7 @@ TOLD_AS_EVENTS = ("rota.worker", "rota.scheduler")
 
 @contextmanager
 def reporting(terminal: Terminal, *, as_json: bool) -> Iterator[Reporter]:
-    """A reporter for as long as the house stands; the program's logging is as before afterwards."""
+    """A reporter for one run. Logging is restored afterwards."""
     handler: logging.Handler = _JsonLines(terminal) if as_json else _Remarks(terminal)
     with _logging_to(handler):
         if as_json:
@@ -150,15 +150,15 @@ def print_line(terminal: Terminal, text: str, style: str = "") -> None:
 
 
 def show_token(terminal: Terminal, token: str) -> None:
-    """Print a token where people see it, and only there: it goes to no log."""
+    """Print the token on the terminal. It never goes to a log."""
     print_verbatim(terminal.out, Text.assemble("First token: ", (token, "bold")))
     terminal.print_text("It is shown once and allows everything: keep it, it opens the pages.")
 
 
 class _Remarks(logging.Handler):
-    """What is logged and is no event: events are told in words of their own.
+    """Prints log records that are not events; events have lines of their own.
 
-    Of an error nobody foresaw, where it came from stands below, as it would in any log.
+    The traceback of an unexpected error follows its line.
     """
 
     def __init__(self, terminal: Terminal) -> None:
@@ -190,7 +190,7 @@ class _JsonLines(logging.Handler):
 
 @contextmanager
 def _logging_to(handler: logging.Handler) -> Iterator[None]:
-    """Hand Rota's records from INFO on to the handler, and of everybody else the warnings."""
+    """Send Rota's records from INFO on to the handler, and the warnings of all others."""
     root, own = logging.getLogger(), logging.getLogger(LOGGER)
     level = own.level
     root.addHandler(handler)

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from rota.cli.arguments import choose_zone, read_instant
 from rota.cli.connection import converse
 from rota.cli.occurrences import format_instant
-from rota.cli.options import GivenTerminal, JsonOption, WhyOption, ZoneOption
+from rota.cli.options import GivenTerminal, JsonOption, WhyOption, ZoneOption, flag, value
 from rota.cli.output import Viewer, done, show_text
 from rota.cli.place import NOWHERE, Place
 from rota.errors import InvalidInputError
@@ -22,7 +22,7 @@ def describe_hours(hours: dict[str, Any] | None, viewer: Viewer) -> str:
         return "No quiet hours."
     times = list(_list_times(hours))
     if not times:
-        return "No quiet hours: those that end when they begin are none."
+        return "No quiet hours: they start and end at the same time."
     text = f"Quiet {', '.join(times)}"
     if hours["is_quiet"]:
         text += f"; quiet now, until {viewer.show(hours['reopens_at'])}"
@@ -30,7 +30,7 @@ def describe_hours(hours: dict[str, Any] | None, viewer: Viewer) -> str:
 
 
 def _list_times(hours: dict[str, Any]) -> Iterator[str]:
-    """When it is quiet; with equal ends there is no window, only whole days there may be."""
+    """The daily window, unless it is empty, and the whole days."""
     days, zone = hours["weekdays"], hours["zone"]
     if hours["start"] != hours["end"]:
         when = "every day" if len(days) == DAYS_OF_A_WEEK else f"on {', '.join(days)}"
@@ -54,7 +54,7 @@ def describe_maintenance(window: dict[str, Any], viewer: Viewer) -> str:
 
 app = App(name="gates")
 
-OffOption = Annotated[bool, Parameter(negative="", show_default=False, help="Clear it.")]
+OffOption = Annotated[bool, flag("Clear it.")]
 
 
 @app.command(name="show")
@@ -87,8 +87,8 @@ def show(
 @app.command(name="quiet-hours")
 def quiet_hours(
     *,
-    start: Annotated[str | None, Parameter(metavar="TIME", help="Such as 22:00.")] = None,
-    end: Annotated[str | None, Parameter(metavar="TIME", help="Such as 07:00.")] = None,
+    start: Annotated[str | None, value("TIME", "Such as 22:00.")] = None,
+    end: Annotated[str | None, value("TIME", "Such as 07:00.")] = None,
     zone: ZoneOption = None,
     day: Annotated[
         list[str] | None,
@@ -105,7 +105,7 @@ def quiet_hours(
     place: Place = NOWHERE,
     terminal: GivenTerminal,
 ) -> None:
-    """Set the hours in which nobody is notified, or clear them with --off.
+    """Set the hours without notifications, or clear them with --off.
 
     Jobs of kinds that notify people wait until the hours are over. Try:
 
@@ -137,29 +137,11 @@ class Window:
         str | None,
         Parameter(name="--from", metavar="INSTANT", help="When it begins. Default: now."),
     ] = None
-    until: Annotated[
-        str | None, Parameter(metavar="INSTANT", help="When it ends. Default: with --off.")
-    ] = None
-    reason: Annotated[str | None, Parameter(metavar="TEXT", help="Why, for people.")] = None
-    add: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Beside what is planned already, not in its place.",
-        ),
-    ] = False
-    everywhere: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="For all tenants; with --queue in that queue only.",
-        ),
-    ] = False
-    queue: Annotated[
-        str | None, Parameter(metavar="NAME", help="With --everywhere: this queue.")
-    ] = None
+    until: Annotated[str | None, value("INSTANT", "When it ends. Default: with --off.")] = None
+    reason: Annotated[str | None, value("TEXT", "Why, for people.")] = None
+    add: Annotated[bool, flag("Beside what is planned already, not in its place.")] = False
+    everywhere: Annotated[bool, flag("For all tenants; with --queue in that queue only.")] = False
+    queue: Annotated[str | None, value("NAME", "With --everywhere: this queue.")] = None
     zone: ZoneOption = None
 
 

@@ -36,14 +36,14 @@ class Question:
 def read_question(
     terminal: Terminal, zone: str | None, start: str | None, gap: Gap, fold: Fold
 ) -> Question:
-    """The question that the options ask; where they say nothing, the host's zone and now."""
+    """The question that the options ask, by default in the host's zone and from now on."""
     chosen = choose_zone(zone)
     after = terminal.clock.now() if start is None else read_instant(start, chosen.zone, "--from")
     return Question(chosen, after, gap, fold)
 
 
 def remark_on_zone(terminal: Terminal, question: Question) -> None:
-    """Say so when the zone is a makeshift: the reader may be misled otherwise."""
+    """Say so when the host's zone is unknown and UTC stands in for it."""
     if question.chosen.source == "fallback":
         terminal.print_remark(
             "note: the host's time zone has no known name, so this is UTC; name one with --zone"
@@ -85,7 +85,7 @@ def print_heading(terminal: Terminal, title: str, listing: Listing) -> None:
 def print_listing(console: Console, listing: Listing) -> None:
     """Print one row per occurrence, and a dim one wherever some were skipped.
 
-    Where there is nothing to note, there is no column for notes.
+    The column for notes is left out when it is empty.
     """
     rows = list(_rows(listing, in_two_lines=console.is_terminal and console.width < _WIDE))
     header = (f"{'#':>{listing.number_width}}", *_COLUMNS)

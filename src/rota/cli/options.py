@@ -15,6 +15,21 @@ from rota.triggers.zone import Fold, Gap
 MOST_OCCURRENCES = 10_000
 
 
+def flag(text: str, name: str | Sequence[str] | None = None) -> Parameter:
+    """An option without a value and without a ``--no-`` twin."""
+    return Parameter(name=name, negative="", show_default=False, help=text)
+
+
+def value(metavar: str, text: str) -> Parameter:
+    """An option or argument with a value."""
+    return Parameter(metavar=metavar, help=text)
+
+
+def number(least: int, most: int, text: str) -> Parameter:
+    """An option whose value is a number within limits."""
+    return Parameter(metavar="NUMBER", validator=Number(gte=least, lte=most), help=text)
+
+
 def _zone_names(_context: object) -> Sequence[str]:
     return sorted(available_timezones())
 
@@ -68,13 +83,7 @@ FoldOption = Annotated[
     ),
 ]
 JsonOption = Annotated[
-    bool,
-    Parameter(
-        name="--json",
-        negative="",
-        show_default=False,
-        help="Print one JSON document for programs, errors too.",
-    ),
+    bool, flag("Print one JSON document for programs, errors too.", name="--json")
 ]
 StoreOption = Annotated[
     str,
@@ -90,22 +99,12 @@ GivenTerminal = Annotated[Terminal, Parameter(parse=False)]
 JobArgument = Annotated[
     str, Parameter(metavar="ID", validator=check_argument, help="The id of a job.")
 ]
-LimitOption = Annotated[
-    int,
-    Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10_000), help="The most to list."),
-]
-WhyOption = Annotated[str | None, Parameter(metavar="TEXT", help="The reason, for the audit log.")]
+LimitOption = Annotated[int, number(1, 10_000, "The most to list.")]
+WhyOption = Annotated[str | None, value("TEXT", "The reason, for the audit log.")]
 CascadeOption = Annotated[
-    bool,
-    Parameter(
-        negative="",
-        show_default=False,
-        help="Submit the jobs again, too, that were blocked because of it.",
-    ),
+    bool, flag("Submit the jobs again, too, that were blocked because of it.")
 ]
-YesOption = Annotated[
-    bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Do not ask.")
-]
+YesOption = Annotated[bool, flag("Do not ask.", name=["--yes", "-y"])]
 PAYLOAD_HELP = "What the handler is given; @FILE, or - for standard input."
 PayloadOption = Annotated[
     str, Parameter(metavar="JSON", allow_leading_hyphen=True, help=PAYLOAD_HELP)
@@ -144,19 +143,14 @@ HandlersOption = Annotated[
 ]
 TasksOption = Annotated[
     str | None,
-    Parameter(
-        metavar="MODULE:NAME",
-        help="Declarative tasks to run: a list of (name, cron, callback, retry delay), or a "
-        "function that returns one. Default: two tasks that watch over the store.",
+    value(
+        "MODULE:NAME",
+        "Declarative tasks to run: a list of (name, cron, callback, retry delay), or a function "
+        "that returns one. Default: two tasks that watch over the store.",
     ),
 ]
 ReloadOption = Annotated[
-    bool,
-    Parameter(
-        negative="",
-        show_default=False,
-        help="For development: when the files of the handlers change, start the worker anew.",
-    ),
+    bool, flag("For development: when the files of the handlers change, start the worker anew.")
 ]
 QueueOption = Annotated[
     list[str] | None,
@@ -176,20 +170,7 @@ OnlyTenantOption = Annotated[
         help="Take jobs of this tenant only; may be given again.",
     ),
 ]
-ConcurrencyOption = Annotated[
-    int,
-    Parameter(
-        metavar="NUMBER",
-        validator=Number(gte=1, lte=1000),
-        help="How many jobs run at the same time.",
-    ),
-]
+ConcurrencyOption = Annotated[int, number(1, 1000, "How many jobs run at the same time.")]
 LinesOption = Annotated[
-    bool,
-    Parameter(
-        name="--json",
-        negative="",
-        show_default=False,
-        help="Print what happens as lines of JSON, for log collectors.",
-    ),
+    bool, flag("Print what happens as lines of JSON, for log collectors.", name="--json")
 ]

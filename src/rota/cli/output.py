@@ -92,7 +92,7 @@ def print_table(console: Console, header: Sequence[str], rows: Iterable[Row]) ->
     """Print rows, each with its style, under a header; all cells must be safe to show.
 
     On a terminal the last column is wrapped to fit, if it can be read so, and no other is ever
-    cut. Where there is no room for that, the last columns stand below the others, indented.
+    cut. When that does not fit, the last columns stand below the others, indented.
     Elsewhere a row is a line, however long. No line ends in spaces.
     """
     shown = list(rows)
@@ -214,7 +214,7 @@ def print_usage_failure(console: Console, message: str, *, as_json: bool) -> Non
         print_json(console, {"error": document})
         return
     print_message(console, message)
-    print_prose(console, Text("Ask --help for what is possible.", "dim"))
+    print_prose(console, Text("See --help.", "dim"))
 
 
 def print_message(console: Console, message: str) -> None:

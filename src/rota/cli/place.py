@@ -23,7 +23,7 @@ STORE_VARIABLE = "ROTA_STORE"
 @Parameter(name="*", group="Where")
 @dataclass(frozen=True)
 class Whereabouts:
-    """The options that say where; without any, the environment does."""
+    """A server or a store; by default what the environment names."""
 
     store: Annotated[
         str | None,
@@ -52,7 +52,7 @@ class Whereabouts:
 @Parameter(name="*", group="Where")
 @dataclass(frozen=True)
 class Place(Whereabouts):
-    """The same, and whose: every job belongs to a tenant."""
+    """The same, and the tenant whose jobs these are."""
 
     tenant: Annotated[
         str | None,
@@ -119,13 +119,13 @@ def _read_token(file: Path | None, environ: Mapping[str, str]) -> Secret | None:
         try:
             text = file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is no text"
+            reason = getattr(error, "strerror", None) or "it is not text"
             raise _refuse("--token-file", f'Cannot read "{file}": {reason}') from error
     if not text:
         return None
     if not (text.isascii() and text.isprintable()) or " " in text:
         where = TOKEN_VARIABLE if file is None else "--token-file"
-        raise _refuse(where, f"{where} holds no token")
+        raise _refuse(where, f"{where} does not hold a token")
     return Secret(text)
 
 

@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from rota.cli.options import GivenTerminal, JsonOption, StoreOption
+from rota.cli.options import GivenTerminal, JsonOption, StoreOption, flag, value
 from rota.cli.output import Row, Terminal, print_table
 from rota.cli.place import DEFAULT_STORE
 from rota.errors import StoreUnavailableError
@@ -49,10 +49,10 @@ def inspection_rows(inspection: StoreInspection) -> list[Row]:
 
 
 def list_findings(inspection: StoreInspection) -> list[str]:
-    """What somebody should do something about; empty when all is well."""
+    """What needs attention; empty when all is well."""
     findings: list[str] = []
     if not inspection.exists:
-        findings.append("There is no such store yet; rota store migrate makes it.")
+        findings.append("The store does not exist yet; rota store migrate makes it.")
     elif inspection.pending:
         names = ", ".join(map(migration_name, inspection.pending))
         findings.append(f"Pending: {names}; rota store migrate applies them.")
@@ -176,7 +176,7 @@ class CopyBar:
         self._progress.stop()
 
     def tell(self, phase: Phase, count: int) -> None:
-        """So many more records have been dealt with."""
+        """Advance the bar of a phase by this number of records."""
         if phase not in self._bars:
             widest = max(map(len, _LABELS.values()))
             label = _LABELS[phase].ljust(widest)
@@ -240,7 +240,7 @@ def copy_document(plan: CopyPlan, report: CopyReport) -> dict[str, Any]:
 
 def _describe_beginning(plan: CopyPlan) -> str:
     if plan.is_resumption:
-        return "go on with the copy that was begun"
+        return "continue the copy that was begun"
     if plan.is_repetition:
         return "copy nothing: see whether the target, which holds as much, is a finished copy"
     return "fill the empty store" if plan.target.exists else "make the store and fill it"
@@ -253,29 +253,20 @@ LockTimeoutOption = Annotated[
     Parameter(
         metavar="SECONDS",
         validator=Number(gt=0, lte=86_400),
-        help="How long others may keep the store locked before it is given up.",
+        help="How long to wait while others keep the store locked.",
     ),
 ]
 
-SourceArgument = Annotated[
-    str, Parameter(metavar="SOURCE", help="The store that is copied; it is only read.")
-]
-TargetArgument = Annotated[
-    str, Parameter(metavar="TARGET", help="An empty store; one that is not there is made.")
-]
+SourceArgument = Annotated[str, value("SOURCE", "The store that is copied; it is only read.")]
+TargetArgument = Annotated[str, value("TARGET", "An empty store; one that is not there is made.")]
 ForceOption = Annotated[
     bool,
-    Parameter(
-        negative="",
-        show_default=False,
-        help="Copy although workers run on the source. What they change on the way is found when "
-        "the stores are compared, and is an error then.",
+    flag(
+        "Copy although workers run on the source. What they change meanwhile is found when the "
+        "stores are compared, and is an error."
     ),
 ]
-DryRunOption = Annotated[
-    bool,
-    Parameter(negative="", show_default=False, help="Say what would be copied, and write nothing."),
-]
+DryRunOption = Annotated[bool, flag("Say what would be copied, and write nothing.")]
 
 
 @app.command(name="status")
@@ -347,9 +338,9 @@ def copy(
     Every job at every stage with its attempts and dependencies, and every
     document, under the same ids, versions and tokens: programs go on with the
     target where they stopped. Stop what works with the source before; it is
-    not changed. The target must be empty, and nobody can open it until both
-    have been found equal. If the copy is cut off, the same command goes on
-    where it was. Try:
+    not changed. The target must be empty, and cannot be opened until both
+    are found equal. If the copy is interrupted, the same command continues
+    it. Try:
 
         rota store copy sqlite:///rota.db postgresql://db.example/rota --dry-run
         rota store copy sqlite:///rota.db postgresql://db.example/rota
@@ -371,13 +362,13 @@ def copy(
 def _copy(
     plan: CopyPlan, addresses: tuple[str, str], terminal: Terminal, *, is_forced: bool
 ) -> CopyReport:
-    """Copy with a bar; whoever interrupts it is told how to go on."""
+    """Copy with a progress bar. An interruption says how to continue."""
     try:
         with CopyBar(terminal.err, plan.record_count) as bar:
             copying = copy_store(*addresses, terminal.clock, bar.tell, is_forced=is_forced)
             return asyncio.run(copying)
     except KeyboardInterrupt:
         terminal.print_remark(
-            "Interrupted. The source is as it was; the same command goes on with the copy."
+            "Interrupted. The source is unchanged; the same command continues the copy."
         )
         raise

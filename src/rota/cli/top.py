@@ -15,7 +15,7 @@ from rich.text import Text
 from rota.cli.arguments import choose_zone
 from rota.cli.connection import converse, find_address
 from rota.cli.occurrences import format_instant
-from rota.cli.options import GivenTerminal, JsonOption, ZoneOption
+from rota.cli.options import GivenTerminal, JsonOption, ZoneOption, flag
 from rota.cli.output import (
     Terminal,
     Viewer,
@@ -166,7 +166,7 @@ EveryOption = Annotated[
         help="How long to wait between two looks.",
     ),
 ]
-OnceOption = Annotated[bool, Parameter(negative="", show_default=False, help="Look once, and end.")]
+OnceOption = Annotated[bool, flag("Look once, and end.")]
 
 
 def top(
@@ -218,7 +218,7 @@ async def _watch(terminal: Terminal, place: Place, every: timedelta, zone: str |
 
 
 async def _look_again(client: Client, last: Look) -> Look:
-    """A new look; while nobody answers, the last one, which says when it was taken."""
+    """A new snapshot; while the service does not answer, the last one."""
     try:
         return await take_look(client)
     except RotaError:

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
-from cyclopts import Parameter
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -27,6 +26,7 @@ from rota.cli.options import (
     StoreOption,
     TasksOption,
     ZoneOption,
+    flag,
 )
 from rota.cli.output import Terminal, format_duration
 from rota.cli.place import DEFAULT_STORE
@@ -147,14 +147,7 @@ def list_default_tasks(store: DocumentStore, clock: Clock) -> list[Any]:
 
 REDRAWN_EVERY = timedelta(seconds=1)
 
-BoardOption = Annotated[
-    bool,
-    Parameter(
-        negative="",
-        show_default=False,
-        help="On a terminal: show the tasks as a live board, not as lines.",
-    ),
-]
+BoardOption = Annotated[bool, flag("On a terminal: show the tasks as a live board, not as lines.")]
 
 
 def up(
@@ -172,7 +165,7 @@ def up(
     as_json: LinesOption = False,
     terminal: GivenTerminal,
 ) -> None:
-    """Run a whole house until it is told to end."""
+    """Run everything until it is stopped."""
     local = choose_zone(zone).zone
     shown = Board(terminal.clock, local) if board and terminal.out.is_terminal else None
     registrations = None if tasks is None else read_registrations(tasks)

@@ -1,7 +1,4 @@
-"""Speaks the service's REST interface: to a server by HTTP, or to a store in this process.
-
-One way of asking for both, so that whoever asks cannot tell them apart.
-"""
+"""A client of the REST API: of a server over HTTP, or of a store in this process."""
 
 from rota.client.client import Client
 from rota.client.connection import ServerAddress, StoreAddress, open_client

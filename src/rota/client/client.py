@@ -65,8 +65,8 @@ class Created(NamedTuple):
 class Client:
     """Asks for what the routes of the service offer; paths are those below ``/api/v1``.
 
-    Whatever the service refuses is raised as an error of the same group and with the same words as
-    if it had been done here. ``url`` is what is named when nobody answers.
+    What the service refuses is raised as the same error, with the same message, as in the service
+    itself. ``url`` is named in the error when the service does not answer.
     """
 
     def __init__(self, http: httpx2.AsyncClient, url: str) -> None:

@@ -20,7 +20,7 @@ from rota.server.http.context import MEBIBYTE
 
 
 class StoreAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """A store that this process opens itself; ``who`` is for the audit log."""
+    """A store that this process opens; ``who`` is for the audit log."""
 
     url: str
     tenant: str = DEFAULT_TENANT
@@ -28,7 +28,7 @@ class StoreAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """A server, and the token that says who is asking; the tenant is the token's."""
+    """A server and a token; the tenant is that of the token."""
 
     url: str
     token: Secret | None = None
@@ -54,16 +54,16 @@ UNGUARDED = ServerSettings(
     guarding=GuardSettings(token_rate=None, stranger_rate=None, body_within=None),
     longest_body=64 * MEBIBYTE,
 )
-"""Nobody is to be kept from overtaxing a server that is theirs alone."""
+"""Without rate limits: the caller is the only one."""
 
 
 @asynccontextmanager
 async def open_client(
     address: StoreAddress | ServerAddress, clock: Clock | None = None
 ) -> AsyncIterator[Client]:
-    """Somebody to ask. A store is opened for as long as the context lasts.
+    """An open client. A store is open as long as the context lasts.
 
-    ``clock`` takes the place of the store's in tests, where time is made up.
+    A virtual ``clock`` replaces the store's in tests.
     """
     if isinstance(address, ServerAddress):
         async with _reach_server(address) as client:
@@ -98,7 +98,7 @@ async def _reach_store(address: StoreAddress, clock: Clock | None) -> AsyncItera
 
 
 class _Vouching:
-    """Whoever may open the store may do everything on it: there is nobody else to ask."""
+    """Grants everything: a caller who can open the store has every right on it."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller

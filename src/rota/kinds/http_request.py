@@ -89,7 +89,7 @@ def _read_url(text: str, rules: HttpRules) -> httpx2.URL:
     try:
         url = httpx2.URL(text)
     except httpx2.InvalidURL as error:
-        raise InvalidPayloadError("url", "is no address of a request") from error
+        raise InvalidPayloadError("url", "is not a valid URL") from error
     if not url.is_absolute_url or not url.host:
         raise InvalidPayloadError("url", "must name a scheme and a host")
     if url.userinfo:
@@ -187,7 +187,7 @@ def read_retry_after(text: str | None, now: datetime) -> timedelta | None:
 class HttpRequests:
     """Makes the request that a job asks for, and judges the answer by its status alone.
 
-    The body of the answer is not read, let alone kept: whoever may add jobs must not be able to
+    The body of the answer is neither read nor kept: a caller who may add jobs must not be able to
     read through them what only this host can.
     """
 

@@ -75,7 +75,7 @@ def read_network(text: str) -> Network:
 
 
 def is_public(address: Address) -> bool:
-    """Whether it is somebody's on the public internet, and nobody's in here."""
+    """Whether it is an address on the public internet."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in NOT_PUBLIC_4)
     if address.scope_id is not None:  # a zone of this host
@@ -157,7 +157,7 @@ def _read_allowed(
             networks.append(read_network(word))
         except ValueError:
             if "/" in word or word.replace(".", "").isdigit() or not _HOST.fullmatch(word):
-                problems[ALLOW] = f"has {word!r:.60}, which is no host, address or network"
+                problems[ALLOW] = f"has {word!r:.60}, which is not a host, address or network"
             hosts.add(word)
     return frozenset(hosts), tuple(networks)
 
@@ -168,7 +168,7 @@ def _read_ports(words: Iterable[str], problems: dict[str, str]) -> frozenset[int
         if word.isascii() and word.isdigit() and 1 <= int(word[:6]) <= _HIGHEST_PORT:
             ports.add(int(word[:6]))
         else:
-            problems[PORTS] = f"has {word!r:.60}, which is no port"
+            problems[PORTS] = f"has {word!r:.60}, which is not a port"
     return frozenset(ports) or HttpRules().ports
 
 

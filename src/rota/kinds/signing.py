@@ -81,7 +81,7 @@ def verify(
 
 def _read(header: str | None) -> tuple[int, list[str]]:
     if not header or len(header) > _LONGEST_HEADER:
-        raise InvalidSignatureError(f"there is no header {SIGNATURE_HEADER} that could be one")
+        raise InvalidSignatureError(f"the header {SIGNATURE_HEADER} is missing or malformed")
     parts = [_PART.fullmatch(part.strip()) for part in header.split(",")]
     # Parts of other names are those of versions to come.
     times = [part[2] for part in parts if part is not None and part[1] == "t"]

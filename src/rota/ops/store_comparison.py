@@ -317,12 +317,12 @@ async def _name_differences(
     source: PortableStore, target: PortableStore, buckets: Collection[int]
 ) -> list[str]:
     held, came = await _both(_digest(source, buckets), _digest(target, buckets))
-    told = {
+    differences = {
         **dict.fromkeys(held.keys() - came.keys(), "is missing in the target"),
         **dict.fromkeys(came.keys() - held.keys(), "is only in the target"),
         **{name: "differs" for name in held.keys() & came.keys() if held[name] != came[name]},
     }
-    return [f"{name} {what}" for name, what in sorted(told.items())][:MOST_NAMED] or [
+    return [f"{name} {what}" for name, what in sorted(differences.items())][:MOST_NAMED] or [
         "they were equal when compared again: another program is writing to them"
     ]
 

@@ -11,6 +11,7 @@ from rota.errors import (
     SchemaOutdatedError,
     StoreUnavailableError,
 )
+from rota.fleet.workers import list_workers
 from rota.ops.store_comparison import (
     UNFINISHED,
     ContentDigest,
@@ -27,7 +28,6 @@ from rota.ops.store_comparison import (
 from rota.stores.inspection import StoreInspection
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import PortableStore, Portion
-from rota.worker.presence import list_workers
 
 _MEMORY = "memory"
 _MOST_NAMED = 3

@@ -3,7 +3,6 @@
 ``rota.gates`` exports the gates.
 """
 
-from rota.policy.limit_watch import LeasedUnderLimits, LimitWatch
 from rota.policy.limits import (
     Bucket,
     Limit,
@@ -14,6 +13,7 @@ from rota.policy.limits import (
     take_tokens,
 )
 from rota.policy.once import Effect, EffectState, Ledger, LedgerSettings, OnCrash, effect_key
+from rota.policy.watch import LeasedUnderLimits, LimitWatch
 
 __all__ = [
     "Bucket",

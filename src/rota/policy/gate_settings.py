@@ -1,96 +1,29 @@
 """The stored gate settings: quiet hours and maintenance windows as one gate and as documents."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, tzinfo
-from itertools import chain
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from rota.errors import InvalidInputError
+from rota.errors import InvalidInputError, invalid
 from rota.jobs.fields import read_queue, read_word
 from rota.jobs.record import Instant, Job
-from rota.policy.gates import OPEN, Closed, Gate, Verdict
-from rota.policy.maintenance import Maintenance, recheck_after
-from rota.policy.quiet_hours import QuietHours
-from rota.policy.windows import (
+from rota.policy.gates import OPEN, Gate, Maintenance, Verdict, first_open, require
+from rota.policy.quiet_hours import (
     EVERY_DAY,
     MIDNIGHT,
     WEEKDAYS,
+    QuietHours,
     QuietWindow,
     format_time_of_day,
     parse_time_of_day,
     read_dates,
     read_weekdays,
-    refuse,
-    require,
 )
-from rota.triggers.zone import load_zone, to_utc
-
-STEP_LIMIT = 100
-"""How often the gates are asked while searching for an instant that passes all of them."""
-
-_REASONS_KEPT = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """A gate that is open when all its gates are open, and reopens at the first such instant.
-
-    A chain within a chain equals its gates.
-    """
-
-    gates: tuple[Gate, ...]
-
-    def __init__(self, gates: Iterable[Gate]) -> None:
-        links = (each.gates if isinstance(each, Chain) else (each,) for each in gates)
-        object.__setattr__(self, "gates", tuple(chain.from_iterable(links)))
-
-    def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
-        """The verdict of ``first_open``."""
-        return first_open(self.gates, job, now, notifies=notifies)
-
-
-def first_open(gates: Sequence[Gate], job: Job, now: datetime, *, notifies: bool) -> Verdict:
-    """Open when all gates are; else closed until the first instant that passes all of them.
-
-    Every gate judges every instant that another gate names, until none objects. A gate that cannot
-    tell when it opens is asked once: a later instant at which only such gates are closed is a
-    recheck. Gates that never open together end the search after ``STEP_LIMIT`` steps with a recheck
-    at the instant reached. The reason names the gates in the order in which they objected.
-    """
-    at = now = to_utc(now, "now")
-    reasons: dict[str, None] = {}
-    for _ in range(STEP_LIMIT):
-        closed = _closed_at(gates, job, at, notifies=notifies)
-        if not closed:
-            return _held_until(at, reasons, is_recheck=False) if reasons else OPEN
-        reasons |= dict.fromkeys(each.reason for each in closed)
-        named = [each.reopens_at for each in closed if at == now or not each.is_recheck]
-        if not named:
-            break
-        at = max(named)
-    return _held_until(at, reasons, is_recheck=True)
-
-
-def _closed_at(gates: Sequence[Gate], job: Job, at: datetime, *, notifies: bool) -> list[Closed]:
-    verdicts = (gate.judge(job, at, notifies=notifies) for gate in gates)
-    return [_later_than(at, each) for each in verdicts if isinstance(each, Closed)]
-
-
-def _later_than(at: datetime, closed: Closed) -> Closed:
-    """A closed gate that names a past instant cannot tell when it opens."""
-    if to_utc(closed.reopens_at, "reopens_at") > at:
-        return closed
-    return Closed(recheck_after(at), closed.reason, is_recheck=True)
-
-
-def _held_until(at: datetime, reasons: Iterable[str], *, is_recheck: bool) -> Closed:
-    told = [*reasons]
-    kept = told if len(told) <= _REASONS_KEPT else [*told[:_REASONS_KEPT], "…"]
-    return Closed(at, "; ".join(kept), is_recheck)
+from rota.triggers.zone import load_zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +35,7 @@ class Scope:
 
     def __post_init__(self) -> None:
         if self.tenant is not None and self.queue is not None:
-            raise refuse("queue", "cannot be given beside a tenant: name one of them")
+            raise invalid("queue", "cannot be given beside a tenant: name one of them")
         if self.tenant is not None:
             read_word(self.tenant, "tenant")
         if self.queue is not None:
@@ -185,6 +118,12 @@ def make_gate_settings(entries: Iterable[Entry]) -> GateSettings:
 GATES = "gates"
 """The collection of the documents."""
 
+GATE_CHANGES = "gate_changes"
+"""The collection of the one document whose version grows with every gate change."""
+
+LATEST_CHANGE = "latest"
+"""The key of that document, and of its counterpart for limits."""
+
 _QUIET_HOURS = "quiet_hours"
 _MAINTENANCE = "maintenance"
 
@@ -249,7 +188,7 @@ def parse_quiet_hours(
 def _read_windows(windows: object) -> tuple[QuietWindow, ...]:
     """A list of anything. QuietHours validates its items."""
     if not isinstance(windows, Iterable):
-        raise refuse("more", f"must be a list of windows, got {windows!r:.40}")
+        raise invalid("more", f"must be a list of windows, got {windows!r:.40}")
     return tuple(windows)
 
 
@@ -300,7 +239,7 @@ def _decode(key: list[str], body: bytes) -> Entry:
         case ["maintenance", "queue", queue]:
             return ScopedMaintenance(Scope(queue=queue), _read_closures(body))
         case _:
-            raise refuse("key", "names no gate that is known")
+            raise invalid("key", "names no gate that is known")
 
 
 def _read_hours(record: _Hours) -> QuietHours:
@@ -357,5 +296,5 @@ def _zone_name(zone: tzinfo) -> str:
         return "UTC"
     name = zone.key if isinstance(zone, ZoneInfo) else None
     if name is None:
-        raise refuse("zone", f"must be a zone with an IANA name to be kept, got {zone!r:.40}")
+        raise invalid("zone", f"must be a zone with an IANA name to be kept, got {zone!r:.40}")
     return name

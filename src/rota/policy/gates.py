@@ -3,16 +3,34 @@
 Gates are values that compose. They read no clock and use no randomness.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Protocol, TypeAlias, runtime_checkable
+from itertools import chain
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
+from rota.errors import invalid
 from rota.jobs.record import Instant, Job, JobId
-from rota.policy.windows import refuse, require
+from rota.triggers.zone import to_utc
+
+RECHECK_FOR = timedelta(minutes=5)
+"""How long a job waits for a gate that does not know when it opens."""
+
+LONGEST_REASON = 500
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+
+STEP_LIMIT = 100
+"""How often the gates are asked while searching for an instant that passes all of them."""
+
+_REASONS_KEPT = 3
+_NO_TIME = timedelta(0)
+_ATTEMPT_LIMIT = 8
+_DIVISOR = 1 << 64
+
+Kind = TypeVar("Kind")
 
 
 class Open(msgspec.Struct, frozen=True, gc=False):
@@ -77,9 +95,124 @@ class Only:
         return self.gate.judge(job, now, notifies=notifies) if concerned else OPEN
 
 
-_NO_TIME = timedelta(0)
-_ATTEMPT_LIMIT = 8
-_DIVISOR = 1 << 64
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintenance:
+    """Closed to every job from ``from_at`` until just before ``until``.
+
+    Without ``from_at`` it has always been closed. Without ``until`` it lasts until it is cleared:
+    jobs recheck every ``RECHECK_FOR``. ``reason`` and ``who`` are for people.
+    """
+
+    until: datetime | None = None
+    reason: str = ""
+    who: str = ""
+    from_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("from_at", "until"):
+            object.__setattr__(self, field, _read_instant(getattr(self, field), field))
+        for field in ("reason", "who"):
+            _check_text(getattr(self, field), field)
+        if self.from_at is not None and self.until is not None and self.until <= self.from_at:
+            raise invalid("until", "must be later than from_at")
+
+    @property
+    def told(self) -> str:
+        """The reason stored with a job that is held back."""
+        return f"maintenance: {self.reason}" if self.reason else "maintenance"
+
+    def is_over(self, now: datetime) -> bool:
+        return self.until is not None and self.until <= now
+
+    def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:  # noqa: ARG002 - given by Gate
+        """Closed during the window, for every job."""
+        if self.is_over(now) or (self.from_at is not None and now < self.from_at):
+            return OPEN
+        if self.until is not None:
+            return Closed(self.until, self.told)
+        return Closed(recheck_after(now), self.told, is_recheck=True)
+
+
+def recheck_after(now: datetime) -> datetime:
+    try:
+        return now + RECHECK_FOR
+    except OverflowError:
+        return _END_OF_TIME
+
+
+def _read_instant(value: datetime | None, field: str) -> datetime | None:
+    if value is None:
+        return None
+    try:
+        return to_utc(require(datetime, value, field, "an instant"), field)
+    except OverflowError as error:
+        raise invalid(field, "must be an instant of the calendar") from error
+
+
+def _check_text(value: object, field: str) -> None:
+    text = require(str, value, field, "a text")
+    if len(text) > LONGEST_REASON:
+        raise invalid(field, f"must have at most {LONGEST_REASON} characters, got {len(text)}")
+    if not text.isprintable():
+        raise invalid(field, "must not hold control characters")
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A gate that is open when all its gates are open, and reopens at the first such instant.
+
+    A chain within a chain equals its gates.
+    """
+
+    gates: tuple[Gate, ...]
+
+    def __init__(self, gates: Iterable[Gate]) -> None:
+        links = (each.gates if isinstance(each, Chain) else (each,) for each in gates)
+        object.__setattr__(self, "gates", tuple(chain.from_iterable(links)))
+
+    def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
+        """The verdict of ``first_open``."""
+        return first_open(self.gates, job, now, notifies=notifies)
+
+
+def first_open(gates: Sequence[Gate], job: Job, now: datetime, *, notifies: bool) -> Verdict:
+    """Open when all gates are; else closed until the first instant that passes all of them.
+
+    Every gate judges every instant that another gate names, until none objects. A gate that cannot
+    tell when it opens is asked once: a later instant at which only such gates are closed is a
+    recheck. Gates that never open together end the search after ``STEP_LIMIT`` steps with a recheck
+    at the instant reached. The reason names the gates in the order in which they objected.
+    """
+    at = now = to_utc(now, "now")
+    reasons: dict[str, None] = {}
+    for _ in range(STEP_LIMIT):
+        closed = _closed_at(gates, job, at, notifies=notifies)
+        if not closed:
+            return _held_until(at, reasons, is_recheck=False) if reasons else OPEN
+        reasons |= dict.fromkeys(each.reason for each in closed)
+        named = [each.reopens_at for each in closed if at == now or not each.is_recheck]
+        if not named:
+            break
+        at = max(named)
+    return _held_until(at, reasons, is_recheck=True)
+
+
+def _closed_at(gates: Sequence[Gate], job: Job, at: datetime, *, notifies: bool) -> list[Closed]:
+    verdicts = (gate.judge(job, at, notifies=notifies) for gate in gates)
+    return [_later_than(at, each) for each in verdicts if isinstance(each, Closed)]
+
+
+def _later_than(at: datetime, closed: Closed) -> Closed:
+    """A closed gate that names a past instant cannot tell when it opens."""
+    if to_utc(closed.reopens_at, "reopens_at") > at:
+        return closed
+    return Closed(recheck_after(at), closed.reason, is_recheck=True)
+
+
+def _held_until(at: datetime, reasons: Iterable[str], *, is_recheck: bool) -> Closed:
+    told = [*reasons]
+    kept = told if len(told) <= _REASONS_KEPT else [*told[:_REASONS_KEPT], "…"]
+    return Closed(at, "; ".join(kept), is_recheck)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +229,9 @@ class Spread:
 
     def __post_init__(self) -> None:
         if require(timedelta, self.over_for, "over_for", "a timedelta") < _NO_TIME:
-            raise refuse("over_for", f"must not be negative, got {self.over_for}")
+            raise invalid("over_for", f"must not be negative, got {self.over_for}")
         if require(int, self.exact_count, "exact_count", "an integer") < 0:
-            raise refuse("exact_count", f"must not be negative, got {self.exact_count}")
+            raise invalid("exact_count", f"must not be negative, got {self.exact_count}")
 
 
 def share_of(job_id: JobId) -> float:
@@ -121,3 +254,10 @@ def spread_out(
             return Closed(at, held.reason)
         room /= 4
     return held
+
+
+def require(kind: type[Kind], value: object, field: str, wanted: str) -> Kind:
+    """The value, if it is of this type."""
+    if not isinstance(value, kind):
+        raise invalid(field, f"must be {wanted}, got {value!r:.40}")
+    return value

@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from rota.errors import InvalidInputError
+from rota.errors import InvalidInputError, invalid
 from rota.jobs.fields import read_queue, read_word
 from rota.jobs.record import Instant
+from rota.policy.gate_settings import Damage
 
 LONGEST_RATE = timedelta(days=366)
 HIGHEST_COUNT = 1_000_000_000
@@ -31,7 +32,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             _check_count(self.burst, "rate.burst", 1)
         _check_duration(self.per, "rate.per")
         if self.per > LONGEST_RATE:
-            raise refuse("rate.per", f"must be at most {LONGEST_RATE.days} days, got {self.per}")
+            raise invalid("rate.per", f"must be at most {LONGEST_RATE.days} days, got {self.per}")
 
     @property
     def most(self) -> int:
@@ -58,13 +59,13 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
         if self.running is not None:
             _check_count(self.running, "running", 0)
         if self.rate is not None and not isinstance(self.rate, Rate):
-            raise refuse("rate", f"must be a Rate, got {self.rate!r:.40}")
+            raise invalid("rate", f"must be a Rate, got {self.rate!r:.40}")
         if self.ageing is not None:
             _check_duration(self.ageing, "ageing")
             if self.queue is None or self.tenant is not None:
-                raise refuse("ageing", "holds for a whole queue: name a queue and no tenant")
+                raise invalid("ageing", "holds for a whole queue: name a queue and no tenant")
         if self.running is None and self.rate is None and self.ageing is None:
-            raise refuse("running", "is missing, and so are rate and ageing: nothing is limited")
+            raise invalid("running", "is missing, and so are rate and ageing: nothing is limited")
 
 
 def check_scope(tenant: object, queue: object) -> None:
@@ -75,40 +76,26 @@ def check_scope(tenant: object, queue: object) -> None:
         read_queue(queue)
 
 
-def refuse(field: str, reason: str) -> InvalidInputError:
-    """Refuse a value and name its field."""
-    return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})
-
-
 def _check_count(value: object, field: str, least: int) -> None:
     if type(value) is not int or not least <= value <= HIGHEST_COUNT:
-        raise refuse(
+        raise invalid(
             field, f"must be an integer from {least} to {HIGHEST_COUNT}, got {value!r:.40}"
         )
 
 
 def _check_duration(value: object, field: str) -> None:
     if not isinstance(value, timedelta) or value <= _NO_TIME:
-        raise refuse(field, f"must be a timedelta longer than no time, got {value!r:.40}")
+        raise invalid(field, f"must be a positive timedelta, got {value!r:.40}")
 
 
 LIMITS = "limits"
 """The collection of the documents."""
 
-CHANGES = "limit_changes"
+LIMIT_CHANGES = "limit_changes"
 """The collection of the one document whose version grows with every limit change."""
-
-LATEST_CHANGE = "latest"
 
 BUCKETS = "limit_buckets"
 """The collection of the token buckets, under the same keys as the limits."""
-
-
-class Damage(NamedTuple):
-    """An unreadable document. It is left alone; the other limits still apply."""
-
-    key: str
-    reason: str
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -153,7 +140,7 @@ def _read_key(key: list[str]) -> tuple[str | None, str | None]:
         case ["tenant", tenant, "queue", queue]:
             return tenant, queue
         case _:
-            raise refuse("key", "names no limit that is known")
+            raise invalid("key", "names no limit that is known")
 
 
 _MICROSECOND = timedelta(microseconds=1)

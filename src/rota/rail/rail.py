@@ -21,7 +21,7 @@ from rota.jobs.fields import read_instant, read_name, read_number, read_word, re
 from rota.jobs.states import RailWord
 from rota.jobs.validation import read_recurrence
 from rota.policy.gate_settings import Scope, parse_quiet_hours
-from rota.policy.maintenance import Maintenance
+from rota.policy.gates import Maintenance
 from rota.rail import settings as stored_settings
 from rota.rail.audit import AuditedAction, record_action
 from rota.rail.jobs import (

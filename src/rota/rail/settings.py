@@ -16,9 +16,12 @@ from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import InvalidInputError, StaleVersionError
 from rota.jobs.fields import read_word
-from rota.policy import gate_settings, gate_watch, limits
+from rota.policy import gate_settings, limits
 from rota.policy.gate_settings import (
+    GATE_CHANGES,
     GATES,
+    LATEST_CHANGE,
+    Damage,
     Entry,
     Scope,
     ScopedMaintenance,
@@ -28,8 +31,8 @@ from rota.policy.gate_settings import (
     maintenance_key,
     quiet_hours_key,
 )
-from rota.policy.limits import LIMITS, Limit, check_scope, decode_limit, encode_limit
-from rota.policy.maintenance import Maintenance
+from rota.policy.gates import Maintenance
+from rota.policy.limits import LIMIT_CHANGES, LIMITS, Limit, check_scope, decode_limit, encode_limit
 from rota.policy.quiet_hours import QuietHours
 from rota.rail.audit import AuditedAction, record_action
 from rota.rail.jobs import RailContext, RailSettings, RailStore
@@ -51,14 +54,14 @@ class GateList(NamedTuple):
     """The stored gates in key order, and the unreadable documents."""
 
     entries: tuple[Entry, ...]
-    damages: tuple[gate_settings.Damage, ...]
+    damages: tuple[Damage, ...]
 
 
 class LimitList(NamedTuple):
     """The stored limits in key order, and the unreadable documents."""
 
     limits: tuple[Limit, ...]
-    damages: tuple[limits.Damage, ...]
+    damages: tuple[Damage, ...]
 
 
 async def set_quiet_hours(store: DocumentStore, tenant: str, hours: QuietHours) -> None:
@@ -89,7 +92,7 @@ async def plan_maintenance(
         return encode_entry(ScopedMaintenance(scope, (*planned, window)))
 
     await _write(store, GATES, maintenance_key(scope), add)
-    await _notify(store, gate_watch.CHANGES, gate_watch.LATEST_CHANGE)
+    await _notify(store, GATE_CHANGES, LATEST_CHANGE)
 
 
 async def clear_maintenance(store: DocumentStore, scope: Scope) -> None:
@@ -105,8 +108,8 @@ async def list_gates(store: DocumentStore) -> GateList:
         for document in page
     ]
     return GateList(
-        tuple(each for each in found if not isinstance(each, gate_settings.Damage)),
-        tuple(each for each in found if isinstance(each, gate_settings.Damage)),
+        tuple(each for each in found if not isinstance(each, Damage)),
+        tuple(each for each in found if isinstance(each, Damage)),
     )
 
 
@@ -151,7 +154,7 @@ async def list_limits(store: DocumentStore) -> LimitList:
     ]
     return LimitList(
         tuple(each for each in found if isinstance(each, Limit)),
-        tuple(each for each in found if isinstance(each, limits.Damage)),
+        tuple(each for each in found if isinstance(each, Damage)),
     )
 
 
@@ -169,17 +172,17 @@ def _windows_in(document: Document | None) -> tuple[Maintenance, ...]:
 async def _write_gate(store: DocumentStore, entry: Entry) -> None:
     body = encode_entry(entry)
     await _write(store, GATES, gate_settings.key_of(entry), lambda _: body)
-    await _notify(store, gate_watch.CHANGES, gate_watch.LATEST_CHANGE)
+    await _notify(store, GATE_CHANGES, LATEST_CHANGE)
 
 
 async def _clear_gate(store: DocumentStore, key: str) -> None:
     await _write(store, GATES, key, lambda _: None)
-    await _notify(store, gate_watch.CHANGES, gate_watch.LATEST_CHANGE)
+    await _notify(store, GATE_CHANGES, LATEST_CHANGE)
 
 
 async def _write_limit(store: DocumentStore, key: str, body: Body) -> None:
     await _write(store, LIMITS, key, lambda _: body)
-    await _notify(store, limits.CHANGES, limits.LATEST_CHANGE)
+    await _notify(store, LIMIT_CHANGES, LATEST_CHANGE)
 
 
 async def _write(

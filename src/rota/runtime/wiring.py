@@ -206,7 +206,7 @@ def _postgres(url: str) -> Backend:
 def _redis(url: str) -> Backend:
     with _needing_driver("Redis", "redis", "redis"):
         from rota.stores.redis.address import read_address  # noqa: PLC0415 - as below
-        from rota.stores.redis.server.inspection import (  # noqa: PLC0415 - loads the driver
+        from rota.stores.redis.server import (  # noqa: PLC0415 - loads the driver
             inspect_server,
             migrate_server,
         )

@@ -1,16 +1,25 @@
-"""Named SQL statements, kept in a file beside the code that runs them.
+"""Named SQL statements, in a file beside the code that runs them.
 
-Each begins with a line ``-- name: the_name`` and lasts until the next one; further comment lines
-say what it does, what its parameters are, and why anything odd is the way it is. A line
-``-- begins as: the_other`` puts the text of a statement before it in front of this one's.
+A statement begins with a line ``-- name: the_name`` and ends before the next one; further comment
+lines say what it does, what its parameters are, and why anything odd is as it is. A line
+``-- include: the_other`` stands for the text of a statement above it.
 """
 
 import re
-from collections.abc import Mapping
 from importlib.resources import files
 
 _HEADING = re.compile(r"^-- name: (\w+)[ \t]*$", re.MULTILINE)
-_BEGINNING = re.compile(r"^-- begins as: (\w+)[ \t]*$", re.MULTILINE)
+_INCLUDE = re.compile(r"^[ \t]*-- (?:include|begins as): (\w+)[ \t]*$")
+
+
+class Statements:
+    """The statements of a file as attributes."""
+
+    def __init__(self, package: str, file_name: str = "queries.sql") -> None:
+        self.__dict__.update(load_statements(package, file_name))
+
+    def __getattr__(self, name: str) -> str:
+        raise AttributeError(f"no statement is named {name}")
 
 
 def load_statements(package: str, file_name: str) -> dict[str, str]:
@@ -19,28 +28,32 @@ def load_statements(package: str, file_name: str) -> dict[str, str]:
 
 
 def parse_statements(text: str) -> dict[str, str]:
-    """The statements in ``text`` by name; ValueError when it names none, or one twice."""
+    """The statements in ``text`` by name; ValueError if one has no name or shares its name."""
     preamble, *parts = _HEADING.split(text)
     names = parts[::2]
-    if _without_comments(preamble) or not names:
+    if _read_lines(preamble, {}) or not names:
         raise ValueError("every statement needs a line '-- name: ...' before it")
     if len(set(names)) < len(names):
         raise ValueError(f"a statement is named twice: {', '.join(sorted(names))}")
     statements: dict[str, str] = {}
     for name, part in zip(names, parts[1::2], strict=True):
-        statements[name] = _with_beginning(part, statements)
+        statements[name] = _read_lines(part, statements)
     return statements
 
 
-def _with_beginning(text: str, earlier: Mapping[str, str]) -> str:
-    named = _BEGINNING.search(text)
-    if named is None:
-        return _without_comments(text)
-    if named[1] not in earlier:
-        raise ValueError(f"no statement above is named {named[1]}")
-    return f"{earlier[named[1]].removesuffix(';')}\n{_without_comments(text)}"
+def _read_lines(text: str, earlier: dict[str, str]) -> str:
+    """The text without comments, with the included statements in place."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        included = _INCLUDE.match(line)
+        if included is not None:
+            lines.append(_find(included[1], earlier))
+        elif not line.lstrip().startswith("--"):
+            lines.append(line)
+    return "\n".join(lines).strip()
 
 
-def _without_comments(text: str) -> str:
-    kept = (line for line in text.splitlines() if not line.lstrip().startswith("--"))
-    return "\n".join(kept).strip()
+def _find(name: str, earlier: dict[str, str]) -> str:
+    if name not in earlier:
+        raise ValueError(f"no statement above is named {name}")
+    return earlier[name].removesuffix(";")

@@ -121,9 +121,9 @@ class Counters:
         self._counts: dict[Counter, int] = dict.fromkeys(COUNTERS, 0)
         self._timings: dict[TimingName, Timing] = dict.fromkeys(TIMINGS, Timing())
 
-    def follow(self, journal: EventSource) -> Callable[[], None]:
+    def follow(self, events: EventSource) -> Callable[[], None]:
         """Count events from now on. The returned function stops counting."""
-        return journal.subscribe(self.observe)
+        return events.subscribe(self.observe)
 
     def observe(self, event: Event) -> None:
         """Count one event."""

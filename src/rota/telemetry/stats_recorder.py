@@ -56,9 +56,9 @@ class StatsRecorder:
         self._waiting: dict[str, list[MinuteStats]] = {}
         self._pruned_at: datetime | None = None
 
-    def follow(self, journal: EventSource) -> Callable[[], None]:
+    def follow(self, events: EventSource) -> Callable[[], None]:
         """Count events from now on. The returned function stops counting."""
-        return journal.subscribe(self.observe)
+        return events.subscribe(self.observe)
 
     def observe(self, event: Event) -> None:
         """Count one event, as of now."""
@@ -183,18 +183,18 @@ class DepthSampler:
     """
 
     def __init__(
-        self, store: Surveyed, clock: Clock, tally: StatsRecorder, tenants: Tenants
+        self, store: Surveyed, clock: Clock, recorder: StatsRecorder, tenants: Tenants
     ) -> None:
         self._store = store
         self._clock = clock
-        self._tally = tally
+        self._recorder = recorder
         self._find_tenants = tenants
         self._lock = Lock()
         self._active: dict[str, None] = {}
 
-    def follow(self, journal: EventSource) -> Callable[[], None]:
+    def follow(self, events: EventSource) -> Callable[[], None]:
         """Sample the tenants seen in these events. The returned function stops that."""
-        return journal.subscribe(self.observe)
+        return events.subscribe(self.observe)
 
     def observe(self, event: Event) -> None:
         """Remember the tenant of the event."""
@@ -219,7 +219,7 @@ class DepthSampler:
                 sum(it.due_count for it in depths),
                 sum(it.running_count for it in depths),
             )
-            self._tally.note_depth(tenant, DepthSample(due, running))
+            self._recorder.note_depth(tenant, DepthSample(due, running))
 
     def _note_active(self, tenant: str) -> None:
         """Move the tenant to the end of the list. Workers may call this from their own threads."""

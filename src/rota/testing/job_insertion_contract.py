@@ -44,7 +44,7 @@ CHAIN_LENGTH = 2_000
 
 
 class InsertionContract(JobStoreFixture):
-    """What is handed in together is kept together."""
+    """Jobs that are submitted together are stored together."""
 
     async def test_a_job_is_kept_as_it_was_handed_in(self, jobs: JobStore) -> None:
         job = a_job(payload={"ä": [1, 2.5, None, True, "🌍"]}, idempotency_key="key", priority=9)
@@ -169,7 +169,7 @@ def _after(job: Job, *dependencies: Job) -> Job:
 
 
 class IdempotencyContract(JobStoreFixture):
-    """Whoever asks twice gets one job."""
+    """The same request twice makes one job."""
 
     async def test_the_same_key_returns_the_existing_job(self, jobs: JobStore) -> None:
         first = a_job(idempotency_key="key", payload={"a": 1, "b": {"c": 2, "d": 3}})
@@ -362,7 +362,7 @@ class DependenciesContract(JobStoreFixture):
         )
 
     async def test_who_has_been_released_is_not_blocked(self, jobs: JobStore) -> None:
-        """A job that is READY waits for nobody: only PENDING ones are blocked."""
+        """Only PENDING jobs are blocked; a READY one does not wait."""
         parent = a_job()
         child = a_job(dependencies=[parent.id])
         grandchild = a_job(dependencies=[child.id])
@@ -513,5 +513,5 @@ async def _start_series(
 
 
 def _following(leased: Job) -> Job:
-    """The successor, as whoever ends the job decides it."""
+    """The successor, as the outcome of the job decides it."""
     return cast("Job", decide_complete(leased, NOW).successor)

@@ -102,7 +102,7 @@ class LeasingContract(JobStoreFixture):
     async def test_only_the_chosen_queues_and_tenants_are_served(self, jobs: JobStore) -> None:
         places = [(tenant, queue) for tenant in ("a", "b", "c") for queue in ("x", "y", "z")]
         await jobs.insert([a_job(tenant=tenant, queue=queue) for tenant, queue in places], NOW)
-        leased = await take(jobs, queues=["x", "z"], tenants=["b", "c", "nobody"])
+        leased = await take(jobs, queues=["x", "z"], tenants=["b", "c", "absent"])
         expect(sorted((job.tenant, job.queue) for job in leased), _pairs("bc", "xz"))
         expect(await take(jobs, queues=[]), [])
         expect(await take(jobs, tenants=[]), [])
@@ -112,7 +112,7 @@ class TurnsContract(JobStoreFixture):
     """Tenants take turns, and each is told when there is something to do."""
 
     async def test_tenants_take_turns(self, jobs: JobStore) -> None:
-        """A backlog of one holds up nobody: over three leases of ten all get the same."""
+        """One tenant's backlog delays no other: over three leases of ten all get the same."""
         await jobs.insert(_backlog(a=100, b=10, c=10), NOW)
         served: Counter[str] = Counter()
         last = ""
@@ -173,7 +173,7 @@ class TurnsContract(JobStoreFixture):
 
 
 class CapsContract(JobStoreFixture):
-    """What is capped is never exceeded, and keeps nobody else waiting."""
+    """A cap is never exceeded, and does not delay others."""
 
     @pytest.mark.parametrize(
         ("cap", "expected"),
@@ -183,7 +183,7 @@ class CapsContract(JobStoreFixture):
             (Cap(tenant="a", queue="x", running=2), Counter({"ax": 2, "ay": 3, "bx": 3, "by": 3})),
             (Cap(running=2), Counter({"ax": 1, "bx": 1})),
             (Cap(tenant="a", running=0), Counter({"bx": 3, "by": 3})),
-            (Cap(tenant="nobody", running=0), Counter({"ax": 3, "ay": 3, "bx": 3, "by": 3})),
+            (Cap(tenant="absent", running=0), Counter({"ax": 3, "ay": 3, "bx": 3, "by": 3})),
         ],
     )
     async def test_no_more_run_at_once_than_a_cap_allows(
@@ -224,7 +224,7 @@ class CapsContract(JobStoreFixture):
         for _ in range(4):
             calls = (take(jobs, worker=f"w{it}", limit=9, caps=caps) for it in range(8))
             leased = [job for batch in await asyncio.gather(*calls) for job in batch]
-            expect_true(bool(leased), "there is always somebody with a place")
+            expect_true(bool(leased), "one tenant always has a free place")
             counts = await _count_running(jobs, "abc")
             expect_true(_total(counts, tenant="a") <= 4, f"tenant a: {counts}")
             expect_true(_total(counts, queue="x") <= 7, f"queue x: {counts}")
@@ -239,7 +239,7 @@ class CapsContract(JobStoreFixture):
             expect(Counter(job.tenant for job in leased), +Counter(a=1, b=left))
 
     async def test_caps_do_not_hold_up_others(self, jobs: JobStore) -> None:
-        """Whoever has no place costs the others neither their turn nor their part."""
+        """A tenant at its cap costs the others neither their turn nor their share."""
         await jobs.insert(_backlog(a=50, b=20, c=1, d=20), NOW)
         caps = (Cap(tenant="a", running=1), Cap(tenant="b", count=0))
         leased = await take(jobs, limit=12, caps=caps)
@@ -265,7 +265,7 @@ class CapsContract(JobStoreFixture):
 
 
 class AgeingContract(JobStoreFixture):
-    """Whoever has waited long counts for more."""
+    """Waiting raises the priority."""
 
     async def test_an_aged_queue_is_served_in_the_order_of_the_reference(
         self, jobs: JobStore
@@ -322,7 +322,7 @@ def _pairs(tenants: str, queues: str) -> list[tuple[str, str]]:
 
 
 class FencingContract(JobStoreFixture):
-    """Nobody settles a job that another holds."""
+    """Only the holder of a lease settles its job."""
 
     async def test_a_token_only_grows(self, jobs: JobStore) -> None:
         await jobs.insert([a_job()], NOW)
@@ -577,7 +577,7 @@ class WakingContract(JobStoreFixture):
 async def _heard(waiting: "asyncio.Task[None]") -> None:
     done, _ = await asyncio.wait([waiting], timeout=SOON)
     waiting.cancel()
-    expect_true(bool(done), "nobody was woken")
+    expect_true(bool(done), "no listener was woken")
     await waiting
 
 

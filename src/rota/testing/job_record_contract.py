@@ -185,7 +185,7 @@ class FindDependentsContract(JobStoreFixture):
 
 
 class SurveyContract(JobStoreFixture):
-    """An operator sees how full each queue is, whoever its jobs belong to."""
+    """Counts the jobs of each queue, over all tenants."""
 
     async def test_where_there_are_no_jobs_there_are_no_queues(self, jobs: JobStore) -> None:
         expect(await jobs.survey(NOW), [])
@@ -217,7 +217,7 @@ class SurveyContract(JobStoreFixture):
             kept = await everything(jobs, tenant)
             expect(len(kept), 8)
             expect(await jobs.survey(NOW + SECOND, tenant), survey_jobs(kept, NOW + SECOND))
-        expect(await jobs.survey(NOW, "nobody"), [])
+        expect(await jobs.survey(NOW, "absent"), [])
 
     async def test_what_has_come_due_is_due_before_anybody_leases(self, jobs: JobStore) -> None:
         await jobs.insert([a_job(due_at=NOW + MINUTE), a_job(due_at=NOW + 2 * MINUTE)], NOW)

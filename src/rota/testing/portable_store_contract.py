@@ -317,7 +317,7 @@ def _attempt(job: Job, number: int, token: int) -> Attempt:
 
 
 def _unreadable(parent: Job) -> UnreadableJob:
-    content = b'{"store":"other","reason":"it is no JSON","kept":{"body":"AP8="}}'
+    content = b'{"store":"other","reason":"it is not JSON","kept":{"body":"AP8="}}'
     return UnreadableJob(a_job().id, "default", "default", (parent.id,), content)
 
 

@@ -73,7 +73,7 @@ async def scan_all(store: DocumentStore, collection: str = "tasks") -> list[Docu
 
 
 class ReadContract(StoreFixture):
-    """What exists is given, what does not is left out."""
+    """Returns what exists, and leaves out what does not."""
 
     async def test_those_that_exist_are_given_by_key(self, store: DocumentStore) -> None:
         await store.write_each([new("a", b"one"), new("b"), change("b", 1, b"two"), new("c")])
@@ -175,7 +175,7 @@ class _StreamBrokenError(Exception):
 
 
 class WriteAllContract(StoreFixture):
-    """Whatever stops it, nothing is half-written."""
+    """Nothing is half-written."""
 
     async def test_all_writes_are_applied(self, store: DocumentStore) -> None:
         await store.write_each([new("b"), new("c")])
@@ -398,7 +398,7 @@ class ContentContract(StoreFixture):
 
 
 class ConcurrencyContract(StoreFixture):
-    """A version is given out once, whoever asks for it."""
+    """Each version is given out once."""
 
     async def test_one_of_many_claims_wins(self, store: DocumentStore) -> None:
         await store.write_each([new("a")])

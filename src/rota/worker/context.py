@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rota.errors import InvalidInputError
+from rota.errors import InvalidInputError, invalid
 from rota.jobs import Job, Punctuality, assess_punctuality
 from rota.policy.once import Action, Ledger, OnCrash, effect_key
 
@@ -32,10 +32,7 @@ class Snooze(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         for_: object = self.for_
         if not isinstance(for_, timedelta) or for_ < timedelta(0):
-            raise InvalidInputError(
-                f"for_ must be a timedelta that is not negative, got {for_!r:.40}",
-                {"field": "for_"},
-            )
+            raise invalid("for_", f"must be a timedelta that is not negative, got {for_!r:.40}")
 
 
 class Discard(msgspec.Struct, frozen=True):
@@ -45,9 +42,7 @@ class Discard(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not isinstance(self.reason, str):
-            raise InvalidInputError(
-                f"reason must be a text, got {self.reason!r:.40}", {"field": "reason"}
-            )
+            raise invalid("reason", f"must be a text, got {self.reason!r:.40}")
 
 
 class Context:

@@ -12,7 +12,7 @@ from rota.events import JobsLeased
 from rota.fleet.outage import StoreRetry
 from rota.jobs import Job, begin_beside
 from rota.policy.gates import Refreshed
-from rota.policy.limit_watch import LeasedUnderLimits
+from rota.policy.watch import LeasedUnderLimits
 from rota.stores.protocol import LeaseRequest
 from rota.worker.attempts import Attempt, Flow, Stage
 from rota.worker.context import CancelReason

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
-from rota.errors import InvalidInputError
+from rota.errors import invalid
 from rota.worker.context import Context
 
 Work: TypeAlias = Callable[[Context], Any]
@@ -27,7 +27,7 @@ class Registry(dict[str, Handler]):
     def __init__(self, works: Mapping[str, Work] | None, notifies: Collection[str]) -> None:
         super().__init__()
         if isinstance(notifies, str):
-            raise _refusal("notifies", "must be a collection of kinds, got a text")
+            raise invalid("notifies", "must be a collection of kinds, got a text")
         self._notifying = frozenset(notifies)
         for kind, work in (works or {}).items():
             self.add(kind, work)
@@ -38,7 +38,7 @@ class Registry(dict[str, Handler]):
         """Call ``work`` for jobs of this kind."""
         _check_kind(kind)
         if kind in self:
-            raise _refusal("kind", f"{kind!r} has a handler already")
+            raise invalid("kind", f"{kind!r} has a handler already")
         _check_work(kind, work)
         _check_timeout(timeout)
         is_notifying = notifies or kind in self._notifying
@@ -52,28 +52,24 @@ class Registry(dict[str, Handler]):
 
 def _check_kind(kind: object) -> None:
     if not isinstance(kind, str) or not kind:
-        raise _refusal("kind", f"must be a text, and not empty, got {kind!r:.40}")
+        raise invalid("kind", f"must be a text, and not empty, got {kind!r:.40}")
 
 
 def _check_work(kind: str, work: object) -> None:
     if not callable(work):
-        raise _refusal("handler", f"of {kind!r} must be callable, got {work!r:.40}")
+        raise invalid("handler", f"of {kind!r} must be callable, got {work!r:.40}")
     if inspect.isgeneratorfunction(work) or inspect.isasyncgenfunction(work):
-        raise _refusal("handler", f"of {kind!r} is a generator function: nothing of it would run")
+        raise invalid("handler", f"of {kind!r} is a generator function: nothing of it would run")
 
 
 def _check_timeout(timeout: object) -> None:
     if timeout is None:
         return
     if not isinstance(timeout, timedelta) or timeout <= timedelta(0):
-        raise _refusal("timeout", f"must be a positive timedelta, got {timeout!r:.40}")
+        raise invalid("timeout", f"must be a positive timedelta, got {timeout!r:.40}")
 
 
 def _is_async(work: Work) -> bool:
     return inspect.iscoroutinefunction(work) or inspect.iscoroutinefunction(
         getattr(work, "__call__", None)  # noqa: B004 - not whether, but what it is
     )
-
-
-def _refusal(field: str, reason: str) -> InvalidInputError:
-    return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})

@@ -8,8 +8,7 @@ from rota.clock.protocol import keeps_real_time, later
 from rota.clock.timeout import Timeout, timeout_after
 from rota.errors import RotaError
 from rota.fleet.outage import StoreRetry
-from rota.policy.gate_watch import GateWatch
-from rota.policy.limit_watch import LeasedUnderLimits, LimitWatch
+from rota.policy.watch import GateWatch, LeasedUnderLimits, LimitWatch
 from rota.stores.protocol import Watchable
 from rota.worker.settings import Resources
 

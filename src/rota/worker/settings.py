@@ -9,11 +9,11 @@ from typing import Protocol
 import msgspec
 
 from rota.clock.protocol import Clock
-from rota.errors import InvalidInputError
+from rota.errors import invalid
 from rota.events import EventEmitter
 from rota.fleet.outage import Outage
 from rota.policy.gates import Gate
-from rota.policy.limit_watch import LimitWatch
+from rota.policy.watch import LimitWatch
 from rota.stores.protocol import JobStore, TransactionalStore
 from rota.worker.registry import Registry
 
@@ -54,9 +54,9 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
         for field in ("queues", "tenants"):
             _check_names(field, getattr(self, field))
         if self.gate is not None and not callable(getattr(self.gate, "judge", None)):
-            raise _refusal("gate", f"must have a method judge, got {self.gate!r:.40}")
+            raise invalid("gate", f"must have a method judge, got {self.gate!r:.40}")
         if self.limits is not None and not isinstance(self.limits, LimitWatch):
-            raise _refusal("limits", f"must be a LimitWatch, got {self.limits!r:.40}")
+            raise invalid("limits", f"must be a LimitWatch, got {self.limits!r:.40}")
 
 
 class WorkerStore(JobStore, TransactionalStore, Protocol):
@@ -82,25 +82,21 @@ class Resources:
 
 def _check_count(field: str, value: object) -> None:
     if type(value) is not int or value < 1:
-        raise _refusal(field, f"must be an integer of at least 1, got {value!r:.40}")
+        raise invalid(field, f"must be an integer of at least 1, got {value!r:.40}")
 
 
 def _check_duration(field: str, value: object, *, may_be_zero: bool = False) -> None:
     if not isinstance(value, timedelta):
-        raise _refusal(field, f"must be a timedelta, got {value!r:.40}")
+        raise invalid(field, f"must be a timedelta, got {value!r:.40}")
     if value < _NO_TIME or (value == _NO_TIME and not may_be_zero):
         least = "must not be negative" if may_be_zero else "must be positive"
-        raise _refusal(field, f"{least}, got {value}")
+        raise invalid(field, f"{least}, got {value}")
 
 
 def _check_names(field: str, names: object) -> None:
     if names is None:
         return
     if isinstance(names, str) or not isinstance(names, Collection):
-        raise _refusal(field, f"must be a collection of names, got {names!r:.40}")
+        raise invalid(field, f"must be a collection of names, got {names!r:.40}")
     if not names or not all(isinstance(name, str) and name for name in names):
-        raise _refusal(field, f"must contain at least one name, and only names, got {names!r:.40}")
-
-
-def _refusal(field: str, reason: str) -> InvalidInputError:
-    return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})
+        raise invalid(field, f"must contain at least one name, and only names, got {names!r:.40}")

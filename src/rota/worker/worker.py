@@ -33,8 +33,7 @@ from rota.events import EventEmitter, LoopBlocked, WorkerStarted, WorkerStopped,
 from rota.fleet.identity import make_process_name
 from rota.fleet.outage import Outage
 from rota.fleet.signals import call_on_signals
-from rota.policy.gate_watch import GateWatch
-from rota.policy.limit_watch import LimitWatch
+from rota.policy.watch import GateWatch, LimitWatch
 from rota.worker.attempts import Attempt, Flow
 from rota.worker.completer import Completer, Settled
 from rota.worker.context import CancelReason
@@ -299,7 +298,8 @@ class _Run:
         async with self._at_work():
             await self._producer.lease(self._resources.settings.batch)
             await self._flow.wait_while(lambda: self._is_busy and not self._stop_count)
-            await self._finish_running()
+            if self._stop_count:
+                await self._finish_running()
         return settled
 
     @property

@@ -51,6 +51,9 @@ CHECKED_EVERY = 4
 class JobStoresAgree(RuleBasedStateMachine):
     """Both stores, side by side. A subclass opens another one than a second in memory."""
 
+    is_kernel_only = False
+    """Switches the native paths of the store off, so that the kernel does everything."""
+
     async def open_empty(self) -> JobStore:
         """A store in which there is nothing yet."""
         return MemoryStore()
@@ -63,13 +66,20 @@ class JobStoresAgree(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.model: JobStore = MemoryStore()
-        self.store: JobStore = self.run(self.open_empty())
+        self.store: JobStore = self.set_paths(self.run(self.open_empty()))
         self.now = EPOCH
         self.ids: list[JobId] = []
         self.made_count = 0
         self.leased: list[Job] = []
         self.submitted: list[Change] = []
         self.step_count = 0
+
+    def set_paths(self, store: JobStore) -> JobStore:
+        if self.is_kernel_only:
+            switchable: Any = store
+            assert switchable.uses_native_paths
+            switchable.uses_native_paths = False
+        return store
 
     def teardown(self) -> None:
         try:
@@ -344,7 +354,7 @@ class JobStoresAgree(RuleBasedStateMachine):
 
     @rule()
     def close_and_reopen(self) -> None:
-        self.store = self.run(self.reopen(self.store))
+        self.store = self.set_paths(self.run(self.reopen(self.store)))
 
     @invariant()
     def both_hold_the_same(self) -> None:

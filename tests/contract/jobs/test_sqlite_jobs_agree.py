@@ -24,5 +24,14 @@ class SqliteJobsAgree(JobStoresAgree):
         self.folder.cleanup()
 
 
+class SqliteKernelAgrees(SqliteJobsAgree):
+    """The same stories without the native paths."""
+
+    is_kernel_only = True
+
+
 TestSqliteJobsAgree = SqliteJobsAgree.TestCase
 TestSqliteJobsAgree.settings = thoroughness(60)
+
+TestSqliteKernelAgrees = SqliteKernelAgrees.TestCase
+TestSqliteKernelAgrees.settings = thoroughness(30)

@@ -1,4 +1,4 @@
-"""Whether each key of a store on Redis says what the heads of its jobs say, and no more."""
+"""Checks that each key of a store on Redis says what the heads of its jobs say, and no more."""
 
 from collections import Counter
 from typing import Any, NamedTuple
@@ -6,46 +6,35 @@ from typing import Any, NamedTuple
 import redis
 
 from rota.stores.redis.address import read_address
-from rota.stores.redis.jobs.rows import decode_head
 from rota.stores.redis.keys import JOB_KEYS, name_keys
+from rota.stores.redis.rows import Head, decode_head
 
 TERMINAL = "CFDB"
 COUNTED = "UD"
 
 
-class _Head(NamedTuple):
-    """The texts of a head, as rows.py has them, behind the id."""
+class _Filed(NamedTuple):
+    """A job's head, and what follows from it."""
 
     id: str
-    code: str
-    token: str
-    due: str
-    updated: str
-    until: str
-    worker: str
-    taken: str
-    moved: str
-    tenant: str
-    queue: str
-    rank: str
-    created: str
-    parents: str
-    identity: str
-    awaited: str
-    sort: str
+    head: Head
 
     @property
-    def lane(self) -> str:
-        return f"{self.tenant}\0{self.queue}\0"
+    def code(self) -> str:
+        return self.head.code
+
+    @property
+    def partition(self) -> str:
+        return f"{self.head.tenant}\0{self.head.queue}\0"
 
     @property
     def is_prompt(self) -> bool:
-        return self.due == self.created
+        return self.head.due == self.head.created
 
     @property
     def place(self) -> str:
-        letter = self.sort if self.is_prompt else self.sort.upper()
-        return f"{self.lane}{letter}{self.rank}{self.created}{self.id}"
+        letter = self.head.sort if self.is_prompt else self.head.sort.upper()
+        return f"{self.partition}{letter}{self.head.rank}{self.head.created}{self.id}"
 
 
 def check_filing(address: str) -> None:
@@ -55,12 +44,12 @@ def check_filing(address: str) -> None:
     with redis.Redis.from_url(settings.url) as client:
         found = {part: _read(client, names[part]) for part in JOB_KEYS if part != "wake"}
     raw = found.pop("heads")
-    heads = {key: _Head(key, *decode_head(value)) for key, value in raw.items()}
-    expected = _file(heads, found["later"])
+    jobs = {key: _Filed(key, decode_head(value)) for key, value in raw.items()}
+    expected = _file(jobs, found["later"])
     for part, members in expected.items():
         assert found[part] == members, part
-    assert found["bodies"].keys() == heads.keys()
-    assert {member[:36] for member in found["attempts"]} <= heads.keys()
+    assert found["bodies"].keys() == jobs.keys()
+    assert {member[:36] for member in found["attempts"]} <= jobs.keys()
 
 
 def _read(client: "redis.Redis", key: str) -> Any:
@@ -72,39 +61,43 @@ def _read(client: "redis.Redis", key: str) -> Any:
     return {member.decode() for member in members}
 
 
-def _file(heads: dict[str, _Head], later: set[str]) -> dict[str, Any]:
-    """What must be under the keys; only who was let into the line is not in the heads."""
-    jobs = heads.values()
-    away = {head.id for head in jobs if head.code == "R" and f"{head.due}{head.id}" in later}
-    edges = [(heads.get(parent), parent, head) for head in jobs for parent in head.parents.split()]
-    awaited = [(parent, head) for its, parent, head in edges if _is_awaited(its, head)]
-    open_counts = Counter(head.id for _, head in awaited)
-    assert all(int(head.awaited) == open_counts[head.id] for head in jobs if head.code == "P")
-    parents = {parent for _, parent, _ in edges}
-    counts = Counter(f"{head.code}{head.lane}" for head in jobs if head.code in COUNTED)
+def _file(all_jobs: dict[str, _Filed], later: set[str]) -> dict[str, Any]:
+    """What must be under the keys; the heads do not say which jobs were found to be due."""
+    jobs = all_jobs.values()
+    away = {job.id for job in jobs if job.code == "R" and f"{job.head.due}{job.id}" in later}
+    edges = [(parent, job) for job in jobs for parent in job.head.parents.split()]
+    _check_dependencies(all_jobs, edges)
+    parents = {parent for parent, _ in edges}
+    counts = Counter(f"{job.code}{job.partition}" for job in jobs if job.code in COUNTED)
     return {
-        **{f"listing-{code}": {h.place for h in jobs if h.code == code} for code in "PUCFDB"},
-        "ready": {head.place for head in jobs if head.code == "R" and head.id not in away},
-        "listing-L": {heads[each].place for each in away},
-        "later": {f"{heads[each].due}{each}" for each in away},
+        **{f"listing-{code}": {job.place for job in jobs if job.code == code} for code in "PUCFDB"},
+        "ready": {job.place for job in jobs if job.code == "R" and job.id not in away},
+        "listing-L": {all_jobs[each].place for each in away},
+        "later": {f"{all_jobs[each].head.due}{each}" for each in away},
         "timetable": {
-            f"{head.lane}{head.due}{head.id}"
-            for head in jobs
-            if head.code == "R" and (head.id in away or not head.is_prompt)
+            f"{job.partition}{job.head.due}{job.id}"
+            for job in jobs
+            if job.code == "R" and (job.id in away or not job.is_prompt)
         },
-        "leased": {f"{head.until}{head.id}" for head in jobs if head.code == "U"},
+        "leased": {f"{job.head.until}{job.id}" for job in jobs if job.code == "U"},
         "ended": {
-            f"{head.updated}{head.id}"
-            for head in jobs
-            if head.code in TERMINAL and head.id not in parents
+            f"{job.head.updated}{job.id}"
+            for job in jobs
+            if job.code in TERMINAL and job.id not in parents
         },
-        "children": {f"{parent}{head.id}" for _, parent, head in edges},
-        "open": {f"{parent}{head.id}" for parent, head in awaited},
-        "identities": {h.identity: h.id.encode() for h in jobs if h.identity} or set(),
-        "cascades": set(),
+        "children": {f"{parent}{job.id}" for parent, job in edges},
+        "identities": {j.head.identity: j.id.encode() for j in jobs if j.head.identity} or set(),
         "counts": {name: str(number).encode() for name, number in counts.items()} or set(),
     }
 
 
-def _is_awaited(parent: _Head | None, child: _Head) -> bool:
-    return child.code == "P" and (parent is None or parent.code != "C")
+def _check_dependencies(jobs: dict[str, _Filed], edges: list[tuple[str, _Filed]]) -> None:
+    """Each PENDING job counts what it waits for, and each job with dependents is marked."""
+    open_counts = Counter(
+        job.id
+        for parent, job in edges
+        if job.code == "P" and (parent not in jobs or jobs[parent].code != "C")
+    )
+    pending = [job for job in jobs.values() if job.code == "P"]
+    assert all(job.head.linked.open_count == open_counts[job.id] for job in pending)
+    assert all(jobs[parent].head.linked.is_awaited for parent, _ in edges if parent in jobs)

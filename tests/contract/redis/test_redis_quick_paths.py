@@ -1,6 +1,5 @@
-"""What is quick for the commonest jobs leaves the same under each key as what does for all."""
+"""The native paths leave the same under each key as the kernel."""
 
-import hashlib
 from random import Random
 from secrets import token_hex
 from typing import Any
@@ -13,8 +12,7 @@ from tests.servers.shared import with_option
 from rota.errors import RotaError
 from rota.jobs import Change, Discarded, Job, JobId, Succeeded, decide_complete, decide_outcome
 from rota.stores.redis.address import RedisSettings, read_address
-from rota.stores.redis.jobs.changing import insertion, settling
-from rota.stores.redis.scripts import Script
+from rota.stores.redis.rows import Head, Links, decode_head
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_fixture import MINUTE, NOW, SECOND, a_request
@@ -22,7 +20,6 @@ from rota.testing.job_store_fixture import MINUTE, NOW, SECOND, a_request
 STORY_COUNT = 12
 STEP_COUNT = 25
 INSTANT = SECOND / 1_000_000
-_SHORTCUT = "if are_completions and redis.call('EXISTS', OPEN) == 0 then return complete_all() end"
 
 
 class Story:
@@ -95,23 +92,21 @@ class Story:
         return decide_outcome(job, Succeeded() if kind < 0.9 else Discarded("no"), self._now)
 
 
-def use_only_what_does_for_all(patched: pytest.MonkeyPatch) -> None:
-    text = settling.APPLY.text.replace(_SHORTCUT, "")
-    assert text != settling.APPLY.text
-    digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-    patched.setattr(settling, "APPLY", Script("apply", text, digest))
-    patched.setattr(insertion, "_is_alone", lambda _: False)
-
-
 def read_keys(settings: RedisSettings) -> dict[bytes, Any]:
-    """All that is under the keys of a store, by what comes behind its name."""
+    """All that is under the keys of a store, without the revisions, by what follows its name."""
     found: dict[bytes, Any] = {}
     with redis.Redis.from_url(settings.url) as client:
         for key in client.scan_iter(match=f"{{{settings.name}}}:*"):
             sort: Any = client.type(key)
             read = {b"hash": client.hgetall, b"zset": lambda key: client.zrange(key, 0, -1)}
             found[key.partition(b":")[2]] = read.get(sort, client.get)(key)
-    return found
+    heads = found.pop(b"heads", {})
+    return found | {job_id: _without_revision(head) for job_id, head in heads.items()}
+
+
+def _without_revision(head: bytes) -> tuple[Head, Links]:
+    texts = decode_head(head)
+    return texts._replace(links=""), texts.linked._replace(revision=0)
 
 
 @pytest.mark.parametrize("seed", range(STORY_COUNT))
@@ -125,7 +120,7 @@ async def test_both_ways_answer_the_same_and_leave_the_same(
         settings = read_address(url)
         with monkeypatch.context() as patched:
             if not is_quick:
-                use_only_what_does_for_all(patched)
+                patched.setattr(RedisStore, "uses_native_paths", False)
             async with await RedisStore.open(settings) as store:
                 answers.append(await Story(seed).tell(store, inserted))
         left.append(read_keys(settings))

@@ -17,12 +17,17 @@ from tests.servers.redis import RedisServer
 from rota.errors import InvalidInputError, StoreUnavailableError
 from rota.jobs import Discarded, Job, JobFilter, JobStatus, decide_cancel, decide_outcome
 from rota.stores.protocol import DocumentWrite
+from rota.stores.redis import documents
 from rota.stores.redis import store as redis_store
 from rota.stores.redis.address import read_address
 from rota.stores.redis.connections import MOST_ARGUMENTS
-from rota.stores.redis.documents import verbs as document_verbs
 from rota.stores.redis.scripts import Script
-from rota.stores.redis.store import CHANGED_AT_ONCE, MOST_INSERTED, RedisStore
+from rota.stores.redis.store import (
+    CHANGED_AT_ONCE,
+    MOST_INSERTED,
+    PRUNED_AT_ONCE,
+    RedisStore,
+)
 from rota.testing.builders import a_job
 from rota.testing.job_store_fixture import DAY, NOW, end, take
 
@@ -34,9 +39,6 @@ MANY = 100_000 if IS_PATIENT else 2_500
 
 MOST_COMMANDS = 50_000
 """As docs/reference/stores.md says, of an insert of the largest kind."""
-
-CHANGING_COMMANDS = 20_000
-"""Of an apply."""
 
 FEW_COMMANDS = 10_000
 """Of any other script about jobs."""
@@ -103,7 +105,7 @@ async def test_the_largest_insert_is_bounded(store: RedisStore, meter: Meter) ->
     while len(jobs) < MOST_INSERTED:
         jobs.append(a_job(idempotency_key=f"{len(jobs)}", dependencies=[jobs[-1].id]))
     await store.insert(jobs, NOW)
-    assert meter.longest["insert"] <= MOST_COMMANDS
+    assert meter.longest["commit"] <= MOST_COMMANDS
 
 
 async def test_more_than_that_is_refused_and_nothing_is_kept(
@@ -128,11 +130,12 @@ async def test_many_jobs_ended_in_one_call_go_part_by_part_beside_a_lease(
     changes = [decide_cancel(job, "no", NOW) for job in jobs]
     applied, _ = await asyncio.gather(store.apply(changes, NOW), take(store, limit=10))
     assert sum(each.is_stale for each in applied) <= 10
-    assert meter.runs["apply"] == -(-MANY // CHANGED_AT_ONCE)
-    assert meter.longest["apply"] <= CHANGING_COMMANDS
+    assert meter.longest["commit"] <= FEW_COMMANDS
     assert meter.longest["lease"] <= FEW_COMMANDS
+    before = meter.runs["commit"]
     assert await store.prune(NOW + DAY, MANY) >= MANY - 10
-    assert meter.longest["prune"] <= FEW_COMMANDS
+    assert meter.runs["commit"] - before >= MANY // PRUNED_AT_ONCE
+    assert meter.longest["commit"] <= FEW_COMMANDS
 
 
 async def test_ends_that_concern_others_are_bounded_together(
@@ -145,7 +148,7 @@ async def test_ends_that_concern_others_are_bounded_together(
     leased = await take(store, limit=CHANGED_AT_ONCE)
     applied = await store.apply([decide_outcome(job, Discarded("no"), NOW) for job in leased], NOW)
     assert sum(len(each.blocked) for each in applied) == CHANGED_AT_ONCE
-    assert meter.longest["apply"] <= CHANGING_COMMANDS
+    assert meter.longest["commit"] <= FEW_COMMANDS
     assert meter.longest["lease"] <= FEW_COMMANDS
 
 
@@ -159,14 +162,17 @@ async def test_many_that_come_due_together_or_are_put_off_are_moved_part_by_part
     assert meter.longest["lease"] <= FEW_COMMANDS
 
 
-async def test_a_long_chain_is_blocked_part_by_part(store: RedisStore, meter: Meter) -> None:
+async def test_a_long_chain_is_blocked_in_one_step_of_few_commands(
+    store: RedisStore, meter: Meter
+) -> None:
     chain = make_chain(MANY)
     await insert_all(store, chain)
     (leased,) = await take(store)
+    before = meter.runs["commit"]
     applied = await end(store, leased, Discarded("no"))
     assert len(applied.blocked) == MANY - 1
-    assert meter.runs["cascade"] >= (MANY - 501) // 500
-    assert max(meter.longest["apply"], meter.longest["cascade"]) <= FEW_COMMANDS
+    assert meter.runs["commit"] == before + 1
+    assert meter.longest["waiting"] <= FEW_COMMANDS
 
 
 async def test_what_is_in_doubt_after_some_parts_is_said_to_be(
@@ -180,7 +186,7 @@ async def test_what_is_in_doubt_after_some_parts_is_said_to_be(
 
     async def fail_once(script: Script, arguments: Sequence[Any], *, is_repeatable: bool) -> Any:
         calls[script.name] += 1
-        if script.name == "apply" and calls["apply"] == 2:
+        if script.name == "commit" and calls["commit"] == 2:
             await asyncio.to_thread(own_redis.kill)
         return await run_script(script, arguments, is_repeatable=is_repeatable)
 
@@ -200,17 +206,17 @@ async def test_many_documents_are_written_in_parts_or_few_commands(
     await store.write_all(writes)
     assert meter.longest["write_all"] <= FEW_COMMANDS
     changes = [write._replace(expected=1) for write in writes]
-    changes += changes[: document_verbs.WRITTEN_AT_ONCE]
+    changes += changes[: documents.WRITTEN_AT_ONCE]
     written = await store.write_each(changes)
     assert written[:MANY] == [2] * MANY
     assert set(written[MANY:]) == {None}
-    assert meter.longest["write_each"] <= 4 * document_verbs.WRITTEN_AT_ONCE + 10
+    assert meter.longest["write_each"] <= 4 * documents.WRITTEN_AT_ONCE + 10
 
 
 async def test_more_writes_than_one_step_takes_are_refused_and_none_is_kept(
     store: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(document_verbs, "MOST_WRITES", 2_500)
+    monkeypatch.setattr(documents, "MOST_WRITES", 2_500)
     with pytest.raises(InvalidInputError, match="up to 2,500 writes in one call of write_all"):
         await store.write_all(DocumentWrite("tasks", f"{n}", None, b"") for n in range(3_000))
     assert [page async for page in store.scan("tasks")] == []

@@ -18,8 +18,8 @@ from rota.errors import StoreUnavailableError
 from rota.jobs import JobStatus
 from rota.runtime.wiring import inspect_store, migrate_store
 from rota.stores.protocol import DocumentWrite, HeldLease
+from rota.stores.redis import sentinel as lookout
 from rota.stores.redis.address import read_address
-from rota.stores.redis.sentinel import lookout
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_fixture import DAY, NOW, take

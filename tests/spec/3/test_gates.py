@@ -18,10 +18,9 @@ from rota.jobs import (
     rail_word,
 )
 from rota.policy.gate_settings import Scope
-from rota.policy.gate_watch import GateWatch
-from rota.policy.gates import Closed
-from rota.policy.maintenance import Maintenance
+from rota.policy.gates import Closed, Maintenance
 from rota.policy.quiet_hours import QuietHours
+from rota.policy.watch import GateWatch
 from rota.rail.settings import clear_maintenance, set_maintenance, set_quiet_hours
 from rota.stores.memory import MemoryStore
 from rota.stores.opened import OpenStore

@@ -9,8 +9,8 @@ import pytest
 
 from rota import open_store
 from rota.jobs import Job
-from rota.policy.gate_watch import GateWatch
 from rota.policy.gates import Closed, Gate, Open, Verdict
+from rota.policy.watch import GateWatch
 from rota.rail import Rail
 from rota.stores.memory import MemoryStore
 from rota.stores.opened import OpenStore

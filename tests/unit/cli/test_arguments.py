@@ -33,7 +33,10 @@ def test_a_wall_time_shown_twice_means_its_first_showing() -> None:
     ("text", "reason"),
     [
         ("2027-03-28T01:30", "does not exist in Europe/London: clocks go forward 01:00 → 02:00"),
-        ("tomorrow", "is no ISO 8601 date and time, such as 2027-03-28T09:00 or 2027-03-28T08:00Z"),
+        (
+            "tomorrow",
+            "is not an ISO 8601 date and time, such as 2027-03-28T09:00 or 2027-03-28T08:00Z",
+        ),
         ("0001-01-01T00:00+10:00", "is beyond the calendar"),
     ],
 )

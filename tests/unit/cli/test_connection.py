@@ -67,7 +67,7 @@ def test_contradictions_are_refused(place: Place, reason: str) -> None:
 def test_what_is_no_token_is_refused_and_not_repeated() -> None:
     with pytest.raises(InvalidInputError) as refused:
         find_address(Place(url=SERVER), {"ROTA_TOKEN": "two words"})
-    assert refused.value.message == "ROTA_TOKEN holds no token"
+    assert refused.value.message == "ROTA_TOKEN does not hold a token"
 
 
 def test_whoever_has_no_name_is_still_somebody(monkeypatch: pytest.MonkeyPatch) -> None:

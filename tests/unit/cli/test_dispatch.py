@@ -191,7 +191,7 @@ def test_a_bad_command_line_is_explained(
     outcome = rota(*argv)
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.err.startswith(f"error: {message}")
-    assert outcome.err.endswith("Ask --help for what is possible.\n")
+    assert outcome.err.endswith("See --help.\n")
     as_json = rota(*argv, "--json")
     assert (as_json.status, as_json.error["group"]) == (2, "usage")
     assert as_json.error["message"].startswith(message)

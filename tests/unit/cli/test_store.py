@@ -46,7 +46,7 @@ def test_a_store_that_is_not_there_is_told_and_not_made(
 ) -> None:
     outcome = rota("store", "status", url)
     assert outcome.status == 1
-    assert "There is no such store yet; rota store migrate makes it." in outcome.out
+    assert "The store does not exist yet; rota store migrate makes it." in outcome.out
     assert not path.exists()
 
 

@@ -165,7 +165,7 @@ def test_an_unfinished_target_is_refused_to_everybody_and_the_copy_goes_on(
     status = rota("store", "status", target)
     assert status.status == 1
     assert "A copy into it was begun and is not finished; repeat it." in status.out
-    assert "go on with the copy" in rota("store", "copy", source, target, "--dry-run").out
+    assert "continue the copy" in rota("store", "copy", source, target, "--dry-run").out
     document = rota("store", "copy", source, target, "--json").document
     assert (document["is_resumed"], document["is_equal"]) == (True, True)
     expect_same(read(target), read(source))
@@ -207,7 +207,7 @@ def test_whoever_interrupts_it_is_told_how_to_go_on(
         patched.setattr(CopyBar, "tell", interrupt)
         outcome = rota("store", "copy", source, target)
     assert (outcome.status, outcome.out) == (130, "")
-    assert "The source is as it was; the same command goes on" in outcome.err
+    assert "The source is unchanged; the same command continues" in outcome.err
     assert rota("store", "copy", source, target, "--json").document["is_resumed"]
 
 
@@ -327,5 +327,5 @@ def test_a_job_that_cannot_be_read_is_copied_with_its_bytes(
 
 def test_help_says_how_to_go_about_it(rota: RunRota) -> None:
     shown = rota("store", "copy", "--help").out
-    for word in ("SOURCE", "TARGET", "--dry-run", "--force", "goes on", "Stop what works"):
+    for word in ("SOURCE", "TARGET", "--dry-run", "--force", "continues", "Stop what works"):
         assert word in shown

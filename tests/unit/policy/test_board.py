@@ -13,8 +13,7 @@ from rota.policy.gate_settings import (
     TenantQuietHours,
     make_gate_settings,
 )
-from rota.policy.gates import Closed, Open
-from rota.policy.maintenance import Maintenance
+from rota.policy.gates import Closed, Maintenance, Open
 from rota.policy.quiet_hours import QuietHours
 from rota.testing import a_job
 

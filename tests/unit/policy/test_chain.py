@@ -11,9 +11,16 @@ import pytest
 
 from rota.errors import InvalidInputError
 from rota.jobs import Job
-from rota.policy.gate_settings import STEP_LIMIT, Chain, first_open
-from rota.policy.gates import Closed, Gate, Open, Verdict
-from rota.policy.maintenance import Maintenance
+from rota.policy.gates import (
+    STEP_LIMIT,
+    Chain,
+    Closed,
+    Gate,
+    Maintenance,
+    Open,
+    Verdict,
+    first_open,
+)
 from rota.policy.quiet_hours import QuietHours
 from rota.testing import a_job
 

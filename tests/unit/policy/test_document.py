@@ -21,9 +21,8 @@ from rota.policy.gate_settings import (
     key_of,
     parse_quiet_hours,
 )
-from rota.policy.maintenance import Maintenance
-from rota.policy.quiet_hours import QuietHours
-from rota.policy.windows import QuietWindow
+from rota.policy.gates import Maintenance
+from rota.policy.quiet_hours import QuietHours, QuietWindow
 
 LONDON = ZoneInfo("Europe/London")
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from rota.policy.limits import Damage, Limit, Rate, decode_limit, encode_limit, key_of
+from rota.policy.gate_settings import Damage
+from rota.policy.limits import Limit, Rate, decode_limit, encode_limit, key_of
 
 RATE = Rate(count=5, per=timedelta(minutes=1), burst=2)
 

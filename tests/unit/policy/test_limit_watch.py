@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from rota.errors import StoreUnavailableError
-from rota.policy.limit_watch import LimitWatch
 from rota.policy.limits import BUCKETS, LIMITS, Limit, Rate
+from rota.policy.watch import LimitWatch
 from rota.rail.settings import clear_limit, set_limit
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from rota.errors import InvalidInputError
-from rota.policy.gates import Closed, Open
-from rota.policy.maintenance import LONGEST_REASON, Maintenance
+from rota.policy.gates import LONGEST_REASON, Closed, Maintenance, Open
 from rota.testing import a_job
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from rota.policy.gates import Closed, Only, Open
-from rota.policy.maintenance import Maintenance
+from rota.policy.gates import Closed, Maintenance, Only, Open
 from rota.testing import a_job
 
 JOB = a_job(tenant="acme", queue="mail", name="send")

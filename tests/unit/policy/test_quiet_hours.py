@@ -10,8 +10,7 @@ import pytest
 
 from rota.errors import InvalidInputError
 from rota.policy.gates import Closed, Open
-from rota.policy.quiet_hours import QuietHours
-from rota.policy.windows import QuietWindow
+from rota.policy.quiet_hours import QuietHours, QuietWindow
 from rota.testing import a_job
 
 LONDON = ZoneInfo("Europe/London")

@@ -8,8 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rota.errors import InvalidInputError
-from rota.policy.quiet_hours import QuietHours
-from rota.policy.windows import QuietWindow
+from rota.policy.quiet_hours import QuietHours, QuietWindow
 from rota.triggers.zone import Transition, transitions_between
 
 MINUTE = timedelta(minutes=1)

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from rota.errors import InvalidInputError
-from rota.policy.gate_settings import Chain
-from rota.policy.gates import Closed, Open, Spread, share_of, spread_out
-from rota.policy.maintenance import Maintenance
+from rota.policy.gates import Chain, Closed, Maintenance, Open, Spread, share_of, spread_out
 from rota.policy.quiet_hours import QuietHours
 from rota.testing import a_job
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from rota.policy.limit_watch import Rated, give_back, rated_of, reserve
 from rota.policy.limits import BUCKETS, Limit, Rate
+from rota.policy.watch import Rated, give_back, rated_of, reserve
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import Document, DocumentWrite
 

@@ -8,17 +8,18 @@ from rota.errors import StoreUnavailableError
 from rota.jobs import Job
 from rota.policy.gate_settings import (
     EVERYTHING,
+    GATE_CHANGES,
     GATES,
+    LATEST_CHANGE,
     Entry,
     ScopedMaintenance,
     TenantQuietHours,
     encode_entry,
     key_of,
 )
-from rota.policy.gate_watch import CHANGES, LATEST_CHANGE, GateWatch
-from rota.policy.gates import Closed, Open, Spread, Verdict
-from rota.policy.maintenance import Maintenance
+from rota.policy.gates import Closed, Maintenance, Open, Spread, Verdict
 from rota.policy.quiet_hours import QuietHours
+from rota.policy.watch import GateWatch
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite
 from rota.testing import VirtualClock, a_job
@@ -35,12 +36,12 @@ JOB = a_job()
 async def put(store: MemoryStore, key: str, body: bytes | None, *, is_told: bool = True) -> None:
     versions = {
         collection: document.version
-        for collection, wanted in ((GATES, key), (CHANGES, LATEST_CHANGE))
+        for collection, wanted in ((GATES, key), (GATE_CHANGES, LATEST_CHANGE))
         for document in (await store.read(collection, [wanted])).values()
     }
     writes = [DocumentWrite(GATES, key, versions.get(GATES), body)]
     if is_told:
-        writes.append(DocumentWrite(CHANGES, LATEST_CHANGE, versions.get(CHANGES), b""))
+        writes.append(DocumentWrite(GATE_CHANGES, LATEST_CHANGE, versions.get(GATE_CHANGES), b""))
     await store.write_all(writes)
 
 

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from rota.errors import InvalidInputError
-from rota.policy.windows import QuietWindow, format_time_of_day, parse_time_of_day, read_weekdays
+from rota.policy.quiet_hours import (
+    QuietWindow,
+    format_time_of_day,
+    parse_time_of_day,
+    read_weekdays,
+)
 
 FRIDAY = frozenset({4})
 

@@ -8,11 +8,18 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rota.errors import InvalidInputError, StaleVersionError
-from rota.policy.gate_settings import EVERYTHING, GATES, Scope, ScopedMaintenance, TenantQuietHours
-from rota.policy.gate_watch import CHANGES, LATEST_CHANGE, GateWatch
-from rota.policy.gates import Open
-from rota.policy.maintenance import Maintenance
+from rota.policy.gate_settings import (
+    EVERYTHING,
+    GATE_CHANGES,
+    GATES,
+    LATEST_CHANGE,
+    Scope,
+    ScopedMaintenance,
+    TenantQuietHours,
+)
+from rota.policy.gates import Maintenance, Open
 from rota.policy.quiet_hours import QuietHours
+from rota.policy.watch import GateWatch
 from rota.rail.settings import (
     PLANNED_LIMIT,
     clear_maintenance,
@@ -99,7 +106,7 @@ async def test_a_wrong_tenant_is_refused_before_anything_is_written(
         await set_quiet_hours(store, tenant, NIGHT)
     with pytest.raises(InvalidInputError, match="tenant"):
         await clear_quiet_hours(store, tenant)
-    assert await store.read(CHANGES, [LATEST_CHANGE]) == {}
+    assert await store.read(GATE_CHANGES, [LATEST_CHANGE]) == {}
 
 
 async def test_every_worker_learns_of_changes_that_were_made_at_once(store: MemoryStore) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rota.errors import InvalidInputError, StaleVersionError
-from rota.policy.limits import CHANGES, LIMITS, Limit, Rate
+from rota.policy.limits import LIMIT_CHANGES, LIMITS, Limit, Rate
 from rota.rail import read_audit
 from rota.rail.settings import EVERYBODY, clear_limit, list_limits, set_limit
 from rota.stores.memory import MemoryStore
@@ -79,7 +79,7 @@ async def test_every_change_is_told() -> None:
     for count in (1, 2):
         await set_limit(store, Limit(running=count))
     await clear_limit(store)
-    assert (await store.read(CHANGES, ["latest"]))["latest"].version == 3
+    assert (await store.read(LIMIT_CHANGES, ["latest"]))["latest"].version == 3
 
 
 async def test_what_cannot_be_read_is_told_and_replaced() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rota.stores.sqlite.queries import QUERIES, Queries
-from rota.stores.statements import load_statements, parse_statements
+from rota.stores.sqlite.queries import QUERIES
+from rota.stores.statements import parse_statements
 
 
 def test_statements_are_found_by_name_without_their_comments() -> None:
@@ -31,18 +31,17 @@ def test_a_name_given_twice_is_refused() -> None:
         parse_statements("-- name: same\nSELECT 1;\n-- name: same\nSELECT 2;")
 
 
-def test_a_statement_may_begin_as_one_above_it() -> None:
-    text = "-- name: add\nINSERT INTO a;\n-- name: try\n-- begins as: add\nON CONFLICT DO NOTHING;"
+def test_a_statement_may_include_one_above_it() -> None:
+    text = "-- name: add\nINSERT INTO a;\n-- name: try\n-- include: add\nON CONFLICT DO NOTHING;"
     assert parse_statements(text)["try"] == "INSERT INTO a\nON CONFLICT DO NOTHING;"
 
 
-def test_a_beginning_that_is_not_there_is_refused() -> None:
+def test_a_statement_that_includes_an_unknown_one_is_refused() -> None:
     with pytest.raises(ValueError, match="no statement above is named add"):
-        parse_statements("-- name: try\n-- begins as: add\nON CONFLICT DO NOTHING;")
+        parse_statements("-- name: try\n-- include: add\nON CONFLICT DO NOTHING;")
 
 
-def test_the_statements_of_sqlite_are_those_its_code_names() -> None:
-    statements = load_statements("rota.stores.sqlite", "queries.sql")
-    assert sorted(statements) == sorted(Queries.__slots__)
-    assert all(statements.values())
+def test_statements_are_attributes() -> None:
     assert QUERIES.commit == "COMMIT;"
+    with pytest.raises(AttributeError, match="no statement is named nonsense"):
+        _ = QUERIES.nonsense

@@ -12,8 +12,7 @@ from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, succeed
 from rota.events import HandlerLeaked, JobDeferred, JobFailed, JobSettled, JobStarted
 from rota.jobs import Ending, Job, JobStatus, RetryPolicy
 from rota.policy.gate_settings import EVERYTHING
-from rota.policy.gates import Closed, Open, Verdict
-from rota.policy.maintenance import Maintenance
+from rota.policy.gates import Closed, Maintenance, Open, Verdict
 from rota.rail.settings import set_maintenance
 from rota.worker import CancelReason, Context, Discard, Snooze, WorkerSettings
 from rota.worker.registry import Work

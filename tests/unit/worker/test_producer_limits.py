@@ -8,8 +8,8 @@ import pytest
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, once
 
 from rota.jobs import JobStatus
-from rota.policy.limit_watch import LeasedUnderLimits, LimitWatch
 from rota.policy.limits import Limit, Rate
+from rota.policy.watch import LeasedUnderLimits, LimitWatch
 from rota.rail.settings import clear_limit, set_limit
 from rota.worker import Context, Worker, WorkerSettings
 from rota.worker.rest import choose_due_for

@@ -16,11 +16,11 @@ from bench.queue_contest.peers.contestant import SETTINGS, Tally, main
 from bench.queue_contest.peers.rota_store import QUEUE, RotaStore
 
 from rota.stores.sqlite.connection import SqliteSettings, open_beside, transaction
-from rota.stores.sqlite.jobs.queries import QUERIES
+from rota.stores.sqlite.queries import QUERIES
 
 TENANT = "default"
 LEASE_MICROS = 60_000_000
-MOST_PROMOTED = 10_000
+MOST_MARKED_DUE = 10_000
 
 
 class OnApsw(RotaStore):
@@ -42,20 +42,22 @@ class OnApsw(RotaStore):
 
 
 def lease(connection: apsw.Connection, count: int) -> list[tuple[Any, ...]]:
-    """Take the first jobs of the one lane there is."""
+    """Take the first jobs of the only partition."""
     now = time.time_ns() // 1000
     with transaction(connection):
-        connection.execute(QUERIES.promote, (now, MOST_PROMOTED))
-        values = (TENANT, QUEUE, now, count, "bench", now + LEASE_MICROS)
-        return connection.execute(QUERIES.lease_lane, values).fetchall()
+        connection.execute(QUERIES.mark_due, (now, MOST_MARKED_DUE))
+        due = connection.execute(QUERIES.find_due, (TENANT, QUEUE, now, count))
+        chosen = json.dumps([row[2] for row in due])
+        values = (chosen, now, "bench", now + LEASE_MICROS)
+        return connection.execute(QUERIES.lease_jobs, values).fetchall()
 
 
 def complete(connection: apsw.Connection, rows: list[tuple[Any, ...]]) -> None:
     """End all of them, each under the token it was leased with."""
     with transaction(connection):
         now = time.time_ns() // 1000
-        ends = [(row[5], now, row[0], row[1], row[7]) for row in rows]
-        connection.executemany(QUERIES.complete, ends)
+        ends = [(row[6], now, row[0], row[1], row[17]) for row in rows]
+        connection.executemany(QUERIES.complete_job, ends)
 
 
 if __name__ == "__main__":

@@ -16,11 +16,10 @@ from rota.stores.redis.scripts import load_script
 AT_ONCE = 2_000
 """How many copies one script keeps."""
 
-SHELF = load_script("rota.stores.redis.jobs", "shelf").text
-"""The store's own filing."""
+HEADS = load_script("heads").text
 
 MULTIPLY = """
--- multiply: keep copies of a job, each with an id and, within its second, instants of its own
+-- multiply: store copies of a job, each with an id and, within its second, instants of its own
 -- ARGV    now; the job's id; the first number and the last
 local head, body = redis.call('HGET', HEADS, ARGV[2]), redis.call('HGET', BODIES, ARGV[2])
 for number = tonumber(ARGV[3]), tonumber(ARGV[4]) do
@@ -29,9 +28,20 @@ for number = tonumber(ARGV[3]), tonumber(ARGV[4]) do
   for _, part in ipairs({DUE, UPDATED, CREATED}) do
     copy[part] = string.sub(copy[part], 1, 20) .. micros
   end
-  keep(id, copy, nil, body, ARGV[1])
+  local place = place_of(id, copy)
+  redis.call('HSET', HEADS, id, write_head(copy))
+  redis.call('HSET', BODIES, id, body)
+  if copy[CODE] == 'C' then
+    redis.call('ZADD', COMPLETED, '0', place)
+    redis.call('ZADD', ENDED, '0', copy[UPDATED] .. id)
+  elseif copy[DUE] <= ARGV[1] then
+    redis.call('ZADD', READY, '0', place)
+  else
+    redis.call('ZADD', FUTURE, '0', place)
+    redis.call('ZADD', LATER, '0', copy[DUE] .. id)
+    redis.call('ZADD', TIMETABLE, '0', partition_of(copy) .. copy[DUE] .. id)
+  end
 end
-write_out()
 """
 
 
@@ -56,7 +66,7 @@ def _multiply(job_id: str, rows: int) -> None:
     settings = read_address(SETTINGS["url"])
     keys, now = name_keys(settings.name).jobs, format_instant(datetime.now(UTC))
     with redis.Redis.from_url(settings.url) as client:
-        script = client.register_script(SHELF + MULTIPLY)
+        script = client.register_script(HEADS + MULTIPLY)
         for first in range(1, rows + 1, AT_ONCE):
             last = min(first + AT_ONCE - 1, rows)
             script(keys=keys, args=[now, job_id, first, last])

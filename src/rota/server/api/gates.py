@@ -18,9 +18,8 @@ from rota.policy.gate_settings import (
     parse_quiet_hours,
 )
 from rota.policy.gate_settings import Scope as GateScope
-from rota.policy.maintenance import LONGEST_REASON, Maintenance
-from rota.policy.quiet_hours import QuietHours
-from rota.policy.windows import WEEKDAYS, format_time_of_day
+from rota.policy.gates import LONGEST_REASON, Maintenance
+from rota.policy.quiet_hours import WEEKDAYS, QuietHours, format_time_of_day
 from rota.rail import settings
 from rota.rail.audit import AuditedAction, record_action
 from rota.rail.settings import EVERYBODY

@@ -9,9 +9,8 @@ from starlette.responses import Response
 
 from rota.errors import InvalidInputError, InvalidRequestError
 from rota.policy.gate_settings import ScopedMaintenance, TenantQuietHours, parse_quiet_hours
-from rota.policy.maintenance import Maintenance
-from rota.policy.quiet_hours import QuietHours
-from rota.policy.windows import WEEKDAYS, QuietWindow, format_time_of_day
+from rota.policy.gates import Maintenance
+from rota.policy.quiet_hours import WEEKDAYS, QuietHours, QuietWindow, format_time_of_day
 from rota.rail.audit import AuditedAction, record_action
 from rota.rail.settings import GateList, clear_quiet_hours, list_gates, set_quiet_hours
 from rota.server.pages.formats import format_local

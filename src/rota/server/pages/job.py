@@ -196,7 +196,7 @@ def _list_series(job: Job, link: Link) -> Iterator[Fact]:
         local = format_local(job.occurrence_at, load_zone(recurrence.zone))
         yield Fact("Occurrence", local)
     if job.origin not in {None, job.id}:
-        yield Fact("First of the series", "first job", link("jobs", str(job.origin)))
+        yield Fact("Series", "first job", link("jobs", str(job.origin)))
     if job.missed_count:
         yield Fact("Missed", f"{job.missed_count} occurrences before it")
     yield Fact("Overlap", recurrence.overlap)

@@ -1,8 +1,8 @@
 """Connections to the server, each used by one call at a time.
 
-A server may fall silent without a word. Whoever has a connection waits for an answer, or for a new
-connection, only so long; whoever waits for one of those is told at once when it comes to that. So
-however many call, each knows within the time for connecting and answering together.
+A server may fall silent. A call waits for an answer, or for a new connection, only for the time in
+the settings; calls that wait for its connection then fail at once. So every call ends within the
+time for connecting and answering together, however many there are.
 """
 
 import asyncio
@@ -17,13 +17,11 @@ from redis.asyncio import Connection, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import MovedError, NoScriptError, TryAgainError
-from redis.retry import Retry as PatientRetry
 
-from rota.errors import InvalidInputError, StoreUnavailableError
+from rota.errors import InvalidInputError
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.scripts import Script
-from rota.stores.redis.sentinel.connections import following_options, patient_following_options
-from rota.stores.redis.sentinel.lookout import Lookout
+from rota.stores.redis.sentinel import Lookout, following_options, hang_up
 from rota.stores.redis.translation import (
     DRIVER_ERRORS,
     LOST_CONNECTION,
@@ -32,25 +30,26 @@ from rota.stores.redis.translation import (
     UNKNOWN,
     must_reconnect,
     translate,
+    unavailable,
 )
 
 MOST_TRIES = 5
-"""How often a call is made, while a cluster sends it from one server to the next."""
+"""How often a call is made while a cluster redirects it."""
 
 MOST_ARGUMENTS = 1_000_000
 """A server hangs up on a command with more than 1,048,576 parts."""
 
 Examine = Callable[[Callable[..., Awaitable[Any]]], Awaitable[None]]
-"""Asks a server what it is, by the commands it is handed a way to send; raises if it is no good."""
+"""Is given a way to send commands to a server; raises if the server must not be used."""
 
 _KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-"""Seconds, seconds and number of the signs of life by which the system finds a dead connection."""
+"""Seconds, seconds and number of the probes by which the system finds a dead connection."""
 
 
 class _Call(NamedTuple):
-    """A command, the whole of it if the server may not know it, and whether it may be repeated.
+    """A command, its long form for a server that does not know the script, and its kind.
 
-    A script that may not writes: it is done when enough replicas have it.
+    A script that must not be repeated writes: it is done when enough replicas have the write.
     """
 
     command: tuple[Any, ...]
@@ -60,40 +59,40 @@ class _Call(NamedTuple):
 
 
 class Connections:
-    """Up to so many connections; one that a call is in doubt about is not used again.
+    """A limited number of connections; one that a call has failed on is not used again.
 
-    On a cluster all keys of a store are on one server. When the cluster says that it is another
-    one, that is where every later connection goes; when nobody is there any more, the server of
-    the address is asked again. With Sentinels, connections lead to the primary that they name.
+    On a cluster all keys of a store are on one server. If the cluster names another server, later
+    connections go there; if that cannot be reached, the server of the address is asked again. With
+    Sentinels, connections lead to the primary that they name.
 
-    A server is examined before it is asked for anything, and so is each that comes in its place.
+    Each server is examined before its first call.
     """
 
     def __init__(self, settings: RedisSettings, examine: Examine | None = None) -> None:
         self._settings = settings
-        self._factory = make_factory(settings)
+        self._factory = ConnectionPool.from_url(settings.url, **_connection_options(settings))
         self._home = dict(self._factory.connection_kwargs)
         self._idle: list[Connection] = []
         self._free = Semaphore(settings.connection_count)
         self._silence_count = 0
-        """How often the server was waited for in vain."""
+        """How often the server did not answer in time."""
         self._lookout: Lookout | None = self._factory.connection_kwargs.get("lookout")
         self._examine = examine
         self._examining = Lock()
         self._examined: tuple[Any, ...] | None = None
-        """Where the server is that was found to be good."""
+        """Where the last server is that has passed the examination."""
 
     async def call(self, *command: Any) -> Any:
-        """What the server answers to a command that may be sent twice."""
+        """The server's answer to a command that may be sent twice."""
         return await self._run(_Call(command, command, is_repeatable=True))
 
     async def run_script(
         self, script: Script, arguments: Sequence[Any], *, is_repeatable: bool
     ) -> Any:
-        """What a script answers. ``arguments`` begin with the number of keys.
+        """A script's answer. ``arguments`` begin with the number of keys.
 
-        Raises StoreUnavailableError. When the answer is lost, a script that may be repeated is run
-        once more; of others nobody knows then whether they were carried out.
+        Raises StoreUnavailableError. If the answer is lost, a repeatable script runs once more; for
+        others the outcome is unknown.
         """
         if len(arguments) > MOST_ARGUMENTS:
             raise InvalidInputError(
@@ -106,13 +105,13 @@ class Connections:
         return await self._run(_Call(short, whole, is_repeatable, not is_repeatable))
 
     async def close(self) -> None:
-        """Let all connections go; no call is under way any more."""
+        """Close all connections; no call may be under way."""
         while self._idle:
             with suppress(*DRIVER_ERRORS):
-                await self._idle.pop().disconnect()
+                await hang_up(self._idle.pop())
 
     async def connect(self) -> Connection:
-        """A new connection, apart from the others; raises one of DRIVER_ERRORS."""
+        """A new connection for the caller alone; raises one of DRIVER_ERRORS."""
         connection: Connection = self._factory.make_connection()  # type: ignore[no-untyped-call] # the driver's
         try:
             async with asyncio.timeout(self._settings.connect_for.total_seconds()):
@@ -122,41 +121,43 @@ class Connections:
             raise
         return connection
 
-    async def _run(self, call: "_Call") -> Any:
+    async def _run(self, call: _Call) -> Any:
         silence_count = self._silence_count
         async with self._free:
-            if self._silence_count != silence_count:  # whoever had the connection waited in vain
+            if self._silence_count != silence_count:  # the call before got no answer
                 raise translate(TimeoutError(), self._settings.label, NOTHING_WRITTEN)
             for _ in range(MOST_TRIES):
                 try:
                     return await self._ask(call)
                 except DRIVER_ERRORS as error:
-                    call = await self._try_otherwise(call, error)
+                    call = await self._recover(call, error)
         raise translate(TryAgainError(), self._settings.label)
 
-    async def _try_otherwise(self, call: "_Call", error: Exception) -> "_Call":
-        """How the call may succeed all the same; else the error, in our words."""
-        if isinstance(error, NoScriptError):  # from then on the server remembers it
+    async def _recover(self, call: _Call, error: Exception) -> _Call:
+        """How to repeat the call; raises the translated error if it must not be repeated."""
+        if isinstance(error, NoScriptError):  # the long form makes the server remember it
             return call._replace(command=call.whole)
         if isinstance(error, MovedError):
-            await self._follow(error)
+            place = {"port": error.port} | ({"host": error.host} if error.host else {})
+            self._factory.connection_kwargs.update(place)
+            await self._drop_idle()
             return call
-        if must_reconnect(error):  # what befell one connection has befallen the others
-            await self._let_idle_go()
+        if must_reconnect(error):  # the other connections are probably lost too
+            await self._drop_idle()
         if isinstance(error, SILENCE):
             self._silence_count += 1
         elif isinstance(error, LOST_CONNECTION) and call.is_repeatable:
             return call._replace(is_repeatable=False)
         raise translate(error, self._settings.label) from error
 
-    async def _ask(self, call: "_Call") -> Any:
+    async def _ask(self, call: _Call) -> Any:
         connection = await self._connected()
         is_sound = False
         try:
             async with asyncio.timeout(self._settings.answer_for.total_seconds()):
                 if self._examine is not None and self._examined != _place_of(connection):
                     await self._examine_server(connection, self._examine)
-                # The driver would write a long command in Python, which takes ten times as long.
+                # The driver would pack a long command in Python, which takes ten times as long.
                 await connection.send_packed_command(pack_command(call.command))
                 answer = await connection.read_response()
                 if call.is_writing and self._settings.replica_count:
@@ -168,7 +169,7 @@ class Connections:
         else:
             return answer
         finally:
-            # Also when the task is cancelled: an answer that is still to come is for nobody else.
+            # Also if the task is cancelled: a late answer must not reach another call.
             if is_sound:
                 self._idle.append(connection)
             else:
@@ -179,23 +180,20 @@ class Connections:
             await connection.send_command(*command)
             return await connection.read_response()
 
-        async with self._examining:  # whoever waited here need not ask again
-            if self._examined != _place_of(connection):
+        async with self._examining:
+            if self._examined != _place_of(connection):  # else another call has done it meanwhile
                 await examine(ask)
                 self._examined = _place_of(connection)
 
     async def _await_replicas(self, connection: Connection) -> None:
-        """Return when enough replicas have all that was written here."""
-        settings = self._settings
-        patience = int(settings.answer_for.total_seconds() * 500)  # ms: half of what there is
-        await connection.send_command("WAIT", settings.replica_count, patience)
+        """Return when enough replicas have everything that was written on this connection."""
+        wanted = self._settings.replica_count
+        wait_ms = int(self._settings.answer_for.total_seconds() * 500)  # half of the time there is
+        await connection.send_command("WAIT", wanted, wait_ms)
         count = int(await connection.read_response())
-        if count < settings.replica_count:
-            reason = f"only {count} of {settings.replica_count} replicas have what was written"
-            raise StoreUnavailableError(
-                f"The store {settings.label} is not available: {reason}",
-                {"store": settings.label, "reason": reason, "outcome": UNKNOWN},
-            )
+        if count < wanted:
+            reason = f"only {count} of {wanted} replicas have what was written"
+            raise unavailable(self._settings.label, reason, UNKNOWN)
 
     async def _connected(self) -> Connection:
         """A connection that works, as far as one can tell without asking the server."""
@@ -214,7 +212,7 @@ class Connections:
 
     def _may_be_used(self, connection: Connection) -> bool:
         if self._lookout is not None and self._lookout.primary != _place_of(connection):
-            return False  # a primary of yesterday may not know yet that he was replaced
+            return False  # a former primary may not know yet that it was replaced
         return bool(connection.is_connected)
 
     async def _connect_or_go_home(self) -> Connection:
@@ -226,12 +224,7 @@ class Connections:
         self._factory.connection_kwargs.update(self._home)
         return await self.connect()
 
-    async def _follow(self, moved: MovedError) -> None:
-        place = {"port": moved.port} | ({"host": moved.host} if moved.host else {})
-        self._factory.connection_kwargs.update(place)
-        await self._let_idle_go()
-
-    async def _let_idle_go(self) -> None:
+    async def _drop_idle(self) -> None:
         self._idle, left = [], self._idle
         for connection in left:
             await connection.disconnect(nowait=True)
@@ -243,45 +236,27 @@ def _place_of(connection: Any) -> tuple[Any, ...]:
 
 
 async def _has_ended(connection: Connection) -> bool:
-    """Whether the server has closed the connection, or said something that nobody asked for."""
+    """Whether the server has closed the connection, or sent something unasked."""
     try:
         return bool(await connection.can_read())
     except DRIVER_ERRORS:
         return True
 
 
-def make_factory(settings: RedisSettings) -> ConnectionPool:
-    """What makes connections as the address says. How long to wait is for their user to say."""
-    options = connection_options(settings, Retry) | {"socket_timeout": None}
-    return ConnectionPool.from_url(settings.url, **options)
-
-
-def connection_options(
-    settings: RedisSettings, retry: type[Retry] | type[PatientRetry]
-) -> dict[str, Any]:
-    """What every connection has in common, whichever side of the driver makes it.
-
-    The driver would send a command again when its answer is lost, whatever the command does.
-    """
+def _connection_options(settings: RedisSettings) -> dict[str, Any]:
+    """Options of the driver. It must not repeat a command by itself when its answer is lost."""
+    ask_for = settings.connect_for.total_seconds() / 2
     return {
-        **_following_options(settings, is_patient=retry is PatientRetry),
+        **({} if settings.sentinels is None else following_options(settings.sentinels, ask_for)),
         "protocol": 2,
-        "retry": retry(NoBackoff(), 0),
+        "retry": Retry(NoBackoff(), 0),
         "socket_connect_timeout": settings.connect_for.total_seconds(),
-        "socket_timeout": settings.answer_for.total_seconds(),
+        "socket_timeout": None,  # each call says how long it waits
         **({} if settings.url.startswith("unix") else _keepalive_options()),
     }
 
 
-def _following_options(settings: RedisSettings, *, is_patient: bool) -> dict[str, Any]:
-    if settings.sentinels is None:
-        return {}
-    ask_for = settings.connect_for.total_seconds() / 2
-    options = patient_following_options if is_patient else following_options
-    return options(settings.sentinels, ask_for)
-
-
 def _keepalive_options() -> dict[str, Any]:
     names = [name for name in _KEEPALIVE if hasattr(socket, name)]  # not every system has all
-    signs = {getattr(socket, name): _KEEPALIVE[name] for name in names}
-    return {"socket_keepalive": True, "socket_keepalive_options": signs}
+    probes = {getattr(socket, name): _KEEPALIVE[name] for name in names}
+    return {"socket_keepalive": True, "socket_keepalive_options": probes}

@@ -1,4 +1,4 @@
-"""The way from a store to its server: calls that are carried out whoever still waits for them."""
+"""The way from a store to its server: calls that finish even if their caller is cancelled."""
 
 import asyncio
 from asyncio import Future, Task
@@ -11,11 +11,11 @@ from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.connections import Connections
 from rota.stores.redis.keys import Keys, name_keys
 from rota.stores.redis.scripts import Script
-from rota.stores.redis.server.examination import examine_server, make_ready
+from rota.stores.redis.server import examine_server, make_ready
 
 
 class Database:
-    """The keys of one store, and what can be done with them."""
+    """The keys of one store, and the scripts that run on them."""
 
     def __init__(self, connections: Connections, settings: RedisSettings) -> None:
         self.connections = connections
@@ -25,7 +25,7 @@ class Database:
 
     @classmethod
     async def open(cls, settings: RedisSettings) -> Self:
-        """Connect, and make sure that the server can be trusted, as later each that follows it."""
+        """Connect, and examine the server, as later each that takes its place."""
         examine = partial(examine_server, settings.label, name_keys(settings.name))
         connections = Connections(settings, examine)
         made = cls(connections, settings)
@@ -38,24 +38,24 @@ class Database:
         return made
 
     async def read(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """What a script answers that only reads: asked again if the answer is lost."""
-        return await self._finish(script, keys, arguments, is_repeatable=True)
+        """The answer of a script that is run again if the answer is lost."""
+        return await self._run(script, keys, arguments, is_repeatable=True)
 
     async def write(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """What a script answers. When the answer is lost, so is the knowledge of what it did."""
-        return await self._finish(script, keys, arguments, is_repeatable=False)
+        """The answer of a script. If the answer is lost, its outcome is unknown."""
+        return await self._run(script, keys, arguments, is_repeatable=False)
 
     async def call(self, *command: Any) -> Any:
-        """What the server answers to a command that may be sent twice."""
+        """The server's answer to a command that may be sent twice."""
         return await self._carry_out(self.connections.call(*command))
 
     async def close(self) -> None:
-        """Complete what is under way and let the connections go."""
+        """Complete the calls under way and close the connections."""
         while self._calls:
             await asyncio.wait(self._calls)
         await self.connections.close()
 
-    async def _finish(
+    async def _run(
         self, script: Script, keys: Sequence[str], arguments: Sequence[Any], *, is_repeatable: bool
     ) -> Any:
         whole = (len(keys), *keys, *arguments)
@@ -63,15 +63,15 @@ class Database:
         return await self._carry_out(running)
 
     async def _carry_out(self, call: Coroutine[Any, Any, Any]) -> Any:
-        """Have a call carried out by a task of its own: cancelling its caller stops only the wait.
+        """Run a call in a task of its own: cancelling its caller only ends the wait.
 
-        Virtual time stands still until it is done.
+        Virtual time stands still until the call is done.
         """
         answer: Future[Any] = asyncio.get_running_loop().create_future()
 
         def forget(ended: "Task[None]") -> None:
             self._calls.discard(ended)
-            call.close()  # it may have been ended before it began
+            call.close()  # the task may have been cancelled before it began
             answer.cancel()
 
         task = asyncio.create_task(_answer(call, answer))
@@ -81,13 +81,13 @@ class Database:
 
 
 async def _answer(call: Coroutine[Any, Any, Any], answer: "Future[Any]") -> None:
-    """Tell what came of a call; when nobody waits for it any more, nobody is told."""
+    """Pass on the result of a call, if its caller still waits for it."""
     with in_flight():
         try:
-            said = await call
-        except Exception as error:  # noqa: BLE001 - it is for whoever waits
+            result = await call
+        except Exception as error:  # noqa: BLE001 - it is for the caller
             if not answer.done():
                 answer.set_exception(error)
         else:
             if not answer.done():
-                answer.set_result(said)
+                answer.set_result(result)

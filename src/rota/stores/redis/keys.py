@@ -1,13 +1,13 @@
-"""Every key, and what is kept under it. No other file, in Python or in Lua, spells one.
+"""Every key, and what is stored under it. No other file, in Python or in Lua, spells one.
 
-All keys of a store carry its name as their hash tag, so that on a cluster they lie together: a
-script sees all of them at once, whichever tenants a call is about.
+All keys of a store carry its name as their hash tag. So on a cluster they are on one server, and a
+script sees all of them at once.
 
-Sorted sets have no scores: they are ordered by their members, byte for byte. An instant is text of
-one length, and a name ends with NUL, so members are in the order of what they are made of. ``rank``
-is ``10 - priority`` in two digits, and ``letter`` the sort of the job, a capital if it was not due
-from its creation on. Each job is in the listing of its code, so that those of the few that wait or
-run stay small, and stands in the same place in each: what it is moved by is one text.
+Sorted sets have no scores: their members are ordered byte by byte. An instant is text of one
+length, and a name ends with NUL, so members sort by what they are made of. ``rank`` is ``10 -
+priority`` in two digits. ``letter`` is "o" for a job that comes once and "s" for one of a series, a
+capital if the job was not due from its creation on. ``place`` is ``tenant NUL queue NUL letter rank
+created id``. Each job is in the listing of its code, at its place.
 """
 
 from typing import NamedTuple
@@ -19,31 +19,30 @@ DOCUMENT_KEYS = (
 )
 
 JOB_KEYS = (
-    "heads",  # hash: id -> array of texts; rows.py says which
+    "heads",  # hash: id -> array of texts; see rows.py
     "bodies",  # hash: id -> JSON of all other fields
-    "ready",  # the line, and listing of R: sorted set as the others; READY, and was found to be due
-    "later",  # sorted set: due id; READY, and was not
-    "timetable",  # sorted set: tenant NUL queue NUL due id; READY, and the line does not say so
-    "leased",  # sorted set: until id; all that are RUNNING
-    *(
-        f"listing-{code}" for code in "PLUCFDB"
-    ),  # sorted sets: tenant NUL queue NUL letter rank created id; L are those in `later`
-    "ended",  # sorted set: updated id; those that ended and on which none depends
+    "ready",  # sorted set: place; the listing of R: READY jobs that were found to be due
+    "later",  # sorted set: due id; READY jobs that are due later
+    "timetable",  # sorted set: tenant NUL queue NUL due id; READY jobs that are due later, or were
+    "leased",  # sorted set: until id; all RUNNING jobs
+    *(f"listing-{code}" for code in "PLUCFDB"),  # sorted sets: place; L are the jobs in `later`
+    "ended",  # sorted set: updated id; jobs that have ended and that no job depends on
     "children",  # sorted set: parent child; all dependencies
-    "open",  # sorted set: parent child; those that a PENDING child still waits for
     "identities",  # hash: JSON of tenant, kind, idempotency key and occurrence -> id
     "attempts",  # sorted set: id token JSON
-    "cascades",  # sorted set: began root parent; ends whose dependents were not all told
-    "counts",  # hash: code tenant NUL queue NUL -> how many; RUNNING jobs and dead letters
-    "counters",  # hash: leases -> how often jobs were handed out, graph -> dependencies amended
-    "wake",  # channel, not a key: sender and JSON of queues and tenants with something to lease
+    "counts",  # hash: code tenant NUL queue NUL -> number of RUNNING jobs (U), dead letters (D)
+    "counters",  # hash: leases -> number of leases so far, graph -> of amended dependencies
+    "wake",  # channel, not a key: sender and JSON of queues and tenants with a READY job
 )
 
 ADDITION_KEYS = (
     *("heads", "bodies", "ready", "later", "timetable", "listing-L"),
     *("identities", "wake"),
 )
-"""Of those, all that the script for the commonest jobs writes; each of the others would cost it."""
+"""The keys that ``add.lua`` writes; each key more would slow it down."""
+
+LISTING_CODES = "PRLUCFDB"
+"""Each job is in exactly one of these listings."""
 
 
 class Keys(NamedTuple):
@@ -54,11 +53,17 @@ class Keys(NamedTuple):
     jobs: tuple[str, ...]
     additions: tuple[str, ...]
     stream: str
-    """Where a long stream of writes is gathered; one's own part is appended to it."""
+    """Where long streams of writes are gathered; each stream appends a part of its own."""
 
     @property
     def channel(self) -> str:
         return self.jobs[-1]
+
+    def job_key(self, part: str) -> str:
+        return self.jobs[JOB_KEYS.index(part)]
+
+    def listing(self, code: str) -> str:
+        return self.job_key("ready" if code == "R" else f"listing-{code}")
 
 
 def name_keys(store_name: str) -> Keys:

@@ -1,4 +1,4 @@
-"""Lua scripts, each in a file of its own; what several of them need is in files they name."""
+"""Lua scripts, one per file. A line ``-- uses name`` stands for the content of another file."""
 
 import hashlib
 import re
@@ -9,33 +9,29 @@ _USES = re.compile(r"^-- uses +(\w+)$", re.MULTILINE)
 
 
 class Script(NamedTuple):
-    """A script, and the name by which the server remembers it."""
+    """A script, and the digest by which the server remembers it."""
 
     name: str
     text: str
     digest: str
 
 
-def load_script(package: str, name: str) -> Script:
-    """The script in the file of that name; what it uses stands where it says so, and once."""
-    whole = _assemble(package, name, {name})
-    return Script(name, whole, hashlib.sha1(whole.encode(), usedforsecurity=False).hexdigest())
+def load_script(name: str) -> Script:
+    """The script in the file of that name; what it uses is included where it says so, once."""
+    return make_script(name, _assemble(name, {name}))
 
 
-def _assemble(package: str, name: str, seen: set[str]) -> str:
-    def put_in(line: re.Match[str]) -> str:
+def make_script(name: str, text: str) -> Script:
+    return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+def _assemble(name: str, seen: set[str]) -> str:
+    def include(line: re.Match[str]) -> str:
         used = line[1]
         if used in seen:
             return line[0]
         seen.add(used)
-        return f"{line[0]}\n{_assemble(package, used, seen)}"
+        return f"{line[0]}\n{_assemble(used, seen)}"
 
-    return _USES.sub(put_in, _read(package, name))
-
-
-def _read(package: str, name: str) -> str:
-    """The text of a file, from the package or from the one that it is in."""
-    found = files(package).joinpath(f"{name}.lua")
-    if not found.is_file():
-        found = files(package.rpartition(".")[0]).joinpath(f"{name}.lua")
-    return found.read_text(encoding="utf-8")
+    text = files(__package__).joinpath(f"{name}.lua").read_text(encoding="utf-8")
+    return _USES.sub(include, text)

@@ -1,26 +1,52 @@
 """The store in Redis or Valkey."""
 
-from collections.abc import Sequence
+from asyncio import Lock
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
-from typing import Self
+from typing import Any, ClassVar, Self, TypeVar
 
-from rota.errors import InvalidInputError, StoreUnavailableError
-from rota.jobs import Change, Job
+from msgspec.structs import replace
+
+from rota.errors import InvalidInputError, StoreUnavailableError, UnsupportedConnectionError
+from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page
+from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.records import check_portion
-from rota.stores.protocol import Applied, Inserted, Portion, Reach, Record
+from rota.stores.kernel.settlement import check_path
+from rota.stores.kernel.unit import Plan
+from rota.stores.protocol import (
+    Applied,
+    HeldLease,
+    Inserted,
+    LeaseKeeper,
+    LeaseRequest,
+    Listener,
+    Portion,
+    QueueDepth,
+    Reach,
+    Record,
+    check_choice,
+    check_count,
+)
+from rota.stores.redis import lease, read
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.database import Database
-from rota.stores.redis.jobs.changing.settling import check_paths
-from rota.stores.redis.jobs.records.dumping import dump
-from rota.stores.redis.jobs.records.loading import load
-from rota.stores.redis.jobs.verbs import JobVerbs
+from rota.stores.redis.documents import NO_TRANSACTION, DocumentVerbs
+from rota.stores.redis.records import dump, load
+from rota.stores.redis.rows import encode_trials, text_of
+from rota.stores.redis.scripts import load_script
 from rota.stores.redis.translation import put_in_doubt
+from rota.stores.redis.unit import carry_out, insert_unseen
+from rota.stores.redis.wakeups import Notices
 from rota.triggers.zone import to_utc
+
+COMPLETE = load_script("complete")
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 MOST_INSERTED = 10_000
-"""Jobs that one call keeps, all or none, and dependencies that they may name altogether.
+"""Jobs that one call inserts, all or none, and dependencies that they may name altogether.
 
 While a script runs the server does nothing else, and an insert is one script.
 """
@@ -28,19 +54,181 @@ While a script runs the server does nothing else, and an insert is one script.
 CHANGED_AT_ONCE = 1_000
 """Changes that one script writes."""
 
+PRUNED_AT_ONCE = 500
+"""Jobs that one script removes."""
 
-class RedisStore(JobVerbs):
-    """Remembers documents and jobs on a server, for every process that can reach it.
+_COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
+
+Answer = TypeVar("Answer")
+
+
+class RedisStore(DocumentVerbs):
+    """Stores documents and jobs on a server, for every process that can reach it.
 
     A store belongs to the process and the event loop that opened it.
     """
 
     reach = Reach.NETWORK
 
+    uses_native_paths: ClassVar[bool] = True
+    """Without them, every change of jobs but a lease goes through the kernel, for comparison."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._notices = Notices(database)
+        self._limited = Lock()
+
     @classmethod
     async def open(cls, settings: RedisSettings) -> Self:
         """The store of that name on a server; an empty one if there was none."""
         return cls(await Database.open(settings))
+
+    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
+        """Create all of these jobs or none, up to MOST_INSERTED; see the protocol."""
+        self._refuse_when_unusable()
+        now = to_utc(now, "now")
+        _refuse_too_many("jobs", len(jobs))
+        _refuse_too_many("dependencies", sum(len(job.dependencies) for job in jobs))
+        if self.uses_native_paths and not _depend_on_others(jobs):
+            decision = await insert_unseen(self._database, jobs, now, self._notices.sender)
+            if decision is not None:
+                self._notices.ring(decision.writes.ready_partitions())
+                answers: list[Inserted] = decision.answer
+                return answers
+        return await self._carry_out(lambda: edits.insert(jobs, now))
+
+    async def insert_within(
+        self,
+        connection: Any,  # noqa: ARG002 - as the protocol has it
+        jobs: Sequence[Job],  # noqa: ARG002 - as the protocol has it
+        now: datetime,  # noqa: ARG002 - as the protocol has it
+    ) -> list[Inserted]:
+        """Refused: a transaction of Redis cannot read what the new jobs depend on."""
+        raise UnsupportedConnectionError(NO_TRANSACTION)
+
+    async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
+        """Lease due jobs, each to one caller only; see the protocol."""
+        self._refuse_when_unusable()
+        now = to_utc(now, "now")
+        if not request.is_limited:
+            return await lease.lease(self._database, request, now)
+        async with self._limited:  # leases of one process under limits would only contend
+            return await lease.lease_under_limits(self._database, request, now)
+
+    async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        """Extend leases; False for each that is lost."""
+        self._refuse_when_unusable()
+        to_utc(now, "now")
+        return await lease.extend(self._database, held, to_utc(until, "until"))
+
+    def make_keeper(self) -> LeaseKeeper:
+        """A keeper of leases for another thread, with a connection of its own."""
+        self._refuse_when_unusable()
+        return lease.RedisKeeper(self._database.settings)
+
+    async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
+        """Write each change that still holds, part by part; see the protocol."""
+        self._refuse_when_unusable()
+        now = to_utc(now, "now")
+        for change in changes:
+            if change.path != _COMPLETION:
+                check_path(change)
+        applied: list[Applied] = []
+        for at in range(0, len(changes), CHANGED_AT_ONCE):
+            try:
+                applied += await self._apply_part(changes[at : at + CHANGED_AT_ONCE], now)
+            except StoreUnavailableError as error:
+                raise (put_in_doubt(error) if at else error) from error
+        return applied
+
+    async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
+        """Jobs whose lease has expired; see the protocol."""
+        self._refuse_when_unusable()
+        now, limit = to_utc(now, "now"), check_count(limit)
+        return await read.find_expired(self._database, now, limit, after)
+
+    async def next_due_at(
+        self,
+        now: datetime,
+        queues: Collection[str] | None = None,
+        tenants: Collection[str] | None = None,
+    ) -> datetime | None:
+        """The first instant, from now on, at which a READY job is due."""
+        self._refuse_when_unusable()
+        now = to_utc(now, "now")
+        check_choice(queues, "queues")
+        check_choice(tenants, "tenants")
+        return await read.next_due_at(self._database, now, queues, tenants)
+
+    def listen(
+        self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
+    ) -> AbstractAsyncContextManager[Listener]:
+        """Listen, to this process and to others, for as long as the context lasts."""
+        self._refuse_when_unusable()
+        return self._notices.listen(queues, tenants)
+
+    async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
+        """The tenant's jobs that exist among these."""
+        self._refuse_when_unusable()
+        return await read.get(self._database, tenant, job_ids)
+
+    async def find(
+        self,
+        tenant: str,
+        wanted: JobFilter | None = None,
+        cursor: str | None = None,
+        limit: int = 20,
+    ) -> Page:
+        """A page of the tenant's jobs."""
+        self._refuse_when_unusable()
+        wanted = replace(wanted or JobFilter(), tenant=tenant)
+        return await read.find(self._database, tenant, wanted, cursor, limit)
+
+    async def count(self, tenant: str, wanted: JobFilter | None = None) -> int:
+        """How many jobs of the tenant the filter accepts."""
+        self._refuse_when_unusable()
+        wanted = replace(wanted or JobFilter(), tenant=tenant)
+        return await read.count(self._database, tenant, wanted)
+
+    async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
+        """The attempts of a job that did not succeed, the first one first."""
+        self._refuse_when_unusable()
+        return await read.read_attempts(self._database, tenant, job_id)
+
+    async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
+        """The tenant's jobs that depend on one of these, by id."""
+        self._refuse_when_unusable()
+        return await read.find_dependents(self._database, tenant, job_ids, check_count(limit))
+
+    async def amend(
+        self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime
+    ) -> Job:
+        """Change fields of a job; see the protocol."""
+        self._refuse_when_unusable()
+        asked = edits.Amendment(tenant, job_id, fields, to_utc(now, "now"))
+        return await self._carry_out(lambda: edits.amend(asked))
+
+    async def delete(self, tenant: str, job_id: JobId) -> Job:
+        """Remove a job in any state; see the protocol."""
+        self._refuse_when_unusable()
+        return await self._carry_out(lambda: edits.delete(tenant, job_id))
+
+    async def prune(self, ended_before: datetime, limit: int) -> int:
+        """Remove jobs that ended before then, part by part; see the protocol."""
+        self._refuse_when_unusable()
+        before, left = to_utc(ended_before, "ended_before"), check_count(limit)
+        while left > 0:
+            part = min(PRUNED_AT_ONCE, left)
+            count = await self._carry_out(lambda part=part: edits.prune(before, part))  # type: ignore[misc] # mypy does not infer the default
+            left -= count
+            if count < part:
+                break
+        return limit - left
+
+    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
+        """How full each queue is, over all tenants or for one."""
+        self._refuse_when_unusable()
+        return await read.survey(self._database, to_utc(now, "now"), tenant)
 
     async def read_clock(self) -> datetime | None:
         """The server's own time."""
@@ -49,33 +237,74 @@ class RedisStore(JobVerbs):
         return EPOCH + timedelta(0, int(seconds), int(micros))
 
     async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
-        """A portion of everything that is kept; see the protocol."""
+        """A portion of everything that is stored; see the protocol."""
         self._refuse_when_unusable()
         return await dump(self._database, cursor, check_portion(limit))
 
     async def load(self, records: Sequence[Record], now: datetime) -> int:
-        """Keep records as they are; see the protocol."""
+        """Store records as they are; see the protocol."""
         self._refuse_when_unusable()
         return await load(self._database, records, to_utc(now, "now"))
 
-    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
-        """Keep all of these jobs or none, up to MOST_INSERTED; see the protocol."""
-        _refuse_too_many("jobs", len(jobs))
-        _refuse_too_many("dependencies", sum(len(job.dependencies) for job in jobs))
-        return await super().insert(jobs, now)
+    async def _release(self) -> None:
+        await self._notices.close()
+        await self._database.close()
 
-    async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
-        """Write each change that still holds, part by part; see the protocol."""
-        if len(changes) <= CHANGED_AT_ONCE:
-            return await super().apply(changes, now)
-        check_paths(changes)
-        applied: list[Applied] = []
-        for at in range(0, len(changes), CHANGED_AT_ONCE):
+    async def _carry_out(self, make_plan: Callable[[], Plan[Answer]]) -> Answer:
+        answer, partitions = await carry_out(self._database, make_plan, self._notices.sender)
+        self._notices.ring(partitions)
+        return answer
+
+    async def _apply_part(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
+        """Complete plain jobs by one script; the rest goes through the kernel."""
+        applied: list[Applied | None] = [None] * len(changes)
+        plain = _find_plain(changes) if self.uses_native_paths else []
+        if plain:
+            texts = [text for at in plain for text in _encode_completion(changes[at])]
+            written = await self._database.write(COMPLETE, self._database.keys.jobs, texts)
+            for at, is_written in zip(plain, written, strict=True):
+                applied[at] = Applied(changes[at].job) if is_written else None
+        rest = [change for change, one in zip(changes, applied, strict=True) if one is None]
+        if rest:
             try:
-                applied += await super().apply(changes[at : at + CHANGED_AT_ONCE], now)
+                answers = await self._carry_out(lambda: settlement.apply(rest, now))
             except StoreUnavailableError as error:
-                raise (put_in_doubt(error) if at else error) from error
-        return applied
+                raise (put_in_doubt(error) if len(rest) < len(changes) else error) from error
+            left = iter(answers)
+            return [one or next(left) for one in applied]
+        return [one for one in applied if one is not None]
+
+
+def _find_plain(changes: Sequence[Change]) -> list[int]:
+    """Which changes do no more than complete a job that no other change of the call concerns."""
+    counts = Counter(change.job_id for change in changes)
+    return [
+        at
+        for at, change in enumerate(changes)
+        if change.path == _COMPLETION
+        and change.successor is None
+        and change.attempt is None
+        and not change.is_removed
+        and counts[change.job_id] == 1
+    ]
+
+
+def _encode_completion(change: Change) -> tuple[str, ...]:
+    """A change as ``complete.lua`` takes it."""
+    job = change.job
+    return (
+        job.id,
+        job.tenant,
+        str(change.expected_token),
+        text_of(job.due_at),
+        text_of(job.updated_at),
+        encode_trials(job),
+    )
+
+
+def _depend_on_others(jobs: Sequence[Job]) -> bool:
+    mine = {job.id for job in jobs}
+    return any(each not in mine for job in jobs for each in job.dependencies)
 
 
 def _refuse_too_many(field: str, count: int) -> None:

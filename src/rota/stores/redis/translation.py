@@ -1,4 +1,4 @@
-"""What Redis and its driver report, in the words of Rota's errors."""
+"""Translates what Redis and its driver report into Rota's errors."""
 
 import ssl
 
@@ -7,7 +7,7 @@ from redis import exceptions
 from rota.errors import StoreUnavailableError
 
 DRIVER_ERRORS: tuple[type[Exception], ...] = (exceptions.RedisError, OSError)
-"""All that the driver raises; a TimeoutError is an OSError."""
+"""Everything the driver raises; a TimeoutError is an OSError."""
 
 LOST_CONNECTION: tuple[type[Exception], ...] = (
     OSError,
@@ -15,19 +15,22 @@ LOST_CONNECTION: tuple[type[Exception], ...] = (
     exceptions.TimeoutError,
     exceptions.InvalidResponse,
 )
-"""After one of these nobody knows whether what was sent was carried out."""
+"""After one of these it is unknown whether the server has carried out the command."""
 
 SILENCE: tuple[type[Exception], ...] = (TimeoutError, exceptions.TimeoutError)
-"""The server was waited for in vain."""
+"""The server did not answer in time."""
+
+NOTHING_WRITTEN = "nothing was written"
+UNKNOWN = "unknown"
 
 
 class NoPrimaryError(exceptions.ConnectionError):
     """No Sentinel names a server that can be written to."""
 
-    def __init__(self, told: str, *, is_answered: bool = False) -> None:
-        super().__init__(told)
+    def __init__(self, reason: str, *, is_answered: bool = False) -> None:
+        super().__init__(reason)
         self.is_answered = is_answered
-        """Whether any of them was there to say so."""
+        """Whether any Sentinel has answered."""
 
 
 _REFUSED = (
@@ -35,12 +38,8 @@ _REFUSED = (
     exceptions.BusyLoadingError,
     exceptions.MaxConnectionsError,
 )
-"""The driver takes these for losses; the server said no."""
+"""The driver derives these from lost connections, but the server has refused."""
 
-NOTHING_WRITTEN = "nothing was written"
-UNKNOWN = "unknown"
-
-_LOST = "the connection to the server was lost"
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (NoPrimaryError, "Sentinel names no server that can be written to"),
     (exceptions.AuthenticationError, "the server refuses to let this user in"),
@@ -54,6 +53,7 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (exceptions.OutOfMemoryError, "the server has no memory left"),
     (exceptions.TimeoutError, "the server did not answer in time"),
     (TimeoutError, "the server did not answer in time"),
+    *((each, "the connection to the server was lost") for each in LOST_CONNECTION),
 )
 _CAUSES: tuple[tuple[type[Exception], str], ...] = (
     (ConnectionRefusedError, "nobody listens at that address"),
@@ -70,18 +70,21 @@ _REFUSALS = (
 
 
 def translate(error: Exception, label: str, outcome: str | None = None) -> StoreUnavailableError:
-    """The StoreError that says what ``error`` means for the store at ``label``.
+    """The error for the store at ``label``; ``outcome`` if it is known beforehand."""
+    cause = f" ({error})" if str(error) else ""
+    return unavailable(label, _reason_of(error), outcome or _outcome_of(error), cause)
 
-    ``outcome``, where it is known beforehand, says what has become of the call.
-    """
-    reason = _reason_of(error)
-    details = {"store": label, "reason": reason, "outcome": outcome or _outcome_of(error)}
-    told = f" ({error})" if str(error) else ""
-    return StoreUnavailableError(f"The store {label} is not available: {reason}{told}", details)
+
+def unavailable(label: str, reason: str, outcome: str, cause: str = "") -> StoreUnavailableError:
+    """The store at ``label`` cannot carry out a call, and ``outcome`` says what was written."""
+    return StoreUnavailableError(
+        f"The store {label} is not available: {reason}{cause}",
+        {"store": label, "reason": reason, "outcome": outcome},
+    )
 
 
 def put_in_doubt(error: StoreUnavailableError) -> StoreUnavailableError:
-    """The same, of a call whose first parts were carried out."""
+    """The same error, of a call whose first parts were carried out."""
     return StoreUnavailableError(error.message, {**error.details, "outcome": UNKNOWN})
 
 
@@ -92,19 +95,12 @@ def must_reconnect(error: Exception) -> bool:
 
 def _reason_of(error: Exception) -> str:
     cause = error.__cause__ or error.__context__
-    for kind, reason in _CAUSES:
-        if isinstance(cause, kind):
-            return reason
-    for kind, reason in _REASONS:
-        if isinstance(error, kind):
-            return reason
-    if isinstance(error, LOST_CONNECTION):
-        return _LOST
-    refusals = (reason for word, reason in _REFUSALS if str(error).startswith(word))
-    return next(refusals, "Redis refused")
+    reasons = [reason for kind, reason in _CAUSES if isinstance(cause, kind)]
+    reasons += [reason for kind, reason in _REASONS if isinstance(error, kind)]
+    reasons += [reason for word, reason in _REFUSALS if str(error).startswith(word)]
+    return next(iter(reasons), "Redis refused")
 
 
 def _outcome_of(error: Exception) -> str:
-    """Whether what was asked for may have been done all the same."""
     is_lost = isinstance(error, LOST_CONNECTION) and not isinstance(error, _REFUSED)
     return UNKNOWN if is_lost else NOTHING_WRITTEN

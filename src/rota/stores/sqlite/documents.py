@@ -1,4 +1,4 @@
-"""Documents in the file: the verbs, and the writes inside a transaction of the writer's."""
+"""Documents in the file: the verbs, and the writes inside a transaction."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -17,31 +17,27 @@ PAGE_LENGTH = 1000
 
 Values = tuple[str | int, ...]
 Note = Callable[[DocumentWrite, bool], None]
-"""Told, after each write in turn, whether it was current and has been applied."""
+"""Called after each write in turn: whether it was current and has been applied."""
 
 
 class DocumentVerbs(OpenFile):
-    """The verbs of ``DocumentStore``.
-
-    A write that has been handed over is carried out even when its caller is cancelled while
-    waiting for it.
-    """
+    """The verbs of ``DocumentStore`` and ``TransactionalStore``."""
 
     async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
-        """All documents in key order; each page is as of the moment it is read."""
+        """See ``DocumentStore.scan``."""
         check_name("collection", collection)
         last_key = ""
-        while page := await self._read(QUERIES.scan_page, (collection, last_key, PAGE_LENGTH)):
+        while page := await self._read(QUERIES.scan_documents, (collection, last_key, PAGE_LENGTH)):
             last_key = page[-1].key
             yield page
 
     async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
-        """The documents that exist among ``keys``, as of one moment."""
+        """See ``DocumentStore.read``."""
         values = _values_of(collection, keys)
-        return _by_key(await self._read(QUERIES.read_keys, values))
+        return _by_key(await self._read(QUERIES.read_documents, values))
 
     async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
-        """Apply each write that is still current; see the protocol.
+        """See ``DocumentStore.write_each``.
 
         Calls that wait at the same time share a transaction; none fails because of another.
         """
@@ -50,7 +46,7 @@ class DocumentVerbs(OpenFile):
         return await writer.run(lambda connection: apply_each(connection, asked), len(asked))
 
     async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
-        """Apply all writes or none; see the protocol. The thread that writes consumes them."""
+        """See ``DocumentStore.write_all``. The writer's thread consumes the stream."""
         writer = self._open_writer()
         await writer.run_alone(lambda connection: apply_all(connection, checked(writes)))
 
@@ -60,13 +56,13 @@ class DocumentVerbs(OpenFile):
         """As ``read``, as the caller's transaction on their own ``apsw.Connection`` sees it."""
         values = _values_of(collection, keys)
         with self._joined(connection) as joined:
-            return _by_key(_select(joined, QUERIES.read_keys, values))
+            return _by_key(_select(joined, QUERIES.read_documents, values))
 
     async def write_within(self, connection: Any, writes: Sequence[DocumentWrite]) -> None:
         """As ``write_all``, in a transaction on the caller's own ``apsw.Connection`` to the file.
 
-        It is used at once, in the caller's thread. From then on the transaction keeps all others
-        from writing to the file, this store among them, until it ends.
+        The connection is used at once, in the caller's thread. Until the transaction ends, no one
+        else can write to the file, this store included.
         """
         asked = tuple(checked(writes))
         with self._joined(connection) as joined:
@@ -117,7 +113,7 @@ def apply_all(connection: apsw.Connection, writes: Iterable[DocumentWrite]) -> N
 def _apply(connection: apsw.Connection, writes: Iterable[DocumentWrite], note: Note) -> None:
     # Writes of one kind that follow each other go to SQLite as one stream, in their order.
     for statement, run in groupby(writes, key=_statement_for):
-        if statement is QUERIES.is_taken:
+        if statement is QUERIES.has_document:
             for write in run:
                 note(write, connection.execute(statement, write).fetchone() is None)
         else:
@@ -135,5 +131,5 @@ def _noting(
 
 def _statement_for(write: DocumentWrite) -> str:
     if write.expected is None:
-        return QUERIES.is_taken if write.body is None else QUERIES.insert
-    return QUERIES.remove if write.body is None else QUERIES.update
+        return QUERIES.has_document if write.body is None else QUERIES.insert_document
+    return QUERIES.remove_document if write.body is None else QUERIES.update_document

@@ -1,4 +1,4 @@
-"""Saves what can be read of a damaged file into a new one, and changes nothing in the old.
+"""Copies what can be read of a damaged file into a new one, and does not change the old one.
 
 Run as a program: ``python -m rota.stores.sqlite.rescue damaged.db rescued.db``.
 """
@@ -12,31 +12,56 @@ import apsw
 
 from rota.errors import RotaError, StoreUnavailableError
 from rota.stores.sqlite.connection import SqliteSettings, open_writer, transaction
-from rota.stores.sqlite.jobs.records.saved import JOB_TABLES, SavedTable
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.translation import translated
 
 
 class RescueReport(NamedTuple):
-    """How many documents and jobs were saved, and whether that is all there were."""
+    """How many documents and jobs were saved, and whether these are all."""
 
     document_count: int
     job_count: int
     is_complete: bool
 
 
+class _Table(NamedTuple):
+    """How to read a table from both ends, and how to write its rows."""
+
+    name: str
+    forwards: str
+    backwards: str
+    restore: str
+
+
 _TABLES = (
-    SavedTable("documents", QUERIES.rescue_forwards, QUERIES.rescue_backwards, QUERIES.restore),
-    *JOB_TABLES,
+    _Table(
+        "documents",
+        QUERIES.rescue_documents,
+        QUERIES.rescue_documents_backwards,
+        QUERIES.load_document,
+    ),
+    _Table("jobs", QUERIES.rescue_jobs, QUERIES.rescue_jobs_backwards, QUERIES.insert_job),
+    _Table(
+        "job_dependencies",
+        QUERIES.rescue_dependencies,
+        QUERIES.rescue_dependencies_backwards,
+        QUERIES.add_dependency,
+    ),
+    _Table(
+        "job_attempts",
+        QUERIES.rescue_attempts,
+        QUERIES.rescue_attempts_backwards,
+        QUERIES.add_attempt,
+    ),
 )
 
 
 def rescue(damaged: Path, rescued: Path) -> RescueReport:
     """Copy the documents and jobs of ``damaged``, as they are, into the new store ``rescued``.
 
-    They are read from both ends towards the damage, so what is lost lies between the first and the
-    last damaged page. A job that waits for one that was lost waits on, until it is amended or
-    called off. Raises StoreDamagedError when not even the beginning can be read.
+    Tables are read from both ends towards the damage, so only rows between the first and the last
+    damaged page are lost. A job that waits for a lost one keeps waiting until it is amended or
+    cancelled. Raises StoreDamagedError if the start of the file cannot be read.
     """
     if rescued.exists():
         raise StoreUnavailableError(f"{rescued} exists already; name a file that does not")
@@ -62,8 +87,8 @@ def _copy(source: apsw.Connection, target: apsw.Connection) -> RescueReport:
     return RescueReport(copied["documents"].row_count, copied["jobs"].row_count, is_complete)
 
 
-def _copy_table(source: apsw.Connection, target: apsw.Connection, table: SavedTable) -> _Copied:
-    if source.execute(QUERIES.has_table, (table.name,)).fetchone() is None:
+def _copy_table(source: apsw.Connection, target: apsw.Connection, table: _Table) -> _Copied:
+    if (table.name,) not in source.execute(QUERIES.list_tables).fetchall():
         return _Copied(0, is_complete=True)  # the file is older than the table
     before = target.total_changes()
     is_complete = False
@@ -77,7 +102,7 @@ def _copy_table(source: apsw.Connection, target: apsw.Connection, table: SavedTa
 
 
 class _Readable:
-    """Rows up to the first that cannot be read; afterwards tells whether that was the end."""
+    """Rows up to the first that cannot be read; ``is_complete`` if there was none."""
 
     def __init__(self, rows: Iterator[tuple[Any, ...]]) -> None:
         self._rows = rows
@@ -92,7 +117,7 @@ class _Readable:
 
 
 def main(arguments: list[str]) -> int:
-    """The program: 0 when all was saved, 3 when something was lost, 1 when nothing was done."""
+    """The program: 0 if all was saved, 3 if something was lost, 1 if nothing was done."""
     if len(arguments) != 2:
         sys.stderr.write("usage: python -m rota.stores.sqlite.rescue DAMAGED RESCUED\n")
         return 2

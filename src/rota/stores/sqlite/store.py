@@ -1,52 +1,285 @@
-"""The store on a SQLite file: documents and jobs in one."""
+"""The store on a SQLite file: documents and jobs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
+from typing import Any, TypeVar
 
-from rota.jobs import Job, JobId
-from rota.stores.kernel.records import check_portion
-from rota.stores.protocol import Portion, QueueDepth, Reach, Record, check_count
+import apsw
+from msgspec.structs import replace
+
+from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page, check_limit
+from rota.stores.kernel import edits
+from rota.stores.kernel.records import JobPortion, check_portion, load_jobs, walk
+from rota.stores.kernel.settlement import check_path
+from rota.stores.protocol import (
+    Applied,
+    HeldLease,
+    Inserted,
+    KeptDocument,
+    LeaseKeeper,
+    LeaseRequest,
+    Listener,
+    Portion,
+    QueueDepth,
+    Reach,
+    Record,
+    check_choice,
+    check_count,
+    expiry_key,
+)
+from rota.stores.sqlite import read, records
+from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.documents import DocumentVerbs
-from rota.stores.sqlite.inspection.survey import survey_file
-from rota.stores.sqlite.jobs.reading import find_dependents
-from rota.stores.sqlite.jobs.records.dumping import dump
-from rota.stores.sqlite.jobs.records.loading import Loaded, load
-from rota.stores.sqlite.jobs.verbs import JobVerbs
+from rota.stores.sqlite.due_cache import DueCache, NextDue, make_choice
+from rota.stores.sqlite.lease import Keeper, extend_leases, lease_jobs
+from rota.stores.sqlite.threads import Reader, Writer
+from rota.stores.sqlite.unit import (
+    Committed,
+    Submitted,
+    apply_changes,
+    commit_plan,
+    insert_jobs,
+)
+from rota.stores.wakeups import Wakeups
 from rota.triggers.zone import to_utc
 
+Answer = TypeVar("Answer")
+_USUAL_PATH = (JobStatus.RUNNING, JobStatus.COMPLETED)
 
-class SqliteStore(DocumentVerbs, JobVerbs):
-    """Remembers in one file, for every process on this host that opens it.
 
-    A store belongs to the process that opened it: a forked child is refused and opens its own.
+class SqliteStore(DocumentVerbs):
+    """A store in one file, for every process on this host that opens it.
+
+    It belongs to the process that opened it: a forked child is refused and opens its own. A
+    submitted call is carried out even if its caller is cancelled meanwhile.
     """
 
     reach = Reach.HOST
+    uses_native_paths = True
+    """False sends every insert and change through the kernel; tests compare the two."""
 
-    async def read_clock(self) -> datetime | None:
-        """None: the file has no clock but that of the host."""
-        return None
+    def __init__(self, settings: SqliteSettings, writer: Writer, reader: Reader) -> None:
+        super().__init__(settings, writer, reader)
+        self._wakeups = Wakeups()
+        self._due_cache = DueCache()
+
+    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
+        """See ``JobStore.insert``."""
+        self._refuse_when_unusable()
+        submitted = Submitted.of(jobs, to_utc(now, "now"))
+        is_native = self.uses_native_paths
+        return await self._commit(
+            lambda connection: insert_jobs(connection, submitted, is_native=is_native), len(jobs)
+        )
+
+    async def insert_within(
+        self, connection: Any, jobs: Sequence[Job], now: datetime
+    ) -> list[Inserted]:
+        """As ``insert``, in a transaction on the caller's own ``apsw.Connection`` to the file.
+
+        The connection is used at once, in the caller's thread. Listeners are not woken: SQLite does
+        not report the commits of others. ``read_version`` shows them.
+        """
+        submitted = Submitted.of(jobs, to_utc(now, "now"))
+        with self._joined(connection) as joined:
+            return insert_jobs(joined, submitted, is_native=self.uses_native_paths).answer
+
+    async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
+        """See ``JobStore.lease``.
+
+        If ``next_due_at`` found nothing due, and nothing has been written since, the file is not
+        touched.
+        """
+        writer = self._open_writer()
+        now = to_utc(now, "now")
+        if self._due_cache:
+            choice = make_choice(request.queues, request.tenants)
+            version = self._reader.read_version()
+            if self._due_cache.find(version, choice, now) is not None:
+                return []
+        return await writer.run(
+            lambda connection: lease_jobs(connection, request, now), request.limit
+        )
+
+    async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        """See ``JobStore.extend``."""
+        writer = self._open_writer()
+        to_utc(now, "now")
+        until, leases = to_utc(until, "until"), tuple(held)
+        return await writer.run(
+            lambda connection: extend_leases(connection, leases, until), len(leases)
+        )
+
+    def make_keeper(self) -> LeaseKeeper:
+        """A lease keeper with a connection of its own."""
+        self._refuse_when_unusable()
+        return Keeper(self._settings)
+
+    async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
+        """See ``JobStore.apply``."""
+        self._refuse_when_unusable()
+        now, decided, is_native = to_utc(now, "now"), tuple(changes), self.uses_native_paths
+        for change in decided:
+            if change.path != _USUAL_PATH:
+                check_path(change)
+        return await self._commit(
+            lambda connection: apply_changes(connection, decided, now, is_native=is_native),
+            len(decided),
+        )
+
+    async def amend(
+        self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime
+    ) -> Job:
+        """See ``JobStore.amend``."""
+        asked = edits.Amendment(tenant, job_id, dict(fields), to_utc(now, "now"))
+        return await self._commit(lambda connection: commit_plan(connection, edits.amend(asked)))
+
+    async def delete(self, tenant: str, job_id: JobId) -> Job:
+        """See ``JobStore.delete``."""
+        return await self._commit(
+            lambda connection: commit_plan(connection, edits.delete(tenant, job_id))
+        )
+
+    async def prune(self, ended_before: datetime, limit: int) -> int:
+        """See ``JobStore.prune``."""
+        before = to_utc(ended_before, "ended_before")
+        check_count(limit)
+        return await self._commit(
+            lambda connection: commit_plan(connection, edits.prune(before, limit)), limit
+        )
+
+    async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
+        """See ``JobStore.find_expired``."""
+        reader = self._open_reader()
+        now = to_utc(now, "now")
+        check_count(limit)
+        if after is not None:
+            expiry_key(after)
+        return await reader.run(lambda connection: read.find_expired(connection, now, limit, after))
+
+    async def next_due_at(
+        self,
+        now: datetime,
+        queues: Collection[str] | None = None,
+        tenants: Collection[str] | None = None,
+    ) -> datetime | None:
+        """See ``JobStore.next_due_at``."""
+        reader = self._open_reader()
+        check_choice(queues, "queues")
+        check_choice(tenants, "tenants")
+        now = to_utc(now, "now")
+        version, choice = reader.read_version(), make_choice(queues, tenants)
+        due = self._due_cache.find(version, choice, now)
+        if due is None:
+            due = NextDue(
+                await reader.run(
+                    lambda connection: read.next_due_at(connection, now, queues, tenants)
+                )
+            )
+            self._due_cache.put(version, choice, due, now)
+        return due.at
+
+    def listen(
+        self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
+    ) -> AbstractAsyncContextManager[Listener]:
+        """See ``JobStore.listen``; writes of other processes are not heard."""
+        self._refuse_when_unusable()
+        return self._wakeups.listen(queues, tenants)
+
+    def read_version(self) -> int | None:
+        """See ``Watchable``: shows that other processes have written."""
+        return self._open_reader().read_version()
+
+    async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
+        """See ``JobStore.get``."""
+        wanted = tuple(job_ids)
+        return await self._open_reader().run(
+            lambda connection: read.get(connection, tenant, wanted)
+        )
+
+    async def find(
+        self,
+        tenant: str,
+        wanted: JobFilter | None = None,
+        cursor: str | None = None,
+        limit: int = 20,
+    ) -> Page:
+        """See ``JobStore.find``."""
+        reader = self._open_reader()
+        check_limit(limit)
+        narrowed = _narrowed(wanted, tenant)
+        return await reader.run(lambda connection: read.find(connection, narrowed, cursor, limit))
+
+    async def count(self, tenant: str, wanted: JobFilter | None = None) -> int:
+        """See ``JobStore.count``."""
+        narrowed = _narrowed(wanted, tenant)
+        return await self._open_reader().run(lambda connection: read.count(connection, narrowed))
+
+    async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
+        """See ``JobStore.attempts``."""
+        return await self._open_reader().run(
+            lambda connection: read.read_attempts(connection, tenant, job_id)
+        )
 
     async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
-        """The tenant's jobs that depend on one of these, by id."""
+        """See ``JobStore.find_dependents``."""
         check_count(limit)
         named = tuple(job_ids)
         return await self._open_reader().run(
-            lambda connection: find_dependents(connection, tenant, named, limit)
+            lambda connection: read.find_dependents(connection, tenant, named, limit)
         )
 
     async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
-        """How full each queue is, over all tenants or for one."""
+        """See ``JobStore.survey``."""
         reader = self._open_reader()
         now = to_utc(now, "now")
-        return await reader.run(lambda connection: survey_file(connection, now, tenant))
+        return await reader.run(lambda connection: read.survey(connection, now, tenant))
 
     async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
-        """A portion of everything that is kept; see the protocol."""
-        return await dump(self._open_reader(), cursor, check_portion(limit))
+        """See ``PortableStore.dump``."""
+        reader = self._open_reader()
+        check_portion(limit)
 
-    async def load(self, records: Sequence[Record], now: datetime) -> int:
-        """Keep records as they are, all of them in one step; see the protocol."""
-        writer = self._open_writer()
-        loaded = Loaded.of(records, to_utc(now, "now"))
-        return await writer.run(lambda connection: load(connection, loaded), len(records))
+        async def read_documents(collection: str, key: str) -> Sequence[KeptDocument]:
+            return await reader.run(
+                lambda connection: records.read_documents(connection, collection, key, limit)
+            )
+
+        async def read_jobs(place: str) -> JobPortion:
+            return await reader.run(lambda connection: records.read_jobs(connection, place, limit))
+
+        return await walk(cursor, read_documents, read_jobs)
+
+    async def load(self, loaded: Sequence[Record], now: datetime) -> int:
+        """See ``PortableStore.load``; one call is one step."""
+        now, kept = to_utc(now, "now"), tuple(loaded)
+
+        def load(connection: apsw.Connection) -> int:
+            new_count = commit_plan(connection, load_jobs(kept, now)).answer
+            return new_count + records.load_documents(connection, kept)
+
+        return await self._open_writer().run(load, len(kept))
+
+    async def read_clock(self) -> datetime | None:
+        """None: a file uses the clock of its host."""
+        return None
+
+    async def close(self) -> None:
+        """Release the file, and end the waits of listeners."""
+        await super().close()
+        self._wakeups.close()
+
+    async def _commit(
+        self, work: Callable[[apsw.Connection], Committed[Answer]], write_count: int = 1
+    ) -> Answer:
+        """Do the work in a transaction, and wake listeners once it is durable."""
+        committed = await self._open_writer().run(work, write_count, self._wake)
+        return committed.answer
+
+    def _wake(self, committed: Committed[Any]) -> None:
+        self._wakeups.ring_partitions(committed.ready)
+
+
+def _narrowed(wanted: JobFilter | None, tenant: str) -> JobFilter:
+    return replace(wanted or JobFilter(), tenant=tenant)

@@ -1,21 +1,23 @@
-"""The two threads of a store: one that writes, and one that reads beside it.
+"""The two threads of a store: one writes, and one reads beside it.
 
-Calls that arrive while the writing thread is busy are carried out together in one transaction,
-because a transaction costs the same wait for the disk whether it holds one write or a thousand. A
-call that arrives at a quiet moment is carried out at once. Reading has a connection of its own: a
-long scan never holds up a write.
+Calls that arrive while the writer's thread is busy are carried out together in one transaction,
+because the wait for the disk is the same for one write as for a thousand. A call that arrives at a
+quiet moment is carried out at once. The reader has a connection of its own: a long scan never holds
+up a write.
 """
 
 import asyncio
 from asyncio import AbstractEventLoop, Future
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import apsw
 
+from rota.clock.idle import in_flight
 from rota.errors import RotaError, UnsupportedConnectionError
 from rota.stores.opened import ClosableStore
 from rota.stores.sqlite.connection import (
@@ -25,7 +27,6 @@ from rota.stores.sqlite.connection import (
     open_writer,
     transaction,
 )
-from rota.stores.sqlite.lane import Lane, open_lane
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.translation import translate, translated
 
@@ -34,72 +35,106 @@ MOST_WRITES_TOGETHER = 20_000
 
 Result = TypeVar("Result")
 Work: TypeAlias = Callable[[apsw.Connection], Result]
-"""Reads and writes inside a transaction that someone else has begun.
+"""Reads and writes inside an open transaction.
 
-It may be called again, in a transaction of its own, when the one that it shared could not be
-completed.
+It may be called again, in a transaction of its own, if the shared one could not be completed.
 """
+
+
+class WorkThread:
+    """One thread. It carries out all submitted work in order, even if no caller waits any more."""
+
+    def __init__(self, name: str) -> None:
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+
+    @classmethod
+    async def open(cls, name: str, work: Callable[[], Result]) -> tuple[Self, Result]:
+        """A thread and the result of its first work; no thread is left if that fails."""
+        thread = cls(name)
+        try:
+            return thread, await thread.run(work)
+        except BaseException:
+            thread.end()
+            raise
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """The result of the work; cancelling stops only the waiting."""
+        return await asyncio.shield(self.start(work))
+
+    def start(self, work: Callable[[], Result]) -> "Future[Result]":
+        """Submit work. Virtual time stands still until it is done."""
+        outside = ExitStack()
+        outside.enter_context(in_flight())
+        future = asyncio.get_running_loop().run_in_executor(self._executor, work)
+        future.add_done_callback(lambda _: outside.close())
+        return future
+
+    def end(self) -> None:
+        """End the thread once it has done what was submitted."""
+        self._executor.shutdown(wait=False)
 
 
 class _Call(NamedTuple):
     work: Work[Any]
     write_count: int
-    tell: Callable[[Any], None] | None
+    notify: Callable[[Any], None] | None
     answer: "Future[Any]"
     loop: AbstractEventLoop
 
 
 class Writer:
-    """Carries out writes in the thread of its lane, as many as are waiting in one step."""
+    """Carries out writes in its thread, all that are waiting in one transaction."""
 
-    def __init__(self, connection: apsw.Connection, lane: Lane, path: Path) -> None:
+    def __init__(self, connection: apsw.Connection, thread: WorkThread, path: Path) -> None:
         self._connection = connection
-        self._lane = lane
+        self._thread = thread
         self._path = path
         self._waiting: deque[_Call] = deque()
         self._is_called = False
 
     @classmethod
     async def open(cls, settings: SqliteSettings) -> Self:
-        """A writer on the file, which is made ready if need be and refused if damaged."""
-        lane, connection = await open_lane("rota-sqlite-writer", lambda: open_writer(settings))
-        return cls(connection, lane, settings.path)
+        """A writer on the file, which is created or migrated if needed, and refused if damaged."""
+        thread, connection = await WorkThread.open(
+            "rota-sqlite-writer", lambda: open_writer(settings)
+        )
+        return cls(connection, thread, settings.path)
 
     async def close(self) -> None:
-        """Carry out what has been handed over, then let the file go."""
-        await self._lane.run(self._connection.close)
-        self._lane.end()
+        """Carry out what was submitted, then close the file."""
+        await self._thread.run(self._connection.close)
+        self._thread.end()
 
     async def run(
         self,
         work: Work[Result],
         write_count: int = 1,
-        tell: Callable[[Result], None] | None = None,
+        notify: Callable[[Result], None] | None = None,
     ) -> Result:
         """Do the work in a transaction, together with that of other callers.
 
-        ``tell`` is given the result once it is durable, in the caller's event loop, whether or not
-        the caller still waits for it.
+        ``notify`` gets the result once it is durable, in the caller's event loop, even if the
+        caller no longer waits.
         """
         loop = asyncio.get_running_loop()
         answer: Future[Result] = loop.create_future()
-        self._waiting.append(_Call(work, write_count, tell, answer, loop))
+        self._waiting.append(_Call(work, write_count, notify, answer, loop))
         if not self._is_called:
             self._is_called = True
-            self._lane.start(self._serve_waiting)
+            self._thread.start(self._serve_waiting)
         return await answer
 
     async def run_alone(self, work: Work[Result]) -> Result:
         """Do work that cannot be repeated, in a transaction of its own."""
-        return await self._lane.run(lambda: self._run_alone(work))
+        return await self._thread.run(lambda: self._run_alone(work))
 
     def _run_alone(self, work: Work[Result]) -> Result:
         with translated(self._path), transaction(self._connection):
             return work(self._connection)
 
     def _serve_waiting(self) -> None:
-        # In this order: a call that comes after the first line asks for a turn of its own, one
-        # that came before it is counted in the second.
+        # In this order: a call after the first line starts a turn of its own, and a call before it
+        # is counted by the second line.
         self._is_called = False
         left_count = len(self._waiting)
         while left_count:
@@ -121,9 +156,9 @@ class Writer:
             with transaction(self._connection):
                 return [self._do(call.work) for call in group]
         except apsw.BusyError as error:
-            # Nothing has begun, and trying one by one would only wait as often.
+            # Nothing has begun, and one by one each call would wait as long.
             return [self._failure(error) for _ in group]
-        except Exception as error:  # noqa: BLE001 - the callers wait elsewhere and must be told
+        except Exception as error:  # noqa: BLE001 - passed to the callers, which wait in another thread
             if len(group) == 1:
                 return [self._failure(error)]
             return [outcome for call in group for outcome in self._carry_out([call])]
@@ -133,7 +168,7 @@ class Writer:
         try:
             return work(self._connection)
         except RotaError as refusal:
-            # Refused before anything was written: those before and after it are not concerned.
+            # Refused before it wrote anything: the other calls are not affected.
             if self._connection.total_changes() == before:
                 return refusal
             raise
@@ -161,43 +196,45 @@ class _Readers(NamedTuple):
 
 
 class Reader:
-    """Reads what has been committed by anyone, in the thread of its lane."""
+    """Reads all committed data, in its thread."""
 
-    def __init__(self, connections: _Readers, lane: Lane, path: Path) -> None:
+    def __init__(self, connections: _Readers, thread: WorkThread, path: Path) -> None:
         self._connection, self._watch = connections
-        self._lane = lane
+        self._thread = thread
         self._path = path
 
     @classmethod
     async def open(cls, settings: SqliteSettings) -> Self:
-        """A reader of a file that a writer has made ready."""
-        lane, connections = await open_lane("rota-sqlite-reader", lambda: _Readers.open(settings))
-        return cls(connections, lane, settings.path)
+        """A reader of a file that a writer has opened."""
+        thread, connections = await WorkThread.open(
+            "rota-sqlite-reader", lambda: _Readers.open(settings)
+        )
+        return cls(connections, thread, settings.path)
 
     async def close(self) -> None:
-        """Answer what has been asked, then let the file go."""
-        await self._lane.run(self._close)
-        self._lane.end()
+        """Answer what was asked, then close the file."""
+        await self._thread.run(self._close)
+        self._thread.end()
 
     def _close(self) -> None:
         self._watch.close()
         self._connection.close()
 
     def read_version(self) -> int | None:
-        """A number that is another one once anybody has committed; None if it cannot be had.
+        """A number that changes after any commit; None if it cannot be read.
 
-        It is read at once, in the caller's thread: that takes two microseconds, waits for no lock
-        and, while nobody commits, reads nothing from the disk.
+        It is read in the caller's thread: that takes two microseconds, waits for no lock and, while
+        there are no commits, reads nothing from the disk.
         """
         try:
             ((version,),) = self._watch.execute(QUERIES.read_version)
-        except apsw.Error:  # then the file is looked at, and whoever looks is told what is wrong
+        except apsw.Error:  # then a caller reads the file, and gets the error
             return None
         return int(version)
 
     async def run(self, work: Work[Result]) -> Result:
-        """Do work that only reads; each of its statements sees one moment."""
-        return await self._lane.run(lambda: self._run(work))
+        """Do work that only reads. Each statement sees one moment."""
+        return await self._thread.run(lambda: self._run(work))
 
     def _run(self, work: Work[Result]) -> Result:
         with translated(self._path):
@@ -205,10 +242,9 @@ class Reader:
 
 
 class OpenFile(ClosableStore):
-    """Both threads on one file: what the verbs for documents and those for jobs stand on."""
+    """Both threads on one file: what the verbs of documents and jobs use."""
 
     def __init__(self, settings: SqliteSettings, writer: Writer, reader: Reader) -> None:
-        """Put together what ``open`` has opened."""
         super().__init__()
         self._settings = settings
         self._writer = writer
@@ -216,7 +252,7 @@ class OpenFile(ClosableStore):
 
     @classmethod
     async def open(cls, settings: SqliteSettings) -> Self:
-        """The store at a path; the file is made if there is none, and checked if there is."""
+        """The store at a path. A missing file is created, an existing one checked."""
         writer = await Writer.open(settings)
         try:
             return cls(settings, writer, await Reader.open(settings))
@@ -225,7 +261,7 @@ class OpenFile(ClosableStore):
             raise
 
     async def _release(self) -> None:
-        # The writer last: whoever closes a file last folds its log into it, and a reader cannot.
+        # The writer last: the last to close a file folds its log into it, and a reader cannot.
         await self._reader.close()
         await self._writer.close()
 
@@ -239,10 +275,7 @@ class OpenFile(ClosableStore):
 
     @contextmanager
     def _joined(self, connection: object) -> Iterator[apsw.Connection]:
-        """The caller's own connection, in a transaction of theirs; what fails leaves it as it was.
-
-        It is used in the caller's thread.
-        """
+        """The caller's own connection, in its open transaction; an error leaves that as it was."""
         self._refuse_when_unusable()
         path = self._settings.path
         joined = _check_connection(connection, path)
@@ -251,7 +284,7 @@ class OpenFile(ClosableStore):
 
 
 def _check_connection(connection: object, path: Path) -> apsw.Connection:
-    """Refuse what is no connection to the file with a transaction under way."""
+    """Refuse anything but a connection to the file with an open transaction."""
     if not isinstance(connection, apsw.Connection):
         raise UnsupportedConnectionError("it is no connection of apsw")
     name = connection.filename
@@ -268,16 +301,16 @@ def _answer(group: Sequence[_Call], outcomes: Sequence[Any]) -> None:
     for call, outcome in zip(group, outcomes, strict=True):
         answers.setdefault(call.loop, []).append((call, outcome))
     for loop, settled in answers.items():
-        with suppress(RuntimeError):  # the loop was closed: nobody waits for the answer any more
+        with suppress(RuntimeError):  # the loop was closed: the answer is not needed any more
             loop.call_soon_threadsafe(_settle, settled)
 
 
 def _settle(settled: Iterable[tuple[_Call, Any]]) -> None:
     for call, outcome in settled:
         is_failure = isinstance(outcome, Exception)
-        if call.tell is not None and not is_failure:
-            call.tell(outcome)
-        if call.answer.done():  # its caller was cancelled; the write holds all the same
+        if call.notify is not None and not is_failure:
+            call.notify(outcome)
+        if call.answer.done():  # its caller was cancelled; the write holds
             continue
         if is_failure:
             call.answer.set_exception(outcome)

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from tests.server.security.conftest import NOW, Stage
 
+from rota.fleet.workers import WorkerPresence
 from rota.jobs import (
     Failed,
     Job,
@@ -20,14 +21,13 @@ from rota.jobs import (
     make_job_id,
 )
 from rota.policy.gate_settings import Scope
+from rota.policy.gates import Maintenance
 from rota.policy.limits import Limit
-from rota.policy.maintenance import Maintenance
 from rota.policy.quiet_hours import QuietHours
 from rota.rail import Rail
 from rota.rail.settings import set_limit, set_maintenance, set_quiet_hours
 from rota.stores.protocol import DocumentWrite
 from rota.testing import a_job
-from rota.worker.presence import WorkerPresence
 
 OURS, THEIRS = "ours", "theirs"
 MARKER = "nobody-else-may-read-this"

@@ -37,7 +37,7 @@ def test_quiet_hours_of_some_days(rota: RunRota) -> None:
 
 
 def test_hours_that_end_when_they_begin_are_none(rota: RunRota) -> None:
-    told = "No quiet hours: those that end when they begin are none.\n"
+    told = "No quiet hours: they start and end at the same time.\n"
     assert rota("gates", "quiet-hours", "--start", "22:00", "--end", "22:00").out == told
     assert rota("gates", "show").out.startswith(told)
 
@@ -107,7 +107,7 @@ def test_maintenance_of_a_queue_holds_for_all_tenants(rota: RunRota) -> None:
         (("quiet-hours",), "--start and --end are needed, or --off"),
         (("quiet-hours", "--start", "25:00", "--end", "07:00"), "start"),
         (("maintenance", "--queue", "mail"), "--queue needs --everywhere"),
-        (("maintenance", "--until", "tomorrow"), '--until "tomorrow" is no ISO 8601'),
+        (("maintenance", "--until", "tomorrow"), '--until "tomorrow" is not an ISO 8601'),
     ],
 )
 def test_what_cannot_be_set_is_refused(rota: RunRota, argv: tuple[str, ...], reason: str) -> None:

@@ -150,7 +150,7 @@ def test_what_can_be_no_id_is_refused_with_where_ids_are_found(
 ) -> None:
     outcome = rota(*words)
     assert outcome.status == 2
-    assert f'{option} "123" is no id of a job, such as' in outcome.err
+    assert f'{option} "123" is not a job id, such as' in outcome.err
     assert "rota jobs list shows them" in outcome.err
 
 
@@ -187,13 +187,13 @@ def test_a_job_that_is_not_there_is_not_found(rota: RunRota, verb: str) -> None:
 @pytest.mark.parametrize(
     ("argv", "reason"),
     [
-        (("--payload", "{"), "--payload is no JSON"),
+        (("--payload", "{"), "--payload is not JSON"),
         (("--payload", "@nowhere.json"), "--payload cannot be read: No such file"),
-        (("--in", "soon"), '--in "soon" is no length of time'),
+        (("--in", "soon"), '--in "soon" is not a length of time'),
         (("--in", "1m", "--run-at", "2027-03-28"), "--run-at and --in are both given"),
         (("--run-at", "2027-03-28T01:30"), "does not exist in Europe/London"),
         (("--queue", "not a queue"), "queue "),
-        (("--after", "nobody"), '--after "nobody" is no id of a job'),
+        (("--after", "nobody"), '--after "nobody" is not a job id'),
         (("--priority", "11"), 'Invalid value "11" for --priority'),
     ],
 )
@@ -262,7 +262,7 @@ class TestBulk:
     def test_a_file_without_jobs_is_refused(self, rota: RunRota, here: Path, content: str) -> None:
         (here / "none.json").write_text(content, encoding="utf-8")
         outcome = rota("jobs", "bulk", "create", "none.json")
-        assert (outcome.status, "FILE holds no list of jobs" in outcome.err) == (2, True)
+        assert (outcome.status, "FILE must hold a list of jobs" in outcome.err) == (2, True)
 
     def test_what_would_be_done_is_shown_and_then_done(self, rota: RunRota, listed: str) -> None:
         rota("jobs", "bulk", "create", listed)
@@ -280,5 +280,5 @@ class TestBulk:
         monkeypatch.setattr("sys.stdin", io.StringIO())
         outcome = rota("jobs", "bulk", "act", "delete", "--queue", "mail")
         assert outcome.status == 2
-        assert "--yes is needed where nobody can be asked" in outcome.err
+        assert "--yes is needed when the input is not a terminal" in outcome.err
         assert len(rota("jobs", "list", "--limit", "99", "--json").document["items"]) == 30

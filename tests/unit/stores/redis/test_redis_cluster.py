@@ -1,5 +1,6 @@
 """A server in cluster mode lets a script touch the keys of one slot only, and sends others away."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -35,7 +36,8 @@ async def test_a_store_works_whichever_node_is_asked(
         leased = await take(store, caps=(Cap(queue="default", running=2),))
         assert [job.tenant for job in leased] == ["a", "b"]
         keeper = store.make_keeper()
-        assert keeper.extend([HeldLease(leased[0].id, 1)], NOW + DAY, NOW) == [True]
+        held = [HeldLease(leased[0].id, 1)]
+        assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
         keeper.close()
         assert (await end(store, leased[0])).released == (child.id,)
         assert [job.id for job in await store.find_expired(NOW + DAY, 5)] == [leased[1].id]

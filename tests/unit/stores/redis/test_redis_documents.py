@@ -8,7 +8,7 @@ import redis
 from rota.errors import StaleVersionError, StoreUnavailableError
 from rota.stores.protocol import DocumentWrite
 from rota.stores.redis.address import RedisSettings
-from rota.stores.redis.documents.verbs import GATHERED_FOR
+from rota.stores.redis.documents import GATHERED_FOR
 from rota.stores.redis.keys import name_keys
 from rota.stores.redis.store import RedisStore
 from rota.testing.store_contract import scan_all

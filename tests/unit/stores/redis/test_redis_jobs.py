@@ -9,18 +9,12 @@ from tests.servers.redis import RedisServer
 from rota.errors import DamagedJobError, DuplicateJobError, StoreUnavailableError
 from rota.jobs import (
     Discarded,
-    Job,
     JobFilter,
     JobStatus,
-    Outcome,
-    Succeeded,
-    decide_cancel,
     decide_complete,
-    decide_outcome,
 )
 from rota.stores.protocol import HeldLease
 from rota.stores.redis.address import RedisSettings, read_address
-from rota.stores.redis.jobs.changing import settling
 from rota.stores.redis.keys import name_keys
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
@@ -30,24 +24,6 @@ MANY = 1_300
 """More than one script tells, moves or removes."""
 
 
-async def _cascade_count(store: RedisStore) -> int:
-    """How many ends there are whose dependents were not all told."""
-    cascades = next(key for key in store._database.keys.jobs if key.endswith(":cascades"))
-    return int(await store._database.call("ZCARD", cascades))
-
-
-async def _end_and_die(store: RedisStore, leased: Job, outcome: Outcome) -> None:
-    """End a job in a process that does not live to tell all who depend on it."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(settling, "finish_cascade", _die)
-        with pytest.raises(StoreUnavailableError):
-            await end(store, leased, outcome)
-
-
-async def _die(*_: object) -> None:
-    raise StoreUnavailableError("killed here")
-
-
 async def test_a_refusal_is_for_what_is_kept_not_for_what_was_guessed(store: RedisStore) -> None:
     kept = a_job(idempotency_key="key", payload=1)
     await store.insert([kept], NOW)
@@ -55,65 +31,6 @@ async def test_a_refusal_is_for_what_is_kept_not_for_what_was_guessed(store: Red
     with pytest.raises(DuplicateJobError) as refusal:
         await store.insert(twins, NOW)
     assert refusal.value.job_id == kept.id
-
-
-async def test_many_dependents_are_released_in_parts_and_told_of_at_once(
-    store: RedisStore,
-) -> None:
-    parent = a_job()
-    children = [a_job(dependencies=[parent.id]) for _ in range(MANY)]
-    await store.insert([parent, *children], NOW)
-    (leased,) = await take(store)
-    applied = await end(store, leased)
-    assert list(applied.released) == sorted(job.id for job in children)
-    assert await _cascade_count(store) == 0
-    assert await store.count("default", JobFilter(status=JobStatus.READY)) == MANY
-
-
-async def test_a_change_behind_a_long_cascade_sees_all_of_it(store: RedisStore) -> None:
-    parent = a_job()
-    children = [a_job(dependencies=[parent.id]) for _ in range(MANY)]
-    await store.insert([parent, *children], NOW)
-    (leased,) = await take(store)
-    last = max(children, key=lambda job: job.id)
-    kept = (await store.get("default", [last.id]))[last.id]
-    changes = [decide_outcome(leased, Discarded("no"), NOW), decide_cancel(kept, "no", NOW)]
-    first, second = await store.apply(changes, NOW)
-    assert len(first.blocked) == MANY
-    assert second.is_stale
-
-
-@pytest.mark.parametrize("is_good", [True, False])
-async def test_what_a_process_has_left_half_told_is_told_by_the_next_sweep(
-    store: RedisStore, is_good: bool
-) -> None:
-    parent = a_job()
-    children = [a_job(dependencies=[parent.id]) for _ in range(MANY)]
-    await store.insert([parent, *children], NOW)
-    (leased,) = await take(store)
-    await _end_and_die(store, leased, Succeeded() if is_good else Discarded("no"))
-    assert await store.count("default", JobFilter(status=JobStatus.PENDING)) > 0
-    await store.find_expired(NOW + SECOND, 10)
-    assert await _cascade_count(store) > 0, "its process may still be at it"
-    await store.find_expired(NOW + 2 * MINUTE, 10)
-    assert await _cascade_count(store) == 0
-    target = JobStatus.READY if is_good else JobStatus.BLOCKED
-    assert await store.count("default", JobFilter(status=target)) == MANY
-
-
-async def test_a_job_inserted_amid_a_half_told_end_is_released_once(
-    store: RedisStore,
-) -> None:
-    parent, other = a_job(), a_job(due_at=NOW + DAY)
-    children = [a_job(dependencies=[parent.id]) for _ in range(MANY)]
-    await store.insert([parent, other, *children], NOW)
-    (leased,) = await take(store)
-    await _end_and_die(store, leased, Succeeded())
-    late = a_job(dependencies=[parent.id, other.id])
-    await store.insert([late], NOW)
-    await store.find_expired(NOW + 2 * MINUTE, 10)
-    found = await store.get("default", [late.id])
-    assert found[late.id].status is JobStatus.PENDING
 
 
 async def test_many_jobs_that_come_due_at_once_come_in_order(store: RedisStore) -> None:

@@ -11,7 +11,7 @@ from rota.stores.redis.scripts import load_script
 
 FOLDER = Path(rota.stores.redis.__path__[0])
 FILES = sorted(FOLDER.rglob("*.lua"))
-PARTS = {"heads", "shelf", "line", "timing", "consequences", "listing", "writing"}
+PARTS = {"heads", "line", "timing"}
 VERBS = [path for path in FILES if path.stem not in PARTS]
 _LABELS = ("KEYS", "ARGV", "reply", "atomic")
 
@@ -21,7 +21,7 @@ def _name(path: Path) -> str:
 
 
 def test_there_are_scripts() -> None:
-    assert len(VERBS) > 20
+    assert len(VERBS) > 15
     assert {path.stem for path in FILES} >= PARTS
 
 
@@ -55,20 +55,19 @@ def test_the_keys_of_a_store_lie_together_on_a_cluster() -> None:
     named = [keys.schema, *keys.documents, *keys.jobs, keys.stream]
     assert {key.partition("}")[0] for key in named} == {"{shop"}
     assert len(set(named)) == len(DOCUMENT_KEYS) + len(JOB_KEYS) + 2
-    assert set(keys.additions) < set(keys.jobs)
 
 
 def test_what_a_script_uses_stands_where_it_says_so() -> None:
-    script = load_script("rota.stores.redis.jobs.leasing", "lease")
+    script = load_script("lease")
     parts = (
-        *("-- lease: hand out", "-- uses    line", "-- uses    heads"),
-        *("local function place_of(", "local function let_in(", "local function open_part("),
+        *("-- lease: lease due jobs", "-- uses    line", "-- uses    heads"),
+        *("local function place_of(", "local function mark_due(", "local function open_part("),
     )
     places = [script.text.index(part) for part in parts]
     assert places == sorted(places)
 
 
 def test_what_two_parts_of_a_script_use_is_in_it_once() -> None:
-    script = load_script("rota.stores.redis.jobs.leasing", "next_due")
+    script = load_script("next_due")
     assert script.text.count("-- uses    heads") == 2
     assert script.text.count("local function place_of(") == 1

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import apsw
 import pytest
@@ -69,3 +70,18 @@ def gate() -> Iterator[Gate]:
     gate = Gate()
     yield gate
     gate.opened.set()
+
+
+@pytest.fixture
+def reach_in(path: Path) -> Callable[..., list[Any]]:
+    """Run a statement on the file, past the store."""
+
+    def run(statement: str, *values: Any) -> list[Any]:
+        connection = apsw.Connection(str(path))
+        connection.set_busy_timeout(5_000)
+        try:
+            return list(connection.execute(statement, values))
+        finally:
+            connection.close()
+
+    return run

@@ -4,7 +4,6 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -102,8 +101,7 @@ async def test_a_reader_elsewhere_delays_the_change_of_mode_and_no_more(
 async def test_a_file_system_without_a_write_ahead_log_is_refused(
     sqlite_settings: SqliteSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    without = replace(QUERIES, use_write_ahead_log="PRAGMA journal_mode = DELETE")
-    monkeypatch.setattr("rota.stores.sqlite.connection.QUERIES", without)
+    monkeypatch.setattr(QUERIES, "use_write_ahead_log", "PRAGMA journal_mode = DELETE")
     with pytest.raises(StoreUnavailableError, match="stays in mode delete"):
         await SqliteStore.open(sqlite_settings)
 
@@ -135,8 +133,7 @@ async def test_a_directory_that_may_not_be_written_is_unavailable(ordinary_user:
 async def test_a_reader_that_cannot_be_opened_leaves_nothing_open(
     sqlite_settings: SqliteSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing = replace(QUERIES, configure_reader="PRAGMA page_count; nonsense")
-    monkeypatch.setattr("rota.stores.sqlite.connection.QUERIES", failing)
+    monkeypatch.setattr(QUERIES, "configure_reader", "PRAGMA page_count; nonsense")
     with pytest.raises(StoreUnavailableError, match="nonsense"):
         await SqliteStore.open(sqlite_settings)
     assert [each.name for each in sqlite_settings.path.parent.iterdir()] == ["rota.db"]

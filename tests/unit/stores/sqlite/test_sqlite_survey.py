@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from rota.stores.sqlite.connection import MIGRATIONS, migrate
-from rota.stores.sqlite.inspection.queries import QUERIES
+from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
 

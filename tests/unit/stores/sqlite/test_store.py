@@ -23,7 +23,7 @@ async def test_it_reaches_as_far_as_the_host(store: SqliteStore) -> None:
 async def test_a_long_scan_does_not_hold_up_a_write(
     store: SqliteStore, new: New, gate: Any
 ) -> None:
-    reading = asyncio.ensure_future(store._reader._lane.run(lambda: list(gate)))
+    reading = asyncio.ensure_future(store._reader._thread.run(lambda: list(gate)))
     await asyncio.wait([reading], timeout=0)
     assert await store.write_each([new("a")]) == [1]
     assert not reading.done()

@@ -1,0 +1,428 @@
+"""Follows the settings kept in a store: the gates and the limits that workers apply."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from rota.errors import RotaError
+from rota.jobs.record import Job
+from rota.policy.gate_settings import (
+    GATE_CHANGES,
+    GATES,
+    LATEST_CHANGE,
+    Damage,
+    Entry,
+    decode_entry,
+    make_gate_settings,
+)
+from rota.policy.gates import (
+    Chain,
+    Closed,
+    Gate,
+    Open,
+    Refreshed,
+    Spread,
+    Verdict,
+    spread_out,
+)
+from rota.policy.limits import (
+    BUCKETS,
+    LIMIT_CHANGES,
+    LIMITS,
+    Bucket,
+    Limit,
+    Rate,
+    Taken,
+    decode_limit,
+    give_back_tokens,
+    key_of,
+    next_token_at,
+    take_tokens,
+)
+from rota.stores.protocol import (
+    Cap,
+    DocumentStore,
+    DocumentWrite,
+    JobStore,
+    LeaseRequest,
+    is_chosen,
+)
+
+REFRESH_FOR = timedelta(seconds=2)
+"""How long the last read is trusted."""
+
+REREAD_FOR = timedelta(minutes=1)
+"""How soon a change is noticed when its writer died before it could notify."""
+
+MOST_RACES = 3
+"""How often a contended bucket is retried."""
+
+_UNREAD = "the gates have not been read yet"
+
+Value = TypeVar("Value")
+
+
+class StoredSettings(Generic[Value]):
+    """The decoded documents of one collection, read again after each change.
+
+    ``changes`` is the collection of the document whose version grows with every change. An
+    unreadable document is listed in ``damages``; its last readable version still applies.
+    """
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        collection: str,
+        changes: str,
+        decode: Callable[[str, bytes], Value | Damage],
+    ) -> None:
+        self.values: dict[str, Value] = {}
+        self.damages: tuple[Damage, ...] = ()
+        self._store = store
+        self._collection = collection
+        self._changes = changes
+        self._decode = decode
+        self._looked_at: datetime | None = None
+        self._read_at: datetime | None = None
+        self._change = 0
+        self._bodies: dict[str, bytes] = {}
+
+    async def refresh(self, now: datetime, recent_for: timedelta) -> bool:
+        """Read changes, unless the last look is that recent. Returns whether it read.
+
+        Store errors are raised, and the last read still applies.
+        """
+        if _is_recent(self._looked_at, now, recent_for):
+            return False
+        latest = (await self._store.read(self._changes, [LATEST_CHANGE])).get(LATEST_CHANGE)
+        change = 0 if latest is None else latest.version
+        is_current = change == self._change and _is_recent(self._read_at, now, REREAD_FOR)
+        if not is_current:
+            await self._read_all()
+            self._read_at, self._change = now, change
+        self._looked_at = now
+        return not is_current
+
+    async def _read_all(self) -> None:
+        values: dict[str, Value] = {}
+        bodies: dict[str, bytes] = {}
+        damages: list[Damage] = []
+        async for page in self._store.scan(self._collection):
+            for document in page:
+                key, body = document.key, document.body
+                value = self._decode_changed(key, body)
+                if isinstance(value, Damage):
+                    damages.append(value)
+                    continue
+                values[key], bodies[key] = value, body
+        kept = {it.key: self.values[it.key] for it in damages if it.key in self.values}
+        self.values = dict(sorted((values | kept).items()))
+        self._bodies, self.damages = bodies, tuple(damages)
+
+    def _decode_changed(self, key: str, body: bytes) -> Value | Damage:
+        is_known = self._bodies.get(key) == body
+        return self.values[key] if is_known else self._decode(key, body)
+
+
+def _is_recent(instant: datetime | None, now: datetime, lasting: timedelta) -> bool:
+    """Whether the instant is recent. False when the clock was set back."""
+    return instant is not None and instant <= now < instant + lasting
+
+
+class GateWatch:
+    """A gate that follows the store. Call ``refresh`` before ``judge``.
+
+    It also asks the gates in ``more``, and refreshes them if they can be refreshed. Jobs that would
+    all start when a gate opens are spread. Until the first read it is closed to all jobs. An
+    unreadable document is listed in ``damages``; its last readable version still applies.
+    """
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        *,
+        more: Iterable[Gate] = (),
+        spread: Spread | None = None,
+        refresh_for: timedelta = REFRESH_FOR,
+    ) -> None:
+        self._stored: StoredSettings[Entry] = StoredSettings(
+            store, GATES, GATE_CHANGES, decode_entry
+        )
+        self._more = tuple(more)
+        self._refreshed = [gate for gate in self._more if isinstance(gate, Refreshed)]
+        self._spread = spread or Spread()
+        self._refresh_for = refresh_for
+        self._gate: Gate | None = None
+        self._waiting: dict[datetime, int] = {}
+
+    @property
+    def damages(self) -> tuple[Damage, ...]:
+        return self._stored.damages
+
+    async def refresh(self, now: datetime) -> bool:
+        """Read changes, unless that happened a moment ago. Returns whether the gates were read.
+
+        Store errors are raised, and the last read still applies. Gates in ``more`` come last, so
+        that a failing one does not keep the stored ones from being refreshed.
+        """
+        was_read = await self._refresh(now, self._refresh_for)
+        for gate in self._refreshed:
+            await gate.refresh(now)
+        return was_read
+
+    async def refresh_ahead(self, now: datetime) -> None:
+        """Read stored changes when half of the refresh interval has passed.
+
+        Done while idle, this saves the next job the wait.
+        """
+        await self._refresh(now, self._refresh_for / 2)
+
+    async def _refresh(self, now: datetime, recent_for: timedelta) -> bool:
+        was_read = await self._stored.refresh(now, recent_for)
+        if was_read:
+            settings = make_gate_settings(self._stored.values.values())
+            self._gate = Chain((settings, *self._more)) if self._more else settings
+        if self._waiting:
+            self._waiting = {at: count for at, count in self._waiting.items() if at > now}
+        return was_read
+
+    def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
+        """The verdict of the stored entries and all other gates, spread over time."""
+        if self._gate is None:
+            return Closed(now + self._refresh_for, _UNREAD, is_recheck=True)
+        verdict = self._gate.judge(job, now, notifies=notifies)
+        if isinstance(verdict, Open) or verdict.is_recheck or not self._spread.over_for:
+            return verdict
+        count = self._waiting.get(verdict.reopens_at, 0) + 1
+        self._waiting[verdict.reopens_at] = count
+        if count <= self._spread.exact_count:
+            return verdict
+        over_for = self._spread.over_for
+        return spread_out(self._gate, job, verdict, now, notifies=notifies, over_for=over_for)
+
+
+class Rated(NamedTuple):
+    """A rate, and the key of its bucket."""
+
+    key: str
+    rate: Rate
+
+
+_Change: TypeAlias = Callable[[Rated, Bucket | None], Taken]
+
+
+class Reserved(NamedTuple):
+    """The reserved tokens, and each bucket as it was left, by key."""
+
+    counts: Mapping[str, int]
+    buckets: Mapping[str, Bucket]
+
+
+def rated_of(limit: Limit) -> Rated | None:
+    """The bucket of a limit, if it has a rate."""
+    if limit.rate is None:
+        return None
+    return Rated(key_of(limit.tenant, limit.queue), limit.rate)
+
+
+async def reserve(
+    store: DocumentStore, rates: Sequence[Rated], wanted: int, now: datetime
+) -> Reserved:
+    """Reserve up to ``wanted`` tokens from each bucket."""
+
+    def take(rated: Rated, bucket: Bucket | None) -> Taken:
+        return take_tokens(rated.rate, bucket, wanted, now)
+
+    return await _change(store, rates, take)
+
+
+async def give_back(
+    store: DocumentStore, rates: Sequence[Rated], unused: Mapping[str, int], now: datetime
+) -> None:
+    """Return reserved tokens.
+
+    Tokens that cannot be returned are lost; the bucket refills with time.
+    """
+
+    def put(rated: Rated, bucket: Bucket | None) -> Taken:
+        count = unused[rated.key]
+        return Taken(count, give_back_tokens(rated.rate, bucket, count, now))
+
+    await _change(store, [rated for rated in rates if unused.get(rated.key)], put)
+
+
+async def _change(store: DocumentStore, rates: Sequence[Rated], change: _Change) -> Reserved:
+    counts = dict.fromkeys((rated.key for rated in rates), 0)
+    buckets: dict[str, Bucket] = {}
+    for _ in range(MOST_RACES):
+        if not rates:
+            break
+        kept = await store.read(BUCKETS, [rated.key for rated in rates])
+        found = {key: _decode(document.body) for key, document in kept.items()}
+        drawn = {rated.key: change(rated, found.get(rated.key)) for rated in rates}
+        buckets |= {key: each.bucket for key, each in drawn.items()}
+        writes = [
+            DocumentWrite(
+                BUCKETS,
+                key,
+                kept[key].version if key in kept else None,
+                msgspec.json.encode(each.bucket),
+            )
+            for key, each in drawn.items()
+            if each.token_count
+        ]
+        versions = dict(zip((it.key for it in writes), await store.write_each(writes), strict=True))
+        counts |= {key: drawn[key].token_count for key, it in versions.items() if it is not None}
+        rates = [rated for rated in rates if versions.get(rated.key, 0) is None]
+    return Reserved(counts, buckets)
+
+
+def _decode(body: bytes) -> Bucket | None:
+    """An unreadable bucket counts as full and is replaced."""
+    try:
+        return msgspec.json.decode(body, type=Bucket)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+class LimitStore(DocumentStore, JobStore, Protocol):
+    """A store of documents and jobs, as every opened store is."""
+
+
+class LeasedUnderLimits(NamedTuple):
+    """Jobs leased under the current limits.
+
+    ``is_limited``: there are limits, so due jobs may have been skipped. ``again_at`` is when the
+    next skipped job can get a token.
+    """
+
+    jobs: Sequence[Job]
+    is_limited: bool = False
+    again_at: datetime | None = None
+
+
+class LimitWatch:
+    """Leases jobs under the stored limits, which it reads every few seconds.
+
+    An unreadable document is listed in ``damages``; its last readable version still applies.
+    """
+
+    def __init__(self, store: LimitStore, *, refresh_for: timedelta = REFRESH_FOR) -> None:
+        self._store = store
+        self._refresh_for = refresh_for
+        self._stored: StoredSettings[Limit] = StoredSettings(
+            store, LIMITS, LIMIT_CHANGES, decode_limit
+        )
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The current limits, in key order."""
+        return tuple(self._stored.values.values())
+
+    @property
+    def damages(self) -> tuple[Damage, ...]:
+        return self._stored.damages
+
+    async def refresh(self, now: datetime) -> bool:
+        """Read changes, unless that happened a moment ago. Returns whether the limits were read.
+
+        Store errors are raised, and the last read still applies.
+        """
+        return await self._stored.refresh(now, self._refresh_for)
+
+    async def refresh_ahead(self, now: datetime) -> None:
+        """Read changes when half of the refresh interval has passed.
+
+        Done while idle, this saves the next job the wait.
+        """
+        await self._stored.refresh(now, self._refresh_for / 2)
+
+    async def lease(self, request: LeaseRequest, now: datetime) -> LeasedUnderLimits:
+        """As ``JobStore.lease``, under the limits that apply to the request.
+
+        Until the first successful read it leases nothing and raises the store's error.
+        """
+        await self.refresh(now)
+        limits = [limit for limit in self._stored.values.values() if _concerns(limit, request)]
+        if not limits:
+            return LeasedUnderLimits(await self._store.lease(request, now))
+        rates = [rated for limit in limits if (rated := rated_of(limit)) is not None]
+        if not rates:
+            return LeasedUnderLimits(
+                await self._store.lease(_limited(request, limits), now), is_limited=True
+            )
+        due_at = await self._store.next_due_at(now, request.queues, request.tenants)
+        if due_at is None or due_at > now:  # don't move tokens back and forth for nothing
+            return LeasedUnderLimits((), is_limited=True)
+        return await self._lease_at_rate(request, limits, rates, now)
+
+    async def _lease_at_rate(
+        self,
+        request: LeaseRequest,
+        limits: Sequence[Limit],
+        rates: Sequence[Rated],
+        now: datetime,
+    ) -> LeasedUnderLimits:
+        """Lease with reserved tokens.
+
+        When the outcome of the lease is unknown, the tokens stay spent.
+        """
+        reserved = await reserve(self._store, rates, request.limit, now)
+        jobs = await self._store.lease(_limited(request, limits, reserved.counts), now)
+        unused = {
+            _key(limit): reserved.counts[_key(limit)] - _count_in(limit, jobs)
+            for limit in limits
+            if limit.rate is not None
+        }
+        with suppress(RotaError):  # the jobs are leased, and the bucket refills with time
+            await give_back(self._store, rates, unused, now)
+        waits = [
+            next_token_at(rated.rate, reserved.buckets[rated.key], now)
+            for rated in rates
+            if _is_short(rated, reserved, unused, request.limit)
+        ]
+        return LeasedUnderLimits(jobs, is_limited=True, again_at=min(waits, default=None))
+
+
+def _limited(
+    request: LeaseRequest, limits: Sequence[Limit], tokens: Mapping[str, int] | None = None
+) -> LeaseRequest:
+    """The request, narrowed by the limits."""
+    counts = tokens or {}
+    caps = [
+        Cap(limit.tenant, limit.queue, limit.running, counts.get(_key(limit)))
+        for limit in limits
+        if limit.running is not None or limit.rate is not None
+    ]
+    ageing = {it.queue: it.ageing for it in limits if it.queue is not None and it.ageing}
+    return replace(
+        request,
+        caps=(*request.caps, *caps),
+        ageing={**ageing, **(request.ageing or {})} or None,
+    )
+
+
+def _concerns(limit: Limit, request: LeaseRequest) -> bool:
+    """Whether the limit applies to any job of the request."""
+    return (limit.tenant is None or is_chosen(limit.tenant, request.tenants)) and (
+        limit.queue is None or is_chosen(limit.queue, request.queues)
+    )
+
+
+def _count_in(limit: Limit, jobs: Sequence[Job]) -> int:
+    return sum(
+        limit.tenant in (None, job.tenant) and limit.queue in (None, job.queue) for job in jobs
+    )
+
+
+def _is_short(rated: Rated, reserved: Reserved, unused: Mapping[str, int], wanted: int) -> bool:
+    """Whether there were too few tokens, as far as is known."""
+    return reserved.counts[rated.key] < wanted and not unused[rated.key]
+
+
+def _key(limit: Limit) -> str:
+    return key_of(limit.tenant, limit.queue)

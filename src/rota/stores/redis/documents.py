@@ -1,0 +1,204 @@
+"""The verbs of ``DocumentStore`` on a server."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from secrets import token_hex
+from typing import Any
+
+from rota.errors import (
+    InvalidInputError,
+    StaleVersionError,
+    StoreUnavailableError,
+    UnsupportedConnectionError,
+)
+from rota.stores.naming import check_name
+from rota.stores.opened import ClosableStore
+from rota.stores.protocol import Document, DocumentWrite, KeptDocument, checked
+from rota.stores.redis.database import Database
+from rota.stores.redis.scripts import load_script
+from rota.stores.redis.translation import NOTHING_WRITTEN, put_in_doubt, unavailable
+
+PAGE_LENGTH = 1000
+PAGE_SIZE = 4 << 20
+"""Bytes after which a page ends."""
+
+WRITE_COUNT = 1000
+WRITE_SIZE = 8 << 20
+"""Writes and bytes of a stream that are sent at once."""
+
+WRITTEN_AT_ONCE = 5_000
+"""Writes that one script of ``write_each`` carries out."""
+
+MOST_WRITES = 100_000
+"""Writes of which ``write_all`` applies all or none: in the end that is one script."""
+
+GATHERED_FOR = 3600
+"""Seconds after which the server forgets an unfinished stream."""
+
+NO_TRANSACTION = "a transaction of Redis neither waits for an answer nor can be undone"
+
+READ = load_script("read_documents")
+SCAN = load_script("scan_documents")
+WRITE_EACH = load_script("write_each")
+GATHER = load_script("gather")
+WRITE_ALL = load_script("write_all")
+
+_LOST = b"lost"
+
+
+class DocumentVerbs(ClosableStore):
+    """Documents, for every process that can reach the server.
+
+    A write that was sent is carried out even if its caller is cancelled while waiting for it.
+    """
+
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        self._database = database
+
+    async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
+        """All documents in key order; each page is as of the moment it is read."""
+        check_name("collection", collection)
+        key = ""
+        while True:
+            self._refuse_when_unusable()
+            found = await scan_documents(
+                self._database, f"({collection}\0{key}", f"({collection}\1", PAGE_LENGTH, PAGE_SIZE
+            )
+            if not found:
+                return
+            key, size = found[-1].key, sum(len(each.body) for each in found)
+            yield [Document(each.key, each.version, each.body) for each in found]
+            if len(found) < PAGE_LENGTH and size <= PAGE_SIZE:
+                return
+
+    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+        """The documents that exist among ``keys``, as of one moment."""
+        self._refuse_when_unusable()
+        check_name("collection", collection)
+        for key in keys:
+            check_name("key", key)
+        names = [f"{collection}\0{key}" for key in keys]
+        versions, bodies = await self._database.read(READ, self._database.keys.documents, names)
+        found = zip(keys, versions, bodies, strict=True)
+        return {key: Document(key, int(at), body) for key, at, body in found if at is not None}
+
+    async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
+        """Apply each write that is still current; see the protocol."""
+        self._refuse_when_unusable()
+        all_writes = list(checked(writes))
+        answers: list[int | None] = []
+        for at in range(0, len(all_writes), WRITTEN_AT_ONCE):
+            part = all_writes[at : at + WRITTEN_AT_ONCE]
+            try:
+                are_written = await write_documents(
+                    self._database, [text for write in part for text in _encode(write)]
+                )
+            except StoreUnavailableError as error:
+                raise (put_in_doubt(error) if at else error) from error
+            pairs = zip(part, are_written, strict=True)
+            answers += [write.next_version if is_written else None for write, is_written in pairs]
+        return answers
+
+    async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
+        """Apply all writes or none, up to MOST_WRITES; see the protocol.
+
+        A long stream is gathered on the server, invisible to others, until it is complete.
+        """
+        self._refuse_when_unusable()
+        gathering = _Gathering(self._database)
+        try:
+            for write in checked(writes):
+                await gathering.add(write)
+        except Exception:
+            # A stale write comes before the error that stopped the stream behind it.
+            await gathering.end(is_judged_only=True)
+            raise
+        await gathering.end(is_judged_only=False)
+
+    async def read_within(
+        self,
+        connection: Any,  # noqa: ARG002 - as the protocol has it
+        collection: str,  # noqa: ARG002 - as the protocol has it
+        keys: Sequence[str],  # noqa: ARG002 - as the protocol has it
+    ) -> dict[str, Document]:
+        """Refused: a transaction of Redis shows nothing before it is carried out."""
+        raise UnsupportedConnectionError(NO_TRANSACTION)
+
+    async def write_within(
+        self,
+        connection: Any,  # noqa: ARG002 - as the protocol has it
+        writes: Sequence[DocumentWrite],  # noqa: ARG002 - as the protocol has it
+    ) -> None:
+        """Refused: a transaction of Redis cannot be undone once a write in it was stale."""
+        raise UnsupportedConnectionError(NO_TRANSACTION)
+
+
+async def scan_documents(
+    database: Database, first: str, last: str, limit: int, size: int
+) -> list[KeptDocument]:
+    """Documents in a range of full names, as ZRANGEBYLEX takes it; none only behind the last."""
+    shown = await database.read(SCAN, database.keys.documents, (first, last, limit, size))
+    found: list[KeptDocument] = []
+    for name, version, body in zip(*shown, strict=True):
+        collection, _, key = name.decode().partition("\0")
+        found.append(KeptDocument(collection, key, int(version), body))
+    return found
+
+
+async def write_documents(database: Database, texts: Sequence[Any]) -> list[int]:
+    """Run ``write_each.lua``: 1 for each write that was current."""
+    written: list[int] = await database.write(WRITE_EACH, database.keys.documents, texts)
+    return written
+
+
+class _Gathering:
+    """A stream of writes: what is too much to be sent at once is laid aside on the server."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._key = f"{database.keys.stream}:{token_hex(8)}"
+        self._parts: list[Any] = []
+        self._size = 0
+        self._count = 0
+        self._gathered_count = 0
+
+    async def add(self, write: DocumentWrite) -> None:
+        self._count += 1
+        if self._count > MOST_WRITES:
+            raise InvalidInputError(
+                f"Redis applies up to {MOST_WRITES:,} writes in one call of write_all, and these "
+                "are more: write them in parts",
+                {"field": "writes", "limit": MOST_WRITES},
+            )
+        self._parts += _encode(write)
+        self._size += len(write.body or b"")
+        if self._size >= WRITE_SIZE or len(self._parts) >= WRITE_COUNT * 4:
+            await self._database.write(GATHER, [self._key], [GATHERED_FOR, *self._parts])
+            self._gathered_count += len(self._parts)
+            self._parts, self._size = [], 0
+
+    async def end(self, *, is_judged_only: bool) -> None:
+        """Write all or, if one is stale, nothing; or only say which one is stale."""
+        keys = (*self._database.keys.documents, self._key)
+        arguments = ("1" if is_judged_only else "", self._gathered_count, *self._parts)
+        stale = await self._database.write(WRITE_ALL, keys, arguments)
+        if stale == _LOST:  # a replica that took over lacks a part, or the stream took too long
+            if not is_judged_only:
+                raise unavailable(
+                    self._database.settings.label,
+                    "the server has lost a part of what was to be written together",
+                    NOTHING_WRITTEN,
+                )
+        elif stale is not None:
+            name, expected = stale
+            collection, _, key = name.decode().partition("\0")
+            raise StaleVersionError(collection, key, int(expected) if expected else None)
+
+
+def _encode(write: DocumentWrite) -> tuple[str | int | bytes, ...]:
+    return (
+        f"{write.collection}\0{write.key}",
+        "" if write.expected is None else write.expected,
+        write.next_version,
+        write.body or b"",
+    )

@@ -1,0 +1,68 @@
+-- Part of every script about jobs: the keys, in the order of keys.py, and how to read a head. Each
+-- run defines all this again, so it holds only what nearly all scripts need.
+local HEADS, BODIES, READY, LATER, TIMETABLE, LEASED = unpack(KEYS)
+local FUTURE, RUNNING, COMPLETED = KEYS[8], KEYS[9], KEYS[10]
+local ENDED, CHILDREN, IDENTITIES, ATTEMPTS, COUNTS, COUNTERS, WAKE = unpack(KEYS, 14)
+
+-- The texts of a head, as Head in rows.py names them.
+local CODE, TOKEN, DUE, UPDATED, UNTIL, WORKER, TAKEN, TRIALS = 1, 2, 3, 4, 5, 6, 7, 8
+local TENANT, QUEUE, RANK, CREATED, PARENTS, IDENTITY, SORT, LINKS = 9, 10, 11, 12, 13, 14, 15, 16
+
+local INSTANT_LENGTH, ID_LENGTH = 27, 36
+local PROMPT, PUT_OFF = {o = 'o', s = 's'}, {o = 'O', s = 'S'}
+
+local read_head, write_head = cmsgpack.unpack, cmsgpack.pack
+
+-- Many entries of one key in few calls: one call for each takes several times as long.
+local function in_parts(command, key, parts)
+  for at = 1, #parts, 1000 do
+    redis.call(command, key, unpack(parts, at, math.min(at + 999, #parts)))
+  end
+end
+
+-- What a hash has under these names, in their order; false where it has nothing.
+local function get_all(key, names)
+  local found = {}
+  if #names == 0 then return found end
+  if #names <= 1000 then return redis.call('HMGET', key, unpack(names)) end
+  for at = 1, #names, 1000 do
+    local last = math.min(at + 999, #names)
+    local some = redis.call('HMGET', key, unpack(names, at, last))
+    for place = 1, last - at + 1 do found[at + place - 1] = some[place] end
+  end
+  return found
+end
+
+-- Jobs as scripts return them.
+local function show(ids)
+  return {ids, get_all(HEADS, ids), get_all(BODIES, ids)}
+end
+
+-- Whether another job depends or once depended on the job.
+local function is_awaited(head)
+  return string.sub(head[LINKS], 1, 1) == 'a'
+end
+
+local function partition_of(head)
+  return head[TENANT] .. '\0' .. head[QUEUE] .. '\0'
+end
+
+-- Whether a job was due from its creation on: then its place says since when.
+local function is_prompt(head)
+  return head[DUE] == head[CREATED]
+end
+
+local function place_of(id, head)
+  local letters = is_prompt(head) and PROMPT or PUT_OFF
+  return head[TENANT] .. '\0' .. head[QUEUE] .. '\0' .. letters[head[SORT]] .. head[RANK]
+    .. head[CREATED] .. id
+end
+
+-- Adds to the numbers in `counts`; a number that becomes 0 is removed.
+local function count_all(changes)
+  for field, by in pairs(changes) do
+    if by ~= 0 and redis.call('HINCRBY', COUNTS, field, by) == 0 then
+      redis.call('HDEL', COUNTS, field)
+    end
+  end
+end

@@ -1,1 +1,0 @@
-"""Jobs: a head that scripts read and a body that they do not, and the orders they are found in."""

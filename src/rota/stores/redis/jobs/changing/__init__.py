@@ -1,1 +1,0 @@
-"""How jobs come, end, change and go."""

@@ -1,1 +1,0 @@
-"""Who is handed which job, for how long, and when the next is due."""

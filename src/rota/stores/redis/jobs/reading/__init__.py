@@ -1,1 +1,0 @@
-"""Jobs as they are: one by one, in pages, counted."""

@@ -1,1 +1,0 @@
-"""What is kept, as it is, taken from one store to another."""

@@ -1,0 +1,114 @@
+-- lease: lease due jobs, tenants in turn
+-- KEYS    those of jobs, as keys.py lists them
+-- ARGV    now; until when; the worker; how many; the tenant after which the turns begin; '' or the
+--         queues as a JSON array; '' or the tenants as one, in their turns
+-- reply   nil if more jobs have come due than one script moves: call again. Else the ids, heads and
+--         bodies of the jobs
+-- atomic  because a job goes to one caller only, and the order and the tenants' shares follow from
+--         all that is due at one moment. Bounded by what is asked for, the stretches with due jobs,
+--         and MOST_MOVES
+-- uses    line
+local now, till, worker, limit, after = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
+
+local queues = as_set(ARGV[6])
+local tenants = {}
+
+-- Adds a stretch to its tenant's, with its first `most` jobs, if one in it is due.
+local function open_stretch(stretch, tenant, queue, most)
+  if queues and not queues[queue] then return end
+  local jobs, from = look_along(stretch, stretch, most, now)
+  if #jobs == 0 then return end
+  local last = tenants[#tenants]
+  if not last or last.name ~= tenant then
+    last = {name = tenant, stretches = {}}
+    tenants[#tenants + 1] = last
+  end
+  last.stretches[#last.stretches + 1] = {name = stretch, jobs = jobs, at = 1, from = from}
+end
+
+-- Opens the stretches of a range of tenants, up to as many tenants as jobs are wanted. If there seems
+-- to be one stretch only, all jobs are read from it at once.
+local function open_part(from, till_name)
+  local stretch, tenant, queue = next_stretch(from, till_name)
+  while stretch do
+    if #tenants == limit and tenants[limit].name ~= tenant then return end
+    local following, its_tenant, its_queue = next_stretch(stretch .. '~', till_name)
+    local is_only = #tenants == 0 and not following
+    open_stretch(stretch, tenant, queue, is_only and limit or 1)
+    stretch, tenant, queue = following, its_tenant, its_queue
+  end
+end
+
+-- The next job of a stretch; nil if there are no more.
+local function peek(stretch, most)
+  local job = stretch.jobs[stretch.at]
+  if not job and stretch.from then
+    stretch.jobs, stretch.from = look_along(stretch.name, stretch.from, most, now)
+    stretch.at = 1
+    job = stretch.jobs[1]
+  end
+  return job
+end
+
+-- Whether a job comes before one of another stretch.
+local function precedes(job, stretch, other, its_stretch)
+  return string.sub(job.place, #stretch.name + 1) < string.sub(other.place, #its_stretch.name + 1)
+end
+
+-- Takes up to `most` jobs of a tenant, in their order over all its queues; how many.
+local function take(tenant, most, taken)
+  local got = 0
+  while got < most do
+    local first, source
+    for _, stretch in ipairs(tenant.stretches) do
+      local job = peek(stretch, most - got)
+      if job and (not first or precedes(job, stretch, first, source)) then
+        first, source = job, stretch
+      end
+    end
+    if not first then break end
+    source.at = source.at + 1
+    got = got + 1
+    taken[#taken + 1] = first
+  end
+  return got
+end
+
+-- As rota.stores.kernel.turns says.
+local function take_turns()
+  local taken, waiting = {}, tenants
+  while #waiting > 0 do
+    local share = math.max(1, math.floor((limit - #taken) / #waiting))
+    local left = {}
+    for _, tenant in ipairs(waiting) do
+      local got = take(tenant, math.min(share, limit - #taken), taken)
+      if #taken == limit then return taken end
+      if got == share then left[#left + 1] = tenant end
+    end
+    waiting = left
+  end
+  return taken
+end
+
+if not mark_due(now) then return false end
+if ARGV[7] == '' then
+  open_part(after .. '\0\255', '+')
+  open_part('', '[' .. after .. '\0\255')
+else
+  for _, tenant in ipairs(cjson.decode(ARGV[7])) do
+    if #tenants == limit then break end
+    open_part(tenant .. '\0', '(' .. tenant .. '\0\255')
+  end
+end
+local taken = take_turns()
+if move_count > MOST_MOVES then return false end
+local line, timetable = {}, {}
+for at, job in ipairs(taken) do
+  local head = job.head
+  line[at] = job.place
+  if not is_prompt(head) then timetable[#timetable + 1] = partition_of(head) .. head[DUE] .. job.id end
+end
+local answer = lease_all(taken, now, till, worker)
+in_parts('ZREM', READY, line)
+in_parts('ZREM', TIMETABLE, timetable)
+return answer

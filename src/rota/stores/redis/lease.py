@@ -1,0 +1,202 @@
+"""Leases: ``lease`` with and without limits, ``extend``, and a keeper for another thread."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any
+
+from rota.jobs import Job, format_instant, parse_instant
+from rota.jobs.record import HIGHEST_PRIORITY
+from rota.stores.kernel.limits import (
+    CountRunning,
+    FindFirst,
+    FindPartitions,
+    Standing,
+    TakeJobs,
+    counts_running,
+    lease_limited,
+    scopes_of,
+)
+from rota.stores.kernel.turns import order_turns
+from rota.stores.kernel.unit import Partition, run_async
+from rota.stores.protocol import HeldLease, LeaseRequest
+from rota.stores.redis.address import RedisSettings
+from rota.stores.redis.connections import Connections
+from rota.stores.redis.database import Database
+from rota.stores.redis.keys import name_keys
+from rota.stores.redis.rows import decode_all, encode_names
+from rota.stores.redis.scripts import Script, load_script
+from rota.triggers.zone import to_utc
+
+LEASE = load_script("lease")
+PARTITIONS = load_script("partitions")
+FIRST = load_script("first")
+TAKE = load_script("take")
+EXTEND = load_script("extend")
+
+_RUNNING = "U"
+
+
+async def lease(database: Database, request: LeaseRequest, now: datetime) -> list[Job]:
+    """Due jobs, tenants in turn, without limits."""
+    tenants = request.tenants
+    turns = None if tenants is None else order_turns(set(tenants), request.after_tenant)
+    arguments = (
+        format_instant(now),
+        format_instant(now + request.lease_for),
+        request.worker,
+        request.limit,
+        request.after_tenant,
+        encode_names(request.queues),
+        encode_names(turns),
+    )
+    return decode_all(await _repeat(database, LEASE, arguments))
+
+
+async def lease_under_limits(database: Database, request: LeaseRequest, now: datetime) -> list[Job]:
+    """Due jobs for which there is room; see the kernel."""
+    return await run_async(lease_limited(request, now), _Limits(database, now).answer)
+
+
+class _Limits:
+    """Answers the queries of a lease under limits.
+
+    ``take.lua`` compares the number of leases so far with the one at which the running jobs were
+    counted. If another caller has leased in between, it takes nothing.
+    """
+
+    def __init__(self, database: Database, now: datetime) -> None:
+        self._database = database
+        self._now = now
+        self._lease_count = 0
+
+    async def answer(self, query: Any) -> Any:
+        match query:
+            case CountRunning(request):
+                return await self._count_running(request)
+            case FindPartitions():
+                return await self._find_partitions(query)
+            case FindFirst():
+                return await self._find_first(query)
+            case TakeJobs():
+                return await self._take(query)
+        raise TypeError(query)
+
+    async def _read_partitions(self, request: LeaseRequest) -> Any:
+        queues, tenants = encode_names(request.queues), encode_names(request.tenants)
+        arguments = (format_instant(self._now), queues, tenants)
+        return await _repeat(self._database, PARTITIONS, arguments)
+
+    async def _count_running(self, request: LeaseRequest) -> dict[Partition, int]:
+        leases, _, counts = await self._read_partitions(request)
+        self._lease_count = int(leases)
+        running: dict[Partition, int] = {}
+        for field, number in zip(_texts(counts[::2]), counts[1::2], strict=True):
+            if field.startswith(_RUNNING):
+                tenant, queue, _ = field[1:].split("\0")
+                running[tenant, queue] = int(number)
+        return running
+
+    async def _find_partitions(self, query: FindPartitions) -> list[Partition]:
+        _, names, _ = await self._read_partitions(query.request)
+        full = set(query.full)
+        found = [
+            partition
+            for partition in zip(_texts(names[::2]), _texts(names[1::2]), strict=True)
+            if full.isdisjoint(scopes_of(*partition))
+        ]
+        turns = order_turns({tenant for tenant, _ in found}, query.request.after_tenant)
+        return [each for tenant in turns[: query.limit] for each in found if each[0] == tenant]
+
+    async def _find_first(self, query: FindFirst) -> list[Standing]:
+        passed_over = set(query.passed_over)
+        arguments: list[Any] = [format_instant(self._now), query.job_count + len(passed_over)]
+        for tenant, queue in query.partitions:
+            arguments += tenant, queue, "1" if queue in (query.request.ageing or {}) else ""
+        reply = await _repeat(self._database, FIRST, arguments)
+        standing = (
+            _decode_standing(partition, tail.decode())
+            for partition, tails in zip(query.partitions, reply, strict=True)
+            for tail in tails
+        )
+        return [each for each in standing if each.job_id not in passed_over]
+
+    async def _take(self, query: TakeJobs) -> list[Job] | None:
+        request, is_counted = query.request, counts_running(query.request.caps)
+        arguments: list[Any] = [
+            format_instant(self._now),
+            format_instant(self._now + request.lease_for),
+            request.worker,
+            self._lease_count if is_counted else "",
+        ]
+        for job in query.chosen:
+            arguments += job.job_id, job.tenant, job.queue
+        shown = await self._database.write(TAKE, self._database.keys.jobs, arguments)
+        if shown is None:
+            return None
+        self._lease_count += bool(shown[0])
+        return decode_all(shown)
+
+
+async def _repeat(database: Database, script: Script, arguments: Sequence[Any]) -> Any:
+    """A script's answer; it is run again while it has more jobs to move than one run moves."""
+    while True:
+        reply = await database.write(script, database.keys.jobs, arguments)
+        if reply is not None:
+            return reply
+
+
+def _decode_standing(partition: Partition, tail: str) -> Standing:
+    """A job from the end of its place: rank, created and id."""
+    rank, created_at, job_id = tail[:2], tail[2:-36], tail[-36:]
+    return Standing(job_id, *partition, HIGHEST_PRIORITY - int(rank), parse_instant(created_at))
+
+
+def _texts(names: Sequence[bytes]) -> list[str]:
+    return [name.decode() for name in names]
+
+
+def _encode_extension(held: Sequence[HeldLease], until: datetime) -> list[Any]:
+    return [format_instant(until), *(part for each in held for part in each)]
+
+
+async def extend(database: Database, held: Sequence[HeldLease], until: datetime) -> list[bool]:
+    """Extend leases. It is safe to repeat, so a lost answer is asked for again."""
+    arguments = _encode_extension(held, until)
+    return list(map(bool, await database.read(EXTEND, database.keys.jobs, arguments)))
+
+
+class RedisKeeper:
+    """Extends leases for another thread, on an event loop and a connection of its own.
+
+    The loop runs in a thread of its own too, because the caller's thread may have one that runs.
+    """
+
+    def __init__(self, settings: RedisSettings) -> None:
+        self._settings = settings
+        self._keys = name_keys(settings.name).jobs
+        self._opened: tuple[ThreadPoolExecutor, asyncio.AbstractEventLoop, Connections] | None
+        self._opened = None
+
+    def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        """As the store's own; the thread waits for the answer."""
+        to_utc(now, "now")
+        extension = _encode_extension(held, to_utc(until, "until"))
+        arguments = (len(self._keys), *self._keys, *extension)
+        if self._opened is None:
+            made = Connections(self._settings)
+            self._opened = ThreadPoolExecutor(1), asyncio.new_event_loop(), made
+        thread, loop, connections = self._opened
+        running = connections.run_script(EXTEND, arguments, is_repeatable=True)
+        return list(map(bool, thread.submit(loop.run_until_complete, running).result()))
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._opened is not None:
+            thread, loop, connections = self._opened
+            self._opened = None
+            with thread:
+                for ending in (connections.close(), loop.shutdown_asyncgens()):
+                    thread.submit(loop.run_until_complete, ending).result()
+            loop.close()

@@ -1,0 +1,118 @@
+"""``dump`` and ``load``: everything under the keys of a store, taken to another one as it is."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rota.errors import DamagedJobError, InvalidCursorError
+from rota.jobs import Attempt, JobId
+from rota.stores.kernel.records import (
+    PORTION_SIZE,
+    JobPortion,
+    check_job_ids,
+    describe_unreadable,
+    load_jobs,
+    unseal,
+    walk,
+)
+from rota.stores.protocol import KeptDocument, KeptJob, Portion, Record, UnreadableJob
+from rota.stores.redis.database import Database
+from rota.stores.redis.documents import scan_documents, write_documents
+from rota.stores.redis.keys import LISTING_CODES
+from rota.stores.redis.rows import decode_attempt, decode_job
+from rota.stores.redis.unit import NO_LIMIT, carry_out, read_ranges
+
+_SOUND_BODY = b'{"name":"","kind":""}'
+
+
+class _Shown(NamedTuple):
+    """A job as it is stored."""
+
+    job_id: JobId
+    head: bytes
+    body: bytes
+    attempts: Sequence[bytes]
+
+
+async def dump(database: Database, cursor: str | None, limit: int) -> Portion:
+    """The portion behind a cursor; see the protocol."""
+
+    async def read_documents(collection: str, key: str) -> Sequence[KeptDocument]:
+        first = f"({collection}\0{key}" if collection else "-"
+        return await scan_documents(database, first, "+", limit, PORTION_SIZE)
+
+    async def read_jobs(place: str) -> JobPortion:
+        code, last = place[:1] or LISTING_CODES[0], place[1:]
+        if code not in LISTING_CODES:
+            raise InvalidCursorError("is none of this store's")
+        part = "ready" if code == "R" else f"listing-{code}"
+        ranges = (f"({last}" if last else "-", "+")
+        found = await read_ranges(database, part, "jobs", limit, ranges, size=PORTION_SIZE)
+        members, heads, bodies = found
+        ids = [member[-36:].decode() for member in members]
+        attempts = await _read_attempts(database, ids)
+        shown = zip(ids, heads, bodies, (attempts[each] for each in ids), strict=True)
+        records = [_read_record(_Shown(*each)) for each in shown]
+        return JobPortion(records, _following(code, members[-1].decode() if members else ""))
+
+    return await walk(cursor, read_documents, read_jobs)
+
+
+async def _read_attempts(database: Database, ids: Sequence[JobId]) -> dict[JobId, list[bytes]]:
+    ranges = [part for each in ids for part in (f"[{each}", f"({each}~")]
+    members, _, _ = await read_ranges(database, "attempts", "", NO_LIMIT, ranges)
+    found: dict[JobId, list[bytes]] = {each: [] for each in ids}
+    for member in members:
+        found[member[:36].decode()].append(member)
+    return found
+
+
+def _following(code: str, last_member: str) -> str | None:
+    """The place behind a member, or the beginning of the next listing; None behind the last."""
+    if last_member:
+        return code + last_member
+    left = LISTING_CODES.partition(code)[2]
+    return left[0] if left else None
+
+
+def _read_record(shown: _Shown) -> KeptJob | UnreadableJob:
+    try:
+        job = decode_job(shown.job_id, shown.head, shown.body)
+        return KeptJob(job, _decode_attempts(shown))
+    except DamagedJobError as damage:
+        return _set_aside(shown, damage.reason)
+
+
+def _decode_attempts(shown: _Shown) -> tuple[Attempt, ...]:
+    try:
+        return tuple(map(decode_attempt, shown.attempts))
+    except msgspec.MsgspecError as error:
+        raise DamagedJobError(shown.job_id, f"an attempt: {error}") from error
+
+
+def _set_aside(shown: _Shown, reason: str) -> UnreadableJob:
+    content = unseal(shown.body)
+    if content is None:
+        kept = {"id": shown.job_id, "head": shown.head, "body": shown.body}
+        content = describe_unreadable("redis", reason, kept | {"attempts": shown.attempts})
+    try:  # perhaps the head can be read
+        job = decode_job(shown.job_id, shown.head, _SOUND_BODY)
+    except DamagedJobError:
+        return UnreadableJob(shown.job_id, "", "", (), content)
+    return UnreadableJob(
+        shown.job_id, job.tenant, job.queue, tuple(sorted(job.dependencies)), content
+    )
+
+
+async def load(database: Database, records: Sequence[Record], now: datetime) -> int:
+    """Store what is new; how much that was. Documents are one step, and jobs another."""
+    check_job_ids(records)
+    documents: list[Any] = []
+    for each in records:
+        if isinstance(each, KeptDocument):
+            documents += f"{each.collection}\0{each.key}", "", each.version, each.body
+    new_count = sum(await write_documents(database, documents)) if documents else 0
+    job_count, _ = await carry_out(database, lambda: load_jobs(records, now))
+    return new_count + job_count

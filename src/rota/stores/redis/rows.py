@@ -1,0 +1,267 @@
+"""Jobs and attempts as they are stored: a head, which scripts read, and a body.
+
+The head is an array of texts in MessagePack, which scripts read twice as fast as JSON; ``Head``
+names the texts. The body is the JSON of all other fields (``BodyCodec``).
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from rota.errors import DamagedJobError
+from rota.jobs import (
+    Attempt,
+    Deferral,
+    Ending,
+    Job,
+    JobId,
+    JobStatus,
+    Lease,
+    format_instant,
+)
+from rota.jobs.codec import BodyCodec
+from rota.jobs.record import HIGHEST_PRIORITY
+from rota.stores.kernel.identity import Identity, identity_of
+from rota.stores.survey import is_dead
+
+Shown: TypeAlias = tuple[Sequence[bytes], Sequence[bytes | None], Sequence[bytes | None]]
+"""Ids, heads and bodies, as scripts return jobs."""
+
+
+class Links(NamedTuple):
+    """What a head says about dependencies: one text."""
+
+    is_awaited: bool = False
+    """Whether another job depends or once depended on this one."""
+    open_count: int = 0
+    """How many dependencies are not COMPLETED."""
+    revision: int = 0
+    """Grows with each commit, so that no two heads of a job are the same."""
+
+    def encode(self) -> str:
+        return f"{'a' if self.is_awaited else '-'} {self.open_count} {self.revision}"
+
+
+class Head(NamedTuple):
+    """The texts of a head. A change of a job writes those up to ``trials``."""
+
+    code: str
+    token: str
+    due: str
+    updated: str
+    until: str
+    worker: str
+    taken: str
+    trials: str
+    """JSON of attempts, ending and deferral; mostly empty."""
+    tenant: str
+    queue: str
+    rank: str
+    created: str
+    parents: str
+    """The ids of the dependencies."""
+    identity: str
+    sort: str
+    links: str
+    """See ``Links``. With a 17th text, scripts would read and write heads 20 % slower."""
+
+    @property
+    def linked(self) -> Links:
+        flag, open_count, revision = self.links.split(" ")
+        return Links(flag == "a", int(open_count), int(revision))
+
+
+UNLINKED = Links()
+
+DEAD = "D"
+"""The code of a dead letter; its status is FAILED."""
+
+LATER = "L"
+"""The listing of READY jobs that are due later. It is not the code of any job."""
+
+ONCE, SERIES = "o", "s"
+CODES = {
+    JobStatus.PENDING: "P",
+    JobStatus.READY: "R",
+    JobStatus.RUNNING: "U",
+    JobStatus.COMPLETED: "C",
+    JobStatus.FAILED: "F",
+    JobStatus.BLOCKED: "B",
+}
+_STATUSES = {code: status for status, code in CODES.items()} | {
+    DEAD: JobStatus.FAILED,
+    LATER: JobStatus.READY,
+}
+_COLUMNS = frozenset(
+    {
+        *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),
+        *("attempt_count", "loss_count", "last_error", "ending", "lease", "last_token"),
+        *("deferral", "dependencies"),
+    }
+)
+_INSTANT_LENGTH = len("2026-05-01T12:00:00.000000")
+_DAMAGE = (msgspec.MsgspecError, KeyError, IndexError, TypeError, ValueError, OverflowError)
+
+logger = logging.getLogger("rota.stores.redis")
+
+
+class _Trials(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a change writes of a job that scripts do not read."""
+
+    attempt_count: int = 0
+    loss_count: int = 0
+    last_error: str | None = None
+    ending: Ending | None = None
+    deferral: Deferral | None = None
+
+
+_UNTRIED = _Trials()
+_encode = msgspec.json.Encoder().encode
+_decode_trials = msgspec.json.Decoder(_Trials).decode
+_decode_attempt = msgspec.json.Decoder(Attempt).decode
+_bodies = BodyCodec(_COLUMNS)
+
+encode_body = _bodies.encode
+pack_head = msgspec.msgpack.Encoder().encode
+unpack_head = msgspec.msgpack.Decoder(list[str]).decode
+
+
+def code_of(job: Job) -> str:
+    """The letter for the job's status; a dead letter has its own."""
+    return DEAD if is_dead(job) else CODES[job.status]
+
+
+def status_of(code: str) -> JobStatus:
+    return _STATUSES[code]
+
+
+def rank_of(priority: int) -> str:
+    """Two digits: the higher the priority, the lower."""
+    return f"{HIGHEST_PRIORITY - priority:02}"
+
+
+def encode_identity(identity: Identity | None) -> str:
+    """The identity as JSON; empty if there is none."""
+    return "" if identity is None else _encode(identity).decode()
+
+
+def text_of(instant: datetime) -> str:
+    """As ``format_instant``, in a third of the time if it is in UTC, as in a job."""
+    if instant.tzinfo is not UTC:
+        return format_instant(instant)
+    return f"{instant.isoformat(timespec='microseconds')[:_INSTANT_LENGTH]}Z"
+
+
+def encode_trials(job: Job) -> str:
+    trials = _Trials(job.attempt_count, job.loss_count, job.last_error, job.ending, job.deferral)
+    return "" if trials == _UNTRIED else _encode(trials).decode()
+
+
+def encode_move(job: Job) -> list[str]:
+    """The texts of a head that a change writes."""
+    lease = job.lease
+    leased = ("", "", "")
+    if lease is not None:
+        leased = (text_of(lease.until), lease.worker, text_of(lease.taken_at))
+    return [
+        code_of(job),
+        str(job.last_token),
+        text_of(job.due_at),
+        text_of(job.updated_at),
+        *leased,
+        encode_trials(job),
+    ]
+
+
+def encode_head(job: Job, links: Links = UNLINKED) -> list[str]:
+    """The texts of a head, for a job that is new."""
+    return [
+        *encode_move(job),
+        job.tenant,
+        job.queue,
+        rank_of(job.priority),
+        text_of(job.created_at),
+        " ".join(job.dependencies),
+        encode_identity(identity_of(job)),
+        ONCE if job.recurrence is None else SERIES,
+        links.encode(),
+    ]
+
+
+def decode_head(head: bytes) -> Head:
+    return Head(*unpack_head(head))
+
+
+def encode_place(job_id: JobId, head: Head) -> str:
+    """Where a job is in ``ready`` and in every listing; see ``keys``."""
+    letter = head.sort if head.due == head.created else head.sort.upper()
+    return f"{head.tenant}\0{head.queue}\0{letter}{head.rank}{head.created}{job_id}"
+
+
+def decode_job(job_id: JobId, head: bytes, body: bytes) -> Job:
+    """The job; DamagedJobError if it cannot be read."""
+    try:
+        texts = unpack_head(head)
+        code, token, due_at, updated_at, until, worker, taken_at, trials = texts[:8]
+        tenant, queue, rank, created_at, dependencies = texts[8:13]
+        tried = _decode_trials(trials) if trials else _UNTRIED
+        return Job(
+            id=job_id,
+            tenant=tenant,
+            queue=queue,
+            priority=HIGHEST_PRIORITY - int(rank),
+            status=_STATUSES[code],
+            due_at=datetime.fromisoformat(due_at),
+            created_at=datetime.fromisoformat(created_at),
+            updated_at=datetime.fromisoformat(updated_at),
+            attempt_count=tried.attempt_count,
+            loss_count=tried.loss_count,
+            last_error=tried.last_error,
+            ending=tried.ending,
+            lease=_decode_lease(int(token), worker, taken_at, until) if until else None,
+            last_token=int(token),
+            deferral=tried.deferral,
+            dependencies=tuple(dependencies.split()),
+            **_bodies.decode(body),
+        )
+    except _DAMAGE as error:
+        raise DamagedJobError(job_id, str(error)) from error
+
+
+def decode_all(shown: Shown) -> list[Job]:
+    """The jobs that a script returns, without those that are gone or cannot be read."""
+    found: list[Job] = []
+    for job_id, head, body in zip(*shown, strict=True):
+        if head is None or body is None:
+            continue
+        try:
+            found.append(decode_job(job_id.decode(), head, body))
+        except DamagedJobError as damage:
+            logger.warning("%s", damage)
+    return found
+
+
+def encode_attempt(attempt: Attempt) -> str:
+    """An attempt behind its job's id and its token, so that attempts are in order."""
+    return f"{attempt.job_id}{attempt.token:012}{_encode(attempt).decode()}"
+
+
+def decode_attempt(member: bytes) -> Attempt:
+    return _decode_attempt(member[36 + 12 :])
+
+
+def encode_names(names: Iterable[str] | None) -> bytes | str:
+    """Chosen names as JSON; empty if all are chosen."""
+    return "" if names is None else _encode(list(names))
+
+
+def _decode_lease(token: int, worker: str, taken_at: str, until: str) -> Lease:
+    return Lease(
+        token=token,
+        worker=worker,
+        taken_at=datetime.fromisoformat(taken_at),
+        until=datetime.fromisoformat(until),
+    )

@@ -1,1 +1,0 @@
-"""A server that is found by asking Sentinels, who may name another one tomorrow."""

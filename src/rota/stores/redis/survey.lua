@@ -1,0 +1,24 @@
+-- survey: how full each queue is
+-- KEYS    those of jobs, as keys.py lists them
+-- ARGV    now; '' or the tenant
+-- reply   for parts of the READY jobs their queue, how many are due, how many later, and since when
+--         the first; the names and numbers of `counts`, by turns; the tenants and queues of jobs
+--         whose leases have expired, by turns
+-- atomic  because all is as of one moment. Bounded by the partitions and the expired leases
+-- uses    timing
+local now, only = ARGV[1], ARGV[2]
+local parts, ids, stalled = {}, {}, {}
+each_due(function(tenant, queue, first, key, range)
+  if only ~= '' and tenant ~= only then return end
+  local due = redis.call('ZLEXCOUNT', key, '[' .. range, '(' .. range .. now .. '~')
+  local all = redis.call('ZLEXCOUNT', key, '[' .. range, '(' .. range .. '~')
+  parts[#parts + 1] = {queue, due, all - due, first}
+end)
+for at, lease in ipairs(redis.call('ZRANGEBYLEX', LEASED, '-', '(' .. now)) do
+  ids[at] = string.sub(lease, INSTANT_LENGTH + 1)
+end
+for at, text in ipairs(get_all(HEADS, ids)) do
+  local head = read_head(text)
+  stalled[2 * at - 1], stalled[2 * at] = head[TENANT], head[QUEUE]
+end
+return {parts, redis.call('HGETALL', COUNTS), stalled}

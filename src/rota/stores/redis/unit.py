@@ -1,0 +1,353 @@
+"""Units of work: a plan of the kernel reads jobs, and its writes are committed if they hold.
+
+Redis cannot lock what a plan reads. So a unit notes the head of each job it has read, and
+``commit.lua`` writes only if all these heads are still the same. Otherwise a new plan runs.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from rota.errors import DamagedJobError, RotaError
+from rota.jobs import Job, JobId, JobStatus, format_instant
+from rota.stores.kernel import edits
+from rota.stores.kernel.identity import Identity
+from rota.stores.kernel.records import seal
+from rota.stores.kernel.unit import (
+    Decision,
+    Ended,
+    NewJob,
+    Partition,
+    Placed,
+    Plan,
+    ReadAncestors,
+    ReadDependents,
+    ReadEnded,
+    ReadJobs,
+    ReadStatuses,
+    ReadTwins,
+    ReadWaiting,
+    Stored,
+    Waiting,
+    Writes,
+    run,
+    run_async,
+)
+from rota.stores.redis.database import Database
+from rota.stores.redis.rows import (
+    CODES,
+    Head,
+    Links,
+    decode_head,
+    decode_job,
+    encode_attempt,
+    encode_body,
+    encode_head,
+    encode_identity,
+    encode_move,
+    encode_place,
+    pack_head,
+    status_of,
+    text_of,
+    unpack_head,
+)
+from rota.stores.redis.scripts import load_script
+
+READ = load_script("read")
+RANGE = load_script("range")
+WAITING = load_script("waiting")
+COMMIT = load_script("commit")
+ADD = load_script("add")
+
+NO_LIMIT = -1
+NO_BYTES_LIMIT = 1 << 40
+
+_UPDATED, _LINKS = Head._fields.index("updated"), Head._fields.index("links")
+_KEEP = "="
+_encode = msgspec.json.Encoder().encode
+
+Answer = TypeVar("Answer")
+
+
+async def carry_out(
+    database: Database, make_plan: Callable[[], Plan[Answer]], sender: str = ""
+) -> tuple[Answer, set[Partition]]:
+    """Run a plan and commit its writes; its answer, and where there is something to lease."""
+    while True:
+        unit = Unit(database)
+        decision = await run_async(make_plan(), unit.answer)
+        if await unit.commit(decision.writes, sender):
+            return decision.answer, decision.writes.ready_partitions()
+
+
+async def insert_unseen(
+    database: Database, jobs: Sequence[Job], now: datetime, sender: str
+) -> Decision[Any] | None:
+    """Insert jobs without reading, as if none of them existed; None if that does not hold.
+
+    Most jobs are new and depend on no job outside the call. ``commit.lua`` finds the others.
+    """
+    unit = Unit(database)
+    try:
+        decision = run(edits.insert(jobs, now), unit.assume_absent)
+    except RotaError:  # with what is stored, there may be another reason
+        return None
+    new = decision.writes.new.values()
+    is_plain = bool(new) and all(map(_is_plain, new))
+    write = unit.add if is_plain else unit.commit
+    return decision if await write(decision.writes, sender) else None
+
+
+def _is_plain(new: NewJob) -> bool:
+    job = new.job
+    return job.status is JobStatus.READY and not job.dependencies and not new.is_awaited
+
+
+class Unit:
+    """The reads of one plan, and the commit of its writes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._heads: dict[JobId, bytes] = {}
+        """Each job as it was read; empty if there was none."""
+        self._graph = b""
+
+    async def answer(self, query: Any) -> Any:
+        """The answer to a query of the kernel."""
+        found: Awaitable[Any]
+        match query:
+            case ReadJobs(job_ids, skips_damaged):
+                found = self._read_jobs(list(job_ids), (), skips_damaged=skips_damaged)
+            case ReadTwins(identities):
+                found = self._read_twins(identities)
+            case ReadStatuses(job_ids):
+                found = self._read_statuses(job_ids)
+            case ReadWaiting(parents, is_deep):
+                found = self._read_waiting(parents, is_deep=is_deep)
+            case ReadAncestors(job_ids):
+                found = self._read_ancestors(job_ids)
+            case ReadDependents(job_ids):
+                found = self._read_dependents(job_ids)
+            case ReadEnded(before, limit):
+                found = self._read_ended(before, limit)
+        return await found
+
+    def assume_absent(self, query: Any) -> Any:
+        """The answer as if the store had no job."""
+        if isinstance(query, ReadJobs):
+            self._heads |= dict.fromkeys(query.job_ids, b"")
+            return {}
+        return []
+
+    async def commit(self, writes: Writes, sender: str) -> bool:
+        """Write, and wake listeners; False if what the plan has read has changed."""
+        entries = _Entries(self._heads, writes)
+        if not entries and not self._database.settings.replica_count:
+            return True
+        places = encode_places(writes.ready_partitions()) if sender else b""
+        arguments = [
+            text_of(writes.now),
+            sender.encode() + places if places else "",
+            self._graph,
+            len(writes.attempts),
+            *map(encode_attempt, writes.attempts),
+            *entries.encode(),
+        ]
+        return bool(await self._database.write(COMMIT, self._database.keys.jobs, arguments))
+
+    async def add(self, writes: Writes, sender: str) -> bool:
+        """As ``commit``, for READY jobs without dependencies, in half of the server's time."""
+        places = encode_places(writes.ready_partitions())
+        arguments = [text_of(writes.now), sender.encode() + places]
+        for new in writes.new.values():
+            arguments += _encode_addition(new.job)
+        return bool(await self._database.write(ADD, self._database.keys.additions, arguments))
+
+    async def _read_jobs(
+        self,
+        job_ids: Sequence[JobId],
+        identities: Iterable[Identity],
+        *,
+        skips_damaged: bool = False,
+    ) -> dict[JobId, Stored]:
+        arguments = (len(job_ids), *job_ids, *map(encode_identity, identities))
+        _, shown = await self._database.read(READ, self._database.keys.jobs, arguments)
+        found: dict[JobId, Stored] = {}
+        for name, head, body in zip(*shown, strict=True):
+            job_id = name.decode()
+            self._heads.setdefault(job_id, head or b"")
+            if head is None or body is None:
+                continue
+            try:
+                job = decode_job(job_id, head, body)
+            except DamagedJobError:
+                if not skips_damaged:
+                    raise
+            else:
+                found[job_id] = Stored(job, decode_head(head).linked.is_awaited)
+        return found
+
+    async def _read_twins(self, identities: Collection[Identity]) -> list[Job]:
+        return [stored.job for stored in (await self._read_jobs((), identities)).values()]
+
+    async def _read_statuses(self, job_ids: Collection[JobId]) -> dict[JobId, str]:
+        arguments = (len(job_ids), *job_ids)
+        _, shown = await self._database.read(READ, self._database.keys.jobs, arguments)
+        found: dict[JobId, str] = {}
+        for name, head, _ in zip(*shown, strict=True):
+            self._heads.setdefault(name.decode(), head or b"")
+            if head is not None:
+                found[name.decode()] = status_of(decode_head(head).code)
+        return found
+
+    async def _read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
+        found: dict[JobId, Head] = {}
+        left = list(parents)
+        while left:
+            arguments = ("1" if is_deep else "", *left)
+            reply = await self._database.read(WAITING, self._database.keys.jobs, arguments)
+            ids, heads, rest = reply
+            for name, head in zip(ids, heads, strict=True):
+                job_id = name.decode()
+                self._heads.setdefault(job_id, head)
+                found[job_id] = decode_head(head)
+            left = [each.decode() for each in rest]
+        known = {*parents, *found}
+        return [_make_waiting(job_id, head, known) for job_id, head in found.items()]
+
+    async def _read_ancestors(self, job_ids: Collection[JobId]) -> dict[JobId, tuple[JobId, ...]]:
+        found: dict[JobId, tuple[JobId, ...]] = {}
+        asked: set[JobId] = set()
+        left = set(job_ids)
+        while left:
+            asked |= left
+            arguments = (len(left), *left)
+            reply = await self._database.read(READ, self._database.keys.jobs, arguments)
+            graph, (ids, heads, _) = reply
+            self._graph = self._graph or graph
+            for name, head in zip(ids, heads, strict=True):
+                if head is not None:
+                    found[name.decode()] = _parents_of(head)
+            left = {each for parents in found.values() for each in parents} - asked
+        return found
+
+    async def _read_dependents(self, job_ids: Collection[JobId]) -> dict[JobId, set[JobId]]:
+        ranges = [part for each in job_ids for part in (f"[{each}", f"({each}~")]
+        edges, _, _ = await read_ranges(self._database, "children", "", NO_LIMIT, ranges)
+        found: dict[JobId, set[JobId]] = {}
+        for edge in map(bytes.decode, edges):
+            found.setdefault(edge[:36], set()).add(edge[36:])
+        return found
+
+    async def _read_ended(self, before: datetime, limit: int) -> list[Ended]:
+        ranges = ("-", f"({format_instant(before)}")
+        members, heads, _ = await read_ranges(self._database, "ended", "heads", limit, ranges)
+        found: list[Ended] = []
+        for member, head in zip(members, heads, strict=True):
+            job_id = member[-36:].decode()
+            self._heads.setdefault(job_id, head)
+            ended_at = datetime.fromisoformat(member[:-36].decode())
+            found.append(Ended(ended_at, job_id, _parents_of(head)))
+        return found
+
+
+class _Entries:
+    """What ``commit.lua`` takes of each job that was read or is new: its new head and body."""
+
+    def __init__(self, heads: Mapping[JobId, bytes], writes: Writes) -> None:
+        self._heads = heads
+        self._changed: dict[JobId, list[str]] = {}
+        """The texts of new heads; none for a job to remove."""
+        self._bodies: dict[JobId, bytes] = {}
+        for job_id, new in writes.new.items():
+            self._changed[job_id] = encode_head(new.job, Links(new.is_awaited, new.open_count))
+            unreadable = new.unreadable
+            self._bodies[job_id] = encode_body(new.job) if unreadable is None else seal(unreadable)
+        for job_id, job in writes.moved.items():
+            self._change(job_id, encode_move(job))
+        for job_id, amended in writes.amended.items():
+            self._change(job_id, encode_head(amended.job)[:_LINKS], amended.open_count)
+            self._bodies[job_id] = encode_body(amended.job)
+        for job_id, placed in writes.placed.items():
+            self._place(job_id, placed, text_of(writes.now))
+        for job_id in writes.awaited:
+            self._change(job_id, (), is_awaited=True)
+        self._changed |= {job_id: [] for job_id in writes.removed}
+
+    def __bool__(self) -> bool:
+        return bool(self._changed)
+
+    def encode(self) -> Iterable[Any]:
+        unread = (job_id for job_id in self._changed if job_id not in self._heads)
+        for job_id in (*self._heads, *unread):
+            head = self._changed.get(job_id)
+            yield job_id
+            yield self._heads.get(job_id, b"")
+            yield _KEEP if head is None else pack_head(head) if head else b""
+            yield self._bodies.get(job_id, b"")
+
+    def _place(self, job_id: JobId, placed: Placed, updated: str) -> None:
+        head = self._change(job_id, [CODES[placed.status]], placed.open_count)
+        if placed.status is not JobStatus.PENDING:
+            head[_UPDATED] = updated
+
+    def _change(
+        self,
+        job_id: JobId,
+        texts: Sequence[str],
+        open_count: int | None = None,
+        *,
+        is_awaited: bool = False,
+    ) -> list[str]:
+        """The head as it was read, with these texts at its beginning."""
+        head = self._changed.setdefault(job_id, unpack_head(self._heads[job_id]))
+        links = Head(*head).linked
+        head[: len(texts)] = texts
+        head[_LINKS] = Links(
+            links.is_awaited or is_awaited,
+            links.open_count if open_count is None else open_count,
+            links.revision + 1,
+        ).encode()
+        return head
+
+
+async def read_ranges(
+    database: Database,
+    part: str,
+    content: str,
+    limit: int,
+    ranges: Sequence[str],
+    *,
+    size: int = NO_BYTES_LIMIT,
+) -> tuple[list[bytes], list[bytes], list[bytes]]:
+    """Members of a sorted set, heads and bodies; see ``range.lua``."""
+    keys = (*database.keys.jobs[:2], database.keys.job_key(part))
+    members, heads, bodies = await database.read(RANGE, keys, (content, limit, size, *ranges))
+    return members, heads, bodies
+
+
+def encode_places(partitions: Iterable[Partition]) -> bytes:
+    """Queues and tenants with something to lease, as listeners read them; empty without any."""
+    places = [(queue, tenant) for tenant, queue in partitions]
+    return _encode(places) if places else b""
+
+
+def _encode_addition(job: Job) -> tuple[str | bytes, ...]:
+    """A job as ``add.lua`` takes it."""
+    head = Head(*encode_head(job))
+    due = "" if head.due == head.created else head.due
+    place = encode_place(job.id, head)
+    return job.id, pack_head(head), encode_body(job), place, due, head.identity
+
+
+def _parents_of(head: bytes) -> tuple[JobId, ...]:
+    return tuple(decode_head(head).parents.split())
+
+
+def _make_waiting(job_id: JobId, head: Head, known: Collection[JobId] = ()) -> Waiting:
+    """A PENDING job, with those of its dependencies that are among ``known``."""
+    parents = tuple(each for each in head.parents.split() if each in known)
+    due_at = datetime.fromisoformat(head.due)
+    return Waiting(job_id, head.tenant, head.queue, due_at, head.linked.open_count, parents)

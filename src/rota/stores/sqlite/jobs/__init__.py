@@ -1,1 +1,0 @@
-"""Jobs in the file: the verbs of ``JobStore`` as statements inside the writer's transactions."""

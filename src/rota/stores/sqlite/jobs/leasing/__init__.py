@@ -1,1 +1,0 @@
-"""Who comes next, and who holds on."""

@@ -1,0 +1,169 @@
+"""Pages, counts and single jobs: the verbs that only read."""
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+
+import apsw
+
+from rota.jobs import Attempt, Job, JobFilter, JobId, JobStatus, Page, cut_page, decode_cursor
+from rota.stores.protocol import QueueDepth, expiry_key
+from rota.stores.sqlite.lease import find_partitions, is_partition_due
+from rota.stores.sqlite.queries import QUERIES
+from rota.stores.sqlite.rows import (
+    Row,
+    decode_attempt,
+    decode_readable,
+    encode_ids,
+    to_instant,
+    to_micros,
+)
+
+_EVER = (1 << 63) - 1
+FEW = 5_000
+"""Up to this many READY jobs, a page of them reads all READY jobs instead of all jobs in order."""
+
+_UNSUCCESSFUL = frozenset({JobStatus.PENDING, JobStatus.FAILED, JobStatus.BLOCKED})
+_UNTIL_AT = 16
+"""The position of ``lease_until`` in a row."""
+
+
+def get(connection: apsw.Connection, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
+    """See ``JobStore.get``; unreadable jobs are left out, as in all lists."""
+    rows = connection.execute(QUERIES.read_jobs, (encode_ids(job_ids),))
+    return {job.id: job for job in decode_readable(row for row in rows if row[1] == tenant)}
+
+
+def find(connection: apsw.Connection, wanted: JobFilter, cursor: str | None, limit: int) -> Page:
+    """A page of the jobs of the filter's tenant."""
+    created_at, job_id = (_EVER, "") if cursor is None else _read_cursor(cursor)
+    *others, until, is_recurring = _encode_filter(wanted)
+    values = (*others, min(until, created_at), is_recurring, created_at, job_id, limit + 1)
+    statement = _choose_find(connection, wanted)
+    return cut_page(decode_readable(connection.execute(statement, values)), limit)
+
+
+def count(connection: apsw.Connection, wanted: JobFilter) -> int:
+    """How many jobs of its tenant the filter accepts."""
+    if wanted == JobFilter(tenant=wanted.tenant):
+        counted = connection.execute(QUERIES.count_all, (wanted.tenant,))
+    else:
+        counted = connection.execute(_choose_count(wanted), _encode_filter(wanted))
+    ((number,),) = list(counted)
+    return int(number)
+
+
+def read_attempts(connection: apsw.Connection, tenant: str, job_id: JobId) -> list[Attempt]:
+    """See ``JobStore.attempts``."""
+    return list(map(decode_attempt, connection.execute(QUERIES.read_attempts, (tenant, job_id))))
+
+
+def find_dependents(
+    connection: apsw.Connection, tenant: str, job_ids: Sequence[JobId], limit: int
+) -> list[Job]:
+    """See ``JobStore.find_dependents``."""
+    values = (encode_ids(job_ids), tenant, limit)
+    return decode_readable(connection.execute(QUERIES.find_dependents, values))
+
+
+def find_expired(
+    connection: apsw.Connection, now: datetime, limit: int, after: Job | None
+) -> list[Job]:
+    """See ``JobStore.find_expired``; a page is empty only if there are no more."""
+    last: Row = (-_EVER, "")
+    if after is not None:
+        until, job_id = expiry_key(after)
+        last = to_micros(until), job_id
+    while True:
+        values = (to_micros(now), *last, limit)
+        rows = connection.execute(QUERIES.find_expired, values).fetchall()
+        found = decode_readable(rows)
+        if found or not rows:
+            return found
+        last = rows[-1][_UNTIL_AT], rows[-1][0]
+
+
+def next_due_at(
+    connection: apsw.Connection,
+    now: datetime,
+    queues: Collection[str] | None,
+    tenants: Collection[str] | None,
+) -> datetime | None:
+    """See ``JobStore.next_due_at``."""
+    now_micros = to_micros(now)
+    firsts = list(_find_later(connection, queues, tenants))
+    for partition in find_partitions(connection, queues, tenants):
+        if is_partition_due(connection, partition, now_micros):
+            return now
+        firsts += connection.execute(QUERIES.first_in_partition, partition[:2])
+    return max(now, to_instant(min(firsts)[0])) if firsts else None
+
+
+def survey(connection: apsw.Connection, now: datetime, tenant: str | None) -> list[QueueDepth]:
+    """See ``JobStore.survey``."""
+    return [
+        QueueDepth(
+            queue=queue,
+            due_count=due,
+            later_count=later,
+            running_count=running,
+            stalled_count=stalled,
+            dead_count=dead,
+            oldest_due_at=None if oldest is None else to_instant(oldest),
+        )
+        for queue, due, later, running, stalled, dead, oldest in connection.execute(
+            QUERIES.survey, (to_micros(now), tenant)
+        )
+    ]
+
+
+def _choose_find(connection: apsw.Connection, wanted: JobFilter) -> str:
+    """The statement that reads the fewest jobs: most are COMPLETED, and would be in the way."""
+    if wanted.is_of_series:
+        return QUERIES.find_recurring
+    if wanted.status in _UNSUCCESSFUL:
+        return QUERIES.find_unsuccessful
+    if wanted.status is JobStatus.RUNNING:
+        return QUERIES.find_running
+    if wanted.status is not JobStatus.READY:
+        return QUERIES.find_any
+    ((number,),) = list(connection.execute(QUERIES.count_ready, (wanted.tenant, FEW + 1)))
+    return QUERIES.find_few_ready if number <= FEW else QUERIES.find_any
+
+
+def _choose_count(wanted: JobFilter) -> str:
+    if wanted.is_of_series:
+        return QUERIES.count_recurring
+    return QUERIES.count_unsuccessful if wanted.status in _UNSUCCESSFUL else QUERIES.count_any
+
+
+def _find_later(
+    connection: apsw.Connection,
+    queues: Collection[str] | None,
+    tenants: Collection[str] | None,
+) -> Iterator[Row]:
+    chosen = None if tenants is None else encode_ids(tenants)
+    if queues is None:
+        yield from connection.execute(QUERIES.first_later, (chosen,))
+        return
+    for queue in set(queues):
+        yield from connection.execute(QUERIES.first_later_of_queue, (chosen, queue))
+
+
+def _encode_filter(wanted: JobFilter) -> Row:
+    lowest, highest = wanted.priority_min, wanted.priority_max
+    after, before = wanted.created_after, wanted.created_before
+    return (
+        wanted.tenant,
+        wanted.queue,
+        wanted.status,
+        -_EVER if lowest is None else lowest,
+        _EVER if highest is None else highest,
+        -_EVER if after is None else to_micros(after),
+        _EVER if before is None else to_micros(before) - 1,
+        wanted.is_recurring,
+    )
+
+
+def _read_cursor(cursor: str) -> tuple[int, JobId]:
+    created_at, job_id = decode_cursor(cursor)
+    return to_micros(created_at), job_id

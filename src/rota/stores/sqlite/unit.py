@@ -1,0 +1,281 @@
+"""The kernel's queries, and the commit of its writes, in a transaction of the writer."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import apsw
+from msgspec.structs import replace
+
+from rota.errors import DamagedJobError
+from rota.jobs import Change, Job, JobId, JobStatus
+from rota.stores.kernel import edits, settlement
+from rota.stores.kernel.records import UNREADABLE_COPY, seal
+from rota.stores.kernel.unit import (
+    Ended,
+    NewJob,
+    Partition,
+    Plan,
+    ReadAncestors,
+    ReadDependents,
+    ReadEnded,
+    ReadJobs,
+    ReadStatuses,
+    ReadTwins,
+    ReadWaiting,
+    Stored,
+    Waiting,
+    Writes,
+    run,
+)
+from rota.stores.protocol import Applied, Inserted
+from rota.stores.sqlite.queries import QUERIES
+from rota.stores.sqlite.rows import (
+    Row,
+    decode_job,
+    encode_amendment,
+    encode_attempt,
+    encode_ids,
+    encode_job,
+    encode_move,
+    encode_unreadable,
+    logger,
+    read_payload,
+    to_instant,
+    to_micros,
+)
+
+Answer = TypeVar("Answer")
+_COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
+
+
+class Committed(NamedTuple, Generic[Answer]):
+    """A caller's answer, and the partitions whose listeners to wake."""
+
+    answer: Answer
+    ready: set[Partition]
+
+
+def commit_plan(connection: apsw.Connection, plan: Plan[Answer]) -> Committed[Answer]:
+    """Run a plan of the kernel and write what it decides."""
+    writes, answer = run(plan, lambda query: _ANSWERS[type(query)](connection, query))
+    _commit(connection, writes)
+    return Committed(answer, writes.ready_partitions())
+
+
+class Submitted(NamedTuple):
+    """Jobs to insert, with their rows as of the call: the caller may change a payload later."""
+
+    jobs: Sequence[Job]
+    rows: Sequence[Row]
+    now: datetime
+
+    @classmethod
+    def of(cls, jobs: Sequence[Job], now: datetime) -> "Submitted":
+        """Without dependencies a job is READY, whatever it says."""
+        ready = [
+            job
+            if job.status is JobStatus.READY or job.dependencies
+            else replace(job, status=JobStatus.READY)
+            for job in jobs
+        ]
+        return cls(ready, [encode_job(job, now) for job in ready], now)
+
+
+def insert_jobs(
+    connection: apsw.Connection, submitted: Submitted, *, is_native: bool
+) -> Committed[list[Inserted]]:
+    """Insert jobs. The native path is for new jobs without dependencies; others take the kernel."""
+    jobs, rows, now = submitted
+    if is_native and not any(job.dependencies for job in jobs) and _insert_new(connection, rows):
+        ready = {(job.tenant, job.queue) for job in jobs}
+        return Committed([Inserted(job) for job in jobs], ready)
+    copies = [replace(job, payload=read_payload(row)) for job, row in zip(jobs, rows, strict=True)]
+    return commit_plan(connection, edits.insert(copies, now))
+
+
+def _insert_new(connection: apsw.Connection, rows: Sequence[Row]) -> bool:
+    """Insert all rows, or none if one of them clashes."""
+    if len(rows) == 1:  # nothing to undo
+        connection.execute(QUERIES.insert_job, rows[0])
+        return connection.changes() == 1
+    try:
+        with connection:  # a savepoint
+            _insert_all(connection, rows)
+    except _ClashError:
+        return False
+    return True
+
+
+def _insert_all(connection: apsw.Connection, rows: Sequence[Row]) -> None:
+    before = connection.total_changes()
+    connection.executemany(QUERIES.insert_job, rows)
+    if connection.total_changes() - before < len(rows):
+        raise _ClashError
+
+
+class _ClashError(Exception):
+    """One of the new jobs exists already."""
+
+
+def apply_changes(
+    connection: apsw.Connection, changes: Sequence[Change], now: datetime, *, is_native: bool
+) -> Committed[list[Applied]]:
+    """Apply changes. The native path completes plain jobs; the rest takes the kernel.
+
+    Both give the same result: a plain completion concerns no other job. Only the order of changes
+    of the same job matters, so a call with two of them takes the kernel.
+    """
+    is_native = is_native and len({change.job_id for change in changes}) == len(changes)
+    plain = [change for change in changes if _is_plain(change)] if is_native else []
+    completed = _complete_plain(connection, plain, now)
+    if len(completed) == len(changes):
+        return Committed([Applied(change.job) for change in changes], set())
+    rest = [change for change in changes if change.job_id not in completed]
+    answers, ready = commit_plan(connection, settlement.apply(rest, now))
+    others = iter(answers)
+    return Committed(
+        [Applied(change.job) if change.job_id in completed else next(others) for change in changes],
+        ready,
+    )
+
+
+def _is_plain(change: Change) -> bool:
+    return (
+        change.path == _COMPLETION
+        and change.successor is None
+        and change.attempt is None
+        and not change.is_removed
+    )
+
+
+def _complete_plain(
+    connection: apsw.Connection, changes: Sequence[Change], now: datetime
+) -> set[JobId]:
+    """Complete each job that has no dependents, if its change still holds; which ones."""
+    completed: set[JobId] = set()
+    now_micros = to_micros(now)
+
+    def encode_each() -> Iterable[Row]:
+        for change in changes:
+            job = change.job
+            ended_at = now_micros if job.updated_at is now else to_micros(job.updated_at)
+            yield to_micros(job.due_at), ended_at, job.id, job.tenant, change.expected_token
+            if connection.changes():  # asked for the next row, SQLite has written this one
+                completed.add(job.id)
+
+    connection.executemany(QUERIES.complete_job, encode_each())
+    return completed
+
+
+def _read_jobs(connection: apsw.Connection, query: ReadJobs) -> dict[JobId, Stored]:
+    found: dict[JobId, Stored] = {}
+    for row in connection.execute(QUERIES.read_jobs, (encode_ids(query.job_ids),)):
+        try:
+            found[row[0]] = Stored(decode_job(row), bool(row[-1]))
+        except DamagedJobError as damage:
+            if not query.skips_damaged:
+                raise
+            logger.warning("%s", damage)
+    return found
+
+
+def _read_statuses(connection: apsw.Connection, query: ReadStatuses) -> dict[JobId, str]:
+    return dict(connection.execute(QUERIES.read_statuses, (encode_ids(query.job_ids),)))
+
+
+def _read_twins(connection: apsw.Connection, query: ReadTwins) -> list[Job]:
+    found = (connection.execute(QUERIES.find_twin, each).fetchone() for each in query.identities)
+    return [decode_job(row) for row in found if row is not None]
+
+
+def _read_waiting(connection: apsw.Connection, query: ReadWaiting) -> list[Waiting]:
+    statement = QUERIES.find_waiting_deep if query.is_deep else QUERIES.find_waiting
+    found: dict[JobId, Waiting] = {}
+    for row in connection.execute(statement, (encode_ids(query.parents),)):
+        job_id, tenant, queue, due_at, open_count, parent = row
+        known = found.get(job_id)
+        if known is None:
+            due = to_instant(due_at)
+            found[job_id] = Waiting(job_id, tenant, queue, due, open_count, (parent,))
+        else:
+            found[job_id] = known._replace(parents=(*known.parents, parent))
+    return list(found.values())
+
+
+def _read_ancestors(
+    connection: apsw.Connection, query: ReadAncestors
+) -> dict[JobId, tuple[JobId, ...]]:
+    edges = _group(connection.execute(QUERIES.find_ancestors, (encode_ids(query.job_ids),)))
+    return {child: tuple(parents) for child, parents in edges.items()}
+
+
+def _read_dependents(
+    connection: apsw.Connection, query: ReadDependents
+) -> dict[JobId, list[JobId]]:
+    return _group(connection.execute(QUERIES.find_children, (encode_ids(query.job_ids),)))
+
+
+def _read_ended(connection: apsw.Connection, query: ReadEnded) -> list[Ended]:
+    rows: list[Row] = list(
+        connection.execute(QUERIES.find_ended, (to_micros(query.before), query.limit))
+    )
+    ids = encode_ids(job_id for _, job_id in rows)
+    parents = _group(connection.execute(QUERIES.find_parents, (ids,)))
+    return [
+        Ended(to_instant(ended_at), job_id, tuple(parents.get(job_id, ())))
+        for ended_at, job_id in rows
+    ]
+
+
+def _group(edges: Iterable[tuple[JobId, JobId]]) -> dict[JobId, list[JobId]]:
+    found: dict[JobId, list[JobId]] = {}
+    for key, value in edges:
+        found.setdefault(key, []).append(value)
+    return found
+
+
+_ANSWERS: dict[type, Callable[[apsw.Connection, Any], Any]] = {
+    ReadJobs: _read_jobs,
+    ReadStatuses: _read_statuses,
+    ReadTwins: _read_twins,
+    ReadWaiting: _read_waiting,
+    ReadAncestors: _read_ancestors,
+    ReadDependents: _read_dependents,
+    ReadEnded: _read_ended,
+}
+
+
+def _commit(connection: apsw.Connection, writes: Writes) -> None:
+    now = writes.now
+
+    def write(statement: str, rows: Sequence[Row]) -> None:
+        if rows:
+            connection.executemany(statement, rows)
+
+    write(QUERIES.insert_job, [_encode_new(new, now) for new in writes.new.values()])
+    write(QUERIES.move_job, [encode_move(job, now) for job in writes.moved.values()])
+    write(QUERIES.amend_job, [encode_amendment(one.job, now) for one in writes.amended.values()])
+    relinked = [one for one in writes.amended.values() if one.open_count is not None]
+    write(QUERIES.remove_dependencies, [(one.job.id,) for one in relinked])
+    write(QUERIES.count_open, [(one.job.id, one.open_count) for one in relinked])
+    linked = [one.job for one in writes.new.values()] + [one.job for one in relinked]
+    edges = [(parent, job.id) for job in linked for parent in job.dependencies]
+    write(QUERIES.add_dependency, edges)
+    write(QUERIES.mark_awaited, [(job_id,) for job_id in writes.awaited])
+    now_micros = to_micros(now)
+    placed = writes.placed.items()
+    write(
+        QUERIES.place_job, [(each, one.status, one.open_count, now_micros) for each, one in placed]
+    )
+    write(QUERIES.add_attempt, [encode_attempt(attempt) for attempt in writes.attempts])
+    removed = [(job_id,) for job_id in writes.removed]
+    for statement in (QUERIES.remove_dependencies, QUERIES.remove_attempts, QUERIES.remove_job):
+        write(statement, removed)
+
+
+def _encode_new(new: NewJob, now: datetime) -> Row:
+    row = encode_job(new.job, now, new.open_count, is_awaited=new.is_awaited)
+    if new.unreadable is None:
+        return row
+    return encode_unreadable(row, UNREADABLE_COPY, seal(new.unreadable))
