@@ -98,7 +98,6 @@ def _check_dependencies(jobs: dict[str, _Filed], edges: list[tuple[str, _Filed]]
         for parent, job in edges
         if job.code == "P" and (parent not in jobs or jobs[parent].code != "C")
     )
-    assert all(
-        int(job.head.open) == open_counts[job.id] for job in jobs.values() if job.code == "P"
-    )
-    assert all(jobs[parent].head.awaited == "1" for parent, _ in edges if parent in jobs)
+    pending = [job for job in jobs.values() if job.code == "P"]
+    assert all(job.head.linked.open_count == open_counts[job.id] for job in pending)
+    assert all(jobs[parent].head.linked.is_awaited for parent, _ in edges if parent in jobs)

@@ -29,36 +29,30 @@ end
 -- What is removed from each sorted set and hash, and what is added.
 local drops, adds, hash_drops, hash_adds = {}, {}, {}, {}
 
-local function part_of(parts, key)
+local function note(parts, key, text)
   local part = parts[key]
   if not part then
-    part = {}
+    part = {length = 0}
     parts[key] = part
   end
-  return part
+  local length = part.length + 1
+  part[length], part.length = text, length
 end
 
-local function drop(key, member)
-  local part = part_of(drops, key)
-  part[#part + 1] = member
+local function note_pair(parts, key, first, second)
+  local part = parts[key]
+  if not part then
+    part = {length = 0}
+    parts[key] = part
+  end
+  local length = part.length + 2
+  part[length - 1], part[length], part.length = first, second, length
 end
 
-local function add(key, member)
-  local part = part_of(adds, key)
-  local length = #part
-  part[length + 1], part[length + 2] = '0', member
-end
-
-local function unset(key, field)
-  local part = part_of(hash_drops, key)
-  part[#part + 1] = field
-end
-
-local function set(key, field, value)
-  local part = part_of(hash_adds, key)
-  local length = #part
-  part[length + 1], part[length + 2] = field, value
-end
+local function drop(key, member) note(drops, key, member) end
+local function add(key, member) note_pair(adds, key, '0', member) end
+local function unset(key, field) note(hash_drops, key, field) end
+local function set(key, field, value) note_pair(hash_adds, key, field, value) end
 
 local function write_all(command, parts)
   for key, part in pairs(parts) do in_parts(command, key, part) end
@@ -131,16 +125,20 @@ local function name(id, old, new)
   if after ~= '' then set(IDENTITIES, after, id) end
 end
 
-local function has_same_indexes(old, new)
-  return old[CODE] == new[CODE] and old[DUE] == new[DUE] and old[UNTIL] == new[UNTIL]
-    and old[UPDATED] == new[UPDATED]
+-- Where a job is with its old head and with its new one; false where it has none.
+local function places_of(id, old, new)
+  local old_place = old and place_of(id, old)
+  local is_same = old and new and old[DUE] == new[DUE] and old[QUEUE] == new[QUEUE]
+    and old[RANK] == new[RANK] and old[SORT] == new[SORT]
+  return old_place, is_same and old_place or new and place_of(id, new)
 end
 
 local function replace(id, old, new)
-  local old_place, new_place = old and place_of(id, old), new and place_of(id, new)
+  local old_place, new_place = places_of(id, old, new)
   link(id, old, new)
   name(id, old, new)
-  if old and new and old_place == new_place and has_same_indexes(old, new) then
+  if old_place == new_place and old[CODE] == new[CODE] and old[DUE] == new[DUE]
+    and old[UNTIL] == new[UNTIL] and old[UPDATED] == new[UPDATED] then
     ending[id] = TERMINAL[new[CODE]] and new or false
     return
   end
@@ -186,7 +184,7 @@ local function is_any_identity_taken()
 end
 
 local function has_children(id, head)
-  if head[AWAITED] == '' then return false end
+  if not is_awaited(head) then return false end
   local found = redis.call('ZRANGEBYLEX', CHILDREN, '[' .. id, '(' .. id .. '~', 'LIMIT', 0, 1)
   return #found > 0
 end

@@ -18,6 +18,7 @@ from rota.stores.kernel.records import seal
 from rota.stores.kernel.unit import (
     Decision,
     Ended,
+    NewJob,
     Partition,
     Placed,
     Plan,
@@ -38,6 +39,7 @@ from rota.stores.redis.database import Database
 from rota.stores.redis.rows import (
     CODES,
     Head,
+    Links,
     decode_head,
     decode_job,
     encode_attempt,
@@ -45,6 +47,7 @@ from rota.stores.redis.rows import (
     encode_head,
     encode_identity,
     encode_move,
+    encode_place,
     pack_head,
     status_of,
     text_of,
@@ -56,13 +59,12 @@ READ = load_script("read")
 RANGE = load_script("range")
 WAITING = load_script("waiting")
 COMMIT = load_script("commit")
+ADD = load_script("add")
 
 NO_LIMIT = -1
 NO_BYTES_LIMIT = 1 << 40
 
-_UPDATED, _OPEN, _AWAITED, _REVISION = map(
-    Head._fields.index, ("updated", "open", "awaited", "revision")
-)
+_UPDATED, _LINKS = Head._fields.index("updated"), Head._fields.index("links")
 _KEEP = "="
 _encode = msgspec.json.Encoder().encode
 
@@ -92,7 +94,15 @@ async def insert_unseen(
         decision = run(edits.insert(jobs, now), unit.assume_absent)
     except RotaError:  # with what is stored, there may be another reason
         return None
-    return decision if await unit.commit(decision.writes, sender) else None
+    new = decision.writes.new.values()
+    is_plain = bool(new) and all(map(_is_plain, new))
+    write = unit.add if is_plain else unit.commit
+    return decision if await write(decision.writes, sender) else None
+
+
+def _is_plain(new: NewJob) -> bool:
+    job = new.job
+    return job.status is JobStatus.READY and not job.dependencies and not new.is_awaited
 
 
 class Unit:
@@ -147,6 +157,14 @@ class Unit:
         ]
         return bool(await self._database.write(COMMIT, self._database.keys.jobs, arguments))
 
+    async def add(self, writes: Writes, sender: str) -> bool:
+        """As ``commit``, for READY jobs without dependencies, in half of the server's time."""
+        places = encode_places(writes.ready_partitions())
+        arguments = [text_of(writes.now), sender.encode() + places]
+        for new in writes.new.values():
+            arguments += _encode_addition(new.job)
+        return bool(await self._database.write(ADD, self._database.keys.additions, arguments))
+
     async def _read_jobs(
         self,
         job_ids: Sequence[JobId],
@@ -168,7 +186,7 @@ class Unit:
                 if not skips_damaged:
                     raise
             else:
-                found[job_id] = Stored(job, is_awaited=decode_head(head).awaited == "1")
+                found[job_id] = Stored(job, decode_head(head).linked.is_awaited)
         return found
 
     async def _read_twins(self, identities: Collection[Identity]) -> list[Job]:
@@ -244,18 +262,18 @@ class _Entries:
         """The texts of new heads; none for a job to remove."""
         self._bodies: dict[JobId, bytes] = {}
         for job_id, new in writes.new.items():
-            self._changed[job_id] = encode_head(new.job, new.open_count, is_awaited=new.is_awaited)
+            self._changed[job_id] = encode_head(new.job, Links(new.is_awaited, new.open_count))
             unreadable = new.unreadable
             self._bodies[job_id] = encode_body(new.job) if unreadable is None else seal(unreadable)
         for job_id, job in writes.moved.items():
             self._change(job_id, encode_move(job))
         for job_id, amended in writes.amended.items():
-            self._change(job_id, encode_head(amended.job)[:_OPEN], amended.open_count)
+            self._change(job_id, encode_head(amended.job)[:_LINKS], amended.open_count)
             self._bodies[job_id] = encode_body(amended.job)
         for job_id, placed in writes.placed.items():
             self._place(job_id, placed, text_of(writes.now))
         for job_id in writes.awaited:
-            self._change(job_id, ())[_AWAITED] = "1"
+            self._change(job_id, (), is_awaited=True)
         self._changed |= {job_id: [] for job_id in writes.removed}
 
     def __bool__(self) -> bool:
@@ -276,14 +294,22 @@ class _Entries:
             head[_UPDATED] = updated
 
     def _change(
-        self, job_id: JobId, texts: Sequence[str], open_count: int | None = None
+        self,
+        job_id: JobId,
+        texts: Sequence[str],
+        open_count: int | None = None,
+        *,
+        is_awaited: bool = False,
     ) -> list[str]:
         """The head as it was read, with these texts at its beginning."""
         head = self._changed.setdefault(job_id, unpack_head(self._heads[job_id]))
+        links = Head(*head).linked
         head[: len(texts)] = texts
-        if open_count is not None:
-            head[_OPEN] = str(open_count)
-        head[_REVISION] = str(int(head[_REVISION]) + 1)
+        head[_LINKS] = Links(
+            links.is_awaited or is_awaited,
+            links.open_count if open_count is None else open_count,
+            links.revision + 1,
+        ).encode()
         return head
 
 
@@ -308,6 +334,14 @@ def encode_places(partitions: Iterable[Partition]) -> bytes:
     return _encode(places) if places else b""
 
 
+def _encode_addition(job: Job) -> tuple[str | bytes, ...]:
+    """A job as ``add.lua`` takes it."""
+    head = Head(*encode_head(job))
+    due = "" if head.due == head.created else head.due
+    place = encode_place(job.id, head)
+    return job.id, pack_head(head), encode_body(job), place, due, head.identity
+
+
 def _parents_of(head: bytes) -> tuple[JobId, ...]:
     return tuple(decode_head(head).parents.split())
 
@@ -316,4 +350,4 @@ def _make_waiting(job_id: JobId, head: Head, known: Collection[JobId] = ()) -> W
     """A PENDING job, with those of its dependencies that are among ``known``."""
     parents = tuple(each for each in head.parents.split() if each in known)
     due_at = datetime.fromisoformat(head.due)
-    return Waiting(job_id, head.tenant, head.queue, due_at, int(head.open), parents)
+    return Waiting(job_id, head.tenant, head.queue, due_at, head.linked.open_count, parents)
