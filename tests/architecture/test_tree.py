@@ -25,14 +25,13 @@ STILTED = (
 )
 """Words that hide who does what; say it in plain, short sentences."""
 
-GERUND_FOLDERS = {"changing", "leasing", "reading"}
-LARGE_CLASSES = {"GateWatch"}
+GERUND_FOLDERS = {"leasing"}
 STILTED_FILES = {
     "auth": 5,
     "errors.py": 1,
     "poller": 1,
     "server": 2,
-    "stores": 60,
+    "stores": 35,
     "triggers": 3,
     "worker": 1,
 }
@@ -83,7 +82,7 @@ def test_folders_are_nouns() -> None:
 
 
 def test_no_class_has_too_many_attributes() -> None:
-    assert find_large_classes() <= LARGE_CLASSES
+    assert find_large_classes() == set()
 
 
 def test_the_prose_is_plain() -> None:

@@ -139,7 +139,7 @@ async def _create_all(client: Client, jobs: Sequence[Any], terminal: Terminal) -
 
 @contextmanager
 def showing_progress(terminal: Terminal, total: int) -> Iterator[Any]:
-    """A function that is told how many more are done; on a terminal a bar shows it."""
+    """A function that advances a progress bar; without a terminal it does nothing."""
     if not terminal.err.is_terminal:
         yield lambda _: None
         return

@@ -219,5 +219,5 @@ def _tell(answer: dict[str, Any]) -> list[str]:
 
 def _count(answer: dict[str, Any]) -> str:
     earlier = len(answer["earlier_ids"])
-    told = f"{len(answer['replacements']) - earlier} retried"
-    return f"{told}, {earlier} had been already." if earlier else f"{told}."
+    text = f"{len(answer['replacements']) - earlier} retried"
+    return f"{text}, {earlier} had been already." if earlier else f"{text}."

@@ -181,12 +181,12 @@ def explain(
         rota tasks why backup --at 2027-03-28T01:30 --zone Europe/London
     """
     question = {"name": name, "zone": choose_zone(zone).name, **ask_about(at)}
-    told = converse(terminal, place, lambda it: it.get(f"{TASKS}/why", question))
+    answer = converse(terminal, place, lambda it: it.get(f"{TASKS}/why", question))
     if as_json:
-        terminal.print_document(told)
+        terminal.print_document(answer)
         return
-    terminal.print_text(f"{escape(name)}: {escape(told['answer'])}", "bold")
-    for reason in told["reasons"]:
+    terminal.print_text(f"{escape(name)}: {escape(answer['answer'])}", "bold")
+    for reason in answer["reasons"]:
         terminal.print_text(escape(reason))
 
 
