@@ -475,8 +475,9 @@ SELECT
     NULL, NULL, NULL, NULL, is_late
 FROM ends WHERE is_late OR NOT is_one;
 
--- name: find_partitions
--- The partitions with a due job, outside the full ones, of the next $5 tenants in turn after $4.
+-- name: partition_steps
+-- The partitions with a due job, of the next $5 tenants in turn after $4; for statements that begin
+-- with them.
 --
 -- It steps through the index from one partition to the next, so that the number of jobs in them does
 -- not matter. No name sorts after the last character there is.
@@ -556,6 +557,9 @@ WITH RECURSIVE every_queue AS (
     ) AS full_one ON true
     WHERE last.open_count < $5::bigint
 )
+
+-- name: find_partitions
+-- begins as: partition_steps
 SELECT tenant, queue
 FROM (
     SELECT tenant, queue, dense_rank() OVER (ORDER BY wave, tenant) AS number
@@ -564,6 +568,81 @@ FROM (
 ) AS open_partition
 WHERE number <= $5
 ORDER BY number, queue;
+
+-- name: lease_in_turns
+-- begins as: partition_steps
+-- Leases an equal part for each tenant, from all its queues in one order, past jobs that other callers
+-- are taking. One row for each job, as lease. A single row without an id: jobs must be marked as due
+-- first.
+--
+-- One statement takes half the time of find_partitions, find_first and take_jobs, which do the same:
+-- 20 ms against 45 for 100 jobs of 20 tenants, on a busy machine.
+--
+-- $10 how many jobs, $11 end of the lease, $12 worker, $13 whether to look for jobs to mark as due
+, late AS MATERIALIZED (
+    SELECT $13::boolean AND coalesce((
+        SELECT due_at <= $1 FROM rota.jobs WHERE NOT is_due ORDER BY due_at, id LIMIT 1
+    ), false) AS is_late
+), turn AS MATERIALIZED (
+    SELECT
+        tenant, array_agg(queue) AS queues,
+        row_number() OVER (ORDER BY min(wave), tenant) AS number
+    FROM step CROSS JOIN late
+    WHERE is_open AND NOT is_late
+    GROUP BY tenant
+    ORDER BY number
+    LIMIT $5
+), part AS MATERIALIZED (
+    SELECT greatest(1, $10::bigint / nullif(count(*), 0)) AS length FROM turn
+), picked AS MATERIALIZED (
+    SELECT turn.number, job.id
+    FROM turn
+    CROSS JOIN part
+    CROSS JOIN LATERAL (
+        SELECT free.id
+        FROM (
+            SELECT first.id
+            FROM unnest(turn.queues) AS place (queue)
+            CROSS JOIN LATERAL (
+                SELECT priority, created_at, id FROM rota.jobs
+                WHERE is_due AND queue = place.queue AND tenant = turn.tenant AND due_at <= $1
+                ORDER BY priority DESC, created_at, id
+                LIMIT part.length + 8
+            ) AS first
+            ORDER BY first.priority DESC, first.created_at, first.id
+            LIMIT part.length + 8
+        ) AS next
+        CROSS JOIN LATERAL (
+            SELECT id FROM rota.jobs
+            WHERE id = next.id AND is_due IS NOT DISTINCT FROM true AND due_at <= $1
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS free
+        LIMIT part.length
+    ) AS job
+    LIMIT $10
+), leased AS (
+    UPDATE rota.jobs AS job SET
+        status = 'RUNNING', is_due = NULL, last_token = job.last_token + 1, updated_at = $1,
+        lease_worker = $12::text, lease_taken_at = $1, lease_until = $11::timestamptz
+    FROM picked
+    WHERE job.id = picked.id
+    RETURNING
+        job.id, job.tenant, job.queue, job.priority, job.status, job.due_at, job.created_at,
+        job.attempt_count, job.loss_count, job.last_token, job.last_error, job.ending,
+        job.deferral, job.body, job.is_awaited, picked.number
+), ordered AS MATERIALIZED (
+    SELECT * FROM leased ORDER BY number, priority DESC, created_at, id
+)
+SELECT
+    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, NULL::timestamptz,
+    attempt_count, loss_count, last_token, last_error, ending, deferral,
+    NULL, NULL::timestamptz, NULL::timestamptz, body, is_awaited
+FROM ordered
+UNION ALL
+SELECT
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, is_late
+FROM late WHERE is_late;
 
 -- name: find_first
 -- The first due jobs of partitions, or of one priority in a partition from a job on.
@@ -732,8 +811,8 @@ ORDER BY lease_until, id
 LIMIT $4::bigint;
 
 -- name: next_due
--- The first instant at which any job of the line or after it is due. In the line it is only looked
--- for where nothing is due, which is so when a clock was set back.
+-- The first instant at which a READY job is due. In the ready set it is looked for only if nothing is
+-- due there, which happens after a clock was set back.
 -- $1 now
 SELECT CASE
     WHEN EXISTS (SELECT FROM rota.jobs WHERE is_due AND due_at <= $1::timestamptz) THEN $1
@@ -744,7 +823,7 @@ SELECT CASE
 END AS due_at;
 
 -- name: next_due_in
--- As next_due, in some lanes only.
+-- As next_due, in some partitions only.
 -- $1 now, $2 queues, $3 tenants (NULL for all)
 WITH RECURSIVE every_queue AS (
     SELECT min(queue) AS queue FROM (
@@ -843,9 +922,9 @@ WHERE job.id = $2::uuid AND job.tenant IS NOT DISTINCT FROM $1::text
 ORDER BY attempt.number;
 
 -- name: find_page
--- Jobs that run are in another index than all others. There they are in no useful order; but it is
--- one that no other index has.
--- $1 tenant; $2 queue, $3 status, $4 lowest and $5 highest priority, $6 made from then on and
+-- RUNNING jobs are in an index of their own, in an order that is useless here, but that no other index
+-- has.
+-- $1 tenant; $2 queue, $3 status, $4 lowest and $5 highest priority, $6 created from then on and
 -- $7 before then, $8 whether they recur, each NULL for any; $9 instant and $10 id of the last one
 -- before (NULL at first); $11 how many
 SELECT
@@ -969,8 +1048,9 @@ WHERE tenant = $1::text AND set_aside IS NULL
     AND is_recurring AND $8::boolean;
 
 -- name: survey
--- $1 now, $2 the tenant, or NULL for all. For each queue what a QueueDepth has, in its order. Each
--- part reads one index, and what has ended is in none of them, dead letters apart.
+-- The fields of a QueueDepth, for each queue. Each part reads one index; jobs that have ended are in
+-- none of them, except dead letters.
+-- $1 now, $2 the tenant, or NULL for all
 SELECT
     queue, sum(due)::bigint, sum(later)::bigint, sum(running)::bigint, sum(stalled)::bigint,
     sum(dead)::bigint, min(oldest)
@@ -1011,8 +1091,9 @@ GROUP BY queue
 ORDER BY queue;
 
 -- name: dump_documents
--- $1 and $2 collection and key of the last one before, $3 how many, $4 how many bytes; one may
--- exceed them. How long a body is, the server knows without reading it.
+-- The server knows the length of a body without reading it.
+-- $1 and $2 collection and key of the last one before, $3 how many, $4 how many bytes; one document may
+-- exceed them
 SELECT collection, key, version, body
 FROM (
     SELECT
@@ -1029,8 +1110,8 @@ WHERE size_before < $4::bigint
 ORDER BY collection, key;
 
 -- name: dump_jobs
--- $1 the first one, $2 how many, $3 how many bytes. In the order of rows.py, and why it was set
--- aside.
+-- In the order of rows.py, and why a job was set aside.
+-- $1 the first id, $2 how many, $3 how many bytes
 SELECT
     id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, last_error, ending, deferral,

@@ -71,6 +71,7 @@ class PostgresStore(ClosableStore):
     """
 
     reach = Reach.NETWORK
+    uses_native_paths = True
 
     def __init__(self, database: Database, settings: PostgresSettings) -> None:
         """See ``open``."""
@@ -80,6 +81,7 @@ class PostgresStore(ClosableStore):
         self._writer = documents.Writer(database)
         self._notices = Notices(database, settings)
         self._cursors = Cursors()
+        self._fast_path = lease.FastPath()
 
     @classmethod
     async def open(cls, settings: PostgresSettings) -> Self:
@@ -139,15 +141,22 @@ class PostgresStore(ClosableStore):
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """Store all of these jobs or none."""
         now = to_utc(now, "now")
+        if self._may_be_new(jobs) and await self._insert_new(jobs, now):
+            return [Inserted(job) for job in jobs]
+        return await self._run_plan(lambda: edits.insert(jobs, now))
+
+    def _may_be_new(self, jobs: Sequence[Job]) -> bool:
+        """Whether to try the native path, which takes new jobs without dependencies."""
+        unit.check_ids(jobs)
+        return self.uses_native_paths and unit.are_independent(jobs)
+
+    async def _insert_new(self, jobs: Sequence[Job], now: datetime) -> bool:
         with self._notices.notify_within(jobs) as notice:
-            answers = await self._repeat(
-                lambda session: unit.insert_new(session, jobs, now, notice)
-            )
-        if answers is None:
-            return await self._run_plan(lambda: edits.insert(jobs, now))
-        partitions = {(job.tenant, job.queue) for job in jobs}
-        self._notices.notify(partitions, is_sent=notice is not None)
-        return answers
+            is_new = await self._repeat(lambda session: unit.insert_new(session, jobs, now, notice))
+        if is_new:
+            partitions = {(job.tenant, job.queue) for job in jobs}
+            self._notices.notify(partitions, is_sent=notice is not None)
+        return is_new
 
     async def insert_within(
         self, connection: Any, jobs: Sequence[Job], now: datetime
@@ -160,9 +169,10 @@ class PostgresStore(ClosableStore):
         now = to_utc(now, "now")
         with translated(self._settings.label):
             async with statements.transaction():
-                answers = await unit.insert_new(statements, jobs, now)
-                ready = {(job.tenant, job.queue) for job in jobs}
-                if answers is None:
+                if self._may_be_new(jobs) and await unit.insert_new(statements, jobs, now):
+                    answers = [Inserted(job) for job in jobs]
+                    ready = {(job.tenant, job.queue) for job in jobs}
+                else:
                     decision = await unit.run_plan(statements, lambda: edits.insert(jobs, now))
                     answers, ready = decision.answer, decision.writes.ready_partitions()
                 if ready:
@@ -175,7 +185,8 @@ class PostgresStore(ClosableStore):
         now = to_utc(now, "now")
 
         async def run(session: Session) -> list[Job]:
-            call = lease.LeaseCall(session, request, now)
+            fast_path = self._fast_path if self.uses_native_paths else None
+            call = lease.LeaseCall(session, request, now, fast_path)
             if request.is_limited:
                 return await lease.lease_under_limits(call)
             return await self._cursors.lease(call)
@@ -198,7 +209,10 @@ class PostgresStore(ClosableStore):
         now = to_utc(now, "now")
         for change in changes:
             check_path(change)
-        settled = await self._repeat(lambda session: unit.apply(session, changes, now))
+        is_native = self.uses_native_paths
+        settled = await self._repeat(
+            lambda session: unit.apply(session, changes, now, is_native=is_native)
+        )
         self._notices.notify(settled.ready)
         return settled.answers
 

@@ -47,7 +47,7 @@ from rota.stores.postgres.rows import (
     in_calendar,
     known_ids,
 )
-from rota.stores.protocol import Applied, Inserted
+from rota.stores.protocol import Applied
 
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")
@@ -253,17 +253,26 @@ Notice: TypeAlias = tuple[str, str] | None
 """A channel and a message, if other processes are notified in the same commit."""
 
 
+def check_ids(jobs: Sequence[Job]) -> None:
+    """InvalidJobError if an id is not valid."""
+    if not are_job_ids([job.id for job in jobs]):
+        raise InvalidJobError("id", "must be a UUID in lower case")
+
+
+def are_independent(jobs: Iterable[Job]) -> bool:
+    """Whether all jobs are READY, as jobs without dependencies are stored."""
+    return all(
+        job.status is JobStatus.READY and not job.dependencies and job.lease is None for job in jobs
+    )
+
+
 async def insert_new(
     statements: Statements, jobs: Sequence[Job], now: datetime, notice: Notice = None
-) -> list[Inserted] | None:
-    """Native path: store jobs without dependencies that are all new; otherwise none, and None.
+) -> bool:
+    """Native path: store independent jobs that are all new; otherwise none, and False.
 
     One job is one statement, which also notifies.
     """
-    if not are_job_ids([job.id for job in jobs]):
-        raise InvalidJobError("id", "must be a UUID in lower case")
-    if not all(map(_is_independent, jobs)):
-        return None
     try:
         new = [NewJob(job) for job in jobs]
         if len(new) == 1:
@@ -272,12 +281,8 @@ async def insert_new(
             async with statements.transaction():
                 await _store(statements, new, now)
     except ContendedError:
-        return None
-    return [Inserted(job) for job in jobs]
-
-
-def _is_independent(job: Job) -> bool:
-    return job.status is JobStatus.READY and not job.dependencies and job.lease is None
+        return False
+    return True
 
 
 async def _store(
@@ -317,28 +322,39 @@ class Settled(NamedTuple):
     ready: Collection[Partition] = ()
 
 
-async def apply(statements: Statements, changes: Sequence[Change], now: datetime) -> Settled:
+async def apply(
+    statements: Statements, changes: Sequence[Change], now: datetime, *, is_native: bool
+) -> Settled:
     """Write each change that still holds; a single plain completion is one statement."""
-    if len(changes) == 1 and _is_plain(changes[0]) and await _complete(statements, changes):
+    plain = _find_plain(changes) if is_native else []
+    if len(changes) == len(plain) == 1 and await _complete(statements, changes):
         return Settled([Applied(changes[0].job)])
     if not changes:
         return Settled([])
-    return await run_unit(statements, lambda unit: _apply_all(statements, unit, changes, now))
 
-
-async def _apply_all(
-    statements: Statements, unit: UnitOfWork, changes: Sequence[Change], now: datetime
-) -> Settled:
-    """Plain completions natively, the rest by the kernel.
-
-    Where several changes are about one job, each must see those before it: all by the kernel.
-    """
-    answers: dict[int, Applied] = {}
-    if len({change.job_id for change in changes}) == len(changes):
-        plain = [place for place, change in enumerate(changes) if _is_plain(change)]
-        plain.sort(key=lambda place: changes[place].job_id)
+    async def work(unit: UnitOfWork) -> Settled:
         done = await _complete(statements, [changes[place] for place in plain])
         answers = {plain[index]: Applied(changes[plain[index]].job) for index in done}
+        return await _apply_rest(unit, changes, answers, now)
+
+    return await run_unit(statements, work)
+
+
+def _find_plain(changes: Sequence[Change]) -> list[int]:
+    """The places of the plain completions, by job.
+
+    None where several changes are about one job: each must see those before it.
+    """
+    if len({change.job_id for change in changes}) < len(changes):
+        return []
+    plain = [place for place, change in enumerate(changes) if _is_plain(change)]
+    return sorted(plain, key=lambda place: changes[place].job_id)
+
+
+async def _apply_rest(
+    unit: UnitOfWork, changes: Sequence[Change], answers: dict[int, Applied], now: datetime
+) -> Settled:
+    """The changes that have no answer yet, by the kernel."""
     left = {place: change for place, change in enumerate(changes) if place not in answers}
     if not left:
         return Settled([answers[place] for place in range(len(changes))])
