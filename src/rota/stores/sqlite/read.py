@@ -53,7 +53,8 @@ def count(connection: apsw.Connection, wanted: JobFilter) -> int:
     if wanted == JobFilter(tenant=wanted.tenant):
         counted = connection.execute(QUERIES.count_all, (wanted.tenant,))
     else:
-        counted = connection.execute(_choose_count(wanted), _encode_filter(wanted))
+        statement = _choose_count(wanted)
+        counted = connection.execute(statement, _encode_filter(wanted))
     ((number,),) = list(counted)
     return int(number)
 
