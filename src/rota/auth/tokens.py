@@ -18,6 +18,30 @@ from rota.jobs.fields import read_instant, read_name, read_word
 from rota.jobs.record import Instant
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_RANDOM_LENGTH = 43
+_CHECKSUM_LENGTH = 6
+_ID_LENGTH = 24
+
+PREFIX = "rota_"
+RANDOM_BITS = 256
+TOKEN_PATTERN = rf"{PREFIX}[0-9A-Za-z]{{{_RANDOM_LENGTH + _CHECKSUM_LENGTH}}}"
+"""A regular expression for secret scanners."""
+
+TOKENS = "tokens"
+"""The collection. A key is a token id."""
+
+CACHED_FOR = timedelta(seconds=2)
+"""A token that another process revokes stays valid here for at most this long."""
+
+MOST_CACHED = 1_000
+USE_NOTED_EVERY = timedelta(minutes=1)
+
+_TOKEN = re.compile(TOKEN_PATTERN)
+_ID = re.compile(rf"[0-9a-f]{{{_ID_LENGTH}}}")
+_TRIES = 20
+_NO_DIGEST = "0" * 64
+
 
 class Secret:
     """A secret text that only ``reveal()`` returns.
@@ -55,21 +79,6 @@ class Secret:
 
 def _bytes_of(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
-
-
-PREFIX = "rota_"
-RANDOM_BITS = 256
-
-_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_RANDOM_LENGTH = 43
-_CHECKSUM_LENGTH = 6
-_ID_LENGTH = 24
-
-TOKEN_PATTERN = rf"{PREFIX}[0-9A-Za-z]{{{_RANDOM_LENGTH + _CHECKSUM_LENGTH}}}"
-"""A regular expression for secret scanners."""
-
-_TOKEN = re.compile(TOKEN_PATTERN)
-_ID = re.compile(rf"[0-9a-f]{{{_ID_LENGTH}}}")
 
 
 class Fingerprint(NamedTuple):
@@ -126,10 +135,6 @@ def _in_digits(number: int, length: int) -> str:
     return "".join(reversed(digits))
 
 
-TOKENS = "tokens"
-"""The collection. A key is a token id."""
-
-
 class Token(msgspec.Struct, frozen=True, kw_only=True):
     """A token without its secret: tenant, scopes and validity."""
 
@@ -183,12 +188,6 @@ def decode_token(key: str, body: bytes) -> StoredToken:
         raise StoreError(f"Token {key} cannot be read: {error}", {"token_id": key}) from error
 
 
-CACHED_FOR = timedelta(seconds=2)
-"""A token that another process revokes stays valid here for at most this long."""
-
-MOST_CACHED = 1_000
-
-
 class CachedToken(NamedTuple):
     """A token as it was read, with the time of cached."""
 
@@ -228,12 +227,6 @@ class TokenCache:
 
     def forget(self, token_id: str) -> None:
         self._tokens.pop(token_id, None)
-
-
-USE_NOTED_EVERY = timedelta(minutes=1)
-
-_TRIES = 20
-_NO_DIGEST = "0" * 64
 
 
 class TokenBook:

@@ -32,6 +32,22 @@ KEPT_FOR = timedelta(minutes=15)
 SAMPLE_SIZE = 10
 _MOST_SWEPT = 100
 
+BATCH_SIZE = 500
+"""The number of jobs read, recorded in the audit log and acted on at a time."""
+
+SKIPPED_SHOWN = 100
+GONE = "it no longer exists"
+MOVED_ON = "its state has changed, and the action no longer applies"
+
+_FITS: dict[BulkAction, Callable[[Job, datetime], bool]] = {
+    "cancel": lambda job, _: not job.status.is_terminal,
+    "retry": lambda job, _: is_dead(job),
+    "run_now": lambda job, now: (
+        job.status in (JobStatus.READY, JobStatus.PENDING) and job.due_at > now
+    ),
+    "delete": lambda *_: True,
+}
+
 
 class BulkPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A bulk action that has not run yet.
@@ -58,16 +74,6 @@ class BulkPlan(msgspec.Struct, frozen=True, kw_only=True):
 def applies_to(action: BulkAction, job: Job, now: datetime) -> bool:
     """Whether the action applies to the job in its current state."""
     return _FITS[action](job, now)
-
-
-_FITS: dict[BulkAction, Callable[[Job, datetime], bool]] = {
-    "cancel": lambda job, _: not job.status.is_terminal,
-    "retry": lambda job, _: is_dead(job),
-    "run_now": lambda job, now: (
-        job.status in (JobStatus.READY, JobStatus.PENDING) and job.due_at > now
-    ),
-    "delete": lambda *_: True,
-}
 
 
 async def plan_bulk(context: RailContext, action: BulkAction, query: JobQuery) -> BulkPlan:
@@ -154,14 +160,6 @@ def _decode(body: bytes) -> BulkPlan | None:
         return msgspec.json.decode(body, type=BulkPlan)
     except msgspec.DecodeError:
         return None
-
-
-BATCH_SIZE = 500
-"""The number of jobs read, recorded in the audit log and acted on at a time."""
-
-SKIPPED_SHOWN = 100
-GONE = "it no longer exists"
-MOVED_ON = "its state has changed, and the action no longer applies"
 
 
 class Skipped(msgspec.Struct, frozen=True):

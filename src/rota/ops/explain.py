@@ -40,6 +40,18 @@ _CODES: dict[Ending | None, ReasonCode] = {
 }
 _OUTCOMES = {"lost": "was lost", "discarded": "gave up", "cancelled": "was cancelled"}
 
+_ALMOST_ONE = 1 - 1e-9
+_MOVES = frozenset({"reschedule", "run_now"})
+_PAUSES = frozenset({"pause"})
+_A_MOMENT = timedelta(seconds=1)
+_HOLDS: dict[ReasonCode, str] = {
+    "gate": "a gate is closed to it",
+    "limit": "its concurrency limit is reached",
+    "rate": "its rate limit is used up",
+    "no_worker": "no worker takes it",
+}
+"""The headline for each reason that holds back a due job."""
+
 
 def explain_completed(facts: JobFacts) -> Finding:
     """The job ran."""
@@ -155,19 +167,6 @@ def _outcome(attempt: Attempt) -> str:
 
 def _attempts(count: int) -> str:
     return "one failed attempt" if count == 1 else f"{count} failed attempts"
-
-
-_ALMOST_ONE = 1 - 1e-9
-_MOVES = frozenset({"reschedule", "run_now"})
-_PAUSES = frozenset({"pause"})
-_A_MOMENT = timedelta(seconds=1)
-_HOLDS: dict[ReasonCode, str] = {
-    "gate": "a gate is closed to it",
-    "limit": "its concurrency limit is reached",
-    "rate": "its rate limit is used up",
-    "no_worker": "no worker takes it",
-}
-"""The headline for each reason that holds back a due job."""
 
 
 def explain_pending(facts: JobFacts) -> Finding:

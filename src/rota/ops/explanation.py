@@ -27,6 +27,15 @@ LONGEST_ERROR = 300
 
 _TRACEBACK = "Traceback (most recent call last):"
 
+MOST_ANCESTORS = 200
+"""The number of jobs visited on the way to a failed dependency."""
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_OTHERS = ""
+"""Represents all other tenants. It is not a valid tenant name."""
+
+_DEAD_ENDS = frozenset({JobStatus.FAILED, JobStatus.BLOCKED})
+
 
 def name_error(text: str | None) -> str:
     """The line of an error that names it; empty when there is no error.
@@ -194,15 +203,6 @@ class Finding(NamedTuple):
     sentence: str
     reasons: list[Reason]
     next_at: datetime | None = None
-
-
-MOST_ANCESTORS = 200
-"""The number of jobs visited on the way to a failed dependency."""
-
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
-_OTHERS = ""
-"""Represents all other tenants. It is not a valid tenant name."""
-_DEAD_ENDS = frozenset({JobStatus.FAILED, JobStatus.BLOCKED})
 
 
 class Snapshot(NamedTuple):

@@ -30,6 +30,21 @@ SHORTEST_LEASE = timedelta(seconds=1)
 LONGEST_WAIT = timedelta(seconds=30)
 _NO_TIME = timedelta(0)
 
+HTTP = "http"
+"""The host and version shown for an HTTP worker, which reports neither."""
+
+POLL_FOR = timedelta(seconds=1)
+"""How often a waiting request polls for jobs."""
+
+SWEEP_FOR = timedelta(seconds=5)
+"""How often, at most, expired leases are rescued."""
+
+MOST_ROUNDS = 5
+"""How often one call leases again when gates held back every leased job."""
+
+_MOST_KNOWN = 10_000
+_LONGEST_KEY = 255
+
 
 class HttpLeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A lease request from an HTTP worker.
@@ -89,13 +104,6 @@ def refuse(field: str, reason: str) -> InvalidInputError:
     return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})
 
 
-HTTP = "http"
-"""The host and version shown for an HTTP worker, which reports neither."""
-
-_MOST_KNOWN = 10_000
-_LONGEST_KEY = 255
-
-
 class HttpWorkerPresence:
     """Records the presence of HTTP workers. A failure to record is ignored."""
 
@@ -146,15 +154,6 @@ def _since(body: bytes | None, now: datetime) -> datetime:
         return now
     return now if known.is_gone(now) else known.started_at
 
-
-POLL_FOR = timedelta(seconds=1)
-"""How often a waiting request polls for jobs."""
-
-SWEEP_FOR = timedelta(seconds=5)
-"""How often, at most, expired leases are rescued."""
-
-MOST_ROUNDS = 5
-"""How often one call leases again when gates held back every leased job."""
 
 Disconnected = Callable[[], Awaitable[None]]
 """Returns when the caller has disconnected."""

@@ -37,6 +37,9 @@ _OVERLAPS = {
     "allow": "An occurrence that comes due while it runs starts in parallel.",
 }
 
+ANY_KIND = "*"
+"""The kind of a worker that takes every job of its queues, as HTTP workers do."""
+
 
 def describe_occurrence(job: Job) -> Iterator[Reason]:
     """The occurrence and the rule the job belongs to, and how DST affected it."""
@@ -190,10 +193,6 @@ def text_of(recurrence: Recurrence) -> str:
 
 def _occurrences(count: int) -> str:
     return "One occurrence" if count == 1 else f"{count} occurrences"
-
-
-ANY_KIND = "*"
-"""The kind of a worker that takes every job of its queues, as HTTP workers do."""
 
 
 def list_holds(job: Job, snapshot: Snapshot, at: datetime) -> list[Reason]:

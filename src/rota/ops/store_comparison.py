@@ -42,6 +42,20 @@ UNFINISHED = "unfinished-copy"
 
 _KEY = "target"
 
+PROBE = "copy-probe"
+"""The collection of a temporary probe document. A leftover probe does no harm."""
+
+BUCKET_COUNT = 1024
+MOST_BUCKETS = 4
+"""The maximum number of differing buckets whose records are compared again."""
+
+MOST_NAMED = 10
+"""The maximum number of differences reported."""
+
+_PROBE_KEY = "target"
+_OWN = (UNFINISHED, PROBE)
+_MODULUS = 1 << 128
+
 
 class _Mark(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of a copy. ``is_copied``: everything is copied and must be compared."""
@@ -134,13 +148,6 @@ def _decode(body: bytes) -> _Mark:
         return _Mark(source="another store")
 
 
-PROBE = "copy-probe"
-"""The collection of a temporary probe document. A leftover probe does no harm."""
-
-_PROBE_KEY = "target"
-_OWN = (UNFINISHED, PROBE)
-
-
 def without_traces(records: Sequence[Record]) -> list[Record]:
     """The records without the copy's own documents."""
     return [
@@ -172,9 +179,6 @@ async def refuse_same_store(source: DocumentStore, target: DocumentStore) -> Non
             "The source and the target are the same store by two addresses; nothing was changed"
         )
 
-
-BUCKET_COUNT = 1024
-_MODULUS = 1 << 128
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -268,12 +272,6 @@ async def _read_ahead(store: PortableStore, cursor: str | None) -> AsyncGenerato
         coming.cancel()
         await asyncio.gather(coming, return_exceptions=True)
 
-
-MOST_BUCKETS = 4
-"""The maximum number of differing buckets whose records are compared again."""
-
-MOST_NAMED = 10
-"""The maximum number of differences reported."""
 
 Answer = TypeVar("Answer")
 

@@ -32,6 +32,12 @@ from rota.stores.protocol import PortableStore, Portion
 _MEMORY = "memory"
 _MOST_NAMED = 3
 
+NOTED_AFTER = 2_000
+"""The number of records between progress records.
+
+This many may be loaded again after an interruption.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class CopyPlan:
@@ -148,13 +154,6 @@ async def check_idle(source: OpenStore, now: datetime) -> None:
             "minute, or copy all the same with --force",
             {"workers": workers, "leased": leased_count},
         )
-
-
-NOTED_AFTER = 2_000
-"""The number of records between progress records.
-
-This many may be loaded again after an interruption.
-"""
 
 
 @dataclass(frozen=True, slots=True)

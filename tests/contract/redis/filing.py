@@ -87,6 +87,7 @@ def _file(all_jobs: dict[str, _Filed], later: set[str]) -> dict[str, Any]:
         },
         "children": {f"{parent}{job.id}" for parent, job in edges},
         "identities": {j.head.identity: j.id.encode() for j in jobs if j.head.identity} or set(),
+        "intent": set(),
         "counts": {name: str(number).encode() for name, number in counts.items()} or set(),
     }
 

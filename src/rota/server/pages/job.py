@@ -26,6 +26,21 @@ _ROW = NODE_HEIGHT + 16.0
 _MARGIN = 10.0
 _SWEEPS = 4
 
+MOST_DRAWN = 60
+
+_BACKOFFS = {
+    BackoffStrategy.FIXED: "{base} apart",
+    BackoffStrategy.LINEAR: "{base} apart, growing linearly up to {longest}",
+    BackoffStrategy.EXPONENTIAL: "{base} apart, doubling up to {longest}",
+    BackoffStrategy.LADDER: "after {rungs}",
+}
+_OUTCOMES = {
+    "failed": ("failed", "cross", "red"),
+    "discarded": ("was discarded", "cross", "red"),
+    "lost": ("was lost with its worker", "alert", "red"),
+    "cancelled": ("was cancelled", "slash", "quiet"),
+}
+
 
 class Placed(NamedTuple):
     """The position of a node: its upper left corner."""
@@ -131,13 +146,6 @@ def _curve(source: Placed, target: Placed) -> Curve:
 
 Link = Callable[..., str]
 
-_BACKOFFS = {
-    BackoffStrategy.FIXED: "{base} apart",
-    BackoffStrategy.LINEAR: "{base} apart, growing linearly up to {longest}",
-    BackoffStrategy.EXPONENTIAL: "{base} apart, doubling up to {longest}",
-    BackoffStrategy.LADDER: "after {rungs}",
-}
-
 
 class Fact(NamedTuple):
     """A name and its value: a text, a link or an instant."""
@@ -229,14 +237,6 @@ class Step(NamedTuple):
     is_ahead: bool = False
 
 
-_OUTCOMES = {
-    "failed": ("failed", "cross", "red"),
-    "discarded": ("was discarded", "cross", "red"),
-    "lost": ("was lost with its worker", "alert", "red"),
-    "cancelled": ("was cancelled", "slash", "quiet"),
-}
-
-
 def make_timeline(job: Job, attempts: Sequence[Attempt], now: datetime) -> list[Step]:
     """The events from the creation of the job to its end, or to the next one ahead."""
     steps = [Step(job.created_at, "Created", "plus", "quiet")]
@@ -284,9 +284,6 @@ def _show_end(job: Job, attempts: Sequence[Attempt], now: datetime) -> Step:
     if job.last_error and not is_shown and job.status is not JobStatus.COMPLETED:
         error = show_text(job.last_error)
     return Step(job.updated_at, sign.word.capitalize(), sign.shape, sign.tone, "", error)
-
-
-MOST_DRAWN = 60
 
 
 class Action(NamedTuple):

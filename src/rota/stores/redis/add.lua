@@ -4,7 +4,8 @@
 --         it is due, if not from its creation on; '' or its identity
 -- reply   1; or 0, and nothing is written, if one of them exists or its identity is taken
 -- atomic  because no twin may come between the comparison and the write
--- It does what `commit` does, without all that other jobs need: bulk inserts are twice as fast.
+-- It does what `commit` does, without all that other jobs need. Medians of four alternating runs, in
+-- server CPU: a single job 1.8 times as fast as by `commit`, each of 500 at once 1.4 times.
 local HEADS, BODIES, READY, LATER, TIMETABLE, FUTURE, IDENTITIES, WAKE = unpack(KEYS)
 local now = ARGV[1]
 -- What follows the partition in a place: letter, rank, created and id.

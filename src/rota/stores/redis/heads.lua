@@ -2,7 +2,8 @@
 -- run defines all this again, so it holds only what nearly all scripts need.
 local HEADS, BODIES, READY, LATER, TIMETABLE, LEASED = unpack(KEYS)
 local FUTURE, RUNNING, COMPLETED = KEYS[8], KEYS[9], KEYS[10]
-local ENDED, CHILDREN, IDENTITIES, ATTEMPTS, COUNTS, COUNTERS, WAKE = unpack(KEYS, 14)
+local ENDED, CHILDREN, IDENTITIES, ATTEMPTS, COUNTS, COUNTERS, INTENT, WAKE =
+  unpack(KEYS, 14)
 
 -- The texts of a head, as Head in rows.py names them.
 local CODE, TOKEN, DUE, UPDATED, UNTIL, WORKER, TAKEN, TRIALS = 1, 2, 3, 4, 5, 6, 7, 8

@@ -6,11 +6,12 @@ Redis cannot lock what a plan reads. So a unit notes the head of each job it has
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from secrets import token_hex
 from typing import Any, TypeVar
 
 import msgspec
 
-from rota.errors import DamagedJobError, RotaError
+from rota.errors import DamagedJobError, RotaError, StoreUnavailableError
 from rota.jobs import Job, JobId, JobStatus, format_instant
 from rota.stores.kernel import edits
 from rota.stores.kernel.identity import Identity
@@ -36,6 +37,7 @@ from rota.stores.kernel.unit import (
     run_async,
 )
 from rota.stores.redis.database import Database
+from rota.stores.redis.documents import GATHER, GATHERED_FOR
 from rota.stores.redis.rows import (
     CODES,
     Head,
@@ -54,12 +56,22 @@ from rota.stores.redis.rows import (
     unpack_head,
 )
 from rota.stores.redis.scripts import load_script
+from rota.stores.redis.translation import put_in_doubt
 
 READ = load_script("read")
 RANGE = load_script("range")
 WAITING = load_script("waiting")
 COMMIT = load_script("commit")
 ADD = load_script("add")
+FINISH = load_script("finish")
+
+WRITTEN_AT_ONCE = 2_000
+"""Dependents that one script releases or blocks; more are written part by part."""
+
+GATHERED_AT_ONCE = 6_000
+"""Texts of writes that are laid aside by one script."""
+
+_WRITTEN, _INTENT_FIRST = 1, 2
 
 NO_LIMIT = -1
 NO_BYTES_LIMIT = 1 << 40
@@ -80,6 +92,12 @@ async def carry_out(
         decision = await run_async(make_plan(), unit.answer)
         if await unit.commit(decision.writes, sender):
             return decision.answer, decision.writes.ready_partitions()
+
+
+async def finish_intent(database: Database, now: datetime) -> None:
+    """Write what a commit has left to do, part by part, whichever process has begun it."""
+    while await database.write(FINISH, database.keys.jobs, [text_of(now)]):
+        pass
 
 
 async def insert_unseen(
@@ -146,19 +164,34 @@ class Unit:
         entries = _Entries(self._heads, writes)
         if not entries and not self._database.settings.replica_count:
             return True
+        keys, now = self._database.keys, text_of(writes.now)
         places = encode_places(writes.ready_partitions()) if sender else b""
-        arguments = [
-            text_of(writes.now),
-            sender.encode() + places if places else "",
-            self._graph,
-            len(writes.attempts),
-            *map(encode_attempt, writes.attempts),
-            *entries.encode(),
-        ]
-        return bool(await self._database.write(COMMIT, self._database.keys.jobs, arguments))
+        notice = sender.encode() + places if places else b""
+        key, gathered = f"{keys.stream}:{token_hex(8)}", 0
+        if len(writes.placed) > WRITTEN_AT_ONCE:
+            gathered = await self._gather(key, entries.split_off(writes.placed), notice)
+            notice = b""
+        attempts = list(map(encode_attempt, writes.attempts))
+        arguments = [now, notice, self._graph, gathered, len(attempts), *attempts]
+        arguments += entries.encode()
+        reply = await self._database.write(COMMIT, (*keys.jobs, key), arguments)
+        if gathered or reply == _INTENT_FIRST:
+            try:
+                await finish_intent(self._database, writes.now)
+            except StoreUnavailableError as error:
+                raise (put_in_doubt(error) if reply == _WRITTEN else error) from error
+        return bool(reply == _WRITTEN)
+
+    async def _gather(self, key: str, texts: list[Any], notice: bytes) -> int:
+        """Lay many writes aside on the server, and the message for listeners; how many texts."""
+        texts += ["", "", notice] if notice else []
+        for at in range(0, len(texts), GATHERED_AT_ONCE):
+            part = texts[at : at + GATHERED_AT_ONCE]
+            await self._database.write(GATHER, [key], [GATHERED_FOR, *part])
+        return len(texts)
 
     async def add(self, writes: Writes, sender: str) -> bool:
-        """As ``commit``, for READY jobs without dependencies, in half of the server's time."""
+        """As ``commit``, for READY jobs without dependencies; ``add.lua`` says what that saves."""
         places = encode_places(writes.ready_partitions())
         arguments = [text_of(writes.now), sender.encode() + places]
         for new in writes.new.values():
@@ -287,6 +320,14 @@ class _Entries:
             yield self._heads.get(job_id, b"")
             yield _KEEP if head is None else pack_head(head) if head else b""
             yield self._bodies.get(job_id, b"")
+
+    def split_off(self, job_ids: Iterable[JobId]) -> list[Any]:
+        """The ids, old and new heads of these jobs, which are then not encoded."""
+        texts: list[Any] = []
+        self._heads = dict(self._heads)
+        for job_id in job_ids:
+            texts += job_id, self._heads.pop(job_id), pack_head(self._changed.pop(job_id))
+        return texts
 
     def _place(self, job_id: JobId, placed: Placed, updated: str) -> None:
         head = self._change(job_id, [CODES[placed.status]], placed.open_count)
