@@ -5,8 +5,7 @@ from itertools import islice
 from typing import Any
 
 from rota.errors import StaleVersionError, StoreClosedError, UnsupportedConnectionError
-from rota.stores.naming import check_name
-from rota.stores.protocol import Document, DocumentWrite, KeptDocument, Record
+from rota.stores.protocol import Document, DocumentWrite, KeptDocument, Record, check_name
 
 PAGE_LENGTH = 1000
 

@@ -14,8 +14,15 @@ from rota.stores.mongo.records.dumping import dump
 from rota.stores.mongo.records.loading import load
 from rota.stores.mongo.schema.preparation import prepare
 from rota.stores.mongo.translation import NOTHING_WRITTEN
-from rota.stores.naming import check_name
-from rota.stores.protocol import Document, DocumentWrite, Portion, Reach, Record, checked
+from rota.stores.protocol import (
+    Document,
+    DocumentWrite,
+    Portion,
+    Reach,
+    Record,
+    check_name,
+    checked,
+)
 from rota.triggers.zone import to_utc
 
 

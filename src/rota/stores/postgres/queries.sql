@@ -175,49 +175,52 @@ FOR NO KEY UPDATE;
 WHERE identity = ANY ($1::uuid[]);
 
 -- name: insert_jobs
--- The number of jobs that did not exist by id or identity, and are stored now. Waits for other
--- transactions that are writing the same jobs: if they roll back, these are stored. Notifies in the
--- same commit if there is a channel.
+-- Fails if a job exists already by id or identity. So several jobs are one statement: 1.7 times as fast
+-- in bench/queue.py as insert_missing in a transaction that may have to be rolled back.
 -- $1 now, then the columns of rows.py: ids with commas and bodies with U+001E between them, which a
 -- client encodes in a fraction of the time that arrays take (JSON escapes control characters); the
 -- others are empty where every job has the usual value; the last four hold one value where all jobs
--- have the same; $20 channel (NULL for none), $21 message
-WITH stored AS (
-    INSERT INTO rota.jobs (
-        id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
-        attempt_count, loss_count, last_token, last_error, ending, deferral, identity, is_recurring,
-        body
-    )
-    SELECT
-        id, tenant, queue, priority, status,
-        CASE WHEN status = 'READY' THEN coalesce(due_at, created_at) <= $1 END,
-        is_awaited, coalesce(due_at, created_at), created_at, coalesce(updated_at, created_at),
-        attempt_count, loss_count, last_token, last_error, ending, deferral, identity, is_recurring,
-        body
-    FROM (
-        SELECT
-            id, body, due_at, updated_at, last_error, ending, deferral, identity, is_recurring,
-            coalesce(status, 'READY') AS status, coalesce(is_awaited, false) AS is_awaited,
-            coalesce(attempt_count, 0) AS attempt_count, coalesce(loss_count, 0) AS loss_count,
-            coalesce(last_token, 0) AS last_token, coalesce(tenant, ($16::text[])[1]) AS tenant,
-            coalesce(queue, ($17::text[])[1]) AS queue,
-            coalesce(priority, ($18::integer[])[1]) AS priority,
-            coalesce(created_at, ($19::timestamptz[])[1]) AS created_at
-        FROM unnest(
-            string_to_array($2::text, ',')::uuid[], string_to_array($3::text, chr(30)), $4::text[],
-            $5::boolean[], $6::timestamptz[], $7::timestamptz[], $8::integer[], $9::integer[],
-            $10::bigint[], $11::text[], $12::text[], $13::text[], $14::uuid[], $15::boolean[],
-            $16::text[], $17::text[], $18::integer[], $19::timestamptz[]
-        ) AS wanted (
-            id, body, status, is_awaited, due_at, updated_at,
-            attempt_count, loss_count, last_token, last_error, ending, deferral,
-            identity, is_recurring, tenant, queue, priority, created_at
-        )
-    ) AS job
-    ON CONFLICT DO NOTHING
-    RETURNING CASE WHEN $20::text IS NOT NULL THEN pg_notify($20, $21::text)::text END AS notified
+-- have the same
+INSERT INTO rota.jobs (
+    id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, is_recurring,
+    body
 )
-SELECT count(*) AS number, count(notified) AS notified FROM stored;
+SELECT
+    id, tenant, queue, priority, status,
+    CASE WHEN status = 'READY' THEN coalesce(due_at, created_at) <= $1 END,
+    is_awaited, coalesce(due_at, created_at), created_at, coalesce(updated_at, created_at),
+    attempt_count, loss_count, last_token, last_error, ending, deferral, identity, is_recurring,
+    body
+FROM (
+    SELECT
+        id, body, due_at, updated_at, last_error, ending, deferral, identity, is_recurring,
+        coalesce(status, 'READY') AS status, coalesce(is_awaited, false) AS is_awaited,
+        coalesce(attempt_count, 0) AS attempt_count, coalesce(loss_count, 0) AS loss_count,
+        coalesce(last_token, 0) AS last_token, coalesce(tenant, ($16::text[])[1]) AS tenant,
+        coalesce(queue, ($17::text[])[1]) AS queue,
+        coalesce(priority, ($18::integer[])[1]) AS priority,
+        coalesce(created_at, ($19::timestamptz[])[1]) AS created_at
+    FROM unnest(
+        string_to_array($2::text, ',')::uuid[], string_to_array($3::text, chr(30)), $4::text[],
+        $5::boolean[], $6::timestamptz[], $7::timestamptz[], $8::integer[], $9::integer[],
+        $10::bigint[], $11::text[], $12::text[], $13::text[], $14::uuid[], $15::boolean[],
+        $16::text[], $17::text[], $18::integer[], $19::timestamptz[]
+    ) AS wanted (
+        id, body, status, is_awaited, due_at, updated_at,
+        attempt_count, loss_count, last_token, last_error, ending, deferral,
+        identity, is_recurring, tenant, queue, priority, created_at
+    )
+) AS job;
+
+-- name: insert_missing
+-- begins as: insert_jobs
+-- One row for each job that did not exist by id or identity, and is stored now. Waits for other
+-- transactions that are writing the same jobs: if they roll back, these are stored. Notifies in the
+-- same commit if there is a channel.
+-- $20 channel (NULL for none), $21 message
+ON CONFLICT DO NOTHING
+RETURNING CASE WHEN $20::text IS NOT NULL THEN pg_notify($20, $21::text)::text END AS notified;
 
 -- name: add_dependencies
 -- $1 parents, $2 children

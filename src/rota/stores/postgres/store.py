@@ -21,7 +21,6 @@ from rota.stores.kernel import edits
 from rota.stores.kernel.records import check_portion
 from rota.stores.kernel.settlement import check_path
 from rota.stores.kernel.unit import Decision, Plan
-from rota.stores.naming import check_name
 from rota.stores.opened import ClosableStore
 from rota.stores.postgres import documents, lease, read, unit
 from rota.stores.postgres.address import PostgresSettings
@@ -52,6 +51,7 @@ from rota.stores.protocol import (
     Record,
     check_choice,
     check_count,
+    check_name,
     checked,
     expiry_key,
 )

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+import asyncpg
+
 from rota.errors import DamagedJobError, InvalidJobError, StoreUnavailableError
 from rota.jobs import Attempt, Change, Job, JobId, JobStatus, are_job_ids
 from rota.stores.kernel import settlement
@@ -271,16 +273,21 @@ async def insert_new(
 ) -> bool:
     """Native path: store independent jobs that are all new; otherwise none, and False.
 
-    One job is one statement, which also notifies.
+    One job is one statement, which also notifies. So are several jobs without keys, which are
+    unlikely to exist: an expected failure would be an error in the server's log.
     """
+    new = [NewJob(job) for job in jobs]
+    has_keys = any(job.idempotency_key is not None for job in jobs)
     try:
-        new = [NewJob(job) for job in jobs]
         if len(new) == 1:
             await _store(statements, new, now, notice)
-        else:
+        elif has_keys or statements.is_callers or len(batches := list(_batches(new))) != 1:
             async with statements.transaction():
                 await _store(statements, new, now)
-    except ContendedError:
+        else:
+            columns = encode_jobs(jobs, batches[0][1])
+            await statements.fetch(QUERIES.insert_jobs, now, *columns)
+    except (ContendedError, asyncpg.UniqueViolationError):
         return False
     return True
 
@@ -293,8 +300,7 @@ async def _store(
         awaited = {one.job.id for one in batch if one.is_awaited}
         columns = encode_jobs([one.job for one in batch], bodies, awaited)
         values = (now, *columns, *(notice or (None, None)))
-        ((count, _),) = await statements.fetch(QUERIES.insert_jobs, *values)
-        if count < len(batch):
+        if len(await statements.fetch(QUERIES.insert_missing, *values)) < len(batch):
             raise ContendedError
 
 

@@ -131,7 +131,7 @@ async def test_where_there_is_one_partition_a_lease_is_one_statement(
     assert await store.lease(wanting(2, queues=["x"]), NOW) == []
     await store.insert(others, NOW)
     assert ids(await store.lease(wanting(5, queues=["x"]), NOW)) == [others[0].id]
-    assert set(asked) == {QUERIES.lease}
+    assert set(asked) - {QUERIES.insert_jobs} == {QUERIES.lease}
     assert asked.count(QUERIES.lease) == 3
 
 
