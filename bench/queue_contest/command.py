@@ -21,8 +21,13 @@ from bench.queue_contest.harness.environments import (
 from bench.queue_contest.harness.places import Ground, NoServerError
 from bench.queue_contest.measures import FULL, QUICK, Sizes
 from bench.queue_contest.race import Race
-from bench.queue_contest.report import print_figures, print_settings, print_verdicts
-from bench.queue_contest.targets import judge
+from bench.queue_contest.report import (
+    print_comparisons,
+    print_figures,
+    print_settings,
+    print_verdicts,
+)
+from bench.queue_contest.targets import compare_checkouts, judge
 from rich.console import Console
 
 WIDTH = 156
@@ -163,6 +168,7 @@ def _run_race(
     print_settings(console, contestants, environments, ground, sizes)
     results = Race(ground, environments, sizes).run(contestants, measures, console)
     print_figures(console, contestants, results)
+    print_comparisons(console, list(compare_checkouts(results)))
     print_verdicts(console, judge(results))
 
 

@@ -11,7 +11,7 @@ from bench.queue_contest.harness.redis_place import describe_redis
 from bench.queue_contest.measures import Sizes
 from bench.queue_contest.peers.contestant import PAYLOAD_SIZE
 from bench.queue_contest.race import Results
-from bench.queue_contest.targets import Verdict
+from bench.queue_contest.targets import Comparison, Verdict
 from rich.console import Console
 from rich.table import Table
 
@@ -119,6 +119,22 @@ def _pair(results: Results, key: str, measure: Measure, unit: str, form: str) ->
     worker = _figure(results, key, measure, f"worker_{unit}", form)
     server = _figure(results, key, measure, f"server_{unit}", form)
     return worker if server in ("-", format(0.0, form)) else f"{worker} + {server}"
+
+
+def print_comparisons(console: Console, comparisons: list[Comparison]) -> None:
+    """Each figure of the other checkout, of this one, and their ratio."""
+    if not comparisons:
+        return
+    table = Table(title="This checkout against the other one")
+    table.add_column("figure", no_wrap=True)
+    for head in ("old", "new", "new/old"):
+        table.add_column(head, justify="right")
+    for each in comparisons:
+        form = ",.0f" if each.before >= 100 else ",.1f"
+        table.add_row(
+            each.words, format(each.before, form), format(each.now, form), f"{each.ratio:.2f}"
+        )
+    console.print(table)
 
 
 def print_verdicts(console: Console, verdicts: list[Verdict]) -> None:

@@ -109,18 +109,48 @@ def _compare(
         yield Verdict(words, goal, ours / theirs)
 
 
-def _other_checkout(results: Results) -> Iterator[Verdict]:
-    """Rates and CPU a job of this checkout against the other one; 5 % is noise."""
+@dataclass(frozen=True)
+class Comparison:
+    """One figure of the other checkout and of this one."""
+
+    words: str
+    before: float
+    now: float
+    is_rate: bool = True
+
+    @property
+    def ratio(self) -> float:
+        return self.now / self.before
+
+
+def compare_checkouts(results: Results) -> Iterator[Comparison]:
+    """Every figure that was measured of both checkouts: rates, latency, and CPU a job."""
     for store in StoreKind:
         for measure in (Measure.ENQUEUE, Measure.BULK, Measure.DRAIN, Measure.DRAIN_TWO):
-            rate = _rates(results, measure, store)
-            words = f"{store} {measure} against the other checkout"
-            yield from _compare(words, 0.95, rate(ROTA), rate(ROTA_BEFORE))
-        for name in ("worker_us", "server_us"):
-            now, before = (
-                results.median(f"{who} on {store}", Measure.DRAIN, name)
-                for who in (ROTA, ROTA_BEFORE)
-            )
-            words = f"{store} CPU a job, {name.removesuffix('_us')}, against the other checkout"
-            for verdict in _compare(words, 1.05, now, before):
-                yield Verdict(verdict.words, verdict.goal, verdict.ratio, is_least=False)
+            yield from _compare_figure(results, store, measure, "rate", f"{measure}, jobs/s")
+        for name in ("p50", "p99"):
+            words = f"latency {name}, ms"
+            yield from _compare_figure(results, store, Measure.LATENCY, f"{name}_ms", words)
+        for part in ("worker", "server"):
+            words = f"CPU of the {part}, us a job"
+            yield from _compare_figure(results, store, Measure.DRAIN, f"{part}_us", words)
+
+
+def _compare_figure(
+    results: Results, store: StoreKind, measure: Measure, name: str, words: str
+) -> Iterator[Comparison]:
+    before, now = (
+        results.median(f"{who} on {store}", measure, name) for who in (ROTA_BEFORE, ROTA)
+    )
+    if before and now is not None:
+        yield Comparison(f"{store} {words}", before, now, is_rate=name == "rate")
+
+
+def _other_checkout(results: Results) -> Iterator[Verdict]:
+    """Rates and CPU a job of this checkout against the other one; 5 % is noise."""
+    for each in compare_checkouts(results):
+        words = f"{each.words}, against the other checkout"
+        if each.is_rate:
+            yield Verdict(words, 0.95, each.ratio)
+        elif "CPU" in each.words:
+            yield Verdict(words, 1.05, each.ratio, is_least=False)

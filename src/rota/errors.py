@@ -514,7 +514,7 @@ class EffectUnknownError(RefusedError):
 
     def __init__(self, tenant: str, key: str, started_at: datetime) -> None:
         super().__init__(
-            f'Effect "{key}" began at {started_at.isoformat()}, and nobody knows whether it '
+            f'Effect "{key}" began at {started_at.isoformat()}, and it is unknown whether it '
             "happened",
             {"tenant": tenant, "key": key, "startedAt": started_at.isoformat()},
         )
@@ -960,7 +960,7 @@ class UnguardedAddressError(InvalidInputError):
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f'Other hosts reach "{host}", and nobody would be asked for a token: '
+            f'Other hosts reach "{host}", and no token would be required: '
             "listen on 127.0.0.1, or leave authentication on",
             {"field": "host", "value": host},
         )

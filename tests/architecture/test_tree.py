@@ -25,15 +25,12 @@ STILTED = (
 )
 """Words that hide who does what; say it in plain, short sentences."""
 
-GERUND_FOLDERS = {"changing", "leasing", "reading"}
-LARGE_CLASSES = {"GateWatch"}
+GERUND_FOLDERS = {"leasing"}
 STILTED_FILES = {
-    "auth": 5,
     "errors.py": 1,
     "poller": 1,
     "server": 2,
-    "stores": 60,
-    "triggers": 3,
+    "stores": 31,
     "worker": 1,
 }
 """How many files of each package still use one of these words."""
@@ -83,7 +80,7 @@ def test_folders_are_nouns() -> None:
 
 
 def test_no_class_has_too_many_attributes() -> None:
-    assert find_large_classes() <= LARGE_CLASSES
+    assert find_large_classes() == set()
 
 
 def test_the_prose_is_plain() -> None:

@@ -90,7 +90,7 @@ def test_maintenance_is_switched_on_and_off(anna: Visitor) -> None:
     expect(row).to_contain_text("database upgrade")
     expect(row).to_contain_text("by anna")
     page.get_by_role("button", name="End maintenance").click()
-    expect(page.get_by_text("No maintenance is on or planned")).to_be_visible()
+    expect(page.get_by_text("No maintenance window is active or planned")).to_be_visible()
 
 
 def test_quiet_hours_are_refused_with_a_reason_set_and_cleared(anna: Visitor) -> None:
@@ -104,7 +104,7 @@ def test_quiet_hours_are_refused_with_a_reason_set_and_cleared(anna: Visitor) ->
     page.get_by_role("button", name="Set quiet hours").click()
     expect(page.get_by_text("23:00 to 07:00, every day")).to_be_visible()
     page.get_by_role("button", name="Clear").click()
-    expect(page.get_by_text("There are none")).to_be_visible()
+    expect(page.get_by_text("No quiet hours are set")).to_be_visible()
 
 
 def test_a_series_is_paused_and_resumed_and_a_job_run_now(anna: Visitor) -> None:

@@ -73,7 +73,7 @@ def bearer(shop: FastAPI) -> dict[str, str]:
 
 
 @pytest.mark.timeout(60)
-async def test_a_job_of_a_route_there_is_done_and_told_of_under_the_prefix() -> None:
+async def test_a_job_of_the_host_service_runs_and_shows_under_the_prefix() -> None:
     done: list[object] = []
     shop = make_shop(done)
     async with visit(shop) as client:

@@ -1,4 +1,4 @@
-"""Access: who may do what, for which tenant."""
+"""Access: tokens, sessions, scopes and masking."""
 
 from rota.auth.binding import LOOPBACK_NAMES, check_binding, is_loopback
 from rota.auth.caller import EVERY_SCOPE, Auth, Caller, Scope

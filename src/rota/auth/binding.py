@@ -5,13 +5,13 @@ from ipaddress import ip_address
 from rota.errors import InvalidInputError, UnguardedAddressError
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-"""What a browser on this host calls it; every other name was brought in by somebody else."""
+"""The names of this host in a local browser. Any other Host header comes from elsewhere."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs on this host reach the address; ``localhost`` is the only name for it.
+    """Whether only programs on this host can reach the address.
 
-    Any other name is taken for a public one: what it stands for is decided by a name server.
+    Every name except ``localhost`` counts as public, because a name server resolves it.
     """
     if host.lower() == "localhost":
         return True
@@ -24,7 +24,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_binding(host: str, *, has_auth: bool) -> None:
-    """Refuse to listen where others come in, when nobody would be asked for a token."""
+    """Refuse to listen on a public address without authentication."""
     if not host:
         raise InvalidInputError("host must not be empty", {"field": "host", "value": host})
     if not has_auth and not is_loopback(host):

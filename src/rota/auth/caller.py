@@ -10,9 +10,9 @@ from rota.jobs.record import DEFAULT_TENANT
 
 
 class Scope(StrEnum):
-    """What a caller may do; no scope contains another, so that each is given on purpose.
+    """What a caller may do. No scope includes another.
 
-    ``READ`` looks; ``WRITE`` makes, changes and runs jobs; ``OPERATE`` acts on what others made:
+    ``READ`` reads; ``WRITE`` creates, changes and runs jobs; ``OPERATE`` acts on jobs of others:
     cancel, retry, pause, gates; ``ADMIN`` is for the whole installation: tokens, limits, metrics.
     """
 
@@ -26,9 +26,9 @@ EVERY_SCOPE = frozenset(Scope)
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who has been identified; ``who`` is their name in the audit log.
+    """An identified caller. ``who`` is its name in the audit log.
 
-    ``token_id`` is what rates are counted by; None for a caller that the host service vouches for.
+    Rate limits count by ``token_id``; it is None for a caller that the host service identified.
     """
 
     tenant: str = DEFAULT_TENANT
@@ -41,16 +41,16 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Auth(Protocol):
-    """Turns a token into a caller. ``TokenBook`` is one; a host service may bring its own."""
+    """Identifies callers by token. ``TokenBook`` does; a host service may bring its own."""
 
     async def identify(self, token: str, now: datetime) -> Caller | None:
-        """Who holds this token; None for every token that is not good, whatever the reason."""
+        """The holder of this token; None when it is not valid, for any reason."""
         ...
 
     async def recall(self, token_id: str, now: datetime) -> Caller | None:
-        """Who holds the token with this id, as long as it is good.
+        """The holder of the token with this id; None when it is no longer valid.
 
-        A session on the pages asks at every request, and ends when this gives None. Where there
-        are to be no sessions, always give None.
+        A session of the pages calls this for every request and ends when it returns None. To allow
+        no sessions, always return None.
         """
         ...

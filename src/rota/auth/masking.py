@@ -1,4 +1,4 @@
-"""Secrets in payloads, kept from the eyes of people who only want to see what a job is about."""
+"""Masks secrets in payloads and texts that are shown to people."""
 
 import re
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ SECRET_WORDS = (
     "secret",
     "token",
 )
-"""A field whose name holds one of these is masked, whatever its value is."""
+"""A field whose name contains one of these words is masked."""
 
 _TOKEN = re.compile(TOKEN_PATTERN)
 _PASSWORD_IN_URL = re.compile(r"(?<=://)([^\s/:@]{0,200}):[^\s/@]{1,200}(?=@)")
@@ -28,18 +28,17 @@ _BETWEEN_WORDS = re.compile(r"[\s_.-]+")
 
 
 def mask_secrets(value: Any, words: Iterable[str] = SECRET_WORDS) -> Any:
-    """A JSON value as it may be shown; everything that is no secret is as it was.
+    """A copy of a JSON value with its secrets masked, for display only.
 
-    ``API-Key``, ``api_key`` and ``apiKey`` are the same name. In texts, tokens of Rota and the
-    passwords of URLs are masked, too. It is for showing only: what is kept is not changed, and
-    whoever may run the job is given all of it.
+    ``API-Key``, ``api_key`` and ``apiKey`` are the same name. Rota tokens and passwords in URLs are
+    masked in all texts.
     """
     wanted = tuple(_normalize(word) for word in words)
     return _mask(value, wanted)
 
 
 def mask_text(text: str) -> str:
-    """A text without tokens of Rota, and without the passwords of URLs."""
+    """The text with Rota tokens and passwords in URLs masked."""
     return _PASSWORD_IN_URL.sub(rf"\1:{MASK}", _TOKEN.sub(MASK, text))
 
 

@@ -1,4 +1,4 @@
-"""Sessions of people on the pages: opened with a token, and never outliving it."""
+"""Sessions of people on the pages. A session ends with its token."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ from rota.jobs.record import Instant
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
 SESSIONS = "sessions"
-"""The collection; a key is made from the session's secret by a hash."""
+"""The collection. A key is a hash of the session's secret."""
 
 SESSION_FOR = timedelta(hours=12)
 
@@ -23,7 +23,7 @@ _NO_DIGEST = "0" * 64
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of a document: which token it was opened with, and until when it lasts."""
+    """A stored session: its token and when it expires."""
 
     digest: str
     token_id: str
@@ -32,7 +32,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """Who signed in, what their browser has to send from now on, and until when."""
+    """A new session: the caller, the secret that the browser sends, and when it expires."""
 
     caller: Caller
     secret: Secret
@@ -40,7 +40,7 @@ class OpenedSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionBook:
-    """Sessions as documents of a store; of a session's secret only hashes are kept."""
+    """Sessions as documents of a store. Only hashes of a secret are stored."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class SessionBook:
         self._draw_bits = draw_bits
 
     async def open(self, token: str) -> OpenedSession | None:
-        """A session for whoever holds the token; None when it is not good.
+        """Open a session with this token; None when the token is not valid.
 
-        What others left behind of sessions that are over is removed at the same time.
+        Also removes expired sessions.
         """
         now = self._clock.now()
         caller = await self._auth.identify(token, now)
@@ -80,7 +80,7 @@ class SessionBook:
         return OpenedSession(caller=caller, secret=secret, expires_at=session.expires_at)
 
     async def identify(self, secret: str, now: datetime) -> Caller | None:
-        """Whose session it is; None when it is unknown or over, or its token good no longer."""
+        """The caller of a session; None when it is unknown or over, or its token is not valid."""
         if len(secret) > _LONGEST_SECRET:
             return None
         fingerprint = take_fingerprint(secret)
@@ -93,11 +93,11 @@ class SessionBook:
         return await self._auth.recall(session.token_id, now)
 
     async def close(self, secret: str) -> None:
-        """The session is over; it is no error if it was already."""
+        """End the session, if it still exists."""
         key = take_fingerprint(secret).id
         document = (await self._store.read(SESSIONS, [key])).get(key)
         if document is not None:
-            # A session is never changed, so a stale write means that somebody else has removed it.
+            # Sessions never change, so a stale write means that it is already removed.
             await self._store.write_each([DocumentWrite(SESSIONS, key, document.version, None)])
 
     async def _remove_expired(self, now: datetime) -> None:
@@ -105,19 +105,19 @@ class SessionBook:
             removals = [
                 DocumentWrite(SESSIONS, document.key, document.version, None)
                 for document in page
-                if _is_over(document.body, now)
+                if _has_expired(document.body, now)
             ]
             if removals:
                 await self._store.write_each(removals)
 
 
-def _is_over(body: bytes, now: datetime) -> bool:
+def _has_expired(body: bytes, now: datetime) -> bool:
     session = _decode(body)
     return session is None or session.expires_at <= now
 
 
 def _decode(body: bytes) -> Session | None:
-    """A session that cannot be read is none: whoever had it signs in again."""
+    """None for an unreadable session: its owner signs in again."""
     try:
         return msgspec.json.decode(body, type=Session)
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""API tokens: their format, their records, and the book that issues, checks and revokes them."""
+"""API tokens: their format, their records, and how they are issued, checked and revoked."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -18,12 +18,36 @@ from rota.jobs.fields import read_instant, read_name, read_word
 from rota.jobs.record import Instant
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_RANDOM_LENGTH = 43
+_CHECKSUM_LENGTH = 6
+_ID_LENGTH = 24
+
+PREFIX = "rota_"
+RANDOM_BITS = 256
+TOKEN_PATTERN = rf"{PREFIX}[0-9A-Za-z]{{{_RANDOM_LENGTH + _CHECKSUM_LENGTH}}}"
+"""A regular expression for secret scanners."""
+
+TOKENS = "tokens"
+"""The collection. A key is a token id."""
+
+CACHED_FOR = timedelta(seconds=2)
+"""A token that another process revokes stays valid here for at most this long."""
+
+MOST_CACHED = 1_000
+USE_NOTED_EVERY = timedelta(minutes=1)
+
+_TOKEN = re.compile(TOKEN_PATTERN)
+_ID = re.compile(rf"[0-9a-f]{{{_ID_LENGTH}}}")
+_TRIES = 20
+_NO_DIGEST = "0" * 64
+
 
 class Secret:
-    """Holds a secret text; shows it only to who asks with ``reveal()``.
+    """A secret text that only ``reveal()`` returns.
 
-    It prints as ``Secret(***)`` wherever it lands: in a log line, a traceback, a format string.
-    Nothing turns it into bytes for storing; comparing two takes the same time wherever they differ.
+    It prints as ``Secret(***)`` in logs, tracebacks and format strings, and cannot be pickled. Two
+    secrets are compared in constant time.
     """
 
     __slots__ = ("_text",)
@@ -32,7 +56,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text itself. Show it once to its owner, and pass it on to nobody else."""
+        """The text. Show it once, to its owner only."""
         return self._text
 
     def __repr__(self) -> str:
@@ -50,32 +74,17 @@ class Secret:
         return hash((Secret, self._text))
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not written anywhere as it is")
+        raise TypeError("a secret cannot be pickled")
 
 
 def _bytes_of(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-PREFIX = "rota_"
-RANDOM_BITS = 256
-
-_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_RANDOM_LENGTH = 43
-_CHECKSUM_LENGTH = 6
-_ID_LENGTH = 24
-
-TOKEN_PATTERN = rf"{PREFIX}[0-9A-Za-z]{{{_RANDOM_LENGTH + _CHECKSUM_LENGTH}}}"
-"""What a scanner for secrets looks for, as a regular expression."""
-
-_TOKEN = re.compile(TOKEN_PATTERN)
-_ID = re.compile(rf"[0-9a-f]{{{_ID_LENGTH}}}")
-
-
 class Fingerprint(NamedTuple):
-    """What may be kept of a token: an id to find it by, and a digest to know it by.
+    """What is stored of a token: an id to find it by and a digest to check it by.
 
-    Both are made from the token in one direction; nobody finds the token from them.
+    Both are one-way hashes of the token.
     """
 
     id: str
@@ -83,15 +92,15 @@ class Fingerprint(NamedTuple):
 
 
 def make_token(draw_bits: Callable[[int], int]) -> Secret:
-    """A new token; ``draw_bits`` must draw from a source that nobody can predict."""
+    """A new token. ``draw_bits`` must be cryptographically secure."""
     body = PREFIX + _in_digits(draw_bits(RANDOM_BITS), _RANDOM_LENGTH)
     return Secret(body + _checksum(body))
 
 
 def is_well_formed(text: str) -> bool:
-    """Whether the text is a whole token; a mistyped or shortened one is not.
+    """Whether the text is a complete token: its length and checksum are right.
 
-    That says nothing about whether anybody knows the token.
+    This does not mean that the token exists.
     """
     if not _TOKEN.fullmatch(text):
         return False
@@ -103,9 +112,9 @@ def is_token_id(text: str) -> bool:
 
 
 def take_fingerprint(text: str) -> Fingerprint:
-    """The id and the digest of a token or of the secret of a session.
+    """The id and the digest of a token or of a session's secret.
 
-    A plain hash is enough: there are 256 random bits in it, more than anybody can try.
+    A plain hash is enough, because a token has 256 random bits.
     """
     written = text.encode("utf-8", "surrogatepass")
     return Fingerprint(
@@ -126,12 +135,8 @@ def _in_digits(number: int, length: int) -> str:
     return "".join(reversed(digits))
 
 
-TOKENS = "tokens"
-"""The collection; a key is the id of a token."""
-
-
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose it is, what it allows, and until when."""
+    """A token without its secret: tenant, scopes and validity."""
 
     id: str
     tenant: str
@@ -141,9 +146,9 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: Instant | None = None
     revoked_at: Instant | None = None
     last_used_at: Instant | None = None
-    """Noted at most once a minute."""
+    """Updated at most once a minute."""
 
-    def is_good(self, now: datetime) -> bool:
+    def is_valid(self, now: datetime) -> bool:
         if self.revoked_at is not None:
             return False
         return self.expires_at is None or now < self.expires_at
@@ -155,7 +160,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IssuedToken(msgspec.Struct, frozen=True, kw_only=True):
-    """A new token, and for once its secret: nobody can show it again."""
+    """A new token with its secret, which cannot be shown again."""
 
     token: Token
     secret: Secret
@@ -165,83 +170,69 @@ class IssuedToken(msgspec.Struct, frozen=True, kw_only=True):
         return self.token.id
 
 
-class KeptToken(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of a document: the token, and what its secret is recognised by."""
+class StoredToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored token with the digest of its secret."""
 
     token: Token
     digest: str
 
 
-def encode_token(kept: KeptToken) -> bytes:
+def encode_token(kept: StoredToken) -> bytes:
     return msgspec.json.encode(kept)
 
 
-def decode_token(key: str, body: bytes) -> KeptToken:
+def decode_token(key: str, body: bytes) -> StoredToken:
     try:
-        return msgspec.json.decode(body, type=KeptToken)
+        return msgspec.json.decode(body, type=StoredToken)
     except msgspec.DecodeError as error:
         raise StoreError(f"Token {key} cannot be read: {error}", {"token_id": key}) from error
 
 
-REMEMBERED_FOR = timedelta(seconds=2)
-"""A token that another process revokes is good for so much longer at most."""
+class CachedToken(NamedTuple):
+    """A token as it was read, with the time of cached."""
 
-MOST_REMEMBERED = 1_000
-
-
-class Reading(NamedTuple):
-    """A token as it was read, and when."""
-
-    kept: KeptToken
+    kept: StoredToken
     version: int
     read_at: datetime
 
 
-class Recollection:
-    """Remembers tokens that exist, for a short while, and only so many.
+class TokenCache:
+    """Caches existing tokens for a short time.
 
-    Ids that nobody knows are not remembered: whoever makes them up must not fill the memory, and a
-    token that was issued elsewhere must be good at once.
+    Unknown ids are not cached: invented ids must not fill the cache, and a token that another
+    process issues must be valid at once.
     """
 
-    def __init__(
-        self, remembered_for: timedelta = REMEMBERED_FOR, most: int = MOST_REMEMBERED
-    ) -> None:
-        self._remembered_for = remembered_for
+    def __init__(self, cached_for: timedelta = CACHED_FOR, most: int = MOST_CACHED) -> None:
+        self._cached_for = cached_for
         self._most = most
-        self._readings: dict[str, Reading] = {}
+        self._tokens: dict[str, CachedToken] = {}
 
     @property
-    def readings(self) -> Mapping[str, Reading]:
-        return self._readings
+    def tokens(self) -> Mapping[str, CachedToken]:
+        return self._tokens
 
-    def find(self, token_id: str, now: datetime) -> Reading | None:
-        """What was read not too long ago; a clock that was set back does not make it last."""
-        reading = self._readings.get(token_id)
-        if reading is None or not timedelta() <= now - reading.read_at < self._remembered_for:
+    def find(self, token_id: str, now: datetime) -> CachedToken | None:
+        """A token that was read recently. A clock that was set back does not extend this."""
+        cached = self._tokens.get(token_id)
+        if cached is None or not timedelta() <= now - cached.read_at < self._cached_for:
             return None
-        return reading
+        return cached
 
-    def keep(self, reading: Reading) -> None:
-        self.forget(reading.kept.token.id)
-        while len(self._readings) >= self._most:
-            del self._readings[next(iter(self._readings))]
-        self._readings[reading.kept.token.id] = reading
+    def keep(self, cached: CachedToken) -> None:
+        self.forget(cached.kept.token.id)
+        while len(self._tokens) >= self._most:
+            del self._tokens[next(iter(self._tokens))]
+        self._tokens[cached.kept.token.id] = cached
 
     def forget(self, token_id: str) -> None:
-        self._readings.pop(token_id, None)
-
-
-USE_NOTED_EVERY = timedelta(minutes=1)
-
-_TRIES = 20
-_NO_DIGEST = "0" * 64
+        self._tokens.pop(token_id, None)
 
 
 class TokenBook:
-    """Tokens as documents of a store; of a token itself only hashes are kept.
+    """Tokens as documents of a store. Only hashes of a token are stored.
 
-    Within two seconds a revoked token is refused by every book on the same store. ``draw_bits`` is
+    Every book on the same store refuses a revoked token within two seconds. ``draw_bits`` is
     replaced in tests only.
     """
 
@@ -254,7 +245,7 @@ class TokenBook:
         self._store = store
         self._clock = clock
         self._draw_bits = draw_bits
-        self._recollection = Recollection()
+        self._cache = TokenCache()
 
     def draft(
         self,
@@ -263,7 +254,7 @@ class TokenBook:
         name: str,
         expires_at: datetime | None = None,
     ) -> IssuedToken:
-        """A token that nobody knows yet; it is good once it has been kept."""
+        """A new token that is not stored yet. ``keep`` makes it valid."""
         now = self._clock.now()
         secret = make_token(self._draw_bits)
         token = Token(
@@ -277,9 +268,9 @@ class TokenBook:
         return IssuedToken(token=token, secret=secret)
 
     async def keep(self, drafted: IssuedToken) -> None:
-        """From now on the token is good. Its secret is in the draft and nowhere else."""
+        """Store the token and make it valid. Its secret is not stored."""
         digest = take_fingerprint(drafted.secret.reveal()).digest
-        body = encode_token(KeptToken(token=drafted.token, digest=digest))
+        body = encode_token(StoredToken(token=drafted.token, digest=digest))
         await self._store.write_all([DocumentWrite(TOKENS, drafted.id, None, body)])
 
     async def issue(
@@ -295,12 +286,12 @@ class TokenBook:
         return drafted
 
     async def find(self, token_id: str, tenant: str | None = None) -> Token:
-        """A token, good or not; with a ``tenant``, those of others are not found."""
+        """A token, valid or not. With ``tenant``, only a token of that tenant."""
         document = await self._find(token_id, tenant)
         return decode_token(token_id, document.body).token
 
     async def list_tokens(self, tenant: str | None = None) -> list[Token]:
-        """Every token, or every one of a tenant, the newest first; the revoked are among them."""
+        """All tokens, or those of a tenant, newest first, including revoked ones."""
         found = [
             decode_token(document.key, document.body).token
             async for page in self._store.scan(TOKENS)
@@ -310,9 +301,9 @@ class TokenBook:
         return sorted(chosen, key=lambda token: (token.created_at, token.id), reverse=True)
 
     async def revoke(self, token_id: str, tenant: str | None = None) -> Token:
-        """The token is good no longer, nor is any session that was opened with it.
+        """Revoke the token and end its sessions. Revoking it again changes nothing.
 
-        Revoking it again changes nothing. With a ``tenant``, the tokens of others are not found.
+        With ``tenant``, only a token of that tenant.
         """
         for _ in range(_TRIES):
             document = await self._find(token_id, tenant)
@@ -321,34 +312,34 @@ class TokenBook:
                 return kept.token
             token = msgspec.structs.replace(kept.token, revoked_at=self._clock.now())
             written = await self._write(document, msgspec.structs.replace(kept, token=token))
-            self._recollection.forget(token_id)
+            self._cache.forget(token_id)
             if written is not None:
                 return token
         raise StaleVersionError(TOKENS, token_id, document.version)
 
     async def identify(self, token: str, now: datetime) -> Caller | None:
-        """The caller who holds the token; None for one that is unknown, revoked, expired or wrong.
+        """The holder of the token; None when it is unknown, revoked, expired or malformed.
 
-        All of these go the same way: found by a hash, compared in constant time, then judged.
+        Every token takes the same path: found by hash, compared in constant time, then checked.
         """
         if not is_well_formed(token):
             return None
         fingerprint = take_fingerprint(token)
-        reading = await self._read(fingerprint.id, now)
-        digest = _NO_DIGEST if reading is None else reading.kept.digest
+        cached = await self._read(fingerprint.id, now)
+        digest = _NO_DIGEST if cached is None else cached.kept.digest
         is_known = compare_digest(digest, fingerprint.digest)
-        if reading is None or not is_known or not reading.kept.token.is_good(now):
+        if cached is None or not is_known or not cached.kept.token.is_valid(now):
             return None
-        await self._note_use(reading, now)
-        return reading.kept.token.as_caller()
+        await self._note_use(cached, now)
+        return cached.kept.token.as_caller()
 
     async def recall(self, token_id: str, now: datetime) -> Caller | None:
-        """The caller of the token with this id; None when it is good no longer."""
-        reading = await self._read(token_id, now)
-        if reading is None or not reading.kept.token.is_good(now):
+        """The holder of the token with this id; None when it is no longer valid."""
+        cached = await self._read(token_id, now)
+        if cached is None or not cached.kept.token.is_valid(now):
             return None
-        await self._note_use(reading, now)
-        return reading.kept.token.as_caller()
+        await self._note_use(cached, now)
+        return cached.kept.token.as_caller()
 
     async def _find(self, token_id: str, tenant: str | None) -> Document:
         document = None
@@ -361,51 +352,51 @@ class TokenBook:
             raise TokenNotFoundError
         return document
 
-    async def _read(self, token_id: str, now: datetime) -> Reading | None:
-        remembered = self._recollection.find(token_id, now)
-        if remembered is not None:
-            return remembered
+    async def _read(self, token_id: str, now: datetime) -> CachedToken | None:
+        known = self._cache.find(token_id, now)
+        if known is not None:
+            return known
         document = (await self._store.read(TOKENS, [token_id])).get(token_id)
         if document is None:
             return None
-        reading = Reading(decode_token(token_id, document.body), document.version, now)
-        self._recollection.keep(reading)
-        return reading
+        cached = CachedToken(decode_token(token_id, document.body), document.version, now)
+        self._cache.keep(cached)
+        return cached
 
-    async def _note_use(self, reading: Reading, now: datetime) -> None:
-        """Write down that the token is in use, once a minute; who is let in does not depend on it.
+    async def _note_use(self, cached: CachedToken, now: datetime) -> None:
+        """Record the use of the token once a minute. A failure to record is ignored.
 
-        Where somebody else has written meanwhile, it may be a revocation: theirs holds.
+        A concurrent write wins: it may be a revocation.
         """
-        token = reading.kept.token
+        token = cached.kept.token
         if token.last_used_at is not None and now - token.last_used_at < USE_NOTED_EVERY:
             return
         kept = msgspec.structs.replace(
-            reading.kept, token=msgspec.structs.replace(token, last_used_at=now)
+            cached.kept, token=msgspec.structs.replace(token, last_used_at=now)
         )
-        document = Document(token.id, reading.version, b"")
+        document = Document(token.id, cached.version, b"")
         try:
             version = await self._write(document, kept)
         except StoreError:
             return
         if version is None:
-            self._recollection.forget(token.id)
+            self._cache.forget(token.id)
         else:
-            self._recollection.keep(Reading(kept, version, reading.read_at))
+            self._cache.keep(CachedToken(kept, version, cached.read_at))
 
-    async def _write(self, document: Document, kept: KeptToken) -> int | None:
+    async def _write(self, document: Document, kept: StoredToken) -> int | None:
         write = DocumentWrite(TOKENS, document.key, document.version, encode_token(kept))
         (version,) = await self._store.write_each([write])
         return version
 
 
 def read_scopes(scopes: Iterable[Scope | str]) -> tuple[Scope, ...]:
-    """The scopes in their own order, each once; at least one, and none that does not exist."""
+    """Check the scopes. Returns them in their own order, each once; at least one."""
     known = {str(scope) for scope in Scope}
     named = [str(each) for each in scopes] if not isinstance(scopes, str) else [scopes]
     for each in named:
         if each not in known:
-            reason = f'"{each}" is none of {", ".join(Scope)}'
+            reason = f'"{each}" is not a scope; use {", ".join(Scope)}'
             raise InvalidInputError(f"scopes: {reason}", {"field": "scopes", "reason": reason})
     if not named:
         reason = "at least one is needed"

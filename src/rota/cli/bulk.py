@@ -13,7 +13,15 @@ from rich.prompt import Confirm
 from rota.cli.arguments import choose_zone, read_json
 from rota.cli.connection import converse
 from rota.cli.job_tables import job_columns, job_row
-from rota.cli.options import GivenTerminal, JsonOption, WhyOption, YesOption, ZoneOption, flag
+from rota.cli.options import (
+    GivenTerminal,
+    JsonOption,
+    WhyOption,
+    YesOption,
+    ZoneOption,
+    flag,
+    value,
+)
 from rota.cli.output import Terminal, Viewer, done, print_table
 from rota.cli.place import NOWHERE, Place
 from rota.client import Client
@@ -33,12 +41,10 @@ Action = Literal["cancel", "retry", "run-now", "delete"]
 class Which:
     """Which jobs are meant: those that fit everything that is said."""
 
-    queue: Annotated[str | None, Parameter(metavar="NAME", help="Of this queue.")] = None
+    queue: Annotated[str | None, value("NAME", "Of this queue.")] = None
     status: Annotated[JobStatus | None, Parameter(help="With this status.")] = None
-    kind: Annotated[str | None, Parameter(metavar="NAME", help="Of this kind.")] = None
-    match: Annotated[
-        str | None, Parameter(metavar="TEXT", help="In whose name or kind this is found.")
-    ] = None
+    kind: Annotated[str | None, value("NAME", "Of this kind.")] = None
+    match: Annotated[str | None, value("TEXT", "In whose name or kind this is found.")] = None
 
 
 ALL_OF_THEM = Which()
@@ -133,7 +139,7 @@ async def _create_all(client: Client, jobs: Sequence[Any], terminal: Terminal) -
 
 @contextmanager
 def showing_progress(terminal: Terminal, total: int) -> Iterator[Any]:
-    """A function that is told how many more are done; on a terminal a bar shows it."""
+    """A function that advances a progress bar; without a terminal it does nothing."""
     if not terminal.err.is_terminal:
         yield lambda _: None
         return

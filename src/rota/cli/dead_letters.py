@@ -17,6 +17,7 @@ from rota.cli.options import (
     WhyOption,
     ZoneOption,
     flag,
+    value,
 )
 from rota.cli.output import Viewer, done, print_items, print_table, tell_replacements
 from rota.cli.place import NOWHERE, Place
@@ -44,11 +45,9 @@ LetterArguments = Annotated[
 class Which:
     """Which dead letters are meant: those that fit everything that is said."""
 
-    kind: Annotated[str | None, Parameter(metavar="NAME", help="Only of this kind.")] = None
-    queue: Annotated[str | None, Parameter(metavar="NAME", help="Only of this queue.")] = None
-    error: Annotated[
-        str | None, Parameter(metavar="TEXT", help="Only with this text in the last error.")
-    ] = None
+    kind: Annotated[str | None, value("NAME", "Only of this kind.")] = None
+    queue: Annotated[str | None, value("NAME", "Only of this queue.")] = None
+    error: Annotated[str | None, value("TEXT", "Only with this text in the last error.")] = None
     with_discarded: Annotated[bool, flag("Also those that their handler gave up.")] = False
 
     def to_filters(self) -> dict[str, Any]:
@@ -220,5 +219,5 @@ def _tell(answer: dict[str, Any]) -> list[str]:
 
 def _count(answer: dict[str, Any]) -> str:
     earlier = len(answer["earlier_ids"])
-    told = f"{len(answer['replacements']) - earlier} retried"
-    return f"{told}, {earlier} had been already." if earlier else f"{told}."
+    text = f"{len(answer['replacements']) - earlier} retried"
+    return f"{text}, {earlier} had been already." if earlier else f"{text}."

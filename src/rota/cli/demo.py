@@ -166,7 +166,7 @@ async def _play(client: Client, scene: Scene) -> int:
     """Make what is not there yet; how many jobs that were.
 
     A key tells two jobs apart only if they stand for the same occurrence, and that of a series is
-    another one every minute: so series are told by their names.
+    another one every minute: so series are recognised by their names.
     """
     if scene.quiet_hours is not None:
         await client.ask("PUT", "/gates/quiet-hours", body=scene.quiet_hours)

@@ -38,7 +38,7 @@ LONGEST_ERROR = 200
 
 
 def describe_event(event: Event) -> str:
-    """The event in a few words; one that has none is told with all its fields."""
+    """The event in a few words; an unknown one with all its fields."""
     if isinstance(event, JobEvent):
         words = _describe_job(event)
     else:
@@ -118,7 +118,7 @@ TOLD_AS_EVENTS = ("rota.worker", "rota.scheduler")
 
 @contextmanager
 def reporting(terminal: Terminal, *, as_json: bool) -> Iterator[Reporter]:
-    """A reporter for as long as the house stands; the program's logging is as before afterwards."""
+    """A reporter for one run. Logging is restored afterwards."""
     handler: logging.Handler = _JsonLines(terminal) if as_json else _Remarks(terminal)
     with _logging_to(handler):
         if as_json:

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from rota.cli.arguments import choose_zone, read_instant
 from rota.cli.connection import converse
 from rota.cli.occurrences import format_instant
-from rota.cli.options import GivenTerminal, JsonOption, WhyOption, ZoneOption, flag
+from rota.cli.options import GivenTerminal, JsonOption, WhyOption, ZoneOption, flag, value
 from rota.cli.output import Viewer, done, show_text
 from rota.cli.place import NOWHERE, Place
 from rota.errors import InvalidInputError
@@ -87,8 +87,8 @@ def show(
 @app.command(name="quiet-hours")
 def quiet_hours(
     *,
-    start: Annotated[str | None, Parameter(metavar="TIME", help="Such as 22:00.")] = None,
-    end: Annotated[str | None, Parameter(metavar="TIME", help="Such as 07:00.")] = None,
+    start: Annotated[str | None, value("TIME", "Such as 22:00.")] = None,
+    end: Annotated[str | None, value("TIME", "Such as 07:00.")] = None,
     zone: ZoneOption = None,
     day: Annotated[
         list[str] | None,
@@ -137,15 +137,11 @@ class Window:
         str | None,
         Parameter(name="--from", metavar="INSTANT", help="When it begins. Default: now."),
     ] = None
-    until: Annotated[
-        str | None, Parameter(metavar="INSTANT", help="When it ends. Default: with --off.")
-    ] = None
-    reason: Annotated[str | None, Parameter(metavar="TEXT", help="Why, for people.")] = None
+    until: Annotated[str | None, value("INSTANT", "When it ends. Default: with --off.")] = None
+    reason: Annotated[str | None, value("TEXT", "Why, for people.")] = None
     add: Annotated[bool, flag("Beside what is planned already, not in its place.")] = False
     everywhere: Annotated[bool, flag("For all tenants; with --queue in that queue only.")] = False
-    queue: Annotated[
-        str | None, Parameter(metavar="NAME", help="With --everywhere: this queue.")
-    ] = None
+    queue: Annotated[str | None, value("NAME", "With --everywhere: this queue.")] = None
     zone: ZoneOption = None
 
 

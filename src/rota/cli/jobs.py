@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
-from cyclopts.validators import Number
 
 from rota.cli.arguments import check_ids, choose_zone, read_duration, read_instant, read_json
 from rota.cli.commands import BULK
@@ -24,6 +23,8 @@ from rota.cli.options import (
     WhyOption,
     ZoneOption,
     flag,
+    number,
+    value,
 )
 from rota.cli.output import Terminal, Viewer, done, print_items, print_table, tell_replacements
 from rota.cli.place import NOWHERE, Place
@@ -39,19 +40,12 @@ from rota.jobs import JobStatus
 class Wanted:
     """What may be said of a new job, besides its name."""
 
-    kind: Annotated[
-        str | None,
-        Parameter(metavar="NAME", help="Which handler runs it. Default: the name."),
-    ] = None
-    queue: Annotated[str, Parameter(metavar="NAME", help="Which queue it waits in.")] = "default"
+    kind: Annotated[str | None, value("NAME", "Which handler runs it. Default: the name.")] = None
+    queue: Annotated[str, value("NAME", "Which queue it waits in.")] = "default"
     payload: PayloadOption = "{}"
-    priority: Annotated[
-        int,
-        Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10), help="1 to 10, 10 first."),
-    ] = 5
+    priority: Annotated[int, number(1, 10, "1 to 10, 10 first.")] = 5
     run_at: Annotated[
-        str | None,
-        Parameter(metavar="INSTANT", help="When it may start; without an offset, wall time."),
+        str | None, value("INSTANT", "When it may start; without an offset, wall time.")
     ] = None
     run_in: Annotated[
         str | None,
@@ -67,13 +61,9 @@ class Wanted:
             help="A job to wait for; may be given again.",
         ),
     ] = None
-    max_attempts: Annotated[
-        int | None,
-        Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10), help="How often to try."),
-    ] = None
+    max_attempts: Annotated[int | None, number(1, 10, "How often to try.")] = None
     key: Annotated[
-        str | None,
-        Parameter(metavar="TEXT", help="Makes it the only job of its kind with this key."),
+        str | None, value("TEXT", "Makes it the only job of its kind with this key.")
     ] = None
     auto_remove: Annotated[bool, flag("Forget the job once it has succeeded.")] = False
     zone: ZoneOption = None
@@ -83,7 +73,7 @@ NOTHING_SAID = Wanted()
 
 
 def create(
-    name: Annotated[str, Parameter(metavar="NAME", help="What people call the job.")],
+    name: Annotated[str, value("NAME", "What people call the job.")],
     /,
     *,
     wanted: Wanted = NOTHING_SAID,
@@ -143,30 +133,22 @@ app.command(create, name="create")
 app.command("rota.cli.bulk:app", name="bulk", help=BULK)
 
 
-Priority = Annotated[
-    int | None, Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10), help="1 to 10.")
-]
-Moment = Annotated[
-    str | None, Parameter(metavar="INSTANT", help="ISO 8601; without an offset, wall time.")
-]
+Priority = Annotated[int | None, number(1, 10, "1 to 10.")]
+Moment = Annotated[str | None, value("INSTANT", "ISO 8601; without an offset, wall time.")]
 
 
 @app.command(name="list")
 def list_jobs(
     *,
-    queue: Annotated[str | None, Parameter(metavar="NAME", help="Only of this queue.")] = None,
+    queue: Annotated[str | None, value("NAME", "Only of this queue.")] = None,
     status: Annotated[JobStatus | None, Parameter(help="Only with this status.")] = None,
-    kind: Annotated[str | None, Parameter(metavar="NAME", help="Only of this kind.")] = None,
-    match: Annotated[
-        str | None, Parameter(metavar="TEXT", help="Only those in which this text is found.")
-    ] = None,
+    kind: Annotated[str | None, value("NAME", "Only of this kind.")] = None,
+    match: Annotated[str | None, value("TEXT", "Only those in which this text is found.")] = None,
     priority_min: Priority = None,
     priority_max: Priority = None,
     created_after: Moment = None,
     created_before: Moment = None,
-    cursor: Annotated[
-        str | None, Parameter(metavar="TEXT", help="Go on where an earlier list ended.")
-    ] = None,
+    cursor: Annotated[str | None, value("TEXT", "Go on where an earlier list ended.")] = None,
     limit: LimitOption = 20,
     zone: ZoneOption = None,
     as_json: JsonOption = False,
@@ -240,8 +222,8 @@ def update(
     job_id: JobArgument,
     /,
     *,
-    name: Annotated[str | None, Parameter(metavar="TEXT", help="What people call it.")] = None,
-    queue: Annotated[str | None, Parameter(metavar="NAME", help="Its queue.")] = None,
+    name: Annotated[str | None, value("TEXT", "What people call it.")] = None,
+    queue: Annotated[str | None, value("NAME", "Its queue.")] = None,
     payload: NewPayloadOption = None,
     priority: Priority = None,
     run_at: Moment = None,

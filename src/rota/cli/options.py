@@ -20,6 +20,16 @@ def flag(text: str, name: str | Sequence[str] | None = None) -> Parameter:
     return Parameter(name=name, negative="", show_default=False, help=text)
 
 
+def value(metavar: str, text: str) -> Parameter:
+    """An option or argument with a value."""
+    return Parameter(metavar=metavar, help=text)
+
+
+def number(least: int, most: int, text: str) -> Parameter:
+    """An option whose value is a number within limits."""
+    return Parameter(metavar="NUMBER", validator=Number(gte=least, lte=most), help=text)
+
+
 def _zone_names(_context: object) -> Sequence[str]:
     return sorted(available_timezones())
 
@@ -89,11 +99,8 @@ GivenTerminal = Annotated[Terminal, Parameter(parse=False)]
 JobArgument = Annotated[
     str, Parameter(metavar="ID", validator=check_argument, help="The id of a job.")
 ]
-LimitOption = Annotated[
-    int,
-    Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10_000), help="The most to list."),
-]
-WhyOption = Annotated[str | None, Parameter(metavar="TEXT", help="The reason, for the audit log.")]
+LimitOption = Annotated[int, number(1, 10_000, "The most to list.")]
+WhyOption = Annotated[str | None, value("TEXT", "The reason, for the audit log.")]
 CascadeOption = Annotated[
     bool, flag("Submit the jobs again, too, that were blocked because of it.")
 ]
@@ -136,10 +143,10 @@ HandlersOption = Annotated[
 ]
 TasksOption = Annotated[
     str | None,
-    Parameter(
-        metavar="MODULE:NAME",
-        help="Declarative tasks to run: a list of (name, cron, callback, retry delay), or a "
-        "function that returns one. Default: two tasks that watch over the store.",
+    value(
+        "MODULE:NAME",
+        "Declarative tasks to run: a list of (name, cron, callback, retry delay), or a function "
+        "that returns one. Default: two tasks that watch over the store.",
     ),
 ]
 ReloadOption = Annotated[
@@ -163,14 +170,7 @@ OnlyTenantOption = Annotated[
         help="Take jobs of this tenant only; may be given again.",
     ),
 ]
-ConcurrencyOption = Annotated[
-    int,
-    Parameter(
-        metavar="NUMBER",
-        validator=Number(gte=1, lte=1000),
-        help="How many jobs run at the same time.",
-    ),
-]
+ConcurrencyOption = Annotated[int, number(1, 1000, "How many jobs run at the same time.")]
 LinesOption = Annotated[
     bool, flag("Print what happens as lines of JSON, for log collectors.", name="--json")
 ]

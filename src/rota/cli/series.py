@@ -19,6 +19,8 @@ from rota.cli.options import (
     WhyOption,
     ZoneOption,
     flag,
+    number,
+    value,
 )
 from rota.cli.output import (
     NOTHING,
@@ -41,27 +43,16 @@ from rota.escape import escape
 class Rule:
     """The options that say when; exactly one of the first three."""
 
-    cron: Annotated[
-        str | None, Parameter(metavar="EXPRESSION", help="Extended cron: 0 9 * * mon-fri.")
-    ] = None
-    rrule: Annotated[
-        str | None, Parameter(metavar="RULE", help="RFC 5545: FREQ=WEEKLY;BYDAY=MO.")
-    ] = None
-    every: Annotated[
-        str | None, Parameter(metavar="DURATION", help="Real time in between: 15m or 1h30m.")
-    ] = None
+    cron: Annotated[str | None, value("EXPRESSION", "Extended cron: 0 9 * * mon-fri.")] = None
+    rrule: Annotated[str | None, value("RULE", "RFC 5545: FREQ=WEEKLY;BYDAY=MO.")] = None
+    every: Annotated[str | None, value("DURATION", "Real time in between: 15m or 1h30m.")] = None
     zone: ZoneOption = None
     start: Annotated[
         str | None,
-        Parameter(
-            metavar="INSTANT",
-            help="Not before this; a rule counts from it. Without an offset, wall time.",
-        ),
+        value("INSTANT", "Not before this; a rule counts from it. Without an offset, wall time."),
     ] = None
-    until: Annotated[str | None, Parameter(metavar="INSTANT", help="Not after this.")] = None
-    times: Annotated[
-        int | None, Parameter(metavar="NUMBER", help="How many occurrences there are.")
-    ] = None
+    until: Annotated[str | None, value("INSTANT", "Not after this.")] = None
+    times: Annotated[int | None, value("NUMBER", "How many occurrences there are.")] = None
     gap: Annotated[
         Literal["skip", "shift"] | None,
         Parameter(help="What to do with a time that clocks skip as they go forward."),
@@ -244,22 +235,16 @@ def show(
 
 @app.command(name="create")
 def create(
-    name: Annotated[str, Parameter(metavar="NAME", help="What people call it.")],
+    name: Annotated[str, value("NAME", "What people call it.")],
     /,
     *,
     rule: Rule = DEFAULT_RULE,
-    kind: Annotated[
-        str | None, Parameter(metavar="NAME", help="Which handler runs it. Default: the name.")
-    ] = None,
-    queue: Annotated[str, Parameter(metavar="NAME", help="Which queue it waits in.")] = "default",
+    kind: Annotated[str | None, value("NAME", "Which handler runs it. Default: the name.")] = None,
+    queue: Annotated[str, value("NAME", "Which queue it waits in.")] = "default",
     payload: PayloadOption = "{}",
-    priority: Annotated[
-        int,
-        Parameter(metavar="NUMBER", validator=Number(gte=1, lte=10), help="1 to 10, 10 first."),
-    ] = 5,
+    priority: Annotated[int, number(1, 10, "1 to 10, 10 first.")] = 5,
     key: Annotated[
-        str | None,
-        Parameter(metavar="TEXT", help="Makes it the only one of its kind with this key."),
+        str | None, value("TEXT", "Makes it the only one of its kind with this key.")
     ] = None,
     as_json: JsonOption = False,
     place: Place = NOWHERE,

@@ -21,24 +21,24 @@ from rota.worker import WorkerSettings
 
 
 def read_settings() -> WorkerSettings:
-    """Those of ``WORKER_POLL_MS`` and the like, all checked."""
+    """The worker settings of the environment, such as ``WORKER_POLL_MS``, validated."""
     return read_configuration().worker
 
 
 def plan_binding(host: str, port: int) -> Binding:
-    """Where to listen; refused where others would get in without a token."""
+    """Where to listen. Raises when that address is not allowed."""
     check_binding(host, has_auth=True)
     return Binding(host=host, port=port)
 
 
 def run_plan(terminal: Terminal, plan: RuntimePlan, *, as_json: bool) -> None:
-    """Run until a signal; when told twice, end as an interrupted program does."""
+    """Run until SIGINT or SIGTERM; a second signal ends it as an interrupted program."""
     with reporting(terminal, as_json=as_json) as reporter:
         end_on(asyncio.run(run_runtime(plan, reporter, terminal.clock)))
 
 
 def end_on(end: RuntimeEnd) -> None:
-    """End the command as the house ended."""
+    """Raise KeyboardInterrupt when the process was stopped twice."""
     if end is RuntimeEnd.AT_ONCE:
         raise KeyboardInterrupt
 
@@ -51,7 +51,7 @@ def serve(
     as_json: LinesOption = False,
     terminal: GivenTerminal,
 ) -> None:
-    """Run a house that has only a front."""
+    """Run the API and the pages."""
     read_settings()
     run_plan(
         terminal, RuntimePlan(store_url=store, binding=plan_binding(host, port)), as_json=as_json

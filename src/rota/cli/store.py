@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from rota.cli.options import GivenTerminal, JsonOption, StoreOption, flag
+from rota.cli.options import GivenTerminal, JsonOption, StoreOption, flag, value
 from rota.cli.output import Row, Terminal, print_table
 from rota.cli.place import DEFAULT_STORE
 from rota.errors import StoreUnavailableError
@@ -257,12 +257,8 @@ LockTimeoutOption = Annotated[
     ),
 ]
 
-SourceArgument = Annotated[
-    str, Parameter(metavar="SOURCE", help="The store that is copied; it is only read.")
-]
-TargetArgument = Annotated[
-    str, Parameter(metavar="TARGET", help="An empty store; one that is not there is made.")
-]
+SourceArgument = Annotated[str, value("SOURCE", "The store that is copied; it is only read.")]
+TargetArgument = Annotated[str, value("TARGET", "An empty store; one that is not there is made.")]
 ForceOption = Annotated[
     bool,
     flag(

@@ -8,7 +8,7 @@ from cyclopts.validators import Number
 
 from rota.cli.arguments import ask_about, choose_zone
 from rota.cli.connection import converse
-from rota.cli.options import GivenTerminal, JsonOption, ZoneOption
+from rota.cli.options import GivenTerminal, JsonOption, ZoneOption, value
 from rota.cli.output import NOTHING, Row, Viewer, print_table, read_utc, show_text
 from rota.cli.place import Whereabouts
 from rota.escape import escape
@@ -81,24 +81,21 @@ app = App(name="tasks")
 
 TasksReference = Annotated[
     str,
-    Parameter(
-        metavar="MODULE:NAME",
-        help="Where the registrations are: a list, or a function that returns one. The module is "
+    value(
+        "MODULE:NAME",
+        "Where the registrations are: a list, or a function that returns one. The module is "
         "loaded here, also when a server is asked.",
     ),
 ]
 LimitOption = Annotated[
     int, Parameter(metavar="NUMBER", validator=Number(gte=1), help="The most tasks to list.")
 ]
-MatchOption = Annotated[
-    str | None,
-    Parameter(metavar="TEXT", help="Only tasks whose name holds this text."),
-]
+MatchOption = Annotated[str | None, value("TEXT", "Only tasks whose name holds this text.")]
 AtOption = Annotated[
     str | None,
-    Parameter(
-        metavar="INSTANT",
-        help="An ISO 8601 instant; without an offset it is wall time in the zone. Default: now.",
+    value(
+        "INSTANT",
+        "An ISO 8601 instant; without an offset it is wall time in the zone. Default: now.",
     ),
 ]
 
@@ -184,12 +181,12 @@ def explain(
         rota tasks why backup --at 2027-03-28T01:30 --zone Europe/London
     """
     question = {"name": name, "zone": choose_zone(zone).name, **ask_about(at)}
-    told = converse(terminal, place, lambda it: it.get(f"{TASKS}/why", question))
+    answer = converse(terminal, place, lambda it: it.get(f"{TASKS}/why", question))
     if as_json:
-        terminal.print_document(told)
+        terminal.print_document(answer)
         return
-    terminal.print_text(f"{escape(name)}: {escape(told['answer'])}", "bold")
-    for reason in told["reasons"]:
+    terminal.print_text(f"{escape(name)}: {escape(answer['answer'])}", "bold")
+    for reason in answer["reasons"]:
         terminal.print_text(escape(reason))
 
 

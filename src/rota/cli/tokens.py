@@ -4,14 +4,13 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
-from cyclopts.validators import Number
 from rich.text import Text
 
 from rota.auth.caller import Scope
 from rota.auth.tokens import PREFIX
 from rota.cli.arguments import choose_zone
 from rota.cli.connection import converse
-from rota.cli.options import GivenTerminal, JsonOption, LimitOption, ZoneOption
+from rota.cli.options import GivenTerminal, JsonOption, LimitOption, ZoneOption, number, value
 from rota.cli.output import Row, Viewer, done, print_items, print_verbatim, show_text
 from rota.cli.place import NOWHERE, Place
 from rota.client.client import path_of
@@ -32,18 +31,13 @@ ScopeOption = Annotated[
     ),
 ]
 DaysOption = Annotated[
-    int | None,
-    Parameter(
-        metavar="NUMBER",
-        validator=Number(gte=1, lte=36_500),
-        help="For how many days it is good. Default: until it is revoked.",
-    ),
+    int | None, number(1, 36_500, "For how many days it is good. Default: until it is revoked.")
 ]
 
 
 @app.command(name="create")
 def create(
-    name: Annotated[str, Parameter(metavar="NAME", help="Who has it: shown in the audit log.")],
+    name: Annotated[str, value("NAME", "Who has it: shown in the audit log.")],
     /,
     *,
     scope: ScopeOption,
@@ -105,9 +99,7 @@ def list_tokens(
 
 @app.command(name="revoke")
 def revoke(
-    token_id: Annotated[
-        str, Parameter(metavar="ID", help="The id of the token, as listed; not the token.")
-    ],
+    token_id: Annotated[str, value("ID", "The id of the token, as listed; not the token.")],
     /,
     *,
     as_json: JsonOption = False,

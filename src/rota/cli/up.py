@@ -165,7 +165,7 @@ def up(
     as_json: LinesOption = False,
     terminal: GivenTerminal,
 ) -> None:
-    """Run a whole house until it is told to end."""
+    """Run everything until it is stopped."""
     local = choose_zone(zone).zone
     shown = Board(terminal.clock, local) if board and terminal.out.is_terminal else None
     registrations = None if tasks is None else read_registrations(tasks)

@@ -8,10 +8,9 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
-from cyclopts import Parameter
 
 from rota.cli.arguments import ask_about
-from rota.cli.options import GivenTerminal, JobArgument, JsonOption
+from rota.cli.options import GivenTerminal, JobArgument, JsonOption, value
 from rota.cli.output import Terminal
 from rota.cli.place import NOWHERE, Place, Target, find_target
 from rota.clock.protocol import keeps_real_time
@@ -23,10 +22,10 @@ from rota.runtime.wiring import open_clock, open_store
 
 AtOption = Annotated[
     str | None,
-    Parameter(
-        metavar="INSTANT",
-        help="Whether it, or its series, ran then or will: an ISO 8601 instant; without an offset "
-        "a time on the clock of its series. Default: how it stands now.",
+    value(
+        "INSTANT",
+        "Whether it, or its series, ran then or will: an ISO 8601 instant; without an offset a "
+        "time on the clock of its series. Default: how it stands now.",
     ),
 ]
 

@@ -32,7 +32,7 @@ def work(
     as_json: LinesOption = False,
     terminal: GivenTerminal,
 ) -> None:
-    """Run a house that has only a worker."""
+    """Run a worker."""
     plan = plan_work(
         handlers, queues=queues, tenants=tenants, concurrency=concurrency, reloads=reload
     )

@@ -35,7 +35,7 @@ class SystemClock:
         return datetime.now(UTC)
 
     async def sleep(self, duration: timedelta) -> None:
-        """Wait for elapsed time, whatever the wall clock does meanwhile.
+        """Wait for elapsed time, even if the wall clock is set meanwhile.
 
         The time a suspended host slept counts where the platform can tell (Linux can).
         """

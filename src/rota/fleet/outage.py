@@ -87,6 +87,7 @@ class StoreRetry:
         self._clock = clock
         self._backoff = Backoff(random=random)
         self._hurried = asyncio.Event()
+        self._is_failing = False
 
     def hurry(self) -> None:
         """Retry now, and from now on after the shortest pause: the process is about to stop."""
@@ -107,6 +108,7 @@ class StoreRetry:
 
     async def wait(self, error: StoreError) -> None:
         """The store did not answer: pause before the next try."""
+        self._is_failing = True
         self._outage.begin(self, error)
         if self._hurried.is_set():
             await self._clock.sleep(FIRST_PAUSE)
@@ -117,5 +119,7 @@ class StoreRetry:
 
     def note_answer(self) -> None:
         """The store answered."""
-        self._backoff.reset()
-        self._outage.end(self)
+        if self._is_failing:
+            self._is_failing = False
+            self._backoff.reset()
+            self._outage.end(self)

@@ -86,7 +86,7 @@ def propagate_failure(failed_job_id: JobId, all_jobs: Iterable[Job]) -> set[JobI
 def propagate_completion(completed_job_id: JobId, all_jobs: Iterable[Job]) -> set[JobId]:
     """The jobs to release: PENDING dependents that wait for nothing else.
 
-    The completed job counts as COMPLETED, whatever the list says.
+    The completed job counts as COMPLETED, even if the list says otherwise.
     """
     jobs = list(all_jobs)
     statuses = {job.id: job.status for job in jobs}

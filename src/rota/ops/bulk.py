@@ -8,7 +8,6 @@ import msgspec
 
 from rota.errors import (
     ConflictError,
-    InvalidInputError,
     JobNotFoundError,
     NotFoundError,
     StaleVersionError,
@@ -32,6 +31,22 @@ MOST_PLANNED = 10_000
 KEPT_FOR = timedelta(minutes=15)
 SAMPLE_SIZE = 10
 _MOST_SWEPT = 100
+
+BATCH_SIZE = 500
+"""The number of jobs read, recorded in the audit log and acted on at a time."""
+
+SKIPPED_SHOWN = 100
+GONE = "it no longer exists"
+MOVED_ON = "its state has changed, and the action no longer applies"
+
+_FITS: dict[BulkAction, Callable[[Job, datetime], bool]] = {
+    "cancel": lambda job, _: not job.status.is_terminal,
+    "retry": lambda job, _: is_dead(job),
+    "run_now": lambda job, now: (
+        job.status in (JobStatus.READY, JobStatus.PENDING) and job.due_at > now
+    ),
+    "delete": lambda *_: True,
+}
 
 
 class BulkPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,20 +76,10 @@ def applies_to(action: BulkAction, job: Job, now: datetime) -> bool:
     return _FITS[action](job, now)
 
 
-_FITS: dict[BulkAction, Callable[[Job, datetime], bool]] = {
-    "cancel": lambda job, _: not job.status.is_terminal,
-    "retry": lambda job, _: is_dead(job),
-    "run_now": lambda job, now: (
-        job.status in (JobStatus.READY, JobStatus.PENDING) and job.due_at > now
-    ),
-    "delete": lambda *_: True,
-}
-
-
-async def plan_bulk(around: RailContext, action: BulkAction, query: JobQuery) -> BulkPlan:
+async def plan_bulk(context: RailContext, action: BulkAction, query: JobQuery) -> BulkPlan:
     """Plan a bulk action and store the plan for a while. Writes nothing else."""
-    store, tenant, now = around.store, around.tenant, around.clock.now()
-    plan_id = around.make_id(now)
+    store, tenant, now = context.store, context.tenant, context.clock.now()
+    plan_id = context.make_id(now)
     chosen: list[Job] = []
     passed_over_count, has_more = 0, False
     async for job in _walk(store, tenant, query):
@@ -146,13 +151,6 @@ async def _sweep(store: DocumentStore, tenant: str, now: datetime) -> None:
         await store.write_each(old)
 
 
-def check_plan_id(plan_id: object) -> str:
-    """Return the plan id, or raise NotFoundError when it cannot be one."""
-    if not isinstance(plan_id, str) or not 1 <= len(plan_id) <= 50:
-        raise InvalidInputError("plan_id must be the id of a plan", {"field": "plan_id"})
-    return plan_id
-
-
 def _key(tenant: str, plan_id: str) -> str:
     return f"{tenant}/{plan_id}"
 
@@ -162,14 +160,6 @@ def _decode(body: bytes) -> BulkPlan | None:
         return msgspec.json.decode(body, type=BulkPlan)
     except msgspec.DecodeError:
         return None
-
-
-BATCH_SIZE = 500
-"""The number of jobs read, recorded in the audit log and acted on at a time."""
-
-SKIPPED_SHOWN = 100
-GONE = "it no longer exists"
-MOVED_ON = "its state has changed, and the action no longer applies"
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -195,18 +185,18 @@ class _Order(msgspec.Struct, frozen=True):
     why: str
 
 
-async def carry_out(around: RailContext, plan_id: str, *, who: str, why: str = "") -> BulkReport:
+async def carry_out(context: RailContext, plan_id: str, *, who: str, why: str = "") -> BulkReport:
     """Run the plan on the planned jobs and report the result.
 
     Each batch is recorded in the audit log before it runs. A plan runs at most once.
     """
-    plan = await take_plan(around.store, around.tenant, plan_id, around.clock.now())
+    plan = await take_plan(context.store, context.tenant, plan_id, context.clock.now())
     order = _Order(who, why)
     done_count, skipped = 0, list[Skipped]()
     for start in range(0, plan.count, BATCH_SIZE):
         batch = plan.job_ids[start : start + BATCH_SIZE]
-        found = await around.store.get(around.tenant, batch)
-        now = around.clock.now()
+        found = await context.store.get(context.tenant, batch)
+        now = context.clock.now()
         fitting = [it for it in found.values() if applies_to(plan.action, it, now)]
         skipped += [
             Skipped(job_id, MOVED_ON if job_id in found else GONE)
@@ -214,8 +204,8 @@ async def carry_out(around: RailContext, plan_id: str, *, who: str, why: str = "
             if job_id not in {job.id for job in fitting}
         ]
         if fitting:
-            await _record(around, plan, fitting, order)
-            left = await _ACTS[plan.action](around, fitting, order)
+            await _record(context, plan, fitting, order)
+            left = await _ACTS[plan.action](context, fitting, order)
             skipped += left
             done_count += len(fitting) - len(left)
     return BulkReport(
@@ -226,52 +216,52 @@ async def carry_out(around: RailContext, plan_id: str, *, who: str, why: str = "
     )
 
 
-async def _record(around: RailContext, plan: BulkPlan, jobs: Sequence[Job], order: _Order) -> None:
-    act = AuditedAction(
+async def _record(context: RailContext, plan: BulkPlan, jobs: Sequence[Job], order: _Order) -> None:
+    entry = AuditedAction(
         action=f"bulk_{plan.action}",
         who=order.who,
         why=order.why,
         job_ids=[job.id for job in jobs],
         details={"plan": plan.id, "planned": plan.count},
     )
-    await record_action(around, act)
+    await record_action(context, entry)
 
 
-async def _cancel(around: RailContext, jobs: Sequence[Job], order: _Order) -> list[Skipped]:
+async def _cancel(context: RailContext, jobs: Sequence[Job], order: _Order) -> list[Skipped]:
     """Cancel jobs and end their series. Retry once the jobs that a worker leased meanwhile."""
     reason = f"cancelled by {order.who}" + (f": {order.why}" if order.why else "")
-    stale = await _apply(around, [decide_cancel(job, reason, around.clock.now()) for job in jobs])
+    stale = await _apply(context, [decide_cancel(job, reason, context.clock.now()) for job in jobs])
     if not stale:
         return []
-    again = (await around.store.get(around.tenant, stale)).values()
+    again = (await context.store.get(context.tenant, stale)).values()
     live = [job for job in again if not job.status.is_terminal]
-    lost = await _apply(around, [decide_cancel(job, reason, around.clock.now()) for job in live])
+    lost = await _apply(context, [decide_cancel(job, reason, context.clock.now()) for job in live])
     ended = set(stale) - {job.id for job in live}
     return [Skipped(job_id, MOVED_ON) for job_id in (*ended, *lost)]
 
 
-async def _apply(around: RailContext, changes: Sequence[Change]) -> list[JobId]:
+async def _apply(context: RailContext, changes: Sequence[Change]) -> list[JobId]:
     """Apply the changes and return the ids of the stale ones."""
     if not changes:
         return []
-    applied = await around.store.apply(changes, around.clock.now())
+    applied = await context.store.apply(changes, context.clock.now())
     return [change.job_id for change, it in zip(changes, applied, strict=True) if it.is_stale]
 
 
-async def _retry(around: RailContext, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
+async def _retry(context: RailContext, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
     """Create one new job for each, in one call.
 
     A job that was retried before keeps its replacement.
     """
-    now = around.clock.now()
-    await around.store.insert(replace_jobs(Resubmission(tuple(jobs)), now), now)
+    now = context.clock.now()
+    await context.store.insert(replace_jobs(Resubmission(tuple(jobs)), now), now)
     return []
 
 
-async def _run_now(around: RailContext, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
+async def _run_now(context: RailContext, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
     async def move(job: Job) -> None:
-        moved = await around.store.amend(
-            around.tenant, job.id, {"due_at": around.clock.now()}, around.clock.now()
+        moved = await context.store.amend(
+            context.tenant, job.id, {"due_at": context.clock.now()}, context.clock.now()
         )
         if moved.status is JobStatus.RUNNING:
             raise ConflictError("it is already running")
@@ -279,11 +269,11 @@ async def _run_now(around: RailContext, jobs: Sequence[Job], _: _Order) -> list[
     return await _one_by_one(jobs, move)
 
 
-async def _delete(around: RailContext, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
+async def _delete(context: RailContext, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
     """Delete dependents before the jobs they depend on."""
 
     async def remove(job: Job) -> object:
-        return await around.store.delete(around.tenant, job.id)
+        return await context.store.delete(context.tenant, job.id)
 
     left = list(jobs)
     while True:

@@ -40,6 +40,18 @@ _CODES: dict[Ending | None, ReasonCode] = {
 }
 _OUTCOMES = {"lost": "was lost", "discarded": "gave up", "cancelled": "was cancelled"}
 
+_ALMOST_ONE = 1 - 1e-9
+_MOVES = frozenset({"reschedule", "run_now"})
+_PAUSES = frozenset({"pause"})
+_A_MOMENT = timedelta(seconds=1)
+_HOLDS: dict[ReasonCode, str] = {
+    "gate": "a gate is closed to it",
+    "limit": "its concurrency limit is reached",
+    "rate": "its rate limit is used up",
+    "no_worker": "no worker takes it",
+}
+"""The headline for each reason that holds back a due job."""
+
 
 def explain_completed(facts: JobFacts) -> Finding:
     """The job ran."""
@@ -60,14 +72,14 @@ def explain_failed(facts: JobFacts) -> Finding:
     job, at = facts.job, facts.job.updated_at
     if job.ending is Ending.CANCELLED:
         return _explain_cancelled(facts)
-    told = "Its handler said" if job.ending is Ending.DISCARDED else "The last error was"
-    text = f"{told}: {format_error(job.last_error)}"
+    source = "Its handler said" if job.ending is Ending.DISCARDED else "The last error was"
+    text = f"{source}: {format_error(job.last_error)}"
     given_up = Reason(code=_CODES[job.ending], text=text, at=at)
-    sentence = f"It failed for good at {facts.show(at)}: {_tell_end(job)}."
+    sentence = f"It failed for good at {facts.show(at)}: {_describe_end(job)}."
     return Finding("failed", sentence, [given_up, *_history(facts), *_links(facts)])
 
 
-def _tell_end(job: Job) -> str:
+def _describe_end(job: Job) -> str:
     if job.ending is Ending.DISCARDED:
         return "its handler discarded it"
     if job.ending is Ending.LOST:
@@ -103,9 +115,9 @@ def explain_blocked(facts: JobFacts) -> Finding:
 
 def _explain_cancelled(facts: JobFacts) -> Finding:
     job = facts.job
-    act = next((it for it in facts.acts if it.action in ("cancel", "bulk_cancel")), None)
+    act = next((it for it in facts.audit if it.action in ("cancel", "bulk_cancel")), None)
     given = act.why if act is not None else job.last_error
-    called_off = Reason(
+    cancelled = Reason(
         code="cancelled",
         text=f"The reason given was: {end_sentence(given)}" if given else "No reason was given.",
         at=job.updated_at,
@@ -113,7 +125,7 @@ def _explain_cancelled(facts: JobFacts) -> Finding:
     )
     by = "" if act is None else f" by {act.who}"
     sentence = f"It was cancelled{by} at {facts.show(job.updated_at)}."
-    return Finding("cancelled", sentence, [called_off, *_history(facts), *_links(facts)])
+    return Finding("cancelled", sentence, [cancelled, *_history(facts), *_links(facts)])
 
 
 def _history(facts: JobFacts) -> Iterator[Reason]:
@@ -155,19 +167,6 @@ def _outcome(attempt: Attempt) -> str:
 
 def _attempts(count: int) -> str:
     return "one failed attempt" if count == 1 else f"{count} failed attempts"
-
-
-_ALMOST_ONE = 1 - 1e-9
-_MOVES = frozenset({"reschedule", "run_now"})
-_PAUSES = frozenset({"pause"})
-_A_MOMENT = timedelta(seconds=1)
-_HOLDS: dict[ReasonCode, str] = {
-    "gate": "a gate is closed to it",
-    "limit": "its concurrency limit is reached",
-    "rate": "its rate limit is used up",
-    "no_worker": "no worker takes it",
-}
-"""The headline for each reason that holds back a due job."""
 
 
 def explain_pending(facts: JobFacts) -> Finding:
@@ -243,7 +242,7 @@ def explain_ready(facts: JobFacts) -> Finding:
 
 def _explain_paused(facts: JobFacts) -> Finding:
     job = facts.job
-    act = _latest(facts.acts, _PAUSES)
+    act = _latest(facts.audit, _PAUSES)
     if act is None:
         paused = Reason(code="paused", text="It is not recorded who paused it.")
     else:
@@ -285,8 +284,8 @@ def _explain_later(facts: JobFacts) -> Finding:
 def _extra(job: Job, snapshot: Snapshot | None, now: datetime) -> list[Reason]:
     if snapshot is None:
         return []
-    told = (suspect_quiet_hours(job, snapshot, now), describe_line(job, snapshot))
-    return [reason for reason in told if reason is not None]
+    found = (suspect_quiet_hours(job, snapshot, now), describe_line(job, snapshot))
+    return [reason for reason in found if reason is not None]
 
 
 def _describe_dependency(facts: JobFacts, job_id: JobId) -> Reason:
@@ -346,7 +345,7 @@ def is_backoff(job: Job, last: Attempt) -> bool:
 
 
 def _describe_moves(facts: JobFacts) -> Iterator[Reason]:
-    act = _latest(facts.acts, _MOVES)
+    act = _latest(facts.audit, _MOVES)
     if act is None or not _is_where_it_was_put(facts.job, act):
         return
     done = "requested an immediate run" if act.action == "run_now" else "moved it to this time"
@@ -371,7 +370,7 @@ def _describe_snooze(facts: JobFacts) -> Iterator[Reason]:
     job, attempts = facts.job, facts.attempts
     last_spent = attempts[-1].token if attempts else 0
     is_deferred = job.deferral is not None and job.deferral.until == job.due_at
-    if job.last_token <= last_spent or is_deferred or _latest(facts.acts, _MOVES):
+    if job.last_token <= last_spent or is_deferred or _latest(facts.audit, _MOVES):
         return
     yield Reason(
         code="snoozed",
@@ -381,8 +380,8 @@ def _describe_snooze(facts: JobFacts) -> Iterator[Reason]:
     )
 
 
-def _latest(acts: tuple[AuditEntry, ...], actions: frozenset[str]) -> AuditEntry | None:
-    return next((act for act in acts if act.action in actions), None)
+def _latest(audit: tuple[AuditEntry, ...], actions: frozenset[str]) -> AuditEntry | None:
+    return next((act for act in audit if act.action in actions), None)
 
 
 _BY_STATUS: dict[JobStatus, Callable[[JobFacts], Finding]] = {

@@ -44,7 +44,7 @@ class SeriesHistory(NamedTuple):
 
     facts: JobFacts
     jobs: tuple[Job, ...]
-    acts: tuple[AuditEntry, ...] = ()
+    audit: tuple[AuditEntry, ...] = ()
 
     @property
     def live(self) -> Job | None:
@@ -70,9 +70,9 @@ class SeriesHistory(NamedTuple):
 
     def find_pause(self, instant: datetime) -> AuditEntry | None:
         """The pause that covers the instant, if any."""
-        for act in self.acts:  # newest first
-            if act.at <= instant and act.action in ("pause", "resume"):
-                return act if act.action == "pause" else None
+        for entry in self.audit:  # newest first
+            if entry.at <= instant and entry.action in ("pause", "resume"):
+                return entry if entry.action == "pause" else None
         return None
 
     def describe_rule(self, at: datetime) -> Iterator[Reason]:
@@ -105,34 +105,34 @@ def meant_for(job: Job) -> datetime:
 def explain_past(history: SeriesHistory, occurrence_at: datetime) -> Finding:
     """Explain a past occurrence."""
     run = history.find_for(occurrence_at)
-    told = history.facts.show(occurrence_at)
+    when = history.facts.show(occurrence_at)
     if run is not None and not _was_paused_away(history, run):
-        answer, sentence = _tell_run(run, told)
+        answer, sentence = _describe_outcome(run, when)
         reasons = [history.describe_run(run), *describe_rule(run, occurrence_at)]
         return Finding(answer, sentence, reasons)
     answer, reason = _find_cause(history, occurrence_at)
-    sentence = f"It did not run at {told}, though its rule says so."
+    sentence = f"It did not run at {when}, though its rule says so."
     if answer == "not known":
-        sentence = f"It was to run at {told}; whether it did is not known."
+        sentence = f"It was to run at {when}; whether it did is not known."
     return Finding(answer, sentence, [reason, *history.describe_rule(occurrence_at)])
 
 
 def _was_paused_away(history: SeriesHistory, run: Job) -> bool:
     """Resuming a series cancels the occurrences that passed during the pause."""
-    is_called_off = run.ending is Ending.CANCELLED
-    return is_called_off and history.find_pause(meant_for(run)) is not None
+    is_cancelled = run.ending is Ending.CANCELLED
+    return is_cancelled and history.find_pause(meant_for(run)) is not None
 
 
-def _tell_run(run: Job, told: str) -> tuple[Answer, str]:
+def _describe_outcome(run: Job, when: str) -> tuple[Answer, str]:
     if run.ending is Ending.CANCELLED:
-        return "cancelled", f"It was to run at {told}, and was cancelled."
+        return "cancelled", f"It was to run at {when}, and was cancelled."
     answers: dict[JobStatus, tuple[Answer, str]] = {
-        JobStatus.COMPLETED: ("ran", f"It ran for {told}."),
-        JobStatus.FAILED: ("failed", f"It ran for {told}, and failed for good."),
-        JobStatus.BLOCKED: ("did not run", f"It did not run for {told}: it was blocked."),
-        JobStatus.RUNNING: ("running", f"It is running now, for {told}."),
-        JobStatus.READY: ("due", f"It has yet to run for {told}."),
-        JobStatus.PENDING: ("waits", f"It waits for other jobs before it runs for {told}."),
+        JobStatus.COMPLETED: ("ran", f"It ran for {when}."),
+        JobStatus.FAILED: ("failed", f"It ran for {when}, and failed for good."),
+        JobStatus.BLOCKED: ("did not run", f"It did not run for {when}: it was blocked."),
+        JobStatus.RUNNING: ("running", f"It is running now, for {when}."),
+        JobStatus.READY: ("due", f"It has yet to run for {when}."),
+        JobStatus.PENDING: ("waits", f"It waits for other jobs before it runs for {when}."),
     }
     return answers[run.status]
 
@@ -173,21 +173,21 @@ def explain_future(
     history: SeriesHistory, occurrence_at: datetime, snapshot: Snapshot | None
 ) -> Finding:
     """Explain a future occurrence, as far as it can be known now."""
-    told = history.facts.show(occurrence_at)
+    when = history.facts.show(occurrence_at)
     cause = _find_hindrance(history, occurrence_at)
     rule = [*describe_rule(history.facts.job, occurrence_at)]
     if cause is not None:
-        sentence = f"It will not run at {told}, though its rule says so."
+        sentence = f"It will not run at {when}, though its rule says so."
         return Finding("will not run", sentence, [cause, *rule])
     live = history.live
     holds = (
         [] if live is None or snapshot is None else [*_list_holds(live, snapshot, occurrence_at)]
     )
     held_until = next((it.until for it in holds if it.code == "gate"), None)
-    sentence = f"It will run at {told}."
+    sentence = f"It will run at {when}."
     if held_until is not None:
         opens = history.facts.show(held_until)
-        sentence = f"It is due at {told}, but a gate will be closed until {opens}."
+        sentence = f"It is due at {when}, but a gate will be closed until {opens}."
     reasons = [
         *rule,
         *holds,
@@ -204,7 +204,7 @@ def _find_hindrance(history: SeriesHistory, occurrence_at: datetime) -> Reason |
         text = f"The series has ended: {why_it_ends(history.facts._replace(job=last))}."
         return Reason(code="series_end", text=text, job_id=last.id)
     if live.is_paused:
-        pause = next((act for act in history.acts if act.action == "pause"), None)
+        pause = next((entry for entry in history.audit if entry.action == "pause"), None)
         by = "" if pause is None else f" by {pause.who} at {show(pause.at)}"
         text = f"The series is paused{by}; it will run if the series is resumed before."
         return Reason(code="paused", text=text, who=None if pause is None else pause.who)
@@ -299,8 +299,8 @@ async def _judge_series(store: RailStore, facts: JobFacts, place: Place) -> Find
     jobs = await find_jobs_of(store, job.tenant, origin)
     known = {each.id: each for each in [*jobs, job]}
     began_at = min(each.created_at for each in known.values())
-    acts = await find_audit_entries(store, job.tenant, {*known, origin}, began_at)
-    history = SeriesHistory(facts, tuple(known.values()), acts)
+    audit = await find_audit_entries(store, job.tenant, {*known, origin}, began_at)
+    history = SeriesHistory(facts, tuple(known.values()), audit)
     live = history.live
     occurrence_at = find_occurrence(job, place.at)
     if occurrence_at is None:
@@ -318,8 +318,8 @@ def _judge_off_schedule(history: SeriesHistory, place: Place) -> Finding:
     facts, at = history.facts, place.at
     is_past = at <= facts.now
     will = "did" if is_past else "will"
-    told = facts.show(at)
-    sentence = f"It {will} not run at {told}: its rule has no occurrence then."
+    when = facts.show(at)
+    sentence = f"It {will} not run at {when}: its rule has no occurrence then."
     if place.gap is not None:
         sentence = f"It {will} not run then: the clocks go forward past that time."
     reasons = [*history.describe_rule(at)]
@@ -350,31 +350,31 @@ def _judge_job(facts: JobFacts, at: datetime) -> Finding:
 def _judge_kept(facts: JobFacts, at: datetime) -> Finding:
     """No record shows activity at that instant."""
     job, now = facts.job, facts.now
-    told = show(at)
+    when = show(at)
     if job.status.is_terminal and at > job.updated_at:
         if at <= now:
-            sentence = f"It did not run at {told}: it had ended before."
+            sentence = f"It did not run at {when}: it had ended before."
             return Finding("did not run", sentence, [_now(facts)])
-        return Finding("will not run", f"It will not run at {told}: it has ended.", [_now(facts)])
+        return Finding("will not run", f"It will not run at {when}: it has ended.", [_now(facts)])
     if job.status is JobStatus.COMPLETED and job.due_at <= at:
-        sentence = f"By {told} it was due, and it was done at {show(job.updated_at)}."
+        sentence = f"By {when} it was due, and it was done at {show(job.updated_at)}."
         begun = "When the attempt that succeeded began is not kept."
         return Finding("ran", sentence, [Reason(code="succeeded", text=begun), _now(facts)])
-    return Finding("did not run", f"It did not run at {told}: it waited.", [_now(facts)])
+    return Finding("did not run", f"It did not run at {when}: it waited.", [_now(facts)])
 
 
 def _judge_future(facts: JobFacts, at: datetime) -> Finding:
-    job, told = facts.job, show(at)
+    job, when = facts.job, show(at)
     present = explain(facts)
     reason = _now(facts)
     if present.next_at is None or job.status is not JobStatus.READY:
-        sentence = f"Whether it will run at {told} is not known."
+        sentence = f"Whether it will run at {when} is not known."
         return Finding("not known", sentence, [reason, *present.reasons])
     if at.replace(second=0, microsecond=0) > present.next_at:
-        sentence = f"By {told} it will have begun, unless something holds it back."
+        sentence = f"By {when} it will have begun, unless something holds it back."
         return Finding("will run", sentence, [reason, *present.reasons], present.next_at)
     if at < present.next_at.replace(second=0, microsecond=0):
-        sentence = f"It will not run at {told}: it will begin later."
+        sentence = f"It will not run at {when}: it will begin later."
         return Finding("will not run", sentence, [reason, *present.reasons], present.next_at)
     sentence = f"It will run at {show(present.next_at)}."
     return Finding("will run", sentence, list(present.reasons), present.next_at)

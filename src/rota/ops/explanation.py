@@ -8,6 +8,7 @@ import msgspec
 
 from rota.auth.masking import mask_text
 from rota.errors import InvalidZoneError, JobNotFoundError
+from rota.fleet.workers import WorkerPresence, list_workers
 from rota.jobs import Attempt, Ending, Job, JobId, JobStatus, derive_job_id
 from rota.jobs.fields import read_id
 from rota.ops.audit import find_audit_entries
@@ -21,11 +22,19 @@ from rota.stores.kernel.limits import scopes_of
 from rota.stores.kernel.unit import Partition
 from rota.stores.protocol import QueueDepth
 from rota.triggers.zone import load_zone
-from rota.worker.presence import WorkerPresence, list_workers
 
 LONGEST_ERROR = 300
 
 _TRACEBACK = "Traceback (most recent call last):"
+
+MOST_ANCESTORS = 200
+"""The number of jobs visited on the way to a failed dependency."""
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_OTHERS = ""
+"""Represents all other tenants. It is not a valid tenant name."""
+
+_DEAD_ENDS = frozenset({JobStatus.FAILED, JobStatus.BLOCKED})
 
 
 def name_error(text: str | None) -> str:
@@ -53,11 +62,11 @@ def format_error(text: str | None) -> str:
 def show(instant: datetime, zone: tzinfo = UTC) -> str:
     """An instant for people: the wall time in a zone, and UTC."""
     local, universal = instant.astimezone(zone), instant.astimezone(UTC)
-    told = f"{local:%a %Y-%m-%d %H:%M:%S %Z}"
+    text = f"{local:%a %Y-%m-%d %H:%M:%S %Z}"
     if local.utcoffset() == timedelta(0):
-        return told
+        return text
     day = "%H:%M:%S" if local.date() == universal.date() else "%a %Y-%m-%d %H:%M:%S"
-    return f"{told} ({universal.strftime(day)} UTC)"
+    return f"{text} ({universal.strftime(day)} UTC)"
 
 
 def format_duration(duration: timedelta) -> str:
@@ -196,15 +205,6 @@ class Finding(NamedTuple):
     next_at: datetime | None = None
 
 
-MOST_ANCESTORS = 200
-"""The number of jobs visited on the way to a failed dependency."""
-
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
-_NOBODY = ""
-"""Represents all other tenants. It is not a valid tenant name."""
-_DEAD_ENDS = frozenset({JobStatus.FAILED, JobStatus.BLOCKED})
-
-
 class Snapshot(NamedTuple):
     """The gates, limits and workers that may hold back a due job, as they are now."""
 
@@ -229,7 +229,7 @@ class JobFacts(NamedTuple):
     dependencies: Mapping[JobId, Job] = {}
     culprits: tuple[Job, ...] = ()
     attempts: tuple[Attempt, ...] = ()
-    acts: tuple[AuditEntry, ...] = ()
+    audit: tuple[AuditEntry, ...] = ()
     successor: Job | None = None
     replacement: Job | None = None
 
@@ -257,7 +257,7 @@ async def read_facts(store: RailStore, now: datetime, tenant: str, job_id: objec
         dependencies={each: kin[each] for each in job.dependencies if each in kin},
         culprits=await _find_culprits(store, job) if job.status is JobStatus.BLOCKED else (),
         attempts=tuple(await store.attempts(tenant, job.id)),
-        acts=await _find_acts(store, job) if _may_be_acted_on(job) else (),
+        audit=await _find_audit(store, job) if _may_be_audited(job) else (),
         successor=kin.get(follower),
         replacement=kin.get(stand_in) if has_ended else None,
     )
@@ -288,25 +288,25 @@ async def _find_culprits(store: RailStore, job: Job) -> tuple[Job, ...]:
         met.update(asked)
         left = []
         for each in (await store.get(job.tenant, asked)).values():
-            if each.status is JobStatus.FAILED or _was_called_off(each):
+            if each.status is JobStatus.FAILED or _was_cancelled(each):
                 found[each.id] = each
             elif each.status in _DEAD_ENDS:
                 left.extend(each.dependencies)
     return tuple(found.values())
 
 
-def _was_called_off(job: Job) -> bool:
+def _was_cancelled(job: Job) -> bool:
     return job.ending is Ending.CANCELLED
 
 
-def _may_be_acted_on(job: Job) -> bool:
+def _may_be_audited(job: Job) -> bool:
     """Whether the audit log, which is long, may explain more than the job record."""
-    if _was_called_off(job) or job.is_paused:
+    if _was_cancelled(job) or job.is_paused:
         return True
     return job.status is JobStatus.READY and job.updated_at > job.created_at
 
 
-async def _find_acts(store: RailStore, job: Job) -> tuple[AuditEntry, ...]:
+async def _find_audit(store: RailStore, job: Job) -> tuple[AuditEntry, ...]:
     """In a series, the audit log may name its first job."""
     if job.origin is None:
         return await find_audit_entries(store, job.tenant, [job.id], job.created_at)
@@ -327,7 +327,7 @@ def _count_running(
     """Count running jobs by tenant and queue. All other tenants count as one."""
     mine = {it.queue: it.running_count for it in own}
     counts = {(tenant, queue): count for queue, count in mine.items()}
-    counts |= {(_NOBODY, it.queue): it.running_count - mine.get(it.queue, 0) for it in everybody}
+    counts |= {(_OTHERS, it.queue): it.running_count - mine.get(it.queue, 0) for it in everybody}
     return counts
 
 

@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from random import Random
+from typing import NamedTuple
 
 import msgspec
 
 from rota.clock.protocol import Clock
 from rota.clock.timeout import timeout_after
 from rota.errors import InvalidInputError, RotaError
+from rota.fleet.workers import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
 from rota.jobs import Interrupted, Job, JobId, Lost, Outcome, begin_beside
 from rota.jobs.fields import read_name, read_queue, read_word
 from rota.ops.reasons import ANY_KIND
@@ -19,7 +21,6 @@ from rota.policy.watch import GateWatch, LeasedUnderLimits, LimitWatch
 from rota.rail.jobs import RailStore
 from rota.stores.protocol import DocumentStore, DocumentWrite, HeldLease, LeaseRequest, Listener
 from rota.worker.completer import decide
-from rota.worker.presence import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
 from rota.worker.rescuer import PAGE_SIZE
 from rota.worker.rest import choose_due_for, choose_rest
 
@@ -28,6 +29,21 @@ LONGEST_LEASE = timedelta(hours=1)
 SHORTEST_LEASE = timedelta(seconds=1)
 LONGEST_WAIT = timedelta(seconds=30)
 _NO_TIME = timedelta(0)
+
+HTTP = "http"
+"""The host and version shown for an HTTP worker, which reports neither."""
+
+POLL_FOR = timedelta(seconds=1)
+"""How often a waiting request polls for jobs."""
+
+SWEEP_FOR = timedelta(seconds=5)
+"""How often, at most, expired leases are rescued."""
+
+MOST_ROUNDS = 5
+"""How often one call leases again when gates held back every leased job."""
+
+_MOST_KNOWN = 10_000
+_LONGEST_KEY = 255
 
 
 class HttpLeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,13 +104,6 @@ def refuse(field: str, reason: str) -> InvalidInputError:
     return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})
 
 
-HTTP = "http"
-"""The host and version shown for an HTTP worker, which reports neither."""
-
-_MOST_KNOWN = 10_000
-_LONGEST_KEY = 255
-
-
 class HttpWorkerPresence:
     """Records the presence of HTTP workers. A failure to record is ignored."""
 
@@ -102,9 +111,9 @@ class HttpWorkerPresence:
         self._store = store
         self._shown_at: dict[str, datetime] = {}
 
-    async def show(self, tenant: str, wish: HttpLeaseRequest, now: datetime) -> None:
+    async def show(self, tenant: str, request: HttpLeaseRequest, now: datetime) -> None:
         """Record that the worker was seen, unless it was recorded a moment ago."""
-        key = f"{HTTP}:{tenant}:{wish.worker}"[:_LONGEST_KEY]
+        key = f"{HTTP}:{tenant}:{request.worker}"[:_LONGEST_KEY]
         shown_at = self._shown_at.get(key)
         if shown_at is not None and shown_at <= now < shown_at + SHOWN_EVERY:
             return
@@ -112,20 +121,20 @@ class HttpWorkerPresence:
             self._shown_at.clear()
         self._shown_at[key] = now
         with suppress(RotaError):  # the call that needs the store reports the failure
-            await self._write(key, tenant, wish, now)
+            await self._write(key, tenant, request, now)
             if shown_at is None:
                 await sweep_workers(self._store, now)
 
-    async def _write(self, key: str, tenant: str, wish: HttpLeaseRequest, now: datetime) -> None:
+    async def _write(self, key: str, tenant: str, request: HttpLeaseRequest, now: datetime) -> None:
         document = (await self._store.read(WORKERS, [key])).get(key)
         presence = WorkerPresence(
-            id=wish.worker,
+            id=request.worker,
             host=HTTP,
             pid=0,
-            queues=None if wish.queues is None else tuple(sorted(wish.queues)),
+            queues=None if request.queues is None else tuple(sorted(request.queues)),
             tenants=(tenant,),
-            kinds=tuple(sorted(wish.kinds)) or (ANY_KIND,),
-            concurrency=wish.limit,
+            kinds=tuple(sorted(request.kinds)) or (ANY_KIND,),
+            concurrency=request.limit,
             version=HTTP,
             started_at=_since(None if document is None else document.body, now),
             seen_at=now,
@@ -146,15 +155,6 @@ def _since(body: bytes | None, now: datetime) -> datetime:
     return now if known.is_gone(now) else known.started_at
 
 
-POLL_FOR = timedelta(seconds=1)
-"""How often a waiting request polls for jobs."""
-
-SWEEP_FOR = timedelta(seconds=5)
-"""How often, at most, expired leases are rescued."""
-
-MOST_ROUNDS = 5
-"""How often one call leases again when gates held back every leased job."""
-
 Disconnected = Callable[[], Awaitable[None]]
 """Returns when the caller has disconnected."""
 
@@ -168,7 +168,7 @@ class HttpLeases:
         self._random = random or Random()  # noqa: S311 - jitter is not a secret
         self._gate = GateWatch(store)
         self._limits = LimitWatch(store)
-        self._visibility = HttpWorkerPresence(store)
+        self._presence = HttpWorkerPresence(store)
         self._swept_at: datetime | None = None
         self._closing = asyncio.Event()
 
@@ -177,19 +177,19 @@ class HttpLeases:
         self._closing.set()
 
     async def lease(
-        self, tenant: str, wish: HttpLeaseRequest, hung_up: Disconnected | None = None
+        self, tenant: str, request: HttpLeaseRequest, disconnected: Disconnected | None = None
     ) -> list[Job]:
-        """Lease up to ``wish.limit`` of the tenant's jobs to the worker.
+        """Lease up to ``limit`` of the tenant's jobs to the worker.
 
-        Waits up to ``wish.wait_for`` for the first job. When the caller disconnects meanwhile, the
-        jobs are released at once and none is returned.
+        Waits up to ``wait_for`` for the first job. When the caller disconnects meanwhile, the jobs
+        are released at once, and none is returned.
         """
-        deadline = self._clock.now() + wish.wait_for
-        async with _noticing(hung_up) as gone, self._listening(tenant, wish) as listener:
-            calls = _Calls(listener, gone, deadline)
-            jobs = await self._take_or_wait(tenant, wish, calls)
+        deadline = self._clock.now() + request.wait_for
+        async with _watching(disconnected) as gone, self._listening(tenant, request) as listener:
+            ends = _WaitEnds(listener, gone, deadline)
+            jobs = await self._take_or_wait(tenant, request, ends)
             if jobs and gone.is_set():
-                await self._hand_back(jobs)
+                await self._release(jobs)
                 return []
             return jobs
 
@@ -249,51 +249,51 @@ class HttpLeases:
             after = page[-1]
 
     async def _take_or_wait(
-        self, tenant: str, wish: HttpLeaseRequest, calls: "_Calls"
+        self, tenant: str, request: HttpLeaseRequest, ends: "_WaitEnds"
     ) -> list[Job]:
-        while not calls.gone.is_set():
-            allotment = await self._take(tenant, wish)
-            is_over = self._clock.now() >= calls.deadline or self._closing.is_set()
-            if allotment.jobs or is_over:
-                return [*allotment.jobs]
-            await self._rest(tenant, wish, allotment, calls)
+        while not ends.gone.is_set():
+            leased = await self._take(tenant, request)
+            is_over = self._clock.now() >= ends.deadline or self._closing.is_set()
+            if leased.jobs or is_over:
+                return [*leased.jobs]
+            await self._rest(tenant, request, leased, ends)
         return []
 
     @asynccontextmanager
     async def _listening(
-        self, tenant: str, wish: HttpLeaseRequest
+        self, tenant: str, request: HttpLeaseRequest
     ) -> AsyncIterator[Listener | None]:
         """A listener for a request that waits."""
-        if not wish.wait_for:
+        if not request.wait_for:
             yield None
             return
-        async with self._store.listen(wish.queues, [tenant]) as listener:
+        async with self._store.listen(request.queues, [tenant]) as listener:
             yield listener
 
-    async def _take(self, tenant: str, wish: HttpLeaseRequest) -> LeasedUnderLimits:
+    async def _take(self, tenant: str, request: HttpLeaseRequest) -> LeasedUnderLimits:
         """Lease jobs and let the gates hold some back."""
-        await self._sweep_now_and_then()
-        await self._visibility.show(tenant, wish, self._clock.now())
-        request = LeaseRequest(
-            worker=wish.worker,
-            limit=wish.limit,
-            lease_for=wish.lease_for,
-            queues=wish.queues,
+        await self._sweep_if_due()
+        await self._presence.show(tenant, request, self._clock.now())
+        wanted = LeaseRequest(
+            worker=request.worker,
+            limit=request.limit,
+            lease_for=request.lease_for,
+            queues=request.queues,
             tenants=[tenant],
         )
-        allotment = LeasedUnderLimits(())
+        leased = LeasedUnderLimits(())
         for _ in range(MOST_ROUNDS):
             await self._gate.refresh(self._clock.now())
-            allotment = await self._limits.lease(request, self._clock.now())
-            passed = await self._pass_gates(allotment.jobs, wish)
-            if passed or not allotment.jobs:
-                return allotment._replace(jobs=passed)
-        return allotment._replace(jobs=())
+            leased = await self._limits.lease(wanted, self._clock.now())
+            passed = await self._pass_gates(leased.jobs, request)
+            if passed or not leased.jobs:
+                return leased._replace(jobs=passed)
+        return leased._replace(jobs=())
 
-    async def _pass_gates(self, jobs: Sequence[Job], wish: HttpLeaseRequest) -> list[Job]:
+    async def _pass_gates(self, jobs: Sequence[Job], request: HttpLeaseRequest) -> list[Job]:
         now = self._clock.now()
         judged = [
-            (job, self._gate.judge(job, now, notifies=job.kind in wish.notifies)) for job in jobs
+            (job, self._gate.judge(job, now, notifies=job.kind in request.notifies)) for job in jobs
         ]
         deferrals = [decide(job, it, now, 0.0) for job, it in judged if isinstance(it, Closed)]
         if deferrals:
@@ -305,7 +305,7 @@ class HttpLeases:
                 await self._store.insert(beside, now)
         return passed
 
-    async def _hand_back(self, jobs: Sequence[Job]) -> None:
+    async def _release(self, jobs: Sequence[Job]) -> None:
         now = self._clock.now()
         await self._store.apply([decide(job, Interrupted(), now, 0.0) for job in jobs], now)
 
@@ -320,7 +320,7 @@ class HttpLeases:
             if job.lease is not None and job.lease.worker == worker
         }
 
-    async def _sweep_now_and_then(self) -> None:
+    async def _sweep_if_due(self) -> None:
         now = self._clock.now()
         if self._swept_at is not None and self._swept_at <= now < self._swept_at + SWEEP_FOR:
             return
@@ -328,20 +328,24 @@ class HttpLeases:
         await self.sweep()
 
     async def _rest(
-        self, tenant: str, wish: HttpLeaseRequest, held_back: LeasedUnderLimits, calls: "_Calls"
+        self,
+        tenant: str,
+        request: HttpLeaseRequest,
+        held_back: LeasedUnderLimits,
+        ends: "_WaitEnds",
     ) -> None:
         """Wait for a wake-up, the next due job, or the next poll."""
         now = self._clock.now()
-        due_at = await self._store.next_due_at(now, wish.queues, [tenant])
+        due_at = await self._store.next_due_at(now, request.queues, [tenant])
         due_for = choose_due_for(due_at, held_back, now)
         rest = choose_rest(POLL_FOR, due_for, self._random.random())
-        rest = max(min(rest, calls.deadline - now), timedelta(0))
+        rest = max(min(rest, ends.deadline - now), timedelta(0))
         waits: list[asyncio.Future[object]] = [
-            asyncio.ensure_future(calls.gone.wait()),
+            asyncio.ensure_future(ends.gone.wait()),
             asyncio.ensure_future(self._closing.wait()),
         ]
-        if calls.listener is not None:
-            waits.append(asyncio.ensure_future(_hear(calls.listener)))
+        if ends.listener is not None:
+            waits.append(asyncio.ensure_future(_wait_for_wakeup(ends.listener)))
         try:
             with suppress(TimeoutError):
                 async with timeout_after(self._clock, rest):
@@ -352,7 +356,7 @@ class HttpLeases:
             await asyncio.gather(*waits, return_exceptions=True)
 
 
-async def _hear(listener: Listener) -> None:
+async def _wait_for_wakeup(listener: Listener) -> None:
     """Return on a wake-up.
 
     When the listener fails, wait for the poll instead: returning at once would query the store in a
@@ -364,33 +368,32 @@ async def _hear(listener: Listener) -> None:
         await asyncio.Event().wait()
 
 
-class _Calls:
-    """What ends a wait early, and the deadline of all waiting."""
+class _WaitEnds(NamedTuple):
+    """What ends a wait early, and its deadline."""
 
-    def __init__(self, listener: Listener | None, gone: asyncio.Event, deadline: datetime) -> None:
-        self.listener = listener
-        self.gone = gone
-        self.deadline = deadline
+    listener: Listener | None
+    gone: asyncio.Event
+    deadline: datetime
 
 
 @asynccontextmanager
-async def _noticing(hung_up: Disconnected | None) -> AsyncIterator[asyncio.Event]:
+async def _watching(disconnected: Disconnected | None) -> AsyncIterator[asyncio.Event]:
     """An event that is set when the caller has disconnected."""
     gone = asyncio.Event()
-    if hung_up is None:
+    if disconnected is None:
         yield gone
         return
 
-    async def notice() -> None:
-        await hung_up()
+    async def watch() -> None:
+        await disconnected()
         gone.set()
 
-    noticing = asyncio.create_task(notice())
+    watching = asyncio.create_task(watch())
     try:
         yield gone
     finally:
-        noticing.cancel()
-        await asyncio.gather(noticing, return_exceptions=True)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
 
 
 def _token(job: Job | None) -> int | None:

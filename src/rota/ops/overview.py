@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from rota.clock.protocol import Clock
+from rota.fleet.workers import WorkerPresence, list_workers
 from rota.jobs import Job, JobFilter, JobStatus
 from rota.ops.explanation import format_duration, show
 from rota.ops.series import SeriesSummary, list_series
@@ -14,7 +15,6 @@ from rota.ops.tasks import TaskSummary, list_tasks
 from rota.rail.jobs import RailStore
 from rota.stores.protocol import QueueDepth
 from rota.telemetry.health import LATE_AFTER, describe_dead, describe_stalled
-from rota.worker.presence import WorkerPresence, list_workers
 
 FAILURES_SHOWN = 10
 NEXT_SHOWN = 10

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from rota.errors import RotaError
+from rota.fleet.workers import WorkerPresence
 from rota.jobs import (
     Job,
     Recurrence,
@@ -26,7 +27,6 @@ from rota.policy.quiet_hours import REASON as QUIET
 from rota.rail.jobs import preview_series
 from rota.stores.kernel.limits import Room
 from rota.stores.protocol import Cap, is_chosen
-from rota.worker.presence import WorkerPresence
 
 _INSTANT = timedelta(microseconds=1)
 _MINUTE = timedelta(minutes=1)
@@ -36,6 +36,9 @@ _OVERLAPS = {
     "over.",
     "allow": "An occurrence that comes due while it runs starts in parallel.",
 }
+
+ANY_KIND = "*"
+"""The kind of a worker that takes every job of its queues, as HTTP workers do."""
 
 
 def describe_occurrence(job: Job) -> Iterator[Reason]:
@@ -115,19 +118,19 @@ def describe_misses(job: Job, now: datetime) -> Iterator[Reason]:
     """Missed occurrences that this job also covers."""
     if job.recurrence is None:
         return
-    told = assess_punctuality(job, now)
-    if told.missed_count:
-        many = _occurrences(told.missed_count)
+    punctuality = assess_punctuality(job, now)
+    if punctuality.missed_count:
+        many = _occurrences(punctuality.missed_count)
         yield Reason(
             code="missed",
             text=f"{many} of the series passed without a run; its handler gets the number.",
-            at=told.scheduled_for,
+            at=punctuality.scheduled_for,
         )
-    if told.is_catch_up:
+    if punctuality.is_catch_up:
         yield Reason(
             code="catch_up",
             text="The next occurrence is already due: this run covers it too.",
-            at=told.scheduled_for,
+            at=punctuality.scheduled_for,
         )
 
 
@@ -190,10 +193,6 @@ def text_of(recurrence: Recurrence) -> str:
 
 def _occurrences(count: int) -> str:
     return "One occurrence" if count == 1 else f"{count} occurrences"
-
-
-ANY_KIND = "*"
-"""The kind of a worker that takes every job of its queues, as HTTP workers do."""
 
 
 def list_holds(job: Job, snapshot: Snapshot, at: datetime) -> list[Reason]:

@@ -27,6 +27,15 @@ SHOWN_IN_LIST = 3
 SHOWN_IN_DETAIL = 10
 RUNS_SHOWN = 10
 
+MOST_LIVE = 20_000
+"""The number of live series jobs read per status."""
+
+MOST_PAST = 1_000
+"""The number of newest ended series jobs read per status to find the last runs."""
+
+_LIVE = (JobStatus.READY, JobStatus.RUNNING, JobStatus.PENDING)
+_ENDED = (JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.BLOCKED)
+
 
 class SeriesRun(msgspec.Struct, frozen=True, kw_only=True):
     """A past occurrence: its job, and how it ended."""
@@ -124,16 +133,6 @@ def _preview(recurrence: Recurrence, at: datetime, count: int) -> tuple[Preview,
         return preview_series(recurrence, at, count), None
     except RotaError as error:
         return Preview("", (), (), is_complete=False), error.message
-
-
-MOST_LIVE = 20_000
-"""The number of live series jobs read per status."""
-
-MOST_PAST = 1_000
-"""The number of newest ended series jobs read per status to find the last runs."""
-
-_LIVE = (JobStatus.READY, JobStatus.RUNNING, JobStatus.PENDING)
-_ENDED = (JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.BLOCKED)
 
 
 class SeriesPage(msgspec.Struct, frozen=True):

@@ -42,6 +42,20 @@ UNFINISHED = "unfinished-copy"
 
 _KEY = "target"
 
+PROBE = "copy-probe"
+"""The collection of a temporary probe document. A leftover probe does no harm."""
+
+BUCKET_COUNT = 1024
+MOST_BUCKETS = 4
+"""The maximum number of differing buckets whose records are compared again."""
+
+MOST_NAMED = 10
+"""The maximum number of differences reported."""
+
+_PROBE_KEY = "target"
+_OWN = (UNFINISHED, PROBE)
+_MODULUS = 1 << 128
+
 
 class _Mark(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of a copy. ``is_copied``: everything is copied and must be compared."""
@@ -134,13 +148,6 @@ def _decode(body: bytes) -> _Mark:
         return _Mark(source="another store")
 
 
-PROBE = "copy-probe"
-"""The collection of a temporary probe document. A leftover probe does no harm."""
-
-_PROBE_KEY = "target"
-_OWN = (UNFINISHED, PROBE)
-
-
 def without_traces(records: Sequence[Record]) -> list[Record]:
     """The records without the copy's own documents."""
     return [
@@ -172,9 +179,6 @@ async def refuse_same_store(source: DocumentStore, target: DocumentStore) -> Non
             "The source and the target are the same store by two addresses; nothing was changed"
         )
 
-
-BUCKET_COUNT = 1024
-_MODULUS = 1 << 128
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -269,12 +273,6 @@ async def _read_ahead(store: PortableStore, cursor: str | None) -> AsyncGenerato
         await asyncio.gather(coming, return_exceptions=True)
 
 
-MOST_BUCKETS = 4
-"""The maximum number of differing buckets whose records are compared again."""
-
-MOST_NAMED = 10
-"""The maximum number of differences reported."""
-
 Answer = TypeVar("Answer")
 
 
@@ -317,12 +315,12 @@ async def _name_differences(
     source: PortableStore, target: PortableStore, buckets: Collection[int]
 ) -> list[str]:
     held, came = await _both(_digest(source, buckets), _digest(target, buckets))
-    told = {
+    differences = {
         **dict.fromkeys(held.keys() - came.keys(), "is missing in the target"),
         **dict.fromkeys(came.keys() - held.keys(), "is only in the target"),
         **{name: "differs" for name in held.keys() & came.keys() if held[name] != came[name]},
     }
-    return [f"{name} {what}" for name, what in sorted(told.items())][:MOST_NAMED] or [
+    return [f"{name} {what}" for name, what in sorted(differences.items())][:MOST_NAMED] or [
         "they were equal when compared again: another program is writing to them"
     ]
 

@@ -11,6 +11,7 @@ from rota.errors import (
     SchemaOutdatedError,
     StoreUnavailableError,
 )
+from rota.fleet.workers import list_workers
 from rota.ops.store_comparison import (
     UNFINISHED,
     ContentDigest,
@@ -27,10 +28,15 @@ from rota.ops.store_comparison import (
 from rota.stores.inspection import StoreInspection
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import PortableStore, Portion
-from rota.worker.presence import list_workers
 
 _MEMORY = "memory"
 _MOST_NAMED = 3
+
+NOTED_AFTER = 2_000
+"""The number of records between progress records.
+
+This many may be loaded again after an interruption.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +154,6 @@ async def check_idle(source: OpenStore, now: datetime) -> None:
             "minute, or copy all the same with --force",
             {"workers": workers, "leased": leased_count},
         )
-
-
-NOTED_AFTER = 2_000
-"""The number of records between progress records.
-
-This many may be loaded again after an interruption.
-"""
 
 
 @dataclass(frozen=True, slots=True)

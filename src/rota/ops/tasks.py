@@ -63,10 +63,10 @@ class TaskStanding(msgspec.Struct, frozen=True, kw_only=True):
 
 async def look_at_tasks(store: DocumentStore, clock: Clock, zone: tzinfo) -> TaskStanding:
     """Read all tasks of a store. Their schedules are in ``zone``."""
-    around = _context(store, clock, zone)
+    context = _context(store, clock, zone)
     found = await queries.read_tasks(store, clock)
     return TaskStanding(
-        tasks=tuple(_summarize(task, around, found.living) for task in found.tasks),
+        tasks=tuple(_summarize(task, context, found.living) for task in found.tasks),
         scheduler_count=len(found.living),
         unreadable=found.unreadable,
     )
@@ -77,18 +77,18 @@ async def list_tasks(store: DocumentStore, clock: Clock, zone: tzinfo) -> tuple[
     return (await look_at_tasks(store, clock, zone)).tasks
 
 
-async def request_run(around: RailContext, name: str, *, who: str, why: str | None = None) -> int:
+async def request_run(context: RailContext, name: str, *, who: str, why: str | None = None) -> int:
     """Request one immediate run of a task. Returns the number of live schedulers.
 
     Records the request in the audit log first. Raises TaskNotRegisteredError when the store has no
     task with that name.
     """
-    await queries.check_registered(around.store, name)
+    await queries.check_registered(context.store, name)
     await record_action(
-        around, AuditedAction(action="run_task", who=who, why=why, details={"task": name})
+        context, AuditedAction(action="run_task", who=who, why=why, details={"task": name})
     )
-    await queries.request_run(around.store, around.clock, name)
-    return len(await queries.find_living(around.store, around.clock))
+    await queries.request_run(context.store, context.clock, name)
+    return len(await queries.find_living(context.store, context.clock))
 
 
 class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,23 +155,15 @@ async def explain_one_task(
 
 
 def _view_planned(task: PlannedTask) -> TaskProspect:
-    return TaskProspect(
-        name=task.name,
-        standing=task.standing,
-        is_interrupted=task.is_interrupted,
-        changes=tuple(
-            TaskChange(field=it.field, before=it.before, after=it.after) for it in task.changes
-        ),
-        occurrences_before=task.occurrences_before,
-        occurrences_after=task.occurrences_after,
-    )
+    changes = tuple(TaskChange(**it._asdict()) for it in task.changes)
+    return TaskProspect(**{**msgspec.structs.asdict(task), "changes": changes})
 
 
-def _summarize(task: TaskState, around: SchedulerContext, living: frozenset[str]) -> TaskSummary:
+def _summarize(task: TaskState, context: SchedulerContext, living: frozenset[str]) -> TaskSummary:
     return TaskSummary(
         name=task.name,
         cron=task.cron_expression,
-        description=_describe(task.cron_expression, around),
+        description=_describe(task.cron_expression, context),
         phase=task.phase.value,
         is_alive=bool(living),
         is_interrupted=task.running and task.scheduler_identifier not in living,
@@ -184,7 +176,7 @@ def _summarize(task: TaskState, around: SchedulerContext, living: frozenset[str]
         retry_count=task.retry_count,
         retry_delay_ms=task.retry_delay_ms,
         scheduler=task.scheduler_identifier,
-        occurrences=list_occurrences(around, task.cron_expression, around.clock.now()),
+        occurrences=list_occurrences(context, task.cron_expression, context.clock.now()),
     )
 
 
@@ -192,9 +184,9 @@ def _do_nothing() -> None:
     """A placeholder callback. A plan never calls it."""
 
 
-def _describe(expression: str, around: SchedulerContext) -> str:
+def _describe(expression: str, context: SchedulerContext) -> str:
     try:
-        return parse_cron(expression, dialect=around.policy.dialect).describe()
+        return parse_cron(expression, dialect=context.policy.dialect).describe()
     except InvalidCronExpressionError:
         return ""
 

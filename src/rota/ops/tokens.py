@@ -24,28 +24,30 @@ class TokenRequest(NamedTuple):
 class TenantTokens:
     """Issues and revokes a tenant's tokens. Records each action in the audit log first."""
 
-    def __init__(self, around: RailContext, book: TokenBook | None = None) -> None:
-        self._around = around
-        self._book = book or TokenBook(around.store, around.clock)
+    def __init__(self, context: RailContext, book: TokenBook | None = None) -> None:
+        self._context = context
+        self._book = book or TokenBook(context.store, context.clock)
 
-    async def issue(self, wish: TokenRequest, who: str, why: str | None = None) -> IssuedToken:
+    async def issue(self, request: TokenRequest, who: str, why: str | None = None) -> IssuedToken:
         """Issue a token. Its secret cannot be shown again."""
-        drafted = self._book.draft(self._around.tenant, wish.scopes, wish.name, wish.expires_at)
+        drafted = self._book.draft(
+            self._context.tenant, request.scopes, request.name, request.expires_at
+        )
         await self._record("token.issue", drafted.token, who, why)
         await self._book.keep(drafted)
         return drafted
 
     async def revoke(self, token_id: str, who: str, why: str | None = None) -> Token:
         """Revoke a token. Revoking it again records nothing."""
-        token = await self._book.find(token_id, self._around.tenant)
+        token = await self._book.find(token_id, self._context.tenant)
         if token.revoked_at is not None:
             return token
         await self._record("token.revoke", token, who, why)
-        return await self._book.revoke(token_id, self._around.tenant)
+        return await self._book.revoke(token_id, self._context.tenant)
 
     async def list_tokens(self) -> list[Token]:
         """The tenant's tokens, newest first, including revoked ones."""
-        return await self._book.list_tokens(self._around.tenant)
+        return await self._book.list_tokens(self._context.tenant)
 
     async def _record(self, action: str, token: Token, who: str, why: str | None) -> None:
         details = {
@@ -54,5 +56,5 @@ class TenantTokens:
             "scopes": [str(scope) for scope in token.scopes],
         }
         await record_action(
-            self._around, AuditedAction(action=action, who=who, why=why, details=details)
+            self._context, AuditedAction(action=action, who=who, why=why, details=details)
         )

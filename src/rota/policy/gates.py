@@ -117,7 +117,7 @@ class Maintenance:
             raise invalid("until", "must be later than from_at")
 
     @property
-    def told(self) -> str:
+    def stored_reason(self) -> str:
         """The reason stored with a job that is held back."""
         return f"maintenance: {self.reason}" if self.reason else "maintenance"
 
@@ -129,8 +129,8 @@ class Maintenance:
         if self.is_over(now) or (self.from_at is not None and now < self.from_at):
             return OPEN
         if self.until is not None:
-            return Closed(self.until, self.told)
-        return Closed(recheck_after(now), self.told, is_recheck=True)
+            return Closed(self.until, self.stored_reason)
+        return Closed(recheck_after(now), self.stored_reason, is_recheck=True)
 
 
 def recheck_after(now: datetime) -> datetime:
@@ -210,9 +210,9 @@ def _later_than(at: datetime, closed: Closed) -> Closed:
 
 
 def _held_until(at: datetime, reasons: Iterable[str], *, is_recheck: bool) -> Closed:
-    told = [*reasons]
-    kept = told if len(told) <= _REASONS_KEPT else [*told[:_REASONS_KEPT], "…"]
-    return Closed(at, "; ".join(kept), is_recheck)
+    named = [*reasons]
+    shown = named if len(named) <= _REASONS_KEPT else [*named[:_REASONS_KEPT], "…"]
+    return Closed(at, "; ".join(shown), is_recheck)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,11 +90,11 @@ class Runtime:
     def stop(self) -> None:
         """First call: finish what runs. Second call: end now."""
         if self._end is None:
-            self._say("Stopping: what runs is finished first. Once more to stop at once.")
+            self._say("Stopping: running jobs finish first. Repeat to stop at once.")
             self._drain()
             return
         if self._end is RuntimeEnd.DRAINED:
-            self._say("Stopping at once: what runs is handed back.")
+            self._say("Stopping at once: running jobs are released.")
         self._end = RuntimeEnd.AT_ONCE
         for stage in self._stages:
             _stop(stage)

@@ -77,7 +77,7 @@ class Moment(NamedTuple):
 def reconcile_task(
     accepted: AcceptedTask, stored: TaskState | None, policy: SchedulerPolicy, moment: Moment
 ) -> Reconciled:
-    """Decide on one task. A run by a living instance continues, whatever else changes."""
+    """Decide on one task. A run by a living instance always continues."""
     if stored is None:
         return Reconciled(Standing.NEW, _new_task(accepted, moment), (), is_interrupted=False)
     is_running = stored.running and stored.scheduler_identifier in moment.living

@@ -1,1 +1,1 @@
-"""Where things are remembered. A store only remembers; what to write is decided elsewhere."""
+"""Stores: the contract, the rules of job stores, and the backends."""

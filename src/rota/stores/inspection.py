@@ -1,4 +1,4 @@
-"""What can be found out about a store without changing it."""
+"""The state of a store, found without changing it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ def schema_version(applied: Iterable[AppliedMigration]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class StoreInspection:
-    """A store as it was found. One that does not exist yet has been through no migration.
+    """The state of a store. One that does not exist yet has no applied migrations.
 
-    ``address`` is fit to be shown: it holds no secret. ``version`` is that of the server, or of the
-    library where there is none. ``problem`` says why this program cannot work with the schema, and
-    is None when it can; ``job_counts`` is None where the schema knows no jobs yet. ``pinned_by``
-    says who has kept the database for long from clearing away what is gone; None if nobody does.
+    ``address`` holds no secret. ``version`` is that of the server, or of the library if there is no
+    server. ``problem`` says why this program cannot work with the schema; None if it can.
+    ``job_counts`` is None if the schema has no jobs yet. ``pinned_by`` names a transaction that has
+    long kept the database from clearing away deleted rows; None if there is none.
     """
 
     address: str
@@ -46,7 +46,7 @@ class StoreInspection:
 
 @dataclass(frozen=True, slots=True)
 class SchemaStanding:
-    """How the schema of a store and the migrations this program knows stand to each other."""
+    """The schema of a store, compared with the migrations of this program."""
 
     applied: tuple[AppliedMigration, ...]
     pending: tuple[AppliedMigration, ...] = ()
@@ -56,7 +56,7 @@ class SchemaStanding:
 def compare_schema(
     known: Sequence[Migration], applied: Sequence[AppliedMigration]
 ) -> SchemaStanding:
-    """As ``pending_migrations``, with what it raises as a finding."""
+    """As ``pending_migrations``, with its error as ``problem``."""
     try:
         pending = pending_migrations(known, applied)
     except SchemaOutdatedError as error:
@@ -66,7 +66,7 @@ def compare_schema(
 
 @dataclass(frozen=True, slots=True)
 class MigrationReport:
-    """What migrating a store has done: which migrations it went through now, in order."""
+    """The migrations that were applied now, in order, and the version they led to."""
 
     applied: tuple[AppliedMigration, ...]
     schema_version: int

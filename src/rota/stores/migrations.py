@@ -1,8 +1,8 @@
-"""Numbered changes to a schema, each applied once and in order; what each backend has in common.
+"""Numbered changes to a schema, each applied once and in order.
 
-A migration is a file ``0001_name.sql`` whose first line is ``-- compatible: yes`` or ``no``:
-whether a program that knows only the migrations before it can go on working once it is applied.
-Files are never edited after a release; a checksum remembers what was applied.
+A migration is a file ``0001_name.sql``. Its first line is ``-- compatible: yes`` or ``no``: whether
+a program that knows only the migrations before it still works once it is applied. Files are never
+edited after a release; a store keeps the checksum of what was applied.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ _FIRST_LINE = re.compile(r"-- compatible: (yes|no)\n")
 
 
 class AppliedMigration(NamedTuple):
-    """What a store remembers of a migration it has been through."""
+    """A migration as a store has recorded it."""
 
     number: int
     name: str
@@ -27,7 +27,7 @@ class AppliedMigration(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """A migration this program knows."""
+    """A migration of this program."""
 
     mark: AppliedMigration
     script: str
@@ -41,7 +41,7 @@ def load_migrations(package: str) -> tuple[Migration, ...]:
 
 
 def read_migration(file_name: str, text: str) -> Migration:
-    """One file as a migration; ValueError when its name or first line is not as it must be."""
+    """One file as a migration; ValueError if its name or first line is not valid."""
     named = _FILE_NAME.fullmatch(file_name)
     if named is None:
         raise ValueError(f"{file_name} is not called like 0001_name.sql")
@@ -56,10 +56,10 @@ def read_migration(file_name: str, text: str) -> Migration:
 def pending_migrations(
     known: Sequence[Migration], applied: Iterable[AppliedMigration]
 ) -> tuple[Migration, ...]:
-    """Those still to be applied, in order.
+    """The migrations still to be applied, in order.
 
-    Raises SchemaOutdatedError when the store has been through something this program cannot work
-    with: a later migration that is not compatible, or a known one with other content.
+    Raises SchemaOutdatedError if this program cannot work with the schema: a later migration is not
+    compatible, or a known one has other content.
     """
     marks = {mark.number: mark for mark in applied}
     known_numbers = {migration.mark.number for migration in known}

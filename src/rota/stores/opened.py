@@ -1,4 +1,4 @@
-"""A store as it is opened: documents, jobs and a clock in one, for one process, until closed."""
+"""An open store: documents, jobs and a clock, for one process, until it is closed."""
 
 import asyncio
 import os
@@ -11,10 +11,10 @@ from rota.stores.protocol import JobStore, PortableStore, TransactionalStore
 
 
 class OpenStore(TransactionalStore, JobStore, PortableStore, Protocol):
-    """What ``open_store`` gives; left with ``async with``, it is closed."""
+    """What ``open_store`` returns; ``async with`` closes it."""
 
     async def read_clock(self) -> datetime | None:
-        """The store's own clock, in UTC; None where it has none but the host's."""
+        """The store's own clock, in UTC; None if it uses the clock of its host."""
         ...
 
     async def __aenter__(self) -> Self:
@@ -27,7 +27,7 @@ class OpenStore(TransactionalStore, JobStore, PortableStore, Protocol):
 
 
 class ClosableStore(ABC):
-    """Open from the beginning, in the process that opened it; once closed, closed for good."""
+    """Open in the process that created it, until it is closed for good."""
 
     def __init__(self) -> None:
         self._process_id = os.getpid()
@@ -40,7 +40,7 @@ class ClosableStore(ABC):
         await self.close()
 
     async def close(self) -> None:
-        """Let go of what is held once the calls under way are done; closing twice is no error."""
+        """Release resources once running calls are done. Closing twice is not an error."""
         self._refuse_in_forked_child()
         if self._closing is None:
             self._closing = asyncio.create_task(self._release())
@@ -49,7 +49,7 @@ class ClosableStore(ABC):
 
     @abstractmethod
     async def _release(self) -> None:
-        """Complete what is under way, then let go; called once."""
+        """Complete running calls, then release resources; called once."""
 
     def _refuse_when_unusable(self) -> None:
         self._refuse_in_forked_child()

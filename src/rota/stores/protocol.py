@@ -22,7 +22,9 @@ import msgspec
 
 from rota.errors import InvalidInputError
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
-from rota.stores.naming import check_name
+
+LONGEST_NAME = 255
+"""The number of characters that a collection, a key or a worker's name may have."""
 
 
 class Reach(Enum):
@@ -543,6 +545,28 @@ class PortableStore(Protocol):
         for a store that is not in use yet.
         """
         ...
+
+
+def check_name(field: str, name: str) -> None:
+    """Refuse a name that not every store can keep; the error names ``field``."""
+    # One comparison and one C call accept nearly every name: this runs for each write.
+    if 0 < len(name) <= LONGEST_NAME and name.isprintable():
+        return
+    reason = _find_fault(name)
+    if reason is not None:
+        raise InvalidInputError(f"{field}: {reason}", {"field": field, "reason": reason})
+
+
+def _find_fault(name: str) -> str | None:
+    if not name:
+        return "must not be empty"
+    if len(name) > LONGEST_NAME:
+        return f"is {len(name)} characters long, {LONGEST_NAME} are the most"
+    if "\0" in name:
+        return "must not hold the character NUL"
+    if any("\ud800" <= character <= "\udfff" for character in name):
+        return "holds half of a surrogate pair, which is not text"
+    return None
 
 
 def check_count(limit: int) -> int:

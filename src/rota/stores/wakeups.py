@@ -35,7 +35,7 @@ class Wakeups:
             self._listeners.discard(listener)
 
     def ring(self, jobs: Iterable[Job]) -> None:
-        """These jobs have become READY, or are due at another time."""
+        """These jobs have become READY, or READY at another time."""
         self.ring_at({(job.queue, job.tenant) for job in jobs})
 
     def ring_partitions(self, partitions: Iterable[Partition]) -> None:

@@ -60,7 +60,7 @@ async def read_store_status(
 async def complete_store_status(
     store: JobStore, inspection: StoreInspection, now: datetime, tenants: Collection[str] = ()
 ) -> StoreStatus:
-    """As ``take_standing``, for a store that has been inspected already."""
+    """As ``read_store_status``, for a store that has been inspected already."""
     counts = inspection.job_counts or {}
     queues = await store.survey(now)
     due_since = [depth.oldest_due_at for depth in queues if depth.oldest_due_at is not None]
@@ -126,11 +126,11 @@ class Sampler:
     async def run_once(self) -> StoreStatus | None:
         """Sample once. A store failure is shown as None."""
         try:
-            standing: StoreStatus | None = await self._look()
+            status: StoreStatus | None = await self._look()
         except StoreError:
-            standing = None
-        self._show(standing)
-        return standing
+            status = None
+        self._show(status)
+        return status
 
 
 Concern = Literal["dead_letters", "stalled", "late", "set_aside", "pinned", "schema", "store"]
@@ -154,38 +154,38 @@ class Finding(msgspec.Struct, frozen=True):
     text: str
 
 
-def list_findings(standing: StoreStatus, thresholds: Thresholds | None = None) -> list[Finding]:
+def list_findings(status: StoreStatus, thresholds: Thresholds | None = None) -> list[Finding]:
     """The findings; empty when all is well."""
     limits = thresholds or Thresholds()
     judged = (
-        _judge_dead_letters(standing, limits),
-        _judge_stalled(standing, limits),
-        _judge_late(standing, limits),
-        judge_unreadable(standing.set_aside_count),
-        _judge_pinned(standing),
+        _judge_dead_letters(status, limits),
+        _judge_stalled(status, limits),
+        _judge_late(status, limits),
+        judge_unreadable(status.set_aside_count),
+        _judge_pinned(status),
     )
     return [finding for finding in judged if finding is not None]
 
 
-def _judge_dead_letters(standing: StoreStatus, limits: Thresholds) -> Finding | None:
-    count = standing.dead_count
+def _judge_dead_letters(status: StoreStatus, limits: Thresholds) -> Finding | None:
+    count = status.dead_count
     if count <= limits.dead_letters:
         return None
     return Finding("dead_letters", count, describe_dead(count))
 
 
-def _judge_stalled(standing: StoreStatus, limits: Thresholds) -> Finding | None:
-    count = standing.stalled_count
+def _judge_stalled(status: StoreStatus, limits: Thresholds) -> Finding | None:
+    count = status.stalled_count
     if count <= limits.stalled:
         return None
     return Finding("stalled", count, describe_stalled(count))
 
 
-def _judge_late(standing: StoreStatus, limits: Thresholds) -> Finding | None:
-    late_for = standing.oldest_due_for
+def _judge_late(status: StoreStatus, limits: Thresholds) -> Finding | None:
+    late_for = status.oldest_due_for
     if late_for <= limits.late_after:
         return None
-    since = f"{standing.oldest_due_at:%Y-%m-%dT%H:%M:%SZ}"
+    since = f"{status.oldest_due_at:%Y-%m-%dT%H:%M:%SZ}"
     text = f"jobs are late: one is due since {since}, for {_in_words(late_for)}"
     return Finding("late", 1, text)
 
@@ -200,10 +200,10 @@ def judge_unreadable(count: int) -> Finding | None:
     return Finding("set_aside", count, text)
 
 
-def _judge_pinned(standing: StoreStatus) -> Finding | None:
-    if standing.pinned_by is None:
+def _judge_pinned(status: StoreStatus) -> Finding | None:
+    if status.pinned_by is None:
         return None
-    text = f"the database cannot clear away what is gone: it is kept by {standing.pinned_by}"
+    text = f"the database cannot clear away what is gone: it is kept by {status.pinned_by}"
     return Finding("pinned", 1, text)
 
 

@@ -85,7 +85,7 @@ class Metrics:
     """All metrics of Rota in one registry: worker events and the state of the store.
 
     Call ``metrics.follow(worker.events)`` for each worker of the process, and
-    ``metrics.show(standing)`` after each sample of the store, or let a ``Sampler`` do it.
+    ``metrics.show(status)`` after each sample of the store, or let a ``Sampler`` do it.
     ``by_tenant`` adds a tenant label to counters; use it only with few tenants.
     """
 
@@ -122,11 +122,11 @@ class Metrics:
         elif isinstance(event, StoreFailed | StoreRecovered):
             self._store.is_up.set(isinstance(event, StoreRecovered))
 
-    def show(self, standing: StoreStatus | None) -> None:
+    def show(self, status: StoreStatus | None) -> None:
         """Set the gauges from a store sample; None when the store failed."""
-        self._store.show(standing)
-        if standing is not None:
-            self._depths.show(standing.queues, standing.taken_at)
+        self._store.show(status)
+        if status is not None:
+            self._depths.show(status.queues, status.taken_at)
 
     def _labels_of(self, event: JobEvent) -> Labels:
         kind, queue = self._kinds(event.kind), self._queues(event.queue)
@@ -214,15 +214,15 @@ class _StoreMetrics:
         )
         self.is_up.set(1)
 
-    def show(self, standing: StoreStatus | None) -> None:
-        self.is_up.set(standing is not None)
-        if standing is None:
+    def show(self, status: StoreStatus | None) -> None:
+        self.is_up.set(status is not None)
+        if status is None:
             return
-        for status, count in standing.job_counts.items():
-            self._jobs.labels(status).set(count)
-        self._oldest_due.set(standing.oldest_due_for / _SECOND)
-        self._stalled.set(standing.stalled_count)
-        self._set_aside.set(standing.set_aside_count)
+        for name, count in status.job_counts.items():
+            self._jobs.labels(name).set(count)
+        self._oldest_due.set(status.oldest_due_for / _SECOND)
+        self._stalled.set(status.stalled_count)
+        self._set_aside.set(status.set_aside_count)
 
 
 class _QueueMetrics:

@@ -216,9 +216,9 @@ def decode(document: Document | None) -> Minutes:
 def add_minutes(kept: Minutes, more: Sequence[MinuteStats]) -> Minutes:
     """Add two sets of minutes, minute by minute."""
     total = dict(kept)
-    for tally in more:
-        found = total.get(tally.at)
-        total[tally.at] = tally if found is None else found + tally
+    for minute in more:
+        found = total.get(minute.at)
+        total[minute.at] = minute if found is None else found + minute
     return total
 
 
@@ -234,13 +234,13 @@ async def read_stats(
     since = max(to_utc(since, "since"), until - RETENTION)
     keys = [key_of(tenant, hour) for hour in _hours(since, until)]
     documents = await store.read(STATS, keys)
-    tallies = [
-        tally
+    minutes = [
+        minute
         for key in keys
-        for tally in decode(documents.get(key)).values()
-        if since <= tally.at < until
+        for minute in decode(documents.get(key)).values()
+        if since <= minute.at < until
     ]
-    return sorted(tallies, key=lambda it: it.at)
+    return sorted(minutes, key=lambda it: it.at)
 
 
 def _hours(since: datetime, until: datetime) -> Iterator[datetime]:

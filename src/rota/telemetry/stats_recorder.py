@@ -183,11 +183,11 @@ class DepthSampler:
     """
 
     def __init__(
-        self, store: Surveyed, clock: Clock, tally: StatsRecorder, tenants: Tenants
+        self, store: Surveyed, clock: Clock, recorder: StatsRecorder, tenants: Tenants
     ) -> None:
         self._store = store
         self._clock = clock
-        self._tally = tally
+        self._recorder = recorder
         self._find_tenants = tenants
         self._lock = Lock()
         self._active: dict[str, None] = {}
@@ -219,7 +219,7 @@ class DepthSampler:
                 sum(it.due_count for it in depths),
                 sum(it.running_count for it in depths),
             )
-            self._tally.note_depth(tenant, DepthSample(due, running))
+            self._recorder.note_depth(tenant, DepthSample(due, running))
 
     def _note_active(self, tenant: str) -> None:
         """Move the tenant to the end of the list. Workers may call this from their own threads."""

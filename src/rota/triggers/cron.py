@@ -27,7 +27,7 @@ from rota.triggers.cron_fields import CronFields, check_limit, check_text
 from rota.triggers.cron_search import next_instant, previous_instant
 from rota.triggers.descriptions import describe_fields
 from rota.triggers.interval import describe_duration
-from rota.triggers.zone import Fold, Gap, to_utc
+from rota.triggers.zone import Fold, Gap, nearest_utc
 
 
 class Cron(Protocol):
@@ -92,7 +92,7 @@ class FieldCron:
     def next_after(
         self, instant: datetime, zone: tzinfo, *, gap: Gap = "skip", fold: Fold = "both"
     ) -> datetime:
-        start = to_utc(instant)
+        start = nearest_utc(instant)
         try:
             found = next_instant(self.fields, start, zone, gap, fold)
         except OverflowError:
@@ -104,7 +104,7 @@ class FieldCron:
     def previous_at(
         self, instant: datetime, zone: tzinfo, *, gap: Gap = "skip", fold: Fold = "both"
     ) -> datetime:
-        start = to_utc(instant)
+        start = nearest_utc(instant)
         try:
             found = previous_instant(self.fields, start, zone, gap, fold)
         except OverflowError:
@@ -133,7 +133,7 @@ class FieldCron:
         fold: Fold = "both",
     ) -> Iterator[datetime]:
         check_limit(limit)
-        found = self._walk(to_utc(start, "start"), to_utc(end, "end"), zone, gap, fold)
+        found = self._walk(nearest_utc(start, "start"), nearest_utc(end, "end"), zone, gap, fold)
         return islice(found, limit)
 
     def describe(self) -> str:
@@ -178,7 +178,7 @@ class Every:
         fold: Fold = "both",  # noqa: ARG002 - required by Cron
     ) -> datetime:
         """``instant`` plus the period, without its fraction of a second."""
-        start = to_utc(instant)
+        start = nearest_utc(instant)
         try:
             return start.replace(microsecond=0) + self.period
         except OverflowError:
@@ -195,7 +195,7 @@ class Every:
     ) -> Never:
         """Raise CronCalculationError: without an anchor there is no previous occurrence."""
         cause = NoOccurrenceError(f"{EVERY} counts from the last run and has no past of its own")
-        raise CronCalculationError(self.text, to_utc(instant), cause) from cause
+        raise CronCalculationError(self.text, nearest_utc(instant), cause) from cause
 
     def matches(
         self, instant: datetime, zone: tzinfo, *, gap: Gap = "skip", fold: Fold = "both"
@@ -215,7 +215,7 @@ class Every:
     ) -> Iterator[datetime]:
         """The occurrences when each is counted from the one before, the first from ``start``."""
         check_limit(limit)
-        return islice(self._walk(to_utc(start, "start"), to_utc(end, "end"), zone), limit)
+        return islice(self._walk(nearest_utc(start, "start"), nearest_utc(end, "end"), zone), limit)
 
     def describe(self) -> str:
         return f"Every {describe_duration(self.period)}"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from rota.errors import InvalidInputError
-from rota.triggers.zone import to_utc
+from rota.triggers.zone import nearest_utc, to_utc
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Interval:
 
     def next_after(self, instant: datetime, /) -> datetime | None:
         """The first occurrence strictly after ``instant``; None beyond the calendar."""
-        elapsed = to_utc(instant) - self.anchor
+        elapsed = nearest_utc(instant) - self.anchor
         if elapsed < timedelta(0):
             return self.anchor
         try:
@@ -34,7 +34,7 @@ class Interval:
 
     def previous_at(self, instant: datetime, /) -> datetime | None:
         """The last occurrence at or before ``instant``; None before the anchor."""
-        elapsed = to_utc(instant) - self.anchor
+        elapsed = nearest_utc(instant) - self.anchor
         if elapsed < timedelta(0):
             return None
         return self.anchor + elapsed // self.every * self.every

@@ -1,4 +1,4 @@
-"""A recurrence rule, bound to its zone and its start."""
+"""RFC 5545 recurrence rules: parse one from text, and ask when it occurs."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ from rota.triggers.rrule_parts import (
     wall_seconds,
 )
 from rota.triggers.rrule_walls import WallSearch, make_series
-from rota.triggers.zone import Fold, Gap, instants_of, to_utc, wall_time
+from rota.triggers.zone import Fold, Gap, instants_of, nearest_utc, wall_time
 
 _PERIODS = {
     Frequency.YEARLY: 366 * DAY,
@@ -57,7 +57,7 @@ class _Search(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Exclusions:
-    """What EXDATE takes away: instants, and whole days of wall time, as numbers."""
+    """The excluded instants and whole days of wall time, as numbers."""
 
     instants: frozenset[int] = frozenset()
     days: frozenset[int] = frozenset()
@@ -67,8 +67,8 @@ class Exclusions:
 class RecurrenceRule:
     """When an RFC 5545 rule occurs; made by ``parse_rrule``.
 
-    Immutable, and the same question always has the same answer. Two rules are equal when they say
-    the same, in whatever order, of the same zone and start. Instants are given in UTC.
+    Immutable. Two rules are equal when their parts, in any order, their zone and their start are
+    equal. Instants are returned in UTC.
     """
 
     text: str = field(compare=False)
@@ -90,18 +90,18 @@ class RecurrenceRule:
         return as_instant(self.frame.start_at)
 
     def next_after(self, instant: datetime, /) -> datetime | None:
-        """The first occurrence strictly after ``instant``; None when there is no more.
+        """The first occurrence strictly after ``instant``; None when there is none.
 
-        Raises NoOccurrenceError when the answer is too far away to be found in a fixed number of
-        steps, which takes a sub-daily rule whose parts hardly ever meet.
+        Raises NoOccurrenceError when the search exceeds its budget, as for a sub-daily rule whose
+        parts hardly ever meet.
         """
-        after = instant_seconds(to_utc(instant))
+        after = instant_seconds(nearest_utc(instant))
         found = self._first(after, CALENDAR_END - 1, Budget.for_question(self.text))
         return None if found is None else as_instant(found)
 
     def previous_at(self, instant: datetime, /) -> datetime | None:
         """The latest occurrence at or before ``instant``; None when there is none yet."""
-        upto = min(instant_seconds(to_utc(instant)), CALENDAR_END - 1)
+        upto = min(instant_seconds(nearest_utc(instant)), CALENDAR_END - 1)
         found = self._last(upto, Budget.for_question(self.text))
         return None if found is None else as_instant(found)
 
@@ -113,8 +113,8 @@ class RecurrenceRule:
             raise InvalidInputError(
                 f"limit must not be negative, got {limit}", {"field": "limit", "value": limit}
             )
-        after = instant_seconds(to_utc(start, "start"))
-        upto = min(instant_seconds(to_utc(end, "end")), CALENDAR_END - 1)
+        after = instant_seconds(nearest_utc(start, "start"))
+        upto = min(instant_seconds(nearest_utc(end, "end")), CALENDAR_END - 1)
         return self._walk(after, upto, limit)
 
     def describe(self) -> str:
@@ -135,7 +135,7 @@ class RecurrenceRule:
         parts = complete_parts(self.parts, start)
         if parts.frequency.is_sub_daily:
             return ElapsedSearch(self.text, parts, self.frame)
-        return WallSearch(make_series(parts, start), self.frame, parts.count)
+        return WallSearch(self.text, make_series(parts, start), self.frame, parts.count)
 
     @cached_property
     def _additions(self) -> tuple[int, ...]:
@@ -143,7 +143,7 @@ class RecurrenceRule:
 
     @cached_property
     def _until_at(self) -> int:
-        """The last second that UNTIL allows; a date stands for the whole of its day."""
+        """The last second that UNTIL allows. A date includes its whole day."""
         until = self.parts.until
         if until is None:
             return CALENDAR_END
@@ -201,11 +201,13 @@ class RecurrenceRule:
         return added if found is None else max(found, added)
 
     def _last_generated(self, upto: int, budget: Budget) -> int | None:
-        """Looks back over ever longer stretches, then closes in on the last occurrence.
+        """Search ever longer ranges backwards, then close in on the last occurrence.
 
-        Going forward is the only direction that knows about gaps, folds and counts.
+        Each search goes forward, because only that direction handles gaps, folds and counts.
         """
         start, width = self.frame.start_at, _PERIODS[self.parts.frequency] * self.parts.interval
+        if self._first_generated(start - 1, upto, budget) is None:
+            return None
         end, found = upto, None
         while end >= start:
             after = max(end - width, start - 1)
@@ -264,7 +266,7 @@ def parse_rrule(
 
 
 class _Lines:
-    """The properties of a text, sorted by what they are."""
+    """The properties of a text by kind."""
 
     def __init__(self, text: str, zone: tzinfo) -> None:
         self.zone = zone
@@ -291,7 +293,7 @@ class _Lines:
         raise line.line.refuse(line.name, "is none of RRULE, DTSTART, RDATE and EXDATE")
 
     def dates_of(self, lines: list[Property]) -> Iterator[Moment]:
-        """The values of these lines, the wall times among them being in the rule's zone."""
+        """The values of these lines; wall times are in the rule's zone."""
         for line in lines:
             yield from self.read_dates(line)
 
@@ -344,7 +346,7 @@ def _read_part(fragment: Fragment) -> tuple[str, Fragment]:
     if value is None:
         raise fragment.refuse("RRULE", f'has "{fragment.text}" where NAME=VALUE is expected')
     if name.text.upper() not in _READERS:
-        raise fragment.refuse(name.text.upper(), "is no part of a rule")
+        raise fragment.refuse(name.text.upper(), "is not a part of a rule")
     return name.text.upper(), value
 
 

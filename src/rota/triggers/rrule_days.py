@@ -1,8 +1,8 @@
 """The days a rule's date parts allow, as one bit for each day of a year.
 
-There are only 28 kinds of year: by the weekday it begins with, its length, and the lengths of its
-neighbours, which decide the number of the weeks it shares with them. So the days of a kind are
-worked out once, and a year without any is passed over at the price of a look.
+There are only 28 kinds of year: by its first weekday, its length, and the lengths of its
+neighbours, which decide the numbers of shared weeks. The days of each kind are computed once, so a
+year without any is skipped at almost no cost.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rota.triggers.rrule_parts import LAST_YEAR, Frequency, NthWeekday, Parts
 
 _CALENDAR_CYCLE = 400
-"""After so many years the Gregorian calendar repeats, weekdays included."""
+"""The Gregorian calendar, with its weekdays, repeats after this many years."""
 
 _PERIODS_PER_CYCLE = {
     Frequency.YEARLY: 400,
@@ -36,10 +36,9 @@ class YearKind(NamedTuple):
 
 
 class MatchingDays:
-    """The days that satisfy every date part and lie in a period that INTERVAL does not pass over.
+    """The days that match every date part, in periods that INTERVAL does not skip.
 
-    Days are ordinals, as of ``datetime.date``. What was worked out is kept for the next question;
-    the answers do not depend on it.
+    Days are ordinals of ``datetime.date``. Results are cached; answers do not depend on the cache.
     """
 
     def __init__(self, parts: Parts, start: date) -> None:
@@ -53,7 +52,7 @@ class MatchingDays:
         self._none_from = date(LAST_YEAR + 1, 1, 1).toordinal()
 
     def first_from(self, day: int) -> int | None:
-        """The first matching day, ``day`` itself included; None when the calendar has no more."""
+        """The first matching day from ``day`` on; None when the calendar has no more."""
         if day >= self._none_from:
             return None
         year = date.fromordinal(day).year
@@ -65,7 +64,7 @@ class MatchingDays:
             first, mask = self.of_year(later)
             if mask:
                 return first + _lowest(mask)
-        # A whole cycle that has none is followed, and was preceded, by others that have none.
+        # If a whole cycle has none, no other cycle has any.
         self._none_from = 0 if year + self._cycle <= LAST_YEAR else day
         return None
 
@@ -78,7 +77,7 @@ class MatchingDays:
         return found
 
     def of_year(self, year: int) -> tuple[int, int]:
-        """The ordinal of the first of January, and the matching days as bits counted from there."""
+        """The ordinal of January 1, and the matching days as bits counted from there."""
         known = self._years.get(year)
         if known is None:
             if len(self._years) >= _KEPT_YEARS:
@@ -97,7 +96,7 @@ class MatchingDays:
         return first, mask
 
     def most_in_a_period(self) -> int:
-        """No year, month or week, as the frequency has it, has more days that match."""
+        """The highest number of matching days in a year, month or week of the frequency."""
         frequency = self._parts.frequency
         if frequency is Frequency.WEEKLY:
             return len(self._parts.weekdays)
@@ -112,7 +111,7 @@ class MatchingDays:
 
 
 class _Comb:
-    """The days of the periods that INTERVAL does not pass over, whatever the date parts say."""
+    """The days of the periods that INTERVAL does not skip, without the date parts."""
 
     def __init__(self, parts: Parts, start: date) -> None:
         self._frequency = parts.frequency
@@ -130,7 +129,7 @@ class _Comb:
         if self._frequency is Frequency.MONTHLY:
             passed = (year - self._start.year) * 12 + 1 - self._start.month
             masks = _month_masks(_length_of(year))
-            # The first month to use is as many months on as there are left of the interval.
+            # The first used month comes after the rest of the current interval.
             return sum(masks[-passed % self._interval :: self._interval])
         into = (first - self._first) % self._period
         begun = _span(0, self._run - into)
@@ -139,14 +138,14 @@ class _Comb:
 
 
 def bits_of(mask: int) -> Iterator[int]:
-    """The numbers of the bits that are set, ascending."""
+    """The numbers of the set bits, ascending."""
     while mask:
         yield _lowest(mask)
         mask &= mask - 1
 
 
 def days_of_kind(parts: Parts, kind: YearKind) -> int:
-    """The days of such a year that every date part allows."""
+    """The days of a year of this kind that match every date part."""
     mask = _span(0, kind.length)
     if parts.months:
         masks = _month_masks(kind.length)
@@ -167,7 +166,7 @@ def _lowest(mask: int) -> int:
 
 
 def _span(start: int, end: int) -> int:
-    """The bits of the days in ``[start, end)``, as far as they are in the year."""
+    """The bits of the days in ``[start, end)``, without days before the year."""
     start = max(start, 0)
     return ((1 << (end - start)) - 1) << start if end > start else 0
 
@@ -202,7 +201,7 @@ def _all_kinds() -> frozenset[YearKind]:
 
 
 def _years_until_repeated(frequency: Frequency, interval: int) -> int:
-    """After so many years both the calendar and the periods that are used have come round."""
+    """After this many years both the calendar and the used periods repeat."""
     return _CALENDAR_CYCLE * interval // gcd(interval, _PERIODS_PER_CYCLE.get(frequency, 1))
 
 
@@ -222,7 +221,7 @@ def _year_day_mask(days: tuple[int, ...], length: int) -> int:
 
 
 def _weekday_mask(parts: Parts, kind: YearKind) -> int:
-    """Plain days of the week and those with an ordinal, put together."""
+    """Days of the week, with and without an ordinal."""
     mask = 0
     for day in parts.weekdays:
         if day.ordinal:

@@ -6,10 +6,10 @@ DTSTART lies in, and every INTERVAL-th of them is used. In a used period, an ins
 - the wall clock at that very instant satisfies every BY part that is given, and
 - for a smaller unit without a BY part, it is as far into the period as DTSTART is into its own.
 
-So nothing is doubled or lost when clocks change: no two periods share an instant.
+So DST changes neither double nor lose an occurrence: no two periods share an instant.
 
-The search asks of an instant what rules it out, and goes on to the first that this does not rule
-out: the next day, the next time of day, the next period. An instant that stays is the answer.
+The search checks what rules an instant out, and continues with the first instant that this does not
+rule out: the next day, time of day or period. An instant that nothing rules out is the answer.
 """
 
 from bisect import bisect_left
@@ -21,8 +21,8 @@ from rota.triggers.rrule_days import MatchingDays
 from rota.triggers.rrule_parts import (
     CALENDAR_END,
     DAY,
-    JUMP_STEPS,
     LONGEST_SHIFT,
+    SAMPLED_PER_STEP,
     Budget,
     Frame,
     Frequency,
@@ -51,7 +51,7 @@ class TimeFilter:
         self.is_open = len(self.hours) * len(self.minutes) * len(self.seconds) == DAY
 
     def first_from(self, time: int) -> int | None:
-        """The first time of day that is allowed, ``time`` itself included."""
+        """The first allowed time of day from ``time`` on."""
         hour, minute, second = time // 3600, time // 60 % 60, time % 60
         if hour in self.hours:
             if minute in self.minutes and second <= self.seconds[-1]:
@@ -65,10 +65,15 @@ class TimeFilter:
             return found * 3600 + self.minutes[0] * 60 + self.seconds[0]
         return None
 
+    def count_units(self, unit: int) -> int:
+        """How many hours, minutes or seconds of a day, as ``unit`` says, are allowed."""
+        minutes = len(self.minutes) if unit <= 60 else 1
+        return len(self.hours) * minutes * (len(self.seconds) if unit == 1 else 1)
+
     def meets(self, wall: int, step: int, weekdays: tuple[int, ...]) -> bool:
         """Whether ``wall`` plus some number of steps is ever allowed, on one of ``weekdays``.
 
-        Only remainders by a week are compared: what is refused here never happens.
+        Only remainders by a week are compared, so False is certain and True is not.
         """
         origin = wall + 6 * DAY  # day 1 of the scale is a Monday
         return any(
@@ -87,7 +92,7 @@ class TimeFilter:
 class ElapsedSearch:
     """Finds the instants of a rule that steps in elapsed time.
 
-    ``gap`` and ``fold`` do not matter: every instant it looks at exists, once.
+    ``gap`` and ``fold`` do not matter: every instant exists once.
     """
 
     def __init__(self, text: str, parts: Parts, frame: Frame) -> None:
@@ -104,14 +109,36 @@ class ElapsedSearch:
 
     def first_in(self, after: int, upto: int, budget: Budget) -> int | None:
         """The first occurrence later than ``after`` and not later than ``upto``."""
-        last = self._last_at
-        upto = upto if last is None else min(last, upto)
+        if not self._is_counted(after):
+            return None
         found = self._first_from(max(after + 1, self._frame.start_at), upto, budget)
-        return found if found is not None and found <= upto else None
+        is_found = found is not None and found <= upto and self._is_counted(found)
+        return found if is_found else None
+
+    def _is_counted(self, at: int) -> bool:
+        """Whether COUNT may include an occurrence at ``at``. The exact answer is costly."""
+        count = self._parts.count
+        if count is None or at < self._frame.start_at or self._most_until(at) <= count:
+            return True
+        last = self._last_at
+        return last is None or at <= last
+
+    def _most_until(self, at: int) -> int:
+        """An upper bound of the number of occurrences from the start to ``at``, at no cost."""
+        if self._parts.positions:
+            in_a_period = len(self._positions)
+        else:  # an hour in which the clock goes back may show a minute twice
+            minutes = 2 * len(self._parts.minutes) if self._unit > 60 else 0
+            seconds = len(self._parts.seconds) if self._unit > 1 else 0
+            in_a_period = max(minutes, 1) * max(seconds, 1)
+        periods = (at - self._anchor) // self._step + 1
+        days = (at - self._anchor) // DAY + 2
+        days += days // 30  # a day on which the clock goes back may count twice
+        return min(periods, days * self._times.count_units(self._unit)) * in_a_period
 
     @cached_property
     def _last_at(self) -> int | None:
-        """The occurrence that uses up COUNT; None where nothing does."""
+        """The occurrence that uses up COUNT; None if nothing does."""
         count, start = self._parts.count, self._frame.start_at
         if count is None:
             return None
@@ -177,8 +204,7 @@ class ElapsedSearch:
             if self._is_met(offset):
                 later = self._first_not_ruled_out(at, offset, end)
             else:
-                budget.spend(JUMP_STEPS)
-                later = self._next_met_stretch(at, upto)
+                later = self._next_met_stretch(at, upto, budget)
                 end = at
             if later is None or later == at:
                 return later
@@ -218,7 +244,7 @@ class ElapsedSearch:
         return at - into + self._step
 
     def _residues_at(self, offset: int) -> tuple[int, ...]:
-        """How far into a period the smaller units' BY parts lead, while the zone has ``offset``."""
+        """The distances into a period that the smaller units allow, at this ``offset``."""
         shown = (self._anchor + offset) % 3600
         known = self._residues.get(shown)
         if known is None:
@@ -250,16 +276,18 @@ class ElapsedSearch:
         units = {wall - wall % self._unit for wall in shown}
         return any(self._times.meets(wall, self._step, weekdays) for wall in units)
 
-    def _next_met_stretch(self, at: int, upto: int) -> int | None:
+    def _next_met_stretch(self, at: int, upto: int, budget: Budget) -> int | None:
         """The next transition, not after ``upto``, to an offset under which the rule can occur."""
-        limit = max(at, _RULES_SETTLED) + 2 * 366 * DAY
-        for change, _, after in self._frame.transitions(at + 1, min(limit, upto + 1)):
+        limit = min(max(at, _RULES_SETTLED) + 2 * 366 * DAY, upto + 1)
+        for change, _, after in self._frame.transitions(at + 1, limit):
+            budget.spend(1 + (change - at) // SAMPLED_PER_STEP)
+            at = change
             if self._is_met(after):
                 return change
         return None
 
     def _horizon(self, at: int) -> int:
-        """Where a search may end: where the steps, the calendar and the zone have come round."""
+        """Where a search may end, because the steps, the calendar and the zone repeat."""
         if _CALENDAR_CYCLE % self._step == 0:
             return max(at, _RULES_SETTLED) + _CALENDAR_CYCLE
         return CALENDAR_END

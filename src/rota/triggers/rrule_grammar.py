@@ -1,4 +1,4 @@
-"""The text of a rule: lines, fragments that know where they stand, and the values inside them.
+"""The text of a rule: lines, fragments with their positions, and values.
 
 Strict to the letter. Every refusal names the part at fault and the span of text it stands in.
 """
@@ -144,7 +144,7 @@ def read_moment(fragment: Fragment, part: str) -> date | datetime:
     try:
         return _moment(match[1], match[2] or "", is_utc=bool(match[3]))
     except ValueError as error:
-        raise fragment.refuse(part, f'is no date and time: "{fragment.text}"') from error
+        raise fragment.refuse(part, f'is not a date and time: "{fragment.text}"') from error
 
 
 def _moment(day: str, time: str, *, is_utc: bool) -> date | datetime:

@@ -38,7 +38,7 @@ class NthWeekday(NamedTuple):
 
 @dataclass(frozen=True)
 class Parts:
-    """What an RRULE says. An absent list is empty; lists are ascending and hold nothing twice.
+    """The parts of an RRULE. An absent list is empty; lists are ascending, without duplicates.
 
     ``until`` is a date, a naive wall time or an aware instant, as it was written.
     """
@@ -78,9 +78,9 @@ class Parts:
 
 
 def complete_parts(parts: Parts, start: datetime) -> Parts:
-    """``parts`` with what is left open taken from the wall time ``start``, as RFC 5545 has it.
+    """``parts`` with the missing ones taken from the wall time ``start``, as RFC 5545 requires.
 
-    A sub-daily rule is left as it is: what it does not say is a matter of elapsed time.
+    A sub-daily rule is unchanged: its missing parts follow from elapsed time.
     """
     if parts.frequency.is_sub_daily:
         return parts
@@ -103,7 +103,7 @@ def _complete_days(parts: Parts, start: datetime) -> Parts:
 
 
 def find_conflict(parts: Parts) -> tuple[str, str] | None:
-    """The first part that RFC 5545 forbids beside the others, and why; None when all is well."""
+    """The first part that RFC 5545 forbids in this combination, and why; None if there is none."""
     return next(_conflicts(parts), None)
 
 
@@ -131,18 +131,18 @@ def _ordinal_conflicts(parts: Parts) -> Iterator[tuple[str, str]]:
         yield "BYDAY", "cannot have an ordinal beside BYWEEKNO"
 
 
-SEARCH_STEPS = 100_000
-"""For one question. A step takes a few microseconds at most."""
+SEARCH_STEPS = 25_000
+"""The budget of one question. A step takes about four microseconds."""
 
-COUNT_STEPS = 400_000
-"""For finding the last of COUNT occurrences, once for a rule."""
+COUNT_STEPS = 25_000
+"""The budget for finding the last of COUNT occurrences, when a question comes close to it."""
 
-JUMP_STEPS = 100
-"""The price of looking for the transitions of a zone."""
+JUMP_STEPS = 40
+"""The cost of a search for the transitions of a zone."""
 
 
 class Budget:
-    """Counts the steps of a search, and ends it with an error when there are too many."""
+    """Counts the steps of a search and raises NoOccurrenceError when there are too many."""
 
     def __init__(self, text: str, steps: int) -> None:
         self._text = text
@@ -169,9 +169,12 @@ class Budget:
 DAY = 86_400
 LONGEST_SHIFT = int(zones.LONGEST_SHIFT.total_seconds())
 
+SAMPLED_PER_STEP = 6 * LONGEST_SHIFT
+"""How many seconds a search for transitions covers in one step."""
+
 FIRST_YEAR = 2
 LAST_YEAR = 9998
-"""The years a rule may use: one is left at each end, so that no zone leads out of the calendar."""
+"""The years a rule may use. A year is left at each end, so that no zone leaves the calendar."""
 
 _WALL_ORIGIN = datetime.min  # noqa: DTZ901 - wall times are naive
 _UTC_ORIGIN = _WALL_ORIGIN.replace(tzinfo=UTC)
@@ -198,7 +201,7 @@ def as_instant(seconds: int) -> datetime:
 
 
 CALENDAR_END = instant_seconds(datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC))
-"""The first second that no rule reaches."""
+"""The first second after the last year."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +216,7 @@ class Frame:
 
     @cached_property
     def _origin(self) -> datetime:
-        """A wall time of the zone to count from: to add is cheaper than to replace a zone."""
+        """A wall time of the zone to count from: adding is cheaper than replacing a zone."""
         return _WALL_ORIGIN.replace(tzinfo=self.zone)
 
     @property
@@ -226,7 +229,7 @@ class Frame:
         return _whole_seconds(as_instant(at).astimezone(self.zone).utcoffset())
 
     def calm_offset(self, at: int) -> int | None:
-        """The offset, where no transition is so near that it could reorder wall times."""
+        """The offset, unless a transition is close enough to reorder wall times."""
         return _calm_offset(as_instant(at).astimezone(self.zone))
 
     def calm_wall_offset(self, wall: int) -> int | None:
@@ -234,20 +237,20 @@ class Frame:
         return _calm_offset(self._origin + timedelta(seconds=wall - DAY))
 
     def stretch_at(self, at: int) -> tuple[int, int]:
-        """The offset, and an instant up to which it certainly stays the same."""
+        """The offset, and an instant up to which it stays the same."""
         offset, end = self.offset_at(at), at + LONGEST_SHIFT
         if self.offset_at(end) != offset:
             end = next(at for at, _, _ in self.transitions(at + 1, end + 1))
         return offset, end
 
     def showings(self, wall: int) -> tuple[int, int]:
-        """``wall`` by the offset before and after a transition near it: equal where it is calm."""
+        """``wall`` by the offset before and after a nearby transition; equal if there is none."""
         shown = self._origin + timedelta(seconds=wall - DAY)
         first, second = shown.utcoffset(), shown.replace(fold=1).utcoffset()
         return wall - _whole_seconds(first), wall - _whole_seconds(second)
 
     def last_second_of(self, day: int) -> int:
-        """The last second before the clock of the zone first shows a later day."""
+        """The last second before the zone first shows a later day."""
         first, second = self.showings((day + 1) * DAY)
         if first > second:
             first = next(at for at, _, _ in self.transitions(second, first + 1))

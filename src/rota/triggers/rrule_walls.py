@@ -1,4 +1,4 @@
-"""Wall times of a recurrence rule, searched in both directions."""
+"""The wall times of a rule, and the instants at which a zone shows them."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -12,17 +12,24 @@ from rota.triggers.rrule_parts import (
     DAY,
     JUMP_STEPS,
     LONGEST_SHIFT,
+    SAMPLED_PER_STEP,
     Budget,
     Frame,
     Frequency,
     Parts,
 )
 
-_MOST_FRUITLESS_PERIODS = 20_871
-"""No 400 years have more weeks, months or years. Then the calendar repeats: nothing will come."""
+_MOST_EMPTY_PERIODS = 20_871
+"""The number of weeks in 400 years. After that the calendar repeats, so the search can stop."""
 
-_FRUITLESS_PERIODS_BEFORE_DOUBT = 20
-"""After these it is worth asking whether the positions of BYSETPOS can be filled at all."""
+_SHORTEST_PERIODS = {Frequency.YEARLY: 365, Frequency.MONTHLY: 28, Frequency.WEEKLY: 7}
+"""In days."""
+
+_PERIOD_STEPS = 4
+"""The cost of choosing the wall times of one period."""
+
+_EMPTY_PERIODS_BEFORE_CHECK = 20
+"""After this many empty periods, check whether the positions of BYSETPOS can be filled at all."""
 
 
 class WallSeries(Protocol):
@@ -30,8 +37,12 @@ class WallSeries(Protocol):
         """The first wall time at or after ``wall``; None when the calendar has no more."""
         ...
 
-    def nth_from(self, wall: int, number: int) -> int | None:
-        """The wall time that is the ``number``-th, from 1, of those at or after ``wall``."""
+    def nth_from(self, wall: int, number: int, budget: Budget) -> int | None:
+        """The ``number``-th wall time, counted from 1, at or after ``wall``."""
+        ...
+
+    def most_until(self, first: int, last: int) -> int:
+        """An upper bound of the number of wall times from ``first`` to ``last``, at no cost."""
         ...
 
 
@@ -41,7 +52,7 @@ def make_series(parts: Parts, start: date) -> WallSeries:
     times = times_of_day(parts)
     if not parts.positions:
         return DaySeries(days, times)
-    if parts.frequency is Frequency.DAILY:  # a period is a day: the positions choose among times
+    if parts.frequency is Frequency.DAILY:  # a period is a day: positions choose times
         return DaySeries(days, choose(times, parts.positions))
     return PositionSeries(parts, days, times)
 
@@ -56,7 +67,7 @@ def times_of_day(parts: Parts) -> tuple[int, ...]:
 
 
 def choose(members: tuple[int, ...], positions: tuple[int, ...]) -> tuple[int, ...]:
-    """The members at the positions BYSETPOS gives, counted from 1, or from the end if negative."""
+    """The members at the positions of BYSETPOS, from 1, or from the end if negative."""
     return tuple(members[place] for place in chosen_places(len(members), positions))
 
 
@@ -85,14 +96,15 @@ class DaySeries:
             return None
         return found * DAY + times[place if found == day else 0]
 
-    def nth_from(self, wall: int, number: int) -> int | None:
-        """Costs one look at each year that is passed over, however many wall times it has."""
+    def nth_from(self, wall: int, number: int, budget: Budget) -> int | None:
+        """Costs one lookup per skipped year, independent of its number of wall times."""
         if not self._times:
             return None
         day, time = divmod(wall, DAY)
         first = day
         left = number - 1
         while (found := self._days.first_from(first)) is not None:
+            budget.spend()
             year, mask = self._days.of_year(date.fromordinal(found).year)
             mask = mask >> (found - year) << (found - year)
             if found == day:
@@ -104,9 +116,12 @@ class DaySeries:
             first = year + mask.bit_length()
         return None
 
+    def most_until(self, first: int, last: int) -> int:
+        return (last // DAY - first // DAY + 1) * len(self._times)
+
 
 class PositionSeries:
-    """Of all the wall times of a year, month or week, those at the positions of BYSETPOS."""
+    """The wall times of each year, month or week at the positions of BYSETPOS."""
 
     def __init__(self, parts: Parts, days: MatchingDays, times: tuple[int, ...]) -> None:
         self._parts = parts
@@ -120,26 +135,31 @@ class PositionSeries:
                 return chosen[place]
         return None
 
-    def nth_from(self, wall: int, number: int) -> int | None:
-        """Costs one look at each period that is passed over."""
+    def nth_from(self, wall: int, number: int, budget: Budget) -> int | None:
+        """Costs one lookup per skipped period."""
         left = number
         for chosen in self._periods_from(wall):
+            budget.spend(_PERIOD_STEPS)
             ahead = chosen[bisect_left(chosen, wall) :]
             if left <= len(ahead):
                 return ahead[left - 1]
             left -= len(ahead)
         return None
 
+    def most_until(self, first: int, last: int) -> int:
+        shortest = _SHORTEST_PERIODS[self._parts.frequency]
+        return ((last - first) // (shortest * DAY) + 2) * len(self._parts.positions)
+
     def _periods_from(self, wall: int) -> Iterator[list[int]]:
-        """The chosen wall times of each period with a matching day; ends when no more can come."""
-        fruitless = 0
+        """The chosen wall times of each period with a matching day, until no more can come."""
+        empty_count = 0
         day = self._days.first_from(self._period_of(wall // DAY)[0])
-        while day is not None and fruitless <= _MOST_FRUITLESS_PERIODS:
-            if fruitless == _FRUITLESS_PERIODS_BEFORE_DOUBT and not self._can_be_filled():
+        while day is not None and empty_count <= _MOST_EMPTY_PERIODS:
+            if empty_count == _EMPTY_PERIODS_BEFORE_CHECK and not self._can_be_filled():
                 return
             start, end = self._period_of(day)
             chosen = self._chosen_within(start, end)
-            fruitless = 0 if chosen else fruitless + 1
+            empty_count = 0 if chosen else empty_count + 1
             yield chosen
             day = self._days.first_from(end)
 
@@ -171,9 +191,9 @@ def _nth_bit(mask: int, number: int) -> int:
 
 _WINDOW = 2 * LONGEST_SHIFT
 
-_MOST_FRUITLESS_WINDOWS = 600
-"""A rule whose every wall time falls into a gap, at most a few a year, never occurs: both the
-calendar and the rules of the zone repeat within this number.
+_MOST_EMPTY_WINDOWS = 600
+"""If all wall times of this many windows fall into gaps, the rule never occurs: calendar and zone
+repeat within this number.
 """
 
 Piece = tuple[int, int, int]
@@ -181,9 +201,10 @@ Piece = tuple[int, int, int]
 
 
 class WallSearch:
-    """Finds the instants of a rule that is written in wall time."""
+    """Finds the instants of a rule in wall time."""
 
-    def __init__(self, series: WallSeries, frame: Frame, count: int | None) -> None:
+    def __init__(self, text: str, series: WallSeries, frame: Frame, count: int | None) -> None:
+        self._text = text
         self._series = series
         self._frame = frame
         self._count = count
@@ -199,7 +220,7 @@ class WallSearch:
         return found if found is not None and found <= upto else None
 
     def _first_after(self, at: int, upto: int, budget: Budget) -> int | None:
-        for _ in range(_MOST_FRUITLESS_WINDOWS):
+        for _ in range(_MOST_EMPTY_WINDOWS):
             if at >= min(upto, CALENDAR_END):
                 return None
             budget.spend()
@@ -221,8 +242,18 @@ class WallSearch:
 
     def _wall_from(self, wall: int) -> int | None:
         found = self._series.first_from(max(wall, self._frame.start_wall))
+        return found if found is not None and self._is_counted(found) else None
+
+    def _is_counted(self, wall: int) -> bool:
+        """Whether COUNT includes the wall time. The exact answer is costly, so it comes last."""
+        count, start = self._count, self._frame.start_wall
+        if count is None or self._series.most_until(start, wall) <= count:
+            return True
+        first_last = self._last_with_gaps
+        if first_last is None or wall <= first_last:
+            return True
         last = self._last_wall
-        return None if found is None or (last is not None and found > last) else found
+        return last is None or wall <= last
 
     def _first_near_transition(self, after: int) -> int | None:
         found = None
@@ -253,32 +284,55 @@ class WallSearch:
         return self._wall_from(frame.start_wall) == frame.start_wall
 
     @cached_property
-    def _last_wall(self) -> int | None:
-        """The wall time that uses up COUNT; None where nothing does.
+    def _last_with_gaps(self) -> int | None:
+        """The wall time that uses up COUNT if those in gaps count too; None if nothing does."""
+        budget = Budget.for_count(self._text)
+        return self._series.nth_from(self._frame.start_wall, self._count or 1, budget)
 
-        Every wall time counts once, though a fold may show it twice and two may be shifted onto
-        one instant. Those that a gap makes vanish do not count, so the last one moves on by as
-        many.
+    @cached_property
+    def _last_wall(self) -> int | None:
+        """The wall time that uses up COUNT; None when the calendar ends first.
+
+        Every wall time counts once, even if a fold repeats it or a gap shifts two to one instant.
+        Wall times that a gap skips do not count, so the last one moves on by their number.
         """
-        if self._count is None:
-            return None
-        start = self._frame.start_wall
-        last, skipped = self._series.nth_from(start, self._count), 0
+        budget = Budget.for_count(self._text)
+        first, last, number = self._frame.start_wall, self._last_with_gaps, self._count or 1
         while last is not None and self._frame.gap == "skip":
-            now_skipped = self._count_skipped(start, last)
-            if now_skipped == skipped:
+            number = self._count_skipped(first, last, number, budget)
+            if not number:
                 break
-            skipped = now_skipped
-            last = self._series.nth_from(start, self._count + skipped)
+            first = last + 1
+            last = self._series.nth_from(first, number, budget)
         return last
 
-    def _count_skipped(self, first: int, last: int) -> int:
-        """How many wall times from ``first`` to ``last`` fall into gaps."""
+    def _count_skipped(self, first: int, last: int, number: int, budget: Budget) -> int:
+        """How many of the ``number`` wall times from ``first`` to ``last`` fall into gaps.
+
+        Looks at each of them or at each transition, whichever are fewer.
+        """
+        samples = (last - first) // LONGEST_SHIFT
+        if number * 5 < samples:
+            return self._count_in_gaps(first, last, budget)
+        budget.spend((last - first) // SAMPLED_PER_STEP)
         skipped = 0
         margin = LONGEST_SHIFT
         for at, before, after in self._frame.transitions(first - margin, last + margin):
-            wall, end = max(at + before, first), min(at + after, last + 1)
-            while (found := self._series.first_from(wall)) is not None and found < end:
-                skipped += 1
-                wall = found + 1
+            skipped += self._count_between(max(at + before, first), min(at + after, last + 1))
         return skipped
+
+    def _count_in_gaps(self, first: int, last: int, budget: Budget) -> int:
+        skipped = 0
+        while (found := self._series.first_from(first)) is not None and found <= last:
+            budget.spend(2)
+            before, after = self._frame.showings(found)
+            skipped += before > after
+            first = found + 1
+        return skipped
+
+    def _count_between(self, wall: int, end: int) -> int:
+        count = 0
+        while wall < end and (found := self._series.first_from(wall)) is not None and found < end:
+            count += 1
+            wall = found + 1
+        return count

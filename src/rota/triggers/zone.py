@@ -31,9 +31,12 @@ three days apart, so the search misses none.
 """
 
 _SECOND = timedelta(seconds=1)
+_MIDDLE_YEAR = 5000
+_FIRST = datetime.min.replace(tzinfo=UTC)
+_LAST = datetime.max.replace(tzinfo=UTC)
 # Closer to the ends of the calendar a wall time may lie outside it.
-_EARLIEST = datetime.min.replace(tzinfo=UTC) + LONGEST_SHIFT
-_LATEST = datetime.max.replace(tzinfo=UTC) - LONGEST_SHIFT
+_EARLIEST = _FIRST + LONGEST_SHIFT
+_LATEST = _LAST - LONGEST_SHIFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,14 @@ def to_utc(instant: datetime, field: str = "instant") -> datetime:
             {"field": field, "value": instant.isoformat()},
         )
     return instant.astimezone(UTC)
+
+
+def nearest_utc(instant: datetime, field: str = "instant") -> datetime:
+    """As ``to_utc``; an instant outside the calendar of UTC becomes the nearest end of it."""
+    try:
+        return to_utc(instant, field)
+    except OverflowError:
+        return _LAST if instant.year > _MIDDLE_YEAR else _FIRST
 
 
 def wall_time(instant: datetime, zone: tzinfo) -> datetime:

@@ -1,8 +1,8 @@
 """Runs jobs, whichever entrance they came through."""
 
+from rota.fleet.workers import WorkerPresence, list_workers
 from rota.worker.completer import Settled
 from rota.worker.context import CancelReason, Context, Discard, Snooze, effectively_once
-from rota.worker.presence import WorkerPresence, list_workers
 from rota.worker.settings import WorkerSettings
 from rota.worker.worker import (
     StopManner,

@@ -8,39 +8,34 @@ from contextvars import copy_context
 from itertools import count
 from queue import SimpleQueue
 from threading import Thread
+from types import coroutine
 from typing import Any, NamedTuple
 
 _numbers = count(1)
 
 
-class Isolated:
-    """``await`` this to run the coroutine in a copy of the current context, without a new task.
+@coroutine
+def isolated(work: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """``await`` this to run ``work`` in a copy of the current context, without a new task.
 
     A slot lives long and runs many jobs: a context variable that a handler sets must not reach the
     next one.
     """
-
-    __slots__ = ("_coroutine",)
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        self._coroutine = coroutine
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        run, coroutine = copy_context().run, self._coroutine
-        try:
-            waits_for = run(coroutine.send, None)
-            while True:
-                try:
-                    answer = yield waits_for
-                except GeneratorExit:
-                    run(coroutine.close)
-                    raise
-                except BaseException as error:  # noqa: BLE001 - the coroutine's to deal with
-                    waits_for = run(coroutine.throw, error)
-                else:
-                    waits_for = run(coroutine.send, answer)
-        except StopIteration as end:
-            return end.value
+    run = copy_context().run
+    try:
+        waits_for = run(work.send, None)
+        while True:
+            try:
+                answer = yield waits_for
+            except GeneratorExit:
+                run(work.close)
+                raise
+            except BaseException as error:  # noqa: BLE001 - the coroutine's to deal with
+                waits_for = run(work.throw, error)
+            else:
+                waits_for = run(work.send, answer)
+    except StopIteration as end:
+        return end.value
 
 
 class _Call(NamedTuple):

@@ -22,7 +22,7 @@ from rota.jobs import Discarded, Failed, Snoozed, Succeeded
 from rota.policy.gates import Closed
 from rota.policy.once import Ledger
 from rota.worker.attempts import HANDED_BACK, Attempt, Flow, Result, Stage
-from rota.worker.calls import Isolated, Threads
+from rota.worker.calls import Threads, isolated
 from rota.worker.context import CancelReason, Context, Discard, Snooze
 from rota.worker.job_events import NOT_HELD, handler_leaked, job_started, lease_lost
 from rota.worker.registry import Handler
@@ -226,7 +226,7 @@ class Executor:
             alarm = asyncio.create_task(self._cancel_after(handler.timeout, attempt))
         try:
             if handler.is_async:
-                return await Isolated(handler.work(context))
+                return await isolated(handler.work(context))
             return await self._call_in_thread(handler, attempt, context)
         finally:
             if alarm is not None:

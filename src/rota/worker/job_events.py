@@ -36,7 +36,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def emit_settled(events: EventEmitter, batch: Iterable[Settlement]) -> None:
-    """Emit what was written. Creates no event that nobody receives."""
+    """Emit what was written. An event without listeners or log is not created."""
     wants_all = events.wants(JobSettled)
     for settlement in batch:
         attempt, change = settlement.attempt, settlement.change

@@ -12,16 +12,9 @@ import msgspec
 
 from rota.clock.timeout import timeout_after
 from rota.errors import RotaError
-from rota.fleet.presence import SignOfLife, sweep
-from rota.stores.protocol import Document, DocumentStore
+from rota.fleet.presence import SignOfLife
+from rota.fleet.workers import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
 from rota.worker.settings import Resources
-
-WORKERS = "workers"
-"""The collection; a key is the name of a worker."""
-
-SHOWN_EVERY = timedelta(seconds=15)
-GONE_AFTER = timedelta(seconds=60)
-"""A worker that has not been seen for this long is gone."""
 
 SWEPT_EVERY = 4
 """After this number of its own signs, a worker removes those of workers that are gone."""
@@ -30,41 +23,6 @@ WITHDRAWN_WITHIN = timedelta(seconds=1)
 """How long a stopping worker waits for the removal of its sign; otherwise it is swept later."""
 
 logger = logging.getLogger("rota.worker")
-
-
-class WorkerPresence(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker, as it describes itself. ``queues`` and ``tenants`` are None for all."""
-
-    id: str
-    host: str
-    pid: int
-    queues: tuple[str, ...] | None
-    tenants: tuple[str, ...] | None
-    kinds: tuple[str, ...]
-    concurrency: int
-    version: str
-    started_at: datetime
-    seen_at: datetime
-
-    def is_gone(self, now: datetime) -> bool:
-        return self.seen_at + GONE_AFTER <= now
-
-
-async def list_workers(store: DocumentStore, now: datetime) -> list[WorkerPresence]:
-    """The workers that run on this store; the one that has run longest comes first."""
-    found = [_decode(document) async for page in store.scan(WORKERS) for document in page]
-    present = [it for it in found if it is not None and not it.is_gone(now)]
-    return sorted(present, key=lambda presence: (presence.started_at, presence.id))
-
-
-async def sweep_workers(store: DocumentStore, now: datetime) -> int:
-    """Remove the signs of workers that are gone; returns how many."""
-
-    def is_gone(document: Document) -> bool:
-        presence = _decode(document)
-        return presence is not None and presence.is_gone(now)
-
-    return await sweep(store, WORKERS, is_gone)
 
 
 async def show_presence(resources: Resources) -> None:
@@ -114,14 +72,6 @@ def _describe(resources: Resources, started_at: datetime) -> WorkerPresence:
         started_at=started_at,
         seen_at=resources.clock.now(),
     )
-
-
-def _decode(document: Document) -> WorkerPresence | None:
-    """None for a document that another version wrote and this one cannot read."""
-    try:
-        return msgspec.json.decode(document.body, type=WorkerPresence)
-    except msgspec.DecodeError:
-        return None
 
 
 def _sorted(names: Collection[str] | None) -> tuple[str, ...] | None:

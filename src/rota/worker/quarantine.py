@@ -106,7 +106,7 @@ class Quarantine:
             return
         if is_severe and len(self._flow.held) > 1:
             now = self._resources.clock.now()
-            closed = Closed(later(now, PATIENT_FOR), "want of a worker in which it can run alone")
+            closed = Closed(later(now, PATIENT_FOR), "waits for a worker that can run it alone")
             self._flow.end(suspect, Result(closed), now)
             return
         self._waiting = None

@@ -298,7 +298,8 @@ class _Run:
         async with self._at_work():
             await self._producer.lease(self._resources.settings.batch)
             await self._flow.wait_while(lambda: self._is_busy and not self._stop_count)
-            await self._finish_running()
+            if self._stop_count:
+                await self._finish_running()
         return settled
 
     @property

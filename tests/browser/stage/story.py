@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from rota.fleet.workers import WORKERS, WorkerPresence
 from rota.jobs import (
     Change,
     Job,
@@ -27,7 +28,6 @@ from rota.stores.protocol import DocumentWrite
 from rota.telemetry.stats import STATS, DepthSample, DurationCount, MinuteStats, encode, key_of
 from rota.testing import VirtualClock
 from rota.testing.builders import seed_tasks
-from rota.worker.presence import WORKERS, WorkerPresence
 
 NOW = datetime(2026, 10, 23, 9, 41, 20, tzinfo=UTC)
 """A Friday, two days before clocks in Europe go back."""

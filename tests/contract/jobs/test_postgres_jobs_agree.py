@@ -23,6 +23,12 @@ class PostgresJobsAgree(JobStoresAgree):
         return cast(JobStore, await open_store(self.address))
 
 
+class PostgresKernelAgrees(PostgresJobsAgree):
+    """The same stories without the native paths."""
+
+    is_kernel_only = True
+
+
 @pytest.fixture(autouse=True)
 def _database(postgres_database: str) -> None:
     PostgresJobsAgree.database = postgres_database
@@ -30,3 +36,6 @@ def _database(postgres_database: str) -> None:
 
 TestPostgresJobsAgree = PostgresJobsAgree.TestCase
 TestPostgresJobsAgree.settings = thoroughness(24)
+
+TestPostgresKernelAgrees = PostgresKernelAgrees.TestCase
+TestPostgresKernelAgrees.settings = thoroughness(12)

@@ -87,6 +87,7 @@ def _file(all_jobs: dict[str, _Filed], later: set[str]) -> dict[str, Any]:
         },
         "children": {f"{parent}{job.id}" for parent, job in edges},
         "identities": {j.head.identity: j.id.encode() for j in jobs if j.head.identity} or set(),
+        "intent": set(),
         "counts": {name: str(number).encode() for name, number in counts.items()} or set(),
     }
 
@@ -98,7 +99,6 @@ def _check_dependencies(jobs: dict[str, _Filed], edges: list[tuple[str, _Filed]]
         for parent, job in edges
         if job.code == "P" and (parent not in jobs or jobs[parent].code != "C")
     )
-    assert all(
-        int(job.head.open) == open_counts[job.id] for job in jobs.values() if job.code == "P"
-    )
-    assert all(jobs[parent].head.awaited == "1" for parent, _ in edges if parent in jobs)
+    pending = [job for job in jobs.values() if job.code == "P"]
+    assert all(job.head.linked.open_count == open_counts[job.id] for job in pending)
+    assert all(jobs[parent].head.linked.is_awaited for parent, _ in edges if parent in jobs)

@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
 from tests.server.api.conftest import make, make_dead
 from tests.server.api.neighbours import Neighbours
 from tests.server.service import JOBS, NO_ID, START
@@ -28,7 +27,6 @@ async def test_a_dead_job_is_retried_by_a_new_one_that_names_it(both: Neighbours
     assert ("retry", "ours tester", "fixed") in await audit_of(both)
 
 
-@pytest.mark.main_path
 async def test_with_cascade_what_was_blocked_is_submitted_again(both: Neighbours) -> None:
     dead = await make(both, retry_policy={"max_attempts": 1})
     child = await make(both, dependencies=[dead["id"]])
@@ -59,7 +57,7 @@ async def test_a_job_is_cancelled_with_who_and_why(both: Neighbours) -> None:
     assert await audit_of(both) == [("cancel", "ours tester", "no need")]
 
 
-async def test_one_occurrence_is_called_off_and_the_series_goes_on(both: Neighbours) -> None:
+async def test_one_occurrence_is_cancelled_and_the_series_goes_on(both: Neighbours) -> None:
     job = await make(both, recurrence={"interval": "1h"})
     answer = await both.ours.post(f"{JOBS}/{job['id']}/cancel?ends_series=false")
     assert answer.json()["id"] == job["id"]

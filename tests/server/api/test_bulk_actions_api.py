@@ -28,7 +28,7 @@ async def test_a_dry_run_says_how_many_and_shows_a_few(both: Neighbours) -> None
     assert len(page["items"]) == 12
 
 
-async def test_what_was_planned_is_done_and_told(both: Neighbours) -> None:
+async def test_a_plan_is_carried_out_and_reported(both: Neighbours) -> None:
     jobs = [await make(both) for _ in range(3)]
     plan = (await send(both.ours, action="cancel")).json()
     gone = await both.ours.delete(f"{JOBS}/{jobs[0]['id']}")

@@ -1,6 +1,5 @@
 """/dead-letters: list, inspect, retry, discard."""
 
-import pytest
 from tests.server.api.conftest import make, make_dead
 from tests.server.api.neighbours import Neighbours
 from tests.server.service import JOBS, NO_ID, field_of
@@ -39,7 +38,6 @@ async def test_one_has_all_its_attempts(both: Neighbours) -> None:
     assert letter["job"]["status"] == "FAILED"
 
 
-@pytest.mark.main_path
 async def test_a_retry_is_planned_and_done_to_the_letter(both: Neighbours) -> None:
     dead = await make(both, retry_policy={"max_attempts": 1})
     child = await make(both, dependencies=[dead["id"]])

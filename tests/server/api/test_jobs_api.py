@@ -61,7 +61,7 @@ async def test_kind_is_the_name_unless_said(service: Visit) -> None:
     assert field_of(bad) == "kind"
 
 
-async def test_a_job_runs_when_it_is_told_to(service: Visit) -> None:
+async def test_a_job_runs_at_the_requested_time(service: Visit) -> None:
     job = await service.make_job(run_at="2026-05-01T15:00:00+02:00")
     assert job["run_at"] == "2026-05-01T13:00:00Z"
     moved = await service.client.put(f"{JOBS}/{job['id']}", json={"run_at": "2026-05-02T00:00:00Z"})
@@ -110,7 +110,7 @@ async def test_a_job_remembers_the_trace_it_was_asked_for_in(service: Visit) -> 
     assert (odd.status_code, odd.json()["trace"]) == (201, None)
 
 
-async def test_who_runs_a_job_is_shown(service: Visit) -> None:
+async def test_the_worker_of_a_running_job_is_shown(service: Visit) -> None:
     job = await service.make_job(auto_remove=True)
     request = LeaseRequest(worker="w-1", limit=1, lease_for=timedelta(minutes=1))
     await service.store.lease(request, service.clock.now())

@@ -98,7 +98,7 @@ async def test_the_ends_of_the_calendar_are_no_fault(both: Neighbours, at: str, 
     assert answer.status_code in {200, 400}
 
 
-async def test_a_task_whose_scheduler_died_is_told_from_one_that_runs(both: Neighbours) -> None:
+async def test_a_task_of_a_dead_scheduler_is_not_shown_as_running(both: Neighbours) -> None:
     running = {"running": True, "lastAttemptAt": START, "schedulerIdentifier": "gone"}
     await seed_tasks(both.service.store, [REPORT, {**REPORT, **running, "name": "sync"}])
     body = b"no record"

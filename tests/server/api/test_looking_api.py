@@ -1,6 +1,5 @@
 """/jobs/{id}/why, /graph, /attempts, /jobs/search, /overview, /queues, /workers, /audit."""
 
-import pytest
 from tests.server.api.conftest import make, make_dead
 from tests.server.api.neighbours import Neighbours
 from tests.server.service import JOBS, NO_ID, field_of
@@ -74,7 +73,6 @@ async def test_jobs_are_found_by_text_and_kind_and_filters(both: Neighbours) -> 
     assert field_of(await both.ours.get(f"{JOBS}/search?limit=0")) == "limit"
 
 
-@pytest.mark.main_path
 async def test_the_overview_and_the_queues_say_how_it_stands(both: Neighbours) -> None:
     await make_dead(both)
     await make(both)
@@ -109,7 +107,7 @@ async def test_the_audit_log_comes_newest_first_in_pages(both: Neighbours) -> No
     assert field_of(await both.ours.get("/api/v1/audit?job_id=x")) == "job_id"
 
 
-async def test_another_tenant_sees_nothing_of_it(neighbours: Neighbours) -> None:
+async def test_another_tenant_sees_none_of_it(neighbours: Neighbours) -> None:
     dead = await make_dead(neighbours)
     await neighbours.ours.post(f"{JOBS}/{dead['id']}/retry")
     theirs = neighbours.theirs

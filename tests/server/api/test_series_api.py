@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
 from tests.server.api.conftest import make
 from tests.server.api.neighbours import Neighbours
 from tests.server.service import NO_ID, field_of
@@ -32,7 +31,6 @@ async def test_series_are_listed_with_their_rule_in_words_and_both_clocks(
     assert (detail["series"]["id"], detail["runs"]) == (made["id"], [])
 
 
-@pytest.mark.main_path
 async def test_a_series_is_paused_and_resumed(both: Neighbours) -> None:
     made = await make(both, recurrence={"interval": "1h"})
     url = f"{SERIES}/{made['id']}"

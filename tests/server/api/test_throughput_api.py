@@ -29,7 +29,7 @@ async def work(neighbours: Neighbours, *, fails: bool = False) -> None:
     await tally.flush()
 
 
-async def test_what_ended_is_told_minute_by_minute_and_in_all(both: Neighbours) -> None:
+async def test_throughput_has_every_minute_and_the_total(both: Neighbours) -> None:
     await work(both)
     await work(both, fails=True)
     await both.service.clock.advance(timedelta(minutes=2))
@@ -62,14 +62,14 @@ async def test_where_nothing_ended_there_are_no_durations(both: Neighbours) -> N
     assert told["total"]["wait"] == told["total"]["handler"] == nothing
 
 
-async def test_what_others_do_is_not_told(neighbours: Neighbours) -> None:
+async def test_throughput_of_other_tenants_is_not_shown(neighbours: Neighbours) -> None:
     await work(neighbours)
     asked = f"{THROUGHPUT}?since=2026-05-01T12:00:00Z&until=2026-05-01T12:01:00Z"
     assert (await neighbours.ours.get(asked)).json()["total"]["succeeded"] == 1
     assert (await neighbours.theirs.get(asked)).json()["total"]["succeeded"] == 0
 
 
-async def test_two_days_are_told_at_once_and_no_more(neighbours: Neighbours) -> None:
+async def test_at_most_two_days_are_shown(neighbours: Neighbours) -> None:
     until = "until=2026-05-01T12:00:00Z"
     answer = await neighbours.ours.get(f"{THROUGHPUT}?{until}&since=2026-04-29T12:00:00Z")
     assert answer.status_code == 200
@@ -88,7 +88,7 @@ async def test_two_days_are_told_at_once_and_no_more(neighbours: Neighbours) -> 
         ("minutes=5", "minutes"),
     ],
 )
-async def test_what_cannot_be_told_is_refused_by_name(
+async def test_an_invalid_range_is_refused_by_name(
     neighbours: Neighbours, query: str, field: str
 ) -> None:
     assert field_of(await neighbours.ours.get(f"{THROUGHPUT}?{query}")) == field

@@ -94,12 +94,12 @@ async def test_a_length_that_is_a_lie_does_not_help(service: Visit) -> None:
 
 
 @pytest.mark.parametrize("length", [b"-1", b"x", b"9" * 30])
-async def test_a_length_that_is_none_is_refused(service: Visit, length: bytes) -> None:
+async def test_an_invalid_content_length_is_refused(service: Visit, length: bytes) -> None:
     sent = await _answer(service, iter([]), content_length=length)
     assert sent[0]["status"] == 400
 
 
-async def test_nobody_is_answered_who_hung_up(service: Visit) -> None:
+async def test_a_disconnected_client_gets_no_answer(service: Visit) -> None:
     part = {"type": "http.request", "body": b"{", "more_body": True}
     assert await _answer(service, iter([part, {"type": "http.disconnect"}])) == []
 
@@ -151,7 +151,7 @@ async def test_the_field_that_is_wrong_is_named(service: Visit, body: bytes, fie
     assert field_of(await service.send(body)) == field
 
 
-async def test_what_takes_no_body_is_given_none(service: Visit) -> None:
+async def test_a_route_without_a_body_accepts_only_an_empty_object(service: Visit) -> None:
     job = await service.make_job()
     url = f"{JOBS}/{job['id']}"
     refused = await service.client.request("DELETE", url, json={"force": True})

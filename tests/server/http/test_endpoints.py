@@ -33,14 +33,14 @@ async def test_head_is_get_without_the_content(service: Visit) -> None:
     assert asked.headers["content-length"] == shown.headers["content-length"]
 
 
-async def test_options_tells_what_is_possible(service: Visit) -> None:
+async def test_options_lists_the_allowed_methods(service: Visit) -> None:
     answer = await service.client.options(f"{JOBS}/{NO_ID}")
     assert answer.status_code == 204
     assert answer.headers["allow"] == "DELETE, GET, HEAD, OPTIONS, PUT"
 
 
 @pytest.mark.parametrize("method", ["PATCH", "PUT", "TRACE", "BREW"])
-async def test_another_method_is_told_which_would_do(service: Visit, method: str) -> None:
+async def test_another_method_gets_405_with_the_allowed_ones(service: Visit, method: str) -> None:
     answer = await service.client.request(method, JOBS)
     assert answer.status_code == 405
     assert answer.headers["allow"] == "GET, HEAD, OPTIONS, POST"
@@ -57,7 +57,7 @@ async def test_where_there_is_nothing_that_is_said_in_json(service: Visit, path:
 
 
 @pytest.mark.parametrize("text", ["1", "x" * 36, f"{NO_ID}%00", f"{NO_ID}%0a", "%ff", "null"])
-async def test_an_id_that_is_none_is_refused_by_name(service: Visit, text: str) -> None:
+async def test_an_invalid_id_is_refused_by_name(service: Visit, text: str) -> None:
     assert field_of(await service.client.get(f"{JOBS}/{text}")) == "job_id"
 
 
@@ -124,7 +124,7 @@ async def test_a_token_is_sent_once_and_as_a_bearer_token(sent: list[tuple[str, 
     assert answer.status_code == 401
 
 
-async def test_scopes_are_told_from_one_another_before_the_request_is_read() -> None:
+async def test_the_scope_is_checked_before_the_request_is_read() -> None:
     async with serve(auth=Doorman()) as service:
         answer = await service.client.post(
             JOBS, content=b"{", headers={"authorization": "Bearer read"}

@@ -7,8 +7,8 @@ from starlette.routing import Match, Router
 
 from rota.server.http.endpoint import serve_path, sort_paths
 
-PATHS = ["/jobs/{job_id}", "/jobs", "/jobs/{job_id}/{part}", "/jobs/search", "/jobs/{job_id}/why",
-         "/v1.0/x"]  # fmt: skip
+PATHS = ["/a/b/jobs/{job_id}", "/a/b/jobs", "/a/b/jobs/{job_id}/{part}", "/a/b/jobs/search",
+         "/a/b/jobs/{job_id}/why", "/v1.0/x"]  # fmt: skip
 
 
 class Endpoint:
@@ -36,13 +36,13 @@ def find(path: str, root: str = "") -> tuple[str, dict[str, str]] | None:
 @pytest.mark.parametrize(
     ("path", "found", "parts"),
     [
-        ("/jobs", "/jobs", {}),
-        ("/jobs/7", "/jobs/{job_id}", {"job_id": "7"}),
-        ("/jobs/search", "/jobs/search", {}),
-        ("/jobs/7/why", "/jobs/{job_id}/why", {"job_id": "7"}),
-        ("/jobs/7/how", "/jobs/{job_id}/{part}", {"job_id": "7", "part": "how"}),
-        ("/jobs/a\nb", "/jobs/{job_id}", {"job_id": "a\nb"}),
-        ("/jobs/a\n", "/jobs/{job_id}", {"job_id": "a\n"}),
+        ("/a/b/jobs", "/a/b/jobs", {}),
+        ("/a/b/jobs/7", "/a/b/jobs/{job_id}", {"job_id": "7"}),
+        ("/a/b/jobs/search", "/a/b/jobs/search", {}),
+        ("/a/b/jobs/7/why", "/a/b/jobs/{job_id}/why", {"job_id": "7"}),
+        ("/a/b/jobs/7/how", "/a/b/jobs/{job_id}/{part}", {"job_id": "7", "part": "how"}),
+        ("/a/b/jobs/a\nb", "/a/b/jobs/{job_id}", {"job_id": "a\nb"}),
+        ("/a/b/jobs/a\n", "/a/b/jobs/{job_id}", {"job_id": "a\n"}),
     ],
 )
 def test_the_path_with_fewer_parameters_comes_first(
@@ -52,13 +52,23 @@ def test_the_path_with_fewer_parameters_comes_first(
 
 
 @pytest.mark.parametrize(
-    "path", ["", "/", "/jobs/", "/jobs//", "/jobs\n", "/Jobs", "/jobs/7/why/x", "/v1a0/x"]
+    "path",
+    [
+        "",
+        "/",
+        "/a/b/jobs/",
+        "/a/b/jobs//",
+        "/a/b/jobs\n",
+        "/a/b/Jobs",
+        "/a/b/jobs/7/why/x",
+        "/v1a0/x",
+    ],
 )
 def test_other_paths_match_nothing(path: str) -> None:
     assert find(path) is None
 
 
 def test_the_prefix_of_a_mount_is_ignored() -> None:
-    assert find("/rota/jobs", "/rota") == ("/jobs", {})
-    assert find("/rota/jobs/7", "/rota") == ("/jobs/{job_id}", {"job_id": "7"})
-    assert find("/rotajobs", "/rota") is None
+    assert find("/rota/a/b/jobs", "/rota") == ("/a/b/jobs", {})
+    assert find("/rota/a/b/jobs/7", "/rota") == ("/a/b/jobs/{job_id}", {"job_id": "7"})
+    assert find("/rota-a/b/jobs", "/rota") is None

@@ -77,7 +77,7 @@ def test_an_error_is_what_its_nearest_ancestor_is(kind: type[Exception], status:
     assert find_meaning(kind).status == status
 
 
-def test_whoever_asks_too_often_is_told_when_to_come_again() -> None:
+def test_a_rate_limit_error_has_retry_after() -> None:
     reply = answer_error(errors.QuotaExceededError("Too many", "token_rate", 7))
     assert (b"retry-after", b"7") in reply.headers
 
@@ -96,7 +96,7 @@ async def _ask_everything(service: Visit) -> list[httpx2.Response]:
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(SECRET), KeyError("x"), RecursionError()])
-async def test_what_nobody_foresaw_is_told_to_the_log_and_not_to_the_caller(
+async def test_an_unexpected_error_is_logged_and_hidden_from_the_caller(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR):

@@ -42,7 +42,7 @@ async def test_they_are_named_within_lists_too(service: Visit) -> None:
     )
 
 
-async def test_a_text_that_does_not_match_is_told_in_words(service: Visit) -> None:
+async def test_a_pattern_mismatch_is_explained_in_words(service: Visit) -> None:
     answer = await service.client.put(QUIET, json=HOURS | {"start": "25:00"})
     assert answer.json()["message"] == "start must be a time of day, such as 22:00"
 

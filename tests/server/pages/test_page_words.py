@@ -64,7 +64,7 @@ def test_a_distance_says_on_which_side_of_now_it_lies(at: datetime, words: str) 
     assert format_distance(at, NOW) == words
 
 
-def test_an_instant_is_told_in_utc_and_on_a_local_clock() -> None:
+def test_an_instant_is_formatted_in_utc_and_in_a_zone() -> None:
     assert format_instant(NOW.astimezone(BERLIN)) == "2026-10-23 09:41:20 UTC"
     assert format_local(NOW, BERLIN) == "Fri 2026-10-23 11:41:20 CEST"
     assert format_local(NOW.replace(second=0), BERLIN) == "Fri 2026-10-23 11:41 CEST"
@@ -77,7 +77,7 @@ def test_an_occurrence_names_the_day_in_utc_only_where_it_is_another() -> None:
 
 
 @pytest.mark.parametrize("zone", [UTC, ZoneInfo("Etc/GMT"), ZoneInfo("Atlantic/Reykjavik")])
-def test_an_occurrence_is_told_once_where_the_clock_shows_utc(zone: tzinfo) -> None:
+def test_an_occurrence_in_utc_is_shown_once(zone: tzinfo) -> None:
     assert show_occurrence(NOW, zone, None).utc == ""
 
 
@@ -117,7 +117,7 @@ def test_a_job_is_called_what_a_person_would_call_it(fields: dict[str, object], 
     assert sign_of(a_job(**fields), NOW).word == word
 
 
-def test_states_that_differ_are_told_apart_without_colour() -> None:
+def test_states_differ_without_colour() -> None:
     jobs = [
         a_job(created_at=NOW),
         a_job(created_at=NOW, due_at=NOW + HOUR),
@@ -131,7 +131,7 @@ def test_states_that_differ_are_told_apart_without_colour() -> None:
     assert len({sign.shape for sign in signs}) == len({sign.word for sign in signs}) == len(jobs)
 
 
-async def test_a_timeline_tells_of_every_attempt_and_an_error_once(story: Story) -> None:
+async def test_a_timeline_has_every_attempt_and_each_error_once(story: Story) -> None:
     retries = {"max_attempts": 3, "backoff_strategy": "FIXED", "base_delay_seconds": 60}
     job = await story.ask("Charge", ago=HOUR, retry_policy=retries)
     job = await story.die(job, MINUTE)
@@ -148,7 +148,7 @@ async def test_a_timeline_tells_of_every_attempt_and_an_error_once(story: Story)
     assert steps[2].note == "after 30 s, on mail-7f2c, same error as before"
 
 
-async def test_a_timeline_tells_what_is_ahead(story: Story) -> None:
+async def test_a_timeline_shows_what_is_ahead(story: Story) -> None:
     job = await story.ask("Remind", ago=HOUR)
     job = await story.defer(job, NOW + HOUR, "quiet hours")
     steps = make_timeline(job, [], NOW)
@@ -168,7 +168,7 @@ async def test_a_timeline_tells_what_is_ahead(story: Story) -> None:
         (RetryPolicy(backoff_strategy=BackoffStrategy.LADDER), "after 1 min, 5 min, 15 min, 1 h"),
     ],
 )
-def test_a_retry_policy_is_told_in_words(policy: RetryPolicy, words: str) -> None:
+def test_a_retry_policy_is_described_in_words(policy: RetryPolicy, words: str) -> None:
     assert describe_policy(policy) == words
 
 

@@ -59,7 +59,7 @@ async def test_a_page_stays_small_and_refreshes_less_than_itself(
         assert len(part.content) < len(whole.content)
 
 
-async def test_the_audit_log_tells_lists_and_nothing_in_words(
+async def test_the_audit_log_shows_lists_and_none_in_words(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
     details = {"scopes": ["read", "write"], "isOn": True, "queue": None}
@@ -107,7 +107,7 @@ async def test_a_reader_is_shown_no_form_that_changes_anything(
     "path",
     ["/confirm", "/act", "/jobs/x/pause", "/gates/maintenance", "/gates/quiet-hours"],
 )
-async def test_a_form_of_somebody_who_may_only_look_is_refused(knock: Knock, path: str) -> None:
+async def test_a_form_from_a_reader_is_refused(knock: Knock, path: str) -> None:
     client = knock("read")
     await sign_in(client, "read")
     answer = await client.post(f"/admin{path}", data={"action": "on"})
@@ -115,7 +115,7 @@ async def test_a_form_of_somebody_who_may_only_look_is_refused(knock: Knock, pat
     assert "Not allowed" in answer.text
 
 
-async def test_quiet_hours_that_end_when_they_begin_are_told_to_be_none(
+async def test_quiet_hours_with_equal_start_and_end_are_shown_as_never(
     pages: httpx2.AsyncClient,
 ) -> None:
     for end, told in (("22:00", "never: the start equals the end"), ("07:00", "22:00 to 07")):
@@ -124,7 +124,7 @@ async def test_quiet_hours_that_end_when_they_begin_are_told_to_be_none(
         assert told in (await pages.get("/admin/gates")).text
 
 
-async def test_who_may_not_even_look_is_told_so_and_can_sign_in_anew(knock: Knock) -> None:
+async def test_a_caller_without_read_gets_403_and_can_sign_in_again(knock: Knock) -> None:
     client = knock("write")
     await sign_in(client, "write")
     answer = await client.get("/admin/jobs")
@@ -133,9 +133,7 @@ async def test_who_may_not_even_look_is_told_so_and_can_sign_in_anew(knock: Knoc
     assert 'action="/admin/sign-out"' in answer.text
 
 
-async def test_tasks_are_shown_to_who_looks_after_the_installation_only(
-    store: OpenStore, knock: Knock
-) -> None:
+async def test_tasks_are_shown_to_administrators_only(store: OpenStore, knock: Knock) -> None:
     await tell_story(store, START)
     for token, is_shown in (("read+operate", False), ("read+admin", True)):
         client = knock(token)
@@ -146,7 +144,7 @@ async def test_tasks_are_shown_to_who_looks_after_the_installation_only(
         assert answer.status_code == (303 if is_shown else 403)
 
 
-async def test_who_has_not_signed_in_is_shown_the_door_and_then_the_page(knock: Knock) -> None:
+async def test_sign_in_leads_to_the_requested_page(knock: Knock) -> None:
     client = knock("read")
     answer = await client.get("/admin/jobs?status=READY")
     assert answer.headers["location"] == "/admin/sign-in?next=%2Fadmin%2Fjobs%3Fstatus%3DREADY"
@@ -176,7 +174,7 @@ async def test_signing_in_leads_to_pages_of_ours_only(knock: Knock, wanted: str)
     assert entered.headers["location"] == "/admin"
 
 
-async def test_where_no_token_is_needed_there_is_no_door(pages: httpx2.AsyncClient) -> None:
+async def test_without_tokens_there_is_no_sign_in(pages: httpx2.AsyncClient) -> None:
     assert (await pages.get("/admin/sign-in")).headers["location"] == "/admin"
     assert "Sign out" not in (await pages.get("/admin")).text
     for path in ("/", "/admin/"):
@@ -194,7 +192,7 @@ async def test_under_a_prefix_every_link_keeps_it(
     assert [each for each in links if not each.startswith("/rota/admin")] == []
 
 
-async def test_times_are_told_on_the_clock_of_the_zone_that_was_set(store: OpenStore) -> None:
+async def test_times_are_shown_in_the_configured_zone(store: OpenStore) -> None:
     await tell_story(store, START)
     settings = ServerSettings(zone=ZoneInfo("Asia/Tokyo"))
     app = create_app(store, settings=settings, clock=VirtualClock(START))
@@ -235,7 +233,7 @@ async def test_when_the_store_does_not_answer_the_page_says_what_that_means(
     assert "secret-host" not in answer.text
 
 
-async def test_only_known_words_are_told_after_an_act(pages: httpx2.AsyncClient) -> None:
+async def test_only_known_notices_are_shown(pages: httpx2.AsyncClient) -> None:
     told = await pages.get("/admin/jobs?done=cancelled&count=2")
     assert "2 jobs cancelled." in told.text
     for query in ("done=You+have+won", "done=cancelled&count=many", "done=cancelled&count=²"):
@@ -245,7 +243,7 @@ async def test_only_known_words_are_told_after_an_act(pages: httpx2.AsyncClient)
         )
 
 
-async def test_a_form_that_is_no_form_or_too_large_is_refused(pages: httpx2.AsyncClient) -> None:
+async def test_an_invalid_or_too_large_form_is_refused(pages: httpx2.AsyncClient) -> None:
     as_json = await pages.post("/admin/confirm", json={"action": "cancel"})
     assert (as_json.status_code, "content-type" in as_json.text) == (400, True)
     large = await pages.post("/admin/confirm", data={"why": "x" * 300_000})
@@ -256,7 +254,7 @@ async def test_a_form_that_is_no_form_or_too_large_is_refused(pages: httpx2.Asyn
     assert unknown.status_code == 400
 
 
-async def test_what_ended_between_question_and_deed_is_left_alone(
+async def test_a_job_that_ended_after_the_question_is_left_alone(
     story: Story, pages: httpx2.AsyncClient
 ) -> None:
     job = await story.ask("Quick", ago=MINUTE)

@@ -130,9 +130,9 @@ async def test_time_and_zone_are_the_hosts_unless_given(monkeypatch: pytest.Monk
     zone = ZoneInfo("Asia/Kathmandu")
     monkeypatch.setattr("rota.scheduler.scheduler.get_localzone", lambda: zone)
     async with await open_store("memory://") as store:
-        surroundings = Scheduler(store)._context
-    assert isinstance(surroundings.clock, SystemClock)
-    assert surroundings.zone is zone
+        context = Scheduler(store)._context
+    assert isinstance(context.clock, SystemClock)
+    assert context.zone is zone
 
 
 @pytest.mark.clause("D-10", "P-1")

@@ -6,9 +6,9 @@ import pytest
 
 from rota.auth.caller import Caller, Scope
 from rota.auth.tokens import (
-    Reading,
-    Recollection,
+    CachedToken,
     TokenBook,
+    TokenCache,
     decode_token,
     make_token,
     take_fingerprint,
@@ -244,12 +244,12 @@ async def test_a_damaged_token_is_an_error_of_the_store(
 
 
 async def test_only_so_many_tokens_are_remembered(book: TokenBook, store: MemoryStore) -> None:
-    recollection = Recollection(most=3)
+    cache = TokenCache(most=3)
     for name in "abcde":
         issued = await book.issue("a", ["read"], name)
         document: Document = (await store.read("tokens", [issued.id]))[issued.id]
-        recollection.keep(Reading(decode_token(issued.id, document.body), 1, NOW))
-    names = [it.kept.token.name for it in recollection.readings.values()]
+        cache.keep(CachedToken(decode_token(issued.id, document.body), 1, NOW))
+    names = [it.kept.token.name for it in cache.tokens.values()]
     assert names == ["c", "d", "e"]
 
 
@@ -258,8 +258,8 @@ async def test_a_clock_that_was_set_back_does_not_keep_a_memory_alive(
 ) -> None:
     issued = await book.issue("a", ["read"], "x")
     document = (await store.read("tokens", [issued.id]))[issued.id]
-    recollection = Recollection()
-    recollection.keep(Reading(decode_token(issued.id, document.body), 1, NOW))
-    assert recollection.find(issued.id, NOW) is not None
-    assert recollection.find(issued.id, NOW - SECOND) is None
-    assert recollection.find(issued.id, NOW + 2 * SECOND) is None
+    cache = TokenCache()
+    cache.keep(CachedToken(decode_token(issued.id, document.body), 1, NOW))
+    assert cache.find(issued.id, NOW) is not None
+    assert cache.find(issued.id, NOW - SECOND) is None
+    assert cache.find(issued.id, NOW + 2 * SECOND) is None

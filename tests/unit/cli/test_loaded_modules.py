@@ -57,4 +57,4 @@ def test_why_on_a_store_loads_its_driver_and_no_server(tmp_path: Path) -> None:
     packages, modules = loaded_by(tmp_path, "why", asyncio.run(create()))
     assert "apsw" in packages
     assert not packages & (SERVER | DRIVERS)
-    assert not {"rota.client", "rota.server"} & modules
+    assert not {"rota.client", "rota.server", "rota.scheduler", "rota.worker"} & modules

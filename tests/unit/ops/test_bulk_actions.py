@@ -99,7 +99,7 @@ async def test_old_plans_are_swept(
     assert len(kept) == 1
 
 
-async def test_who_has_moved_on_is_left_alone_and_told(
+async def test_a_job_that_changed_meanwhile_is_skipped_and_reported(
     around: RailContext, store: MemoryStore
 ) -> None:
     ended, gone, live = (a_job(queue="mail") for _ in range(3))
@@ -155,7 +155,7 @@ async def test_retrying_makes_new_jobs_and_running_now_makes_them_due(
     assert (await store.get("default", [later.id]))[later.id].due_at == NOW
 
 
-async def test_a_family_is_deleted_whatever_its_order_and_who_is_needed_stays(
+async def test_dependents_are_deleted_in_any_order_and_needed_jobs_stay(
     around: RailContext, store: MemoryStore
 ) -> None:
     parent = a_job(queue="mail")

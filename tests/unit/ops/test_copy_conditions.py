@@ -11,6 +11,7 @@ from rota.errors import (
     SchemaOutdatedError,
     StoreUnavailableError,
 )
+from rota.fleet.workers import WORKERS, WorkerPresence
 from rota.ops.store_comparison import PROBE, UNFINISHED
 from rota.ops.store_copy import check_idle, plan_copy
 from rota.stores.inspection import StoreInspection
@@ -19,7 +20,6 @@ from rota.stores.migrations import AppliedMigration
 from rota.stores.protocol import DocumentWrite
 from rota.testing import a_job
 from rota.testing.job_store_fixture import MINUTE, NOW, take
-from rota.worker.presence import WORKERS, WorkerPresence
 
 MARK = AppliedMigration(2, "jobs", is_compatible=True, checksum="")
 SOURCE = StoreInspection(
@@ -88,7 +88,7 @@ def test_a_target_that_is_not_empty_is_refused_by_what_it_holds() -> None:
         plan_copy(SOURCE, replace(TARGET, set_aside_job_count=1))
 
 
-async def test_a_store_that_nobody_uses_is_idle() -> None:
+async def test_an_unused_store_is_idle() -> None:
     store = MemoryStore()
     await store.insert([a_job()], NOW)
     await check_idle(store, NOW)

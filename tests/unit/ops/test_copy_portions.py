@@ -59,7 +59,7 @@ async def _until(store: Watched, count: int) -> None:
         turned.clear()
 
 
-async def test_whoever_leaves_has_nothing_read_any_more(store: Watched) -> None:
+async def test_leaving_the_context_stops_the_reading(store: Watched) -> None:
     store.hangs_at = 2
     async with read_portions(store) as portions:
         await anext(portions)

@@ -15,7 +15,7 @@ from rota.stores.protocol import DocumentWrite, KeptDocument
 from rota.testing.portable_store_contract import dump_all
 
 
-def test_mark_and_probe_are_nobodys_content() -> None:
+def test_mark_and_probe_are_not_content() -> None:
     document = KeptDocument("tasks", "target", 1, b"")
     own = [document._replace(collection=each) for each in (UNFINISHED, PROBE)]
     assert without_traces([*own, document]) == [document]
@@ -35,7 +35,7 @@ async def test_one_store_is_found_and_left_as_it_was() -> None:
     assert await dump_all(store) == []
 
 
-async def test_what_a_killed_copy_has_left_misleads_nobody() -> None:
+async def test_leftovers_of_a_killed_copy_do_no_harm() -> None:
     source, target = MemoryStore(), MemoryStore()
     for store in (source, target):
         await store.write_each([DocumentWrite(PROBE, "target", None, b"left behind")])

@@ -86,7 +86,7 @@ async def test_a_time_without_an_offset_is_on_the_clock_of_the_series(
     assert (told.answer, told.at) == ("will run", NINE)
 
 
-async def test_a_time_that_the_clocks_skip_is_told(
+async def test_a_skipped_wall_time_is_explained(
     store: MemoryStore, clock: VirtualClock, rail: Rail
 ) -> None:
     skipped = datetime(2027, 3, 28, 1, 30)  # noqa: DTZ001 - a wall time
@@ -103,7 +103,7 @@ async def test_a_time_that_the_clocks_skip_is_told(
     assert "clocks go forward: moved from 01:30" in words(moved)
 
 
-async def test_a_time_that_is_shown_twice_is_told(
+async def test_a_repeated_wall_time_is_explained(
     store: MemoryStore, clock: VirtualClock, rail: Rail
 ) -> None:
     job_id = await rail.schedule_recurring("a", {}, cron="30 1 * * *", tz="Europe/London")

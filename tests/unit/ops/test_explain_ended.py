@@ -75,9 +75,7 @@ async def test_what_was_retried_names_its_replacement_and_that_names_it(
     assert only(await ask(store, clock, new_id), "replaces").job_id == job.id
 
 
-async def test_the_handlers_own_word_is_told_from_exhaustion(
-    store: MemoryStore, clock: VirtualClock
-) -> None:
+async def test_a_discard_differs_from_exhaustion(store: MemoryStore, clock: VirtualClock) -> None:
     job = a_job(due_at=NOW)
     await store.insert([job], NOW)
     (leased,) = await lease(store)
@@ -87,7 +85,7 @@ async def test_the_handlers_own_word_is_told_from_exhaustion(
     assert "no such user" in only(told, "discarded").text
 
 
-async def test_what_was_called_off_names_who_and_why(
+async def test_a_cancelled_job_names_who_and_why(
     store: MemoryStore, clock: VirtualClock, rail: Rail
 ) -> None:
     job_id = await rail.schedule_once("send", {}, run_at=NOW)

@@ -45,7 +45,7 @@ async def lease(store: MemoryStore, clock: VirtualClock) -> None:
     await store.lease(request, clock.now())
 
 
-async def test_who_waits_for_others_is_told_for_whom(
+async def test_a_pending_job_names_the_jobs_it_waits_for(
     store: MemoryStore, clock: VirtualClock
 ) -> None:
     parents = [a_job(name="extract", due_at=NOW + HOUR), a_job(name="load")]
@@ -112,7 +112,7 @@ async def test_a_deferral_says_which_gate_and_until_when(
     assert "quiet hours" in only(told, "deferred").text
 
 
-async def test_a_snooze_is_told_from_a_retry(store: MemoryStore, clock: VirtualClock) -> None:
+async def test_a_snooze_differs_from_a_retry(store: MemoryStore, clock: VirtualClock) -> None:
     job = a_job(due_at=NOW)
     await store.insert([job], NOW)
     await lease(store, clock)

@@ -16,7 +16,7 @@ def levels(graph: JobGraph) -> dict[str, int]:
     return {node.id: node.level for node in graph.nodes}
 
 
-async def test_ancestors_and_descendants_are_found_and_nobody_else(store: MemoryStore) -> None:
+async def test_only_ancestors_and_descendants_are_found(store: MemoryStore) -> None:
     root, aside = a_job(), a_job()
     middle = a_job(dependencies=[root.id])
     beside = a_job(dependencies=[root.id])

@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from rota.errors import InvalidInputError, StoreUnavailableError
+from rota.fleet.workers import list_workers
 from rota.jobs import Job, JobStatus
 from rota.ops.leases import HttpLeaseRequest, HttpLeases
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import HeldLease, LeaseRequest
 from rota.testing import VirtualClock, a_job
-from rota.worker.presence import list_workers
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -29,7 +29,7 @@ async def kept(store: MemoryStore, job: Job) -> Job:
     return (await store.get(job.tenant, [job.id]))[job.id]
 
 
-async def test_who_hangs_up_while_waiting_leaves_the_job_to_others(
+async def test_a_disconnect_while_waiting_leaves_the_job_to_others(
     desk: HttpLeases, store: MemoryStore, clock: VirtualClock
 ) -> None:
     gone = asyncio.Event()
@@ -47,7 +47,7 @@ async def test_who_hangs_up_while_waiting_leaves_the_job_to_others(
     assert (await kept(store, job)).status is JobStatus.READY
 
 
-async def test_what_was_leased_for_one_who_is_gone_goes_back_unspent(
+async def test_a_job_leased_for_a_disconnected_caller_is_released(
     desk: HttpLeases, store: MemoryStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = a_job(due_at=NOW)
@@ -96,7 +96,7 @@ async def test_a_worker_that_keeps_asking_is_seen_and_then_forgotten(
     assert await list_workers(store, clock.now()) == []
 
 
-async def test_a_lease_that_nobody_could_keep_is_refused(desk: HttpLeases) -> None:
+async def test_a_lease_of_an_invalid_length_is_refused(desk: HttpLeases) -> None:
     with pytest.raises(InvalidInputError, match="lease_seconds"):
         HttpLeaseRequest(worker="w", lease_for=timedelta(0))
     with pytest.raises(InvalidInputError, match="lease_seconds"):

@@ -36,11 +36,11 @@ the rest of its message
         (None, ""),
     ],
 )
-def test_of_an_error_the_line_that_says_what_it_was_is_told(error: str | None, line: str) -> None:
+def test_the_telling_line_of_an_error_is_shown(error: str | None, line: str) -> None:
     assert name_error(error) == line
 
 
-def test_no_password_is_told() -> None:
+def test_passwords_are_masked() -> None:
     told = name_error("cannot reach https://anna:hunter2@example.com")
     assert told == "cannot reach https://anna:(hidden)@example.com"
 
@@ -50,7 +50,7 @@ def test_sentences_end_once() -> None:
     assert format_error(None) == "no error was recorded."
 
 
-def test_an_instant_is_told_on_both_clocks_where_they_differ() -> None:
+def test_an_instant_shows_both_clocks_where_they_differ() -> None:
     instant = datetime(2026, 5, 1, 23, 30, tzinfo=UTC)
     assert show(instant) == "Fri 2026-05-01 23:30:00 UTC"
     berlin = ZoneInfo("Europe/Berlin")
@@ -59,7 +59,7 @@ def test_an_instant_is_told_on_both_clocks_where_they_differ() -> None:
     assert earlier == "Fri 2026-05-01 21:30:00 CEST (19:30:00 UTC)"
 
 
-def test_a_zone_that_is_unknown_here_is_told_in_utc() -> None:
+def test_an_unknown_zone_falls_back_to_utc() -> None:
     start = datetime(2026, 5, 1, tzinfo=UTC)
     job = a_job(recurrence=Recurrence(cron="0 9 * * *", zone="Nowhere/Else", start=start))
     assert zone_of(job) is UTC

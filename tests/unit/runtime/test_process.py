@@ -53,7 +53,7 @@ async def test_a_stage_is_stopped_once_the_one_before_it_has_ended(story: list[s
     assert story == [
         "worker began",
         "web began",
-        "Stopping: what runs is finished first. Once more to stop at once.",
+        "Stopping: running jobs finish first. Repeat to stop at once.",
         "worker told",
         "worker ended",
         "web told",

@@ -3,7 +3,7 @@
 import pytest
 
 from rota.errors import InvalidInputError
-from rota.stores.naming import check_name
+from rota.stores.protocol import check_name
 
 
 @pytest.mark.parametrize("name", ["a", "x" * 255, "😀" * 255, "two\nlines", "\x7f", " "])

@@ -209,5 +209,5 @@ async def test_a_broken_store_is_found_out(broken: type[MemoryStore], promise: s
 
 async def test_a_store_that_never_rings_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rota.testing.job_lease_contract.SOON", 0.01)
-    with pytest.raises(AssertionError, match="nobody was woken"):
+    with pytest.raises(AssertionError, match="no listener was woken"):
         await JobStoreContract().test_an_insert_wakes_a_listener(NeverRings())

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 import pytest
 
 from rota.clock.idle import turn
-from rota.worker.calls import Isolated
+from rota.worker.calls import isolated
 
 variable = ContextVar("variable", default="outside")
 
@@ -19,7 +19,7 @@ async def test_what_is_set_inside_stays_inside_over_every_wait() -> None:
         seen.append(variable.get())
         return seen
 
-    assert await Isolated(work()) == ["outside", "inside"]
+    assert await isolated(work()) == ["outside", "inside"]
     assert variable.get() == "outside"
 
 
@@ -28,7 +28,7 @@ async def test_it_runs_in_the_same_task() -> None:
         await turn()
         return asyncio.current_task()
 
-    assert await Isolated(work()) is asyncio.current_task()
+    assert await isolated(work()) is asyncio.current_task()
 
 
 async def test_what_it_raises_is_raised() -> None:
@@ -37,7 +37,7 @@ async def test_what_it_raises_is_raised() -> None:
         raise ValueError("boom")
 
     with pytest.raises(ValueError, match="boom"):
-        await Isolated(work())
+        await isolated(work())
 
 
 async def test_a_future_that_fails_is_raised_inside() -> None:
@@ -51,7 +51,7 @@ async def test_a_future_that_fails_is_raised_inside() -> None:
             return f"caught {error}"
         return "not raised"
 
-    assert await Isolated(work()) == "caught inside"
+    assert await isolated(work()) == "caught inside"
 
 
 async def test_a_cancellation_is_raised_inside_and_may_be_used_up() -> None:
@@ -65,7 +65,7 @@ async def test_a_cancellation_is_raised_inside_and_may_be_used_up() -> None:
         return "not cancelled"
 
     async def outer() -> str:
-        return str(await Isolated(work()))
+        return str(await isolated(work()))
 
     task = asyncio.create_task(outer())
     await turn()
@@ -83,7 +83,7 @@ async def test_a_coroutine_that_is_never_finished_is_closed() -> None:
         finally:
             closed = True
 
-    steps = Isolated(work()).__await__()
+    steps = isolated(work())
     next(steps)
     steps.close()
     assert closed

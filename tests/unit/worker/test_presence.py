@@ -10,10 +10,10 @@ import pytest
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, succeed
 
 from rota.errors import StoreUnavailableError
+from rota.fleet.workers import GONE_AFTER, SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import Document, DocumentWrite
 from rota.worker import StopManner, WorkerSettings, list_workers
-from rota.worker.presence import GONE_AFTER, SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
 
 
 def a_presence(**fields: object) -> WorkerPresence:

@@ -21,6 +21,7 @@ EVERY_ROUTE: tuple[Route, ...] = (
     *jobs.ROUTES,
     *job_details.ROUTES,
     *bulk.ROUTES,
+    *leases.ROUTES,
     *overview.ROUTES,
     *audit.ROUTES,
     *dead_letters.ROUTES,
@@ -28,7 +29,6 @@ EVERY_ROUTE: tuple[Route, ...] = (
     *tasks.ROUTES,
     *gates.ROUTES,
     *limits.ROUTES,
-    *leases.ROUTES,
     *tokens.ROUTES,
     *health.ROUTES,
 )

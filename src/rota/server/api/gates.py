@@ -54,6 +54,8 @@ ReasonText = Annotated[
     ),
 ]
 
+_EMPTY = {204: None}
+
 
 class QuietHoursBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Hours in which no job that notifies people runs. Such jobs run afterwards.
@@ -284,8 +286,6 @@ def _view_hours(hours: QuietHours, now: Moment) -> QuietHoursView:
 def _name_days(days: Set[int]) -> tuple[str, ...]:
     return tuple(WEEKDAYS[day] for day in sorted(days))
 
-
-_EMPTY = {204: None}
 
 ROUTES: tuple[Route, ...] = (
     route("GET", GATES, get_gates, Scope.READ, "gates"),

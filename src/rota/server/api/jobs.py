@@ -63,6 +63,11 @@ TRACE_HEADER = "Traceparent"
 _TRACE = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _BEYOND_PRIORITIES = (0, 11)
 
+_CREATE_HEADERS = {
+    KEY_HEADER: "Makes the job the only one of its kind with that key.",
+    TRACE_HEADER: "The trace of the request, as in W3C Trace Context.",
+}
+
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename={"due_at": "run_at"}):
     """A job with all its fields.
@@ -444,11 +449,6 @@ def _with_trace(job: Job, call: Call[NewJob, Nothing]) -> Job:
         return job
     return msgspec.structs.replace(job, trace=trace)
 
-
-_CREATE_HEADERS = {
-    KEY_HEADER: "Makes the job the only one of its kind with that key.",
-    TRACE_HEADER: "The trace of the request, as in W3C Trace Context.",
-}
 
 ROUTES: tuple[Route, ...] = (
     route(

@@ -10,11 +10,11 @@ from msgspec import Meta
 
 from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
+from rota.fleet.workers import list_workers
 from rota.ops.overview import Overview, QueueStanding, list_queues, take_overview
 from rota.server.api.fields import Moment
 from rota.server.http.route import Call, Nothing, Route, route
 from rota.telemetry.stats import RETENTION, MinuteStats, read_stats
-from rota.worker.presence import list_workers
 
 SHOWN_FOR = timedelta(hours=1)
 """The default range of the throughput."""

@@ -11,6 +11,15 @@ from typing import NamedTuple
 _STEPS = (1, 2, 5, 10)
 _TICKS = 4
 
+WIDTH = 360.0
+HEIGHT = 168.0
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 16.0, 10.0, 22.0
+_X_LABELS = 5
+_GAP = 1.0
+_ROW = 34.0
+_NAME_ROOM = 16.0
+
 
 def choose_ticks(highest: float, *, whole: bool = True) -> list[float]:
     """Axis ticks from zero to at least ``highest``, in about four round steps."""
@@ -37,15 +46,6 @@ def thin(positions: Sequence[int], most: int) -> list[int]:
     """At most ``most`` evenly spaced positions, including the last."""
     every = max(1, -(-len(positions) // most))
     return [each for each in positions if (positions[-1] - each) % every == 0]
-
-
-WIDTH = 360.0
-HEIGHT = 168.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 16.0, 10.0, 22.0
-_X_LABELS = 5
-_GAP = 1.0
-_ROW = 34.0
-_NAME_ROOM = 16.0
 
 
 class Tick(NamedTuple):

@@ -27,6 +27,8 @@ MOST_BLOCKED = 1_000
 
 _LONGEST_FILTER = 2_000
 
+SAMPLE_SIZE = 10
+
 
 class Origin(NamedTuple):
     """The page that a form was sent from, with its filters."""
@@ -75,19 +77,13 @@ def read_ids(form: Form, name: str = "id") -> list[JobId]:
     return list(found)
 
 
-async def read_jobs(visit: Visit, ids: Sequence[JobId]) -> list[Job]:
-    """The tenant's jobs with these ids that still exist, in the same order."""
-    found = await visit.context.store.get(visit.tenant, ids) if ids else {}
-    return [found[each] for each in ids if each in found]
-
-
 async def find_all_dead(visit: Visit, origin: Origin) -> list[Job]:
     """Every dead letter that matches the filters, up to as many as one call retries."""
     if origin.page == "dead-letters":
         plan = await visit.dead_letters.plan_retry(
             origin.as_letters().as_filter(), limit=MOST_CHOSEN
         )
-        return await read_jobs(visit, plan.job_ids)
+        return await visit.find_jobs(plan.job_ids)
     query = origin.as_query(visit)
     found: list[Job] = []
     cursor: str | None = None
@@ -113,8 +109,6 @@ async def find_blocked_by(visit: Visit, dead: Sequence[Job]) -> list[JobId]:
         found.update(dict.fromkeys(left))
     return list(found)[:MOST_BLOCKED]
 
-
-SAMPLE_SIZE = 10
 
 Hidden = list[tuple[str, str]]
 
@@ -167,7 +161,7 @@ async def carry_out(visit: Visit) -> Response:
 
 
 async def _ask_cancel(visit: Visit, form: Form, _: Origin) -> Question:
-    jobs = [it for it in await read_jobs(visit, read_ids(form)) if not it.status.is_terminal]
+    jobs = [it for it in await visit.find_jobs(read_ids(form)) if not it.status.is_terminal]
     return Question(
         "Cancel",
         "will be cancelled. The series of a cancelled job ends; its dependents are blocked.",
@@ -194,7 +188,7 @@ async def _ask_cancel_all(visit: Visit, _: Form, origin: Origin) -> Question:
 
 
 async def _ask_retry(visit: Visit, form: Form, _: Origin) -> Question:
-    chosen = await read_jobs(visit, read_ids(form))
+    chosen = await visit.find_jobs(read_ids(form))
     return await _ask_about_dead(visit, [job for job in chosen if is_dead(job)])
 
 
@@ -218,7 +212,7 @@ async def _ask_about_dead(visit: Visit, dead: Sequence[Job]) -> Question:
 
 
 async def _ask_discard(visit: Visit, form: Form, _: Origin) -> Question:
-    jobs = [job for job in await read_jobs(visit, read_ids(form)) if is_dead(job)]
+    jobs = [job for job in await visit.find_jobs(read_ids(form)) if is_dead(job)]
     return Question(
         "Discard",
         "will be deleted with all attempts. The audit log records it.",

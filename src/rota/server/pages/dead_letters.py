@@ -49,8 +49,7 @@ async def show_dead_letters(visit: Visit) -> Response:
     )
     cursor = visit.ask("cursor") or None
     page = await visit.dead_letters.list(chosen.as_filter(), cursor=cursor, limit=MOST_SHOWN)
-    ids = [each.job_id for each in page.items]
-    found = await visit.context.store.get(visit.tenant, ids)
+    dead = await visit.find_jobs([each.job_id for each in page.items])
     here = chosen.as_query()
     older = visit.link("dead-letters", **here, cursor=page.next_cursor)
     return render_page(
@@ -58,7 +57,7 @@ async def show_dead_letters(visit: Visit) -> Response:
         "dead_letters.html",
         page="dead-letters",
         chosen=chosen,
-        rows=make_rows([found[each] for each in ids if each in found], visit.now),
+        rows=make_rows(dead, visit.now),
         older=older if page.next_cursor else None,
         newest=visit.link("dead-letters", **here) if cursor else None,
     )

@@ -26,6 +26,21 @@ _ROW = NODE_HEIGHT + 16.0
 _MARGIN = 10.0
 _SWEEPS = 4
 
+MOST_DRAWN = 60
+
+_BACKOFFS = {
+    BackoffStrategy.FIXED: "{base} apart",
+    BackoffStrategy.LINEAR: "{base} apart, growing linearly up to {longest}",
+    BackoffStrategy.EXPONENTIAL: "{base} apart, doubling up to {longest}",
+    BackoffStrategy.LADDER: "after {rungs}",
+}
+_OUTCOMES = {
+    "failed": ("failed", "cross", "red"),
+    "discarded": ("was discarded", "cross", "red"),
+    "lost": ("was lost with its worker", "alert", "red"),
+    "cancelled": ("was cancelled", "slash", "quiet"),
+}
+
 
 class Placed(NamedTuple):
     """The position of a node: its upper left corner."""
@@ -131,13 +146,6 @@ def _curve(source: Placed, target: Placed) -> Curve:
 
 Link = Callable[..., str]
 
-_BACKOFFS = {
-    BackoffStrategy.FIXED: "{base} apart",
-    BackoffStrategy.LINEAR: "{base} apart, growing linearly up to {longest}",
-    BackoffStrategy.EXPONENTIAL: "{base} apart, doubling up to {longest}",
-    BackoffStrategy.LADDER: "after {rungs}",
-}
-
 
 class Fact(NamedTuple):
     """A name and its value: a text, a link or an instant."""
@@ -196,7 +204,7 @@ def _list_series(job: Job, link: Link) -> Iterator[Fact]:
         local = format_local(job.occurrence_at, load_zone(recurrence.zone))
         yield Fact("Occurrence", local)
     if job.origin not in {None, job.id}:
-        yield Fact("First of the series", "first job", link("jobs", str(job.origin)))
+        yield Fact("Series", "first job", link("jobs", str(job.origin)))
     if job.missed_count:
         yield Fact("Missed", f"{job.missed_count} occurrences before it")
     yield Fact("Overlap", recurrence.overlap)
@@ -227,14 +235,6 @@ class Step(NamedTuple):
     note: str = ""
     error: Lines | None = None
     is_ahead: bool = False
-
-
-_OUTCOMES = {
-    "failed": ("failed", "cross", "red"),
-    "discarded": ("was discarded", "cross", "red"),
-    "lost": ("was lost with its worker", "alert", "red"),
-    "cancelled": ("was cancelled", "slash", "quiet"),
-}
 
 
 def make_timeline(job: Job, attempts: Sequence[Attempt], now: datetime) -> list[Step]:
@@ -284,9 +284,6 @@ def _show_end(job: Job, attempts: Sequence[Attempt], now: datetime) -> Step:
     if job.last_error and not is_shown and job.status is not JobStatus.COMPLETED:
         error = show_text(job.last_error)
     return Step(job.updated_at, sign.word.capitalize(), sign.shape, sign.tone, "", error)
-
-
-MOST_DRAWN = 60
 
 
 class Action(NamedTuple):

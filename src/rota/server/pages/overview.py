@@ -207,7 +207,7 @@ def _list_figures(found: Overview, visit: Visit) -> list[Figure]:
     counts = {JobStatus(name): count for name, count in found.counts.items()}
     jobs = {status: visit.link("jobs", status=status) for status in JobStatus}
     since = min((it.oldest_due_at for it in queues if it.oldest_due_at), default=None)
-    waits = "none" if since is None else f"oldest {format_distance(since, visit.now)}"
+    waits = "none waiting" if since is None else f"oldest {format_distance(since, visit.now)}"
     workers = "1 worker" if found.worker_count == 1 else f"{found.worker_count} workers"
     blocked, pending = counts[JobStatus.BLOCKED], counts[JobStatus.PENDING]
     running = Figure(

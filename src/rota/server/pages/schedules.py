@@ -8,7 +8,6 @@ from starlette.responses import Response
 
 from rota.errors import RotaError
 from rota.jobs import Ending, Job, JobFilter, JobStatus
-from rota.ops.explanation import name_error
 from rota.ops.series import SeriesSummary, list_series
 from rota.ops.tasks import request_run
 from rota.scheduler.queries import TaskOverview, read_tasks
@@ -16,7 +15,7 @@ from rota.scheduler.task import TaskState
 from rota.server.pages import statuses
 from rota.server.pages.formats import format_distance, format_local
 from rota.server.pages.responses import go_to, render_page
-from rota.server.pages.statuses import STATUS_SIGNS, Row, Sign, sign_of
+from rota.server.pages.statuses import STATUS_SIGNS, Row, Sign, make_rows, sign_of
 from rota.server.pages.visit import Visit, read_form
 from rota.stores.protocol import QueueDepth
 from rota.triggers.cron import Cron, parse_cron
@@ -25,6 +24,15 @@ from rota.triggers.zone import load_zone
 
 SHOWN_COUNT = 3
 _LOOK_AHEAD = timedelta(days=366 * 30)
+
+MOST_IN_GRID = 10
+MOST_LOOKED_AT = 500
+"""The number of READY jobs searched for due ones."""
+
+MOST_SERIES = 50
+
+_STEP = 100
+_NO_TASKS = TaskOverview((), (), frozenset())
 
 
 class Occurrence(NamedTuple):
@@ -74,15 +82,6 @@ def show_occurrence(at: datetime, zone: tzinfo, note: str | None) -> Occurrence:
     return Occurrence(format_local(at, zone), f"{day}{utc.strftime(clock)} UTC", note or "")
 
 
-MOST_IN_GRID = 10
-MOST_LOOKED_AT = 500
-"""The number of READY jobs searched for due ones."""
-
-MOST_SERIES = 50
-_STEP = 100
-_NO_TASKS = TaskOverview((), (), frozenset())
-
-
 class Grid(NamedTuple):
     """A few jobs in one state, their number, and a link to the others."""
 
@@ -117,7 +116,7 @@ async def show_schedules(visit: Visit) -> Response:
         f"series {cursor}",
         lambda: list_series(store, visit.tenant, cursor=cursor, limit=MOST_SERIES),
     )
-    board = await read_tasks(store, visit.context.clock) if visit.may_administer else _NO_TASKS
+    tasks = await read_tasks(store, visit.context.clock) if visit.may_administer else _NO_TASKS
     return render_page(
         visit,
         "schedules.html",
@@ -128,9 +127,9 @@ async def show_schedules(visit: Visit) -> Response:
         series=[_show_series(each, visit.now) for each in page.items],
         series_older=visit.link("schedules", cursor=page.next_cursor) if page.has_more else None,
         series_newest=visit.link("schedules") if cursor else None,
-        tasks=_show_tasks(board, visit),
-        unreadable=board.unreadable,
-        scheduler_count=len(board.living),
+        tasks=_show_tasks(tasks, visit),
+        unreadable=tasks.unreadable,
+        scheduler_count=len(tasks.living),
         succeeded=statuses.COMPLETED,
         failed=statuses.FAILED,
         base=visit.base,
@@ -183,13 +182,8 @@ async def _find_running(visit: Visit, count: int) -> Grid:
 
 async def _find_dead(visit: Visit) -> Grid:
     page = await visit.dead_letters.list(limit=MOST_IN_GRID)
-    ids = [each.job_id for each in page.items]
-    found = await visit.context.store.get(visit.tenant, ids)
-    dead = [found[each] for each in ids if each in found]
-    rows = [
-        Row(job, sign_of(job, visit.now), name_error(job.last_error), at=job.updated_at)
-        for job in dead
-    ]
+    dead = await visit.find_jobs([each.job_id for each in page.items])
+    rows = [row._replace(at=row.job.updated_at) for row in make_rows(dead, visit.now)]
     total = f"{len(rows)} or more" if page.next_cursor else f"{len(rows)} dead"
     return Grid(rows, total, visit.link("dead-letters"))
 
@@ -223,14 +217,14 @@ def _sign_of_series(series: SeriesSummary, now: datetime) -> Sign:
     return STATUS_SIGNS[series.status]
 
 
-def _show_tasks(board: TaskOverview, visit: Visit) -> list[TaskRow]:
+def _show_tasks(tasks: TaskOverview, visit: Visit) -> list[TaskRow]:
     return [
         TaskRow(
             task,
-            _sign_of_task(task, board.living),
+            _sign_of_task(task, tasks.living),
             preview_cron(task.cron_expression, visit.zone, visit.now),
         )
-        for task in sorted(board.tasks, key=lambda task: task.name)
+        for task in sorted(tasks.tasks, key=lambda task: task.name)
     ]
 
 

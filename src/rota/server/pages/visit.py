@@ -1,7 +1,7 @@
 """One request for a page: the caller, its form, its links, and recently computed results."""
 
 from asyncio import Future, ensure_future, shield
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs, quote, urlencode
@@ -11,6 +11,7 @@ from starlette.requests import Request
 from rota.auth.caller import Caller, Scope
 from rota.clock.system import monotonic
 from rota.errors import InvalidRequestError, RequestTooLargeError
+from rota.jobs import Job, JobId
 from rota.rail import DeadLetters, Rail
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME
@@ -164,6 +165,11 @@ class Visit(NamedTuple):
     async def cached(self, key: str, load: Callable[[], Awaitable[Found]]) -> Found:
         """The result for this tenant; a recent one if loading takes long."""
         return await self.recent.get(self.tenant, key, load)
+
+    async def find_jobs(self, ids: Sequence[JobId]) -> list[Job]:
+        """The tenant's jobs with these ids that still exist, in the same order."""
+        found = await self.context.store.get(self.tenant, ids) if ids else {}
+        return [found[each] for each in ids if each in found]
 
     def ask(self, name: str, default: str = "") -> str:
         """One value of the query."""

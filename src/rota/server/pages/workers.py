@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
+from rota.fleet.workers import WorkerPresence, list_workers
 from rota.jobs import JobFilter, JobStatus
 from rota.server.pages.responses import render_page
 from rota.server.pages.statuses import make_rows
 from rota.server.pages.visit import Visit
-from rota.worker.presence import WorkerPresence, list_workers
 
 MOST_SHOWN = 100
 

@@ -1,4 +1,4 @@
-"""Everything in dictionaries: gone when the process ends, and the executable specification."""
+"""A store in dictionaries: lost when the process ends, and the executable specification."""
 
 from rota.stores.memory.store import MemoryStore
 

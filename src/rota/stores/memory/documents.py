@@ -1,16 +1,11 @@
-"""Documents in dictionaries.
-
-What the other stores promise is written here as plainly as it can be said; the contract suite and a
-model-based test hold them to it.
-"""
+"""Documents in dictionaries: the executable specification of the other stores."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
 from rota.errors import StaleVersionError, StoreClosedError, UnsupportedConnectionError
-from rota.stores.naming import check_name
-from rota.stores.protocol import Document, DocumentWrite, KeptDocument, Record
+from rota.stores.protocol import Document, DocumentWrite, KeptDocument, Record, check_name
 
 PAGE_LENGTH = 1000
 
@@ -18,14 +13,14 @@ Collections = dict[str, dict[str, Document]]
 
 
 class DocumentVerbs:
-    """The verbs of ``DocumentStore``. None of them suspends its caller."""
+    """The verbs of ``DocumentStore``. None suspends its caller."""
 
     def __init__(self) -> None:
         self._collections: Collections = {}
         self._is_closed = False
 
     async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
-        """All documents in key order, without those first made after the scan began."""
+        """See ``DocumentStore.scan``; documents created after it began are left out."""
         self._refuse_when_closed()
         check_name("collection", collection)
         keys = iter(sorted(self._collections.get(collection, ())))
@@ -37,7 +32,7 @@ class DocumentVerbs:
                 yield page
 
     async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
-        """The documents that exist among ``keys``, as of one moment."""
+        """See ``DocumentStore.read``."""
         self._refuse_when_closed()
         check_name("collection", collection)
         for key in keys:
@@ -46,14 +41,14 @@ class DocumentVerbs:
         return {key: documents[key] for key in keys if key in documents}
 
     async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
-        """Apply each write that is still current; see the protocol."""
+        """See ``DocumentStore.write_each``."""
         self._refuse_when_closed()
         for write in writes:
             _check(write)
         return [self._apply(write) for write in writes]
 
     async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
-        """Apply all writes or none; see the protocol."""
+        """See ``DocumentStore.write_all``."""
         self._refuse_when_closed()
         undo: list[tuple[str, str, Document | None]] = []
         try:
@@ -62,7 +57,7 @@ class DocumentVerbs:
                 undo.append((write.collection, write.key, self._find(write)))
                 self._apply_or_raise(write)
         except BaseException:
-            # Whatever stopped it, the caller's iterator included: put everything back.
+            # Any error, even of the caller's iterator: put everything back.
             for collection, key, before in reversed(undo):
                 self._put(collection, key, before)
             raise

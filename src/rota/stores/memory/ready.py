@@ -1,6 +1,6 @@
-"""READY jobs by tenant and queue: those that are due in their order, the others by their time.
+"""READY jobs by tenant and queue: due ones in the order of leasing, others by due time.
 
-Entries are never searched for. One that no longer fits its job is passed over when it is met.
+Entries are not removed at once. An entry that no longer matches its job is dropped when met.
 """
 
 import heapq
@@ -15,42 +15,43 @@ Entry: TypeAlias = tuple[tuple[int, datetime, JobId], JobId]
 
 
 class ReadyPartition:
-    """One queue of one tenant; those that are due stand apart by their priorities."""
+    """One queue of one tenant, with a heap of due jobs for each priority."""
 
     def __init__(self, jobs: Mapping[JobId, Job], tenant: str, queue: str) -> None:
         self._jobs = jobs
-        self._place = tenant, queue
-        self._levels: dict[int, list[Entry]] = {}
+        self._partition = tenant, queue
+        self._by_priority: dict[int, list[Entry]] = {}
         self._later: list[tuple[datetime, JobId]] = []
 
     def add(self, job: Job) -> None:
         heapq.heappush(self._later, (job.due_at, job.id))
 
     def first_due(self, now: datetime) -> Job | None:
-        """The job whose turn it is; it stays where it is."""
-        self._move_what_became_due(now)
-        for priority in sorted(self._levels, reverse=True):
-            job = self._first_of(self._levels[priority], now)
+        """The first job; it stays in place."""
+        self._mark_due(now)
+        for priority in sorted(self._by_priority, reverse=True):
+            job = self._first_of(self._by_priority[priority], now)
             if job is not None:
                 return job
         return None
 
     def first_jobs(self, now: datetime, count: int) -> list[Job]:
-        """Up to so many, in order; they stay where they are."""
-        self._move_what_became_due(now)
+        """The first jobs in order; they stay in place."""
+        self._mark_due(now)
         found: list[Job] = []
-        for priority in sorted(self._levels, reverse=True):
-            found += self._look_along(self._levels[priority], now, count - len(found))
+        for priority in sorted(self._by_priority, reverse=True):
+            found += self._peek(self._by_priority[priority], now, count - len(found))
         return found
 
     def first_aged(self, now: datetime, count: int, step: timedelta) -> list[Job]:
-        """As ``first_jobs``, with the priorities that they have come to count as.
+        """As ``first_jobs``, in the order of ageing.
 
-        The first of each priority will do: among equals, whoever is older counts for no less.
+        The first jobs of each priority are enough: of two with the same priority, the older one
+        never ages less.
         """
-        self._move_what_became_due(now)
-        levels = self._levels.values()
-        found = [job for level in levels for job in self._look_along(level, now, count)]
+        self._mark_due(now)
+        levels = self._by_priority.values()
+        found = [job for level in levels for job in self._peek(level, now, count)]
         return sorted(found, key=lambda job: aged_key(job, step, now))[:count]
 
     def next_due_at(self, now: datetime) -> datetime | None:
@@ -63,14 +64,14 @@ class ReadyPartition:
             heapq.heappop(self._later)
         return None
 
-    def _move_what_became_due(self, now: datetime) -> None:
+    def _mark_due(self, now: datetime) -> None:
         while self._later and self._later[0][0] <= now:
             due_at, job_id = heapq.heappop(self._later)
             if self._fits(due_at, job_id):
-                self._stand(self._jobs[job_id])
+                self._add_due(self._jobs[job_id])
 
-    def _stand(self, job: Job) -> None:
-        heapq.heappush(self._levels.setdefault(job.priority, []), (order_key(job), job.id))
+    def _add_due(self, job: Job) -> None:
+        heapq.heappush(self._by_priority.setdefault(job.priority, []), (order_key(job), job.id))
 
     def _first_of(self, level: list[Entry], now: datetime) -> Job | None:
         while level:
@@ -79,17 +80,17 @@ class ReadyPartition:
             if job is not None and order_key(job) == key and is_due(job, now):
                 return job
             heapq.heappop(level)
-            if job is not None:  # amended, or the clock was set back: it may be due again
+            if job is not None:  # amended, or the clock was set back: it may become due again
                 self.add(job)
         return None
 
-    def _look_along(self, level: list[Entry], now: datetime, count: int) -> list[Job]:
+    def _peek(self, level: list[Entry], now: datetime, count: int) -> list[Job]:
         found: dict[JobId, Job] = {}
         while len(found) < count and (job := self._first_of(level, now)) is not None:
-            found[job.id] = job  # one that was leased and handed back may be met again
+            found[job.id] = job  # a job that was leased and returned has two entries
             heapq.heappop(level)
         for job in found.values():
-            self._stand(job)
+            self._add_due(job)
         return list(found.values())
 
     def _fits(self, due_at: datetime, job_id: JobId) -> bool:
@@ -100,11 +101,11 @@ class ReadyPartition:
         job = self._jobs.get(job_id)
         if job is None or job.status is not JobStatus.READY:
             return None
-        return job if (job.tenant, job.queue) == self._place else None
+        return job if (job.tenant, job.queue) == self._partition else None
 
 
 class ReadyJobs:
-    """All partitions. ``jobs`` is what is kept; it decides whether an entry still fits."""
+    """All partitions. ``jobs`` decides whether an entry still matches."""
 
     def __init__(self, jobs: Mapping[JobId, Job]) -> None:
         self._jobs = jobs
@@ -119,7 +120,7 @@ class ReadyJobs:
     def tenants_due(
         self, now: datetime, queues: Collection[str] | None, tenants: Collection[str] | None
     ) -> list[str]:
-        """Who has a job that is due."""
+        """The tenants with a due job."""
         chosen = [tenant for tenant in self._partitions if is_chosen(tenant, tenants)]
         return [tenant for tenant in chosen if self.first_due(tenant, queues, now) is not None]
 
@@ -144,7 +145,7 @@ class ReadyJobs:
         return partition.first_aged(now, count, step)
 
     def first_due(self, tenant: str, queues: Collection[str] | None, now: datetime) -> Job | None:
-        """The tenant's job whose turn it is, of all these queues."""
+        """The tenant's first job in these queues."""
         heads = (partition.first_due(now) for partition in self._chosen(tenant, queues))
         return min((job for job in heads if job is not None), key=order_key, default=None)
 

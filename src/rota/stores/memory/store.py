@@ -32,9 +32,13 @@ from rota.stores.kernel.settlement import check_path
 from rota.stores.kernel.turns import order_turns, take_turns
 from rota.stores.kernel.unit import Plan, run
 from rota.stores.memory.documents import DocumentVerbs
-from rota.stores.memory.limited import LimitedQueries
-from rota.stores.memory.records import read_document_portion, read_job_portion
-from rota.stores.memory.tables import JobTables, copied
+from rota.stores.memory.tables import (
+    JobTables,
+    LimitedQueries,
+    copied,
+    read_document_portion,
+    read_job_portion,
+)
 from rota.stores.protocol import (
     Applied,
     HeldLease,

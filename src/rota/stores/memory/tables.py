@@ -1,14 +1,26 @@
 """Jobs in a dictionary, with the indexes that the store needs, and the kernel's queries on them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from rota.jobs import Attempt, Job, JobId, JobStatus
+from rota.jobs import Attempt, Job, JobId, JobStatus, decide_lease
 from rota.stores.kernel.identity import Identity, identity_of
+from rota.stores.kernel.limits import (
+    CountRunning,
+    FindFirst,
+    FindPartitions,
+    Standing,
+    TakeJobs,
+    scopes_of,
+)
+from rota.stores.kernel.records import JobPortion, cut_at_size
+from rota.stores.kernel.turns import order_turns
 from rota.stores.kernel.unit import (
     Ended,
     NewJob,
@@ -26,6 +38,7 @@ from rota.stores.kernel.unit import (
     Writes,
 )
 from rota.stores.memory.ready import ReadyJobs
+from rota.stores.protocol import Document, KeptDocument, KeptJob, UnreadableJob
 
 
 class JobTables:
@@ -175,6 +188,87 @@ class JobTables:
             and job.id not in self._dependents
         ]
         return sorted(found)[: query.limit]
+
+
+class LimitedQueries:
+    """The kernel's queries for ``lease`` under limits, at one instant."""
+
+    def __init__(self, tables: JobTables, now: datetime) -> None:
+        self._tables = tables
+        self._now = now
+        self._answers: dict[type, Callable[[Any], Any]] = {
+            CountRunning: lambda _: tables.count_running(),
+            FindPartitions: self._find_partitions,
+            FindFirst: self._find_first,
+            TakeJobs: self._take,
+        }
+
+    def answer(self, query: Query) -> Any:
+        return self._answers[type(query)](query)
+
+    def _find_partitions(self, query: FindPartitions) -> list[Partition]:
+        request, ready, full = query.request, self._tables.ready, set(query.full)
+        found: list[Partition] = []
+        tenant_count = 0
+        due = ready.tenants_due(self._now, request.queues, request.tenants)
+        for tenant in order_turns(due, request.after_tenant):
+            mine = [
+                (tenant, queue)
+                for queue in ready.partitions_due(tenant, request.queues, self._now)
+                if full.isdisjoint(scopes_of(tenant, queue))
+            ]
+            found += mine
+            tenant_count += bool(mine)
+            if tenant_count == query.limit:
+                break
+        return found
+
+    def _find_first(self, query: FindFirst) -> list[Standing]:
+        ageing = query.request.ageing or {}
+        return [
+            Standing(job.id, job.tenant, job.queue, job.priority, job.created_at)
+            for tenant, queue in query.partitions
+            for job in self._tables.ready.first_jobs(
+                tenant, queue, self._now, query.job_count, ageing.get(queue)
+            )
+        ]
+
+    def _take(self, query: TakeJobs) -> list[Job]:
+        request = query.request
+        taken: list[Job] = []
+        for candidate in query.chosen:
+            job = self._tables.jobs[candidate.job_id]
+            leased = decide_lease(job, request.worker, request.lease_for, self._now).job
+            self._tables.put(leased)
+            taken.append(copied(leased))
+        return taken
+
+
+def read_document_portion(
+    collections: Mapping[str, Mapping[str, Document]], after: tuple[str, str], limit: int
+) -> Sequence[KeptDocument]:
+    """The documents after a collection and key."""
+    found = (
+        KeptDocument(name, *document)
+        for name, documents in sorted(collections.items())
+        for _, document in sorted(documents.items())
+        if (name, document.key) > after
+    )
+    return list(cut_at_size(islice(found, limit), lambda document: len(document.body)))
+
+
+def read_job_portion(tables: JobTables, after: JobId, limit: int) -> JobPortion:
+    """The jobs after an id."""
+    ids = sorted(each for each in tables.jobs if each > after)[:limit]
+    return JobPortion([_read_job(tables, each) for each in ids], ids[-1] if ids else None)
+
+
+def _read_job(tables: JobTables, job_id: JobId) -> KeptJob | UnreadableJob:
+    job = tables.jobs[job_id]
+    content = tables.unreadable.get(job_id)
+    if content is not None:
+        return UnreadableJob(job_id, job.tenant, job.queue, job.dependencies, content)
+    return KeptJob(copied(job), tuple(tables.attempts.get(job_id, ())))
 
 
 def copied(job: Job) -> Job:

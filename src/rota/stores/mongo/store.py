@@ -22,7 +22,6 @@ from rota.stores.mongo.records import dump, load
 from rota.stores.mongo.schema import prepare
 from rota.stores.mongo.unit import JobUnit, encode_new
 from rota.stores.mongo.wakeups import MongoWakeups
-from rota.stores.naming import check_name
 from rota.stores.opened import ClosableStore
 from rota.stores.protocol import (
     Applied,
@@ -39,6 +38,7 @@ from rota.stores.protocol import (
     Record,
     check_choice,
     check_count,
+    check_name,
     checked,
     expiry_key,
 )
@@ -65,7 +65,7 @@ class MongoStore(ClosableStore):
         self._wakeups = MongoWakeups(connection)
         self._spread = lease.Spread()
         self._limited_turn = asyncio.Lock()
-        self.has_native_paths = True
+        self.uses_native_paths = True
         """Whether plain jobs take the short ways; tests compare both."""
 
     @classmethod
@@ -85,7 +85,7 @@ class MongoStore(ClosableStore):
         now, asked = to_utc(now, "now"), tuple(jobs)
         if not asked:
             return []
-        if self.has_native_paths and not any(job.dependencies for job in asked):
+        if self.uses_native_paths and not any(job.dependencies for job in asked):
             inserted = await self._connection.run(lambda: self._insert_plain(asked, now))
             if inserted is not None:
                 self._wakeups.ring((job.tenant, job.queue) for job in _new_jobs(inserted))
@@ -149,7 +149,7 @@ class MongoStore(ClosableStore):
 
         async def work(session: Session) -> tuple[set[Partition], list[Applied]]:
             unit = JobUnit(self._connection, session)
-            done = await unit.complete(decided, now) if self.has_native_paths else set()
+            done = await unit.complete(decided, now) if self.uses_native_paths else set()
             left = [change for change in decided if change.job_id not in done]
             if not left:
                 return set(), [Applied(change.job) for change in decided]

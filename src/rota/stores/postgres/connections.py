@@ -7,7 +7,7 @@ transaction.
 import asyncio
 import sys
 from asyncio import Semaphore, Task, TimerHandle, get_running_loop
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeVar
@@ -196,16 +196,6 @@ class Session:
     async def run_script(self, script: str) -> None:
         """Run any number of statements that take no arguments."""
         await self._in_time(self._connection.execute(placed(script, self._schema)))
-
-    async def stream(
-        self, table: str, columns: Sequence[str], rows: Collection[tuple[Any, ...]]
-    ) -> None:
-        """Add rows to a table of the schema by COPY."""
-        if rows:
-            copying = self._connection.copy_records_to_table(
-                table, schema_name=self._schema, columns=columns, records=rows
-            )
-            await self._in_time(copying)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

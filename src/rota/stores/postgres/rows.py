@@ -36,6 +36,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_rest = _bodies.decode
 _decode_deferral = msgspec.json.Decoder(Deferral).decode
 _decode_attempt = msgspec.json.Decoder(Attempt).decode
+BETWEEN_BODIES = chr(30)
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, TypeError, KeyError)
 
 
@@ -87,7 +88,7 @@ def encode_attempt(attempt: Attempt) -> str:
 
 def encode_jobs(
     jobs: Sequence[Job], bodies: Sequence[str], awaited: Collection[JobId] = ()
-) -> list[Sequence[Any]]:
+) -> list[Any]:
     """The columns that ``insert_jobs`` takes; ``awaited`` jobs have dependents.
 
     A column of usual values stays empty, and one of equal values holds one: the statement fills
@@ -95,8 +96,8 @@ def encode_jobs(
     """
     created = [job.created_at for job in jobs]
     return [
-        [job.id for job in jobs],
-        bodies,
+        ",".join([job.id for job in jobs]),
+        BETWEEN_BODIES.join(bodies),
         _unless_all([job.status for job in jobs], JobStatus.READY),
         [job.id in awaited for job in jobs] if awaited else [],
         _unless_same([job.due_at for job in jobs], created),
@@ -114,11 +115,6 @@ def encode_jobs(
         _once_if_same([job.priority for job in jobs]),
         _once_if_same(created),
     ]
-
-
-def are_alike(columns: Sequence[Sequence[Any]]) -> bool:
-    """Whether jobs, as ``encode_jobs`` has them, differ in nothing but their ids and bodies."""
-    return not any(columns[2:-4]) and all(len(column) == 1 for column in columns[-4:])
 
 
 def _unless_all(values: list[Any], usual: object) -> list[Any]:
@@ -164,6 +160,34 @@ def decode_jobs(rows: Iterable[Row]) -> Decoded:
     return decoded
 
 
+class Leases(dict[int, Lease]):
+    """The leases of one call by token: equal ones are one object."""
+
+    def __init__(self, worker: str, taken_at: datetime, until: datetime) -> None:
+        super().__init__()
+        self._terms = (worker, taken_at, until)
+
+    def __missing__(self, token: int) -> Lease:
+        worker, taken_at, until = self._terms
+        self[token] = lease = Lease(token=token, worker=worker, taken_at=taken_at, until=until)
+        return lease
+
+
+def decode_leased(rows: Iterable[Row], leases: Leases) -> tuple[list[Job], list[Damage]]:
+    """Jobs that were just leased, in order, and those that cannot be read.
+
+    Their rows are without the lease: to decode its instants would take as long as all the rest.
+    """
+    jobs: list[Job] = []
+    damaged: list[Damage] = []
+    for row in rows:
+        try:
+            jobs.append(_decode_job(row, leases))
+        except _UNREADABLE as error:
+            damaged.append(Damage(row[0], _describe(error)))
+    return jobs, damaged
+
+
 def decode_job(row: Row) -> Job:
     """The job in a row; DamagedJobError if it cannot be read."""
     try:
@@ -172,10 +196,14 @@ def decode_job(row: Row) -> Job:
         raise DamagedJobError(row[0], _describe(error)) from error
 
 
-def _decode_job(row: Row) -> Job:
-    job_id, tenant, queue, priority, status, due_at, created_at, updated_at = row[:8]
-    attempt_count, loss_count, token, last_error, ending, deferral = row[8:14]
-    worker, taken_at, until, body, _ = row[14:]
+def _decode_job(row: Row, leases: Leases | None = None) -> Job:
+    # fmt: off
+    (
+        job_id, tenant, queue, priority, status, due_at, created_at, updated_at, attempt_count,
+        loss_count, token, last_error, ending, deferral, worker, taken_at, until, body, _,
+    ) = row
+    # fmt: on
+    lease = None if leases is None else leases[token]
     return Job(
         id=job_id,
         tenant=tenant,
@@ -184,14 +212,14 @@ def _decode_job(row: Row) -> Job:
         status=_STATUSES[status],
         due_at=in_calendar(due_at),
         created_at=in_calendar(created_at),
-        updated_at=in_calendar(updated_at),
+        updated_at=in_calendar(updated_at) if lease is None else lease.taken_at,
         attempt_count=attempt_count,
         loss_count=loss_count,
         last_token=token,
         last_error=last_error,
         ending=None if ending is None else _ENDINGS[ending],
         deferral=None if deferral is None else _decode_deferral(deferral),
-        lease=None if until is None else _decode_lease(token, worker, taken_at, until),
+        lease=lease if until is None else _decode_lease(token, worker, taken_at, until),
         **_decode_rest(body),
     )
 

@@ -16,12 +16,11 @@ from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
 
-from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page
+from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
 from rota.stores.kernel import edits
 from rota.stores.kernel.records import check_portion
 from rota.stores.kernel.settlement import check_path
-from rota.stores.kernel.unit import Decision, Partition, Plan
-from rota.stores.naming import check_name
+from rota.stores.kernel.unit import Decision, Plan
 from rota.stores.opened import ClosableStore
 from rota.stores.postgres import documents, lease, read, unit
 from rota.stores.postgres.address import PostgresSettings
@@ -52,6 +51,7 @@ from rota.stores.protocol import (
     Record,
     check_choice,
     check_count,
+    check_name,
     checked,
     expiry_key,
 )
@@ -71,6 +71,7 @@ class PostgresStore(ClosableStore):
     """
 
     reach = Reach.NETWORK
+    uses_native_paths = True
 
     def __init__(self, database: Database, settings: PostgresSettings) -> None:
         """See ``open``."""
@@ -80,6 +81,7 @@ class PostgresStore(ClosableStore):
         self._writer = documents.Writer(database)
         self._notices = Notices(database, settings)
         self._cursors = Cursors()
+        self._fast_path = lease.FastPath()
 
     @classmethod
     async def open(cls, settings: PostgresSettings) -> Self:
@@ -139,21 +141,21 @@ class PostgresStore(ClosableStore):
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """Store all of these jobs or none."""
         now = to_utc(now, "now")
-        is_one = len(jobs) == 1 and unit.is_plain_insert(jobs[0])
-        if is_one and await self._insert_one(jobs[0], now):
-            return [Inserted(jobs[0])]
-        answers = await self._repeat(
-            lambda session: unit.insert(session, jobs, now, may_be_new=not is_one)
-        )
-        self._notices.notify(_ready_among(answers))
-        return answers
+        if self._may_be_new(jobs) and await self._insert_new(jobs, now):
+            return [Inserted(job) for job in jobs]
+        return await self._run_plan(lambda: edits.insert(jobs, now))
 
-    async def _insert_one(self, job: Job, now: datetime) -> bool:
-        """Whether it was new, and is stored."""
-        with self._notices.notify_within(job) as notice:
-            is_new = await self._repeat(lambda session: unit.insert_one(session, job, now, notice))
+    def _may_be_new(self, jobs: Sequence[Job]) -> bool:
+        """Whether to try the native path, which takes new jobs without dependencies."""
+        unit.check_ids(jobs)
+        return self.uses_native_paths and unit.are_independent(jobs)
+
+    async def _insert_new(self, jobs: Sequence[Job], now: datetime) -> bool:
+        with self._notices.notify_within(jobs) as notice:
+            is_new = await self._repeat(lambda session: unit.insert_new(session, jobs, now, notice))
         if is_new:
-            self._notices.notify([(job.tenant, job.queue)], is_sent=notice is not None)
+            partitions = {(job.tenant, job.queue) for job in jobs}
+            self._notices.notify(partitions, is_sent=notice is not None)
         return is_new
 
     async def insert_within(
@@ -167,8 +169,13 @@ class PostgresStore(ClosableStore):
         now = to_utc(now, "now")
         with translated(self._settings.label):
             async with statements.transaction():
-                answers = await unit.insert(statements, jobs, now)
-                if ready := _ready_among(answers):
+                if self._may_be_new(jobs) and await unit.insert_new(statements, jobs, now):
+                    answers = [Inserted(job) for job in jobs]
+                    ready = {(job.tenant, job.queue) for job in jobs}
+                else:
+                    decision = await unit.run_plan(statements, lambda: edits.insert(jobs, now))
+                    answers, ready = decision.answer, decision.writes.ready_partitions()
+                if ready:
                     message = self._notices.message_about(ready)
                     await statements.fetch(QUERIES.notify_at_commit, *message)
         return answers
@@ -178,7 +185,8 @@ class PostgresStore(ClosableStore):
         now = to_utc(now, "now")
 
         async def run(session: Session) -> list[Job]:
-            call = lease.LeaseCall(session, request, now)
+            fast_path = self._fast_path if self.uses_native_paths else None
+            call = lease.LeaseCall(session, request, now, fast_path)
             if request.is_limited:
                 return await lease.lease_under_limits(call)
             return await self._cursors.lease(call)
@@ -201,7 +209,10 @@ class PostgresStore(ClosableStore):
         now = to_utc(now, "now")
         for change in changes:
             check_path(change)
-        settled = await self._repeat(lambda session: unit.apply(session, changes, now))
+        is_native = self.uses_native_paths
+        settled = await self._repeat(
+            lambda session: unit.apply(session, changes, now, is_native=is_native)
+        )
         self._notices.notify(settled.ready)
         return settled.answers
 
@@ -333,12 +344,3 @@ def _check_names(collection: str, keys: Sequence[str]) -> None:
     check_name("collection", collection)
     for key in keys:
         check_name("key", key)
-
-
-def _ready_among(answers: Sequence[Inserted]) -> set[Partition]:
-    """Where new jobs can be leased, now or later."""
-    return {
-        (answer.job.tenant, answer.job.queue)
-        for answer in answers
-        if not answer.is_existing and answer.job.status is JobStatus.READY
-    }

@@ -7,14 +7,15 @@ the jobs they wait for.
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import asyncpg
 
-from rota.errors import DamagedJobError, InvalidJobError, JobNotFoundError, StoreUnavailableError
-from rota.jobs import Attempt, Change, Job, JobId, JobStatus, are_job_ids, normalize_job_id
-from rota.stores.kernel import edits, settlement
-from rota.stores.kernel.identity import Identity, identity_of
+from rota.errors import DamagedJobError, InvalidJobError, StoreUnavailableError
+from rota.jobs import Attempt, Change, Job, JobId, JobStatus, are_job_ids
+from rota.stores.kernel import settlement
+from rota.stores.kernel.identity import identity_of
+from rota.stores.kernel.records import UNREADABLE_COPY, seal
 from rota.stores.kernel.unit import (
     Amended,
     Decision,
@@ -27,6 +28,7 @@ from rota.stores.kernel.unit import (
     ReadDependents,
     ReadEnded,
     ReadJobs,
+    ReadStatuses,
     ReadTwins,
     ReadWaiting,
     Stored,
@@ -38,7 +40,6 @@ from rota.stores.postgres.connections import TRY_COUNT, Statements
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import (
     Damage,
-    are_alike,
     decode_jobs,
     digest_identity,
     encode_attempt,
@@ -47,9 +48,8 @@ from rota.stores.postgres.rows import (
     encode_moves,
     in_calendar,
     known_ids,
-    recurs,
 )
-from rota.stores.protocol import Applied, Inserted
+from rota.stores.protocol import Applied
 
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")
@@ -57,8 +57,6 @@ Result = TypeVar("Result")
 MOST_AT_ONCE = 2_000
 MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
 """Within these bounds a statement ends well before its deadline, and its message fits."""
-
-BETWEEN_BODIES = chr(30)
 
 _COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
 
@@ -95,50 +93,50 @@ class UnitOfWork:
 
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
-        self._damaged: dict[JobId, Damage] = {}
+        self._damaged: list[Damage] = []
 
     async def run(self, plan: Plan[Answer]) -> Decision[Answer]:
-        """Run the plan and write its decision; unreadable jobs that it met are set aside."""
-        try:
-            decision = await run_async(plan, self._answer)
-        except JobNotFoundError as error:
-            damage = self._damaged.get(error.job_id)
-            if damage is None:
-                raise
-            raise DamagedJobError(*damage) from error
+        """Run the plan and write its decision; unreadable jobs that it skipped are set aside."""
+        decision = await run_async(plan, self._answer)
         await self._write(decision.writes)
-        await set_aside(self._statements, self._damaged.values())
+        await set_aside(self._statements, self._damaged)
         return decision
 
     async def _answer(self, query: Query) -> Any:
+        answer: Any
         match query:
-            case ReadJobs(job_ids):
-                return await self._read_jobs(job_ids)
+            case ReadJobs(job_ids, skips_damaged):
+                answer = await self._read_jobs(job_ids, skips_damaged=skips_damaged)
+            case ReadStatuses(job_ids):
+                rows = await self._fetch_some(QUERIES.lock_jobs, job_ids)
+                answer = {row[0]: row[4] for row in rows}
             case ReadTwins(identities):
-                return await self._read_twins(identities)
+                digests = [digest_identity(each) for each in identities]
+                rows = await self._statements.fetch(QUERIES.find_twins, digests)
+                answer = decode_jobs(rows).jobs
             case ReadWaiting(parents, is_deep):
-                return await self._read_waiting(parents, is_deep=is_deep)
+                answer = await self._read_waiting(parents, is_deep=is_deep)
             case ReadAncestors(job_ids):
                 await self._statements.fetch(QUERIES.lock_dependencies)
-                return await self._read_links(QUERIES.find_ancestors, job_ids)
+                answer = await self._read_links(QUERIES.find_ancestors, job_ids)
             case ReadDependents(job_ids):
-                return await self._read_links(QUERIES.find_children, job_ids)
+                answer = await self._read_links(QUERIES.find_children, job_ids)
             case ReadEnded(before, limit):
                 rows = await self._statements.fetch(QUERIES.find_ended, before, limit)
-                return [Ended(in_calendar(at), job_id, tuple(ids)) for at, job_id, ids in rows]
-        raise TypeError(f"unknown query: {query!r}")
+                answer = [Ended(in_calendar(at), job_id, tuple(ids)) for at, job_id, ids in rows]
+            case _:
+                raise TypeError(f"unknown query: {query!r}")
+        return answer
 
-    async def _read_jobs(self, job_ids: Collection[JobId]) -> dict[JobId, Stored]:
-        known = known_ids(job_ids)
-        if not known:
-            return {}
-        decoded = decode_jobs(await self._statements.fetch(QUERIES.lock_jobs, known))
-        self._damaged |= {damage.job_id: damage for damage in decoded.damaged}
+    async def _read_jobs(
+        self, job_ids: Collection[JobId], *, skips_damaged: bool
+    ) -> dict[JobId, Stored]:
+        rows = await self._fetch_some(QUERIES.lock_jobs, known_ids(job_ids))
+        decoded = decode_jobs(rows)
+        if decoded.damaged and not skips_damaged:
+            raise DamagedJobError(*decoded.damaged[0])
+        self._damaged += decoded.damaged
         return decoded.stored
-
-    async def _read_twins(self, identities: Collection[Identity]) -> list[Job]:
-        digests = [digest_identity(each) for each in identities]
-        return decode_jobs(await self._statements.fetch(QUERIES.find_twins, digests)).jobs
 
     async def _read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
         """Lock the waiting jobs, and count what they wait for once they are locked.
@@ -189,15 +187,17 @@ class UnitOfWork:
         await self._remove(writes.removed)
 
     async def _create(self, new: Sequence[NewJob], now: datetime) -> None:
-        awaited = {one.job.id for one in new if one.is_awaited}
-        await _insert_missing(self._statements, [one.job for one in new], now, awaited)
+        await _store(self._statements, new, now)
         links = [(parent, one.job.id) for one in new for parent in one.job.dependencies]
         for start in range(0, len(links), MOST_AT_ONCE):
             parents, children = zip(*links[start : start + MOST_AT_ONCE], strict=True)
             await self._statements.fetch(QUERIES.add_dependencies, list(parents), list(children))
+        unreadable = [one.job.id for one in new if one.unreadable is not None]
+        await set_aside(self._statements, [Damage(each, UNREADABLE_COPY) for each in unreadable])
 
     async def _move(self, writes: Writes) -> None:
-        moved = [writes.moved[job_id] for job_id in sorted(writes.moved)]
+        leased = {one.job.id: one.job for one in writes.new.values() if one.job.lease is not None}
+        moved = [job for _, job in sorted((writes.moved | leased).items())]
         for start in range(0, len(moved), MOST_AT_ONCE):
             columns = encode_moves(moved[start : start + MOST_AT_ONCE])
             await self._statements.fetch(QUERIES.move_jobs, writes.now, *columns)
@@ -251,111 +251,74 @@ async def set_aside(statements: Statements, damaged: Iterable[Damage]) -> None:
         await statements.fetch(QUERIES.set_aside, *columns)
 
 
-def is_plain_insert(job: Job) -> bool:
-    """Whether ``insert_one`` takes it: a job that was just made, without dependencies."""
-    return (
-        job.status is JobStatus.READY
-        and not job.dependencies
-        and job.updated_at == job.created_at
-        and normalize_job_id(job.id) == job.id
-        and not (job.attempt_count or job.loss_count or job.last_token)
-        and (job.lease, job.last_error, job.ending, job.deferral) == (None,) * 4
+Notice: TypeAlias = tuple[str, str] | None
+"""A channel and a message, if other processes are notified in the same commit."""
+
+
+def check_ids(jobs: Sequence[Job]) -> None:
+    """InvalidJobError if an id is not valid."""
+    if not are_job_ids([job.id for job in jobs]):
+        raise InvalidJobError("id", "must be a UUID in lower case")
+
+
+def are_independent(jobs: Iterable[Job]) -> bool:
+    """Whether all jobs are READY, as jobs without dependencies are stored."""
+    return all(
+        job.status is JobStatus.READY and not job.dependencies and job.lease is None for job in jobs
     )
 
 
-async def insert_one(
-    statements: Statements, job: Job, now: datetime, notice: tuple[str, str] | None
+async def insert_new(
+    statements: Statements, jobs: Sequence[Job], now: datetime, notice: Notice = None
 ) -> bool:
-    """Store a plain job, and notify with a channel and a message; False if it exists already."""
-    channel, message = notice or (None, None)
-    body, digest = encode_body(job), digest_identity(identity_of(job))
-    place = (job.tenant, job.queue, job.priority, job.due_at, job.created_at)
-    values = (now, job.id, *place, digest, body, channel, message, recurs(job))
-    return bool(await statements.fetch(QUERIES.insert_one, *values))
+    """Native path: store independent jobs that are all new; otherwise none, and False.
 
-
-async def insert(
-    statements: Statements, jobs: Sequence[Job], now: datetime, *, may_be_new: bool = True
-) -> list[Inserted]:
-    """Store the jobs. Those without dependencies are tried first without looking up others."""
-    if not are_job_ids([job.id for job in jobs]):
-        raise InvalidJobError("id", "must be a UUID in lower case")
-    is_plain = bool(jobs) and may_be_new and all(map(_is_independent, jobs))
-    if is_plain and await _insert_new(statements, jobs, now):
-        return [Inserted(job) for job in jobs]
-    return (await run_plan(statements, lambda: edits.insert(jobs, now))).answer
-
-
-def _is_independent(job: Job) -> bool:
-    return job.status is JobStatus.READY and not job.dependencies and job.lease is None
-
-
-async def _insert_new(statements: Statements, jobs: Sequence[Job], now: datetime) -> bool:
-    """Store all of the jobs; none, and False, if one exists already.
-
-    Without keys a clash is unlikely. Then one statement that fails is enough, if all jobs fit into
-    it. An expected clash must not fail: it would be an error in the server's log.
+    One job is one statement, which also notifies. So are several jobs without keys, which are
+    unlikely to exist: an expected failure would be an error in the server's log.
     """
-    batches = list(_batches(jobs))
+    new = [NewJob(job) for job in jobs]
     has_keys = any(job.idempotency_key is not None for job in jobs)
-    if len(batches) == 1 and not has_keys and not statements.is_callers:
-        try:
-            await _insert_batch(statements, encode_jobs(*batches[0]), now)
-        except asyncpg.UniqueViolationError:
-            return False
-        return True
     try:
-        async with statements.transaction():
-            await _insert_missing(statements, jobs, now)
-    except ContendedError:
+        if len(new) == 1:
+            await _store(statements, new, now, notice)
+        elif has_keys or statements.is_callers or len(batches := list(_batches(new))) != 1:
+            async with statements.transaction():
+                await _store(statements, new, now)
+        else:
+            columns = encode_jobs(jobs, batches[0][1])
+            await statements.fetch(QUERIES.insert_jobs, now, *columns)
+    except (ContendedError, asyncpg.UniqueViolationError):
         return False
     return True
 
 
-async def _insert_batch(
-    statements: Statements, columns: Sequence[Sequence[Any]], now: datetime
-) -> None:
-    if not are_alike(columns):
-        await statements.fetch(QUERIES.insert_jobs, now, *columns)
-        return
-    ids, bodies, *_, tenants, queues, priorities, instants = columns
-    same = (tenants[0], queues[0], priorities[0], instants[0])
-    await statements.fetch(
-        QUERIES.insert_alike, now, ",".join(ids), BETWEEN_BODIES.join(bodies), *same
-    )
-
-
-async def _insert_missing(
-    statements: Statements, jobs: Sequence[Job], now: datetime, awaited: Collection[JobId] = ()
+async def _store(
+    statements: Statements, new: Sequence[NewJob], now: datetime, notice: Notice = None
 ) -> None:
     """Store the jobs; ContendedError if one exists already."""
-    for batch in _batches(jobs):
-        columns = encode_jobs(*batch, awaited)
-        if len(await statements.fetch(QUERIES.insert_missing, now, *columns)) < len(batch.jobs):
+    for batch, bodies in _batches(new):
+        awaited = {one.job.id for one in batch if one.is_awaited}
+        columns = encode_jobs([one.job for one in batch], bodies, awaited)
+        values = (now, *columns, *(notice or (None, None)))
+        if len(await statements.fetch(QUERIES.insert_missing, *values)) < len(batch):
             raise ContendedError
 
 
-class _Batch(NamedTuple):
-    """Jobs for one statement, with their bodies."""
-
-    jobs: Sequence[Job]
-    bodies: Sequence[str]
-
-
-def _batches(jobs: Sequence[Job]) -> Iterator[_Batch]:
-    """As many jobs at a time as one statement should hold; at least one."""
+def _batches(new: Sequence[NewJob]) -> Iterator[tuple[Sequence[NewJob], Sequence[str]]]:
+    """As many jobs at a time as one statement should hold, at least one, with their bodies."""
     start = byte_count = 0
     bodies: list[str] = []
-    for end, job in enumerate(jobs):
-        body = encode_body(job)
+    for end, one in enumerate(new):
+        sealed = None if one.unreadable is None else seal(one.unreadable).decode()
+        body = sealed or encode_body(one.job)
         is_full = len(bodies) >= MOST_AT_ONCE or byte_count + len(body) > MOST_BYTES_AT_ONCE
         if bodies and is_full:
-            yield _Batch(jobs[start:end], bodies)
+            yield new[start:end], bodies
             start, byte_count, bodies = end, 0, []
         bodies.append(body)
         byte_count += len(body)
     if bodies:
-        yield _Batch(jobs[start:], bodies)
+        yield new[start:], bodies
 
 
 class Settled(NamedTuple):
@@ -365,28 +328,39 @@ class Settled(NamedTuple):
     ready: Collection[Partition] = ()
 
 
-async def apply(statements: Statements, changes: Sequence[Change], now: datetime) -> Settled:
+async def apply(
+    statements: Statements, changes: Sequence[Change], now: datetime, *, is_native: bool
+) -> Settled:
     """Write each change that still holds; a single plain completion is one statement."""
-    if len(changes) == 1 and _is_plain(changes[0]) and await _complete(statements, changes):
+    plain = _find_plain(changes) if is_native else []
+    if len(changes) == len(plain) == 1 and await _complete(statements, changes):
         return Settled([Applied(changes[0].job)])
     if not changes:
         return Settled([])
-    return await run_unit(statements, lambda unit: _apply_all(statements, unit, changes, now))
 
-
-async def _apply_all(
-    statements: Statements, unit: UnitOfWork, changes: Sequence[Change], now: datetime
-) -> Settled:
-    """Plain completions natively, the rest by the kernel.
-
-    Where several changes are about one job, each must see those before it: all by the kernel.
-    """
-    answers: dict[int, Applied] = {}
-    if len({change.job_id for change in changes}) == len(changes):
-        plain = [place for place, change in enumerate(changes) if _is_plain(change)]
-        plain.sort(key=lambda place: changes[place].job_id)
+    async def work(unit: UnitOfWork) -> Settled:
         done = await _complete(statements, [changes[place] for place in plain])
         answers = {plain[index]: Applied(changes[plain[index]].job) for index in done}
+        return await _apply_rest(unit, changes, answers, now)
+
+    return await run_unit(statements, work)
+
+
+def _find_plain(changes: Sequence[Change]) -> list[int]:
+    """The places of the plain completions, by job.
+
+    None where several changes are about one job: each must see those before it.
+    """
+    if len({change.job_id for change in changes}) < len(changes):
+        return []
+    plain = [place for place, change in enumerate(changes) if _is_plain(change)]
+    return sorted(plain, key=lambda place: changes[place].job_id)
+
+
+async def _apply_rest(
+    unit: UnitOfWork, changes: Sequence[Change], answers: dict[int, Applied], now: datetime
+) -> Settled:
+    """The changes that have no answer yet, by the kernel."""
     left = {place: change for place, change in enumerate(changes) if place not in answers}
     if not left:
         return Settled([answers[place] for place in range(len(changes))])

@@ -8,7 +8,7 @@ message costs the time until the other process polls.
 
 import asyncio
 from asyncio import Event, Task, get_running_loop
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
@@ -197,11 +197,14 @@ class Notices:
             yield listener
 
     @contextmanager
-    def notify_within(self, job: Job) -> Iterator[tuple[str, str] | None]:
-        """Channel and message for the statement that stores a job; None to notify afterwards."""
+    def notify_within(self, jobs: Sequence[Job]) -> Iterator[tuple[str, str] | None]:
+        """Channel and message for the statement that stores one job; None to notify afterwards."""
+        if len(jobs) != 1:
+            yield None
+            return
         with self.pace.try_within(is_quiet=self.sending is None) as is_within:
-            message = _write_about_one(self._name, (job.queue, job.tenant)) if is_within else ""
-            yield (self.channel, message) if is_within else None
+            place = (jobs[0].queue, jobs[0].tenant)
+            yield (self.channel, _write_about_one(self._name, place)) if is_within else None
 
     def notify(self, partitions: Collection[Partition], *, is_sent: bool = False) -> None:
         """Jobs there are READY, or due at another time, and that is committed."""

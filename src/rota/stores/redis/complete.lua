@@ -16,7 +16,7 @@ for at, text in ipairs(get_all(HEADS, ids)) do
   local head = text and not completed[id] and read_head(text)
   local is_held = head and head[CODE] == 'U' and head[TOKEN] == token and head[TENANT] == tenant
   answers[at] = 0
-  if is_held and head[AWAITED] == '' then
+  if is_held and not is_awaited(head) then
     local place, field = place_of(id, head), 'U' .. partition_of(head)
     length = length + 1
     local even = 2 * length

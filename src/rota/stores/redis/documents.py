@@ -10,9 +10,8 @@ from rota.errors import (
     StoreUnavailableError,
     UnsupportedConnectionError,
 )
-from rota.stores.naming import check_name
 from rota.stores.opened import ClosableStore
-from rota.stores.protocol import Document, DocumentWrite, KeptDocument, checked
+from rota.stores.protocol import Document, DocumentWrite, KeptDocument, check_name, checked
 from rota.stores.redis.database import Database
 from rota.stores.redis.scripts import load_script
 from rota.stores.redis.translation import NOTHING_WRITTEN, put_in_doubt, unavailable

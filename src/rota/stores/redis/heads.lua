@@ -2,11 +2,12 @@
 -- run defines all this again, so it holds only what nearly all scripts need.
 local HEADS, BODIES, READY, LATER, TIMETABLE, LEASED = unpack(KEYS)
 local FUTURE, RUNNING, COMPLETED = KEYS[8], KEYS[9], KEYS[10]
-local ENDED, CHILDREN, IDENTITIES, ATTEMPTS, COUNTS, COUNTERS, WAKE = unpack(KEYS, 14)
+local ENDED, CHILDREN, IDENTITIES, ATTEMPTS, COUNTS, COUNTERS, INTENT, WAKE =
+  unpack(KEYS, 14)
 
--- The texts of a head, as HEAD in rows.py names them.
+-- The texts of a head, as Head in rows.py names them.
 local CODE, TOKEN, DUE, UPDATED, UNTIL, WORKER, TAKEN, TRIALS = 1, 2, 3, 4, 5, 6, 7, 8
-local TENANT, QUEUE, RANK, CREATED, PARENTS, IDENTITY, SORT, AWAITED = 9, 10, 11, 12, 13, 14, 15, 17
+local TENANT, QUEUE, RANK, CREATED, PARENTS, IDENTITY, SORT, LINKS = 9, 10, 11, 12, 13, 14, 15, 16
 
 local INSTANT_LENGTH, ID_LENGTH = 27, 36
 local PROMPT, PUT_OFF = {o = 'o', s = 's'}, {o = 'O', s = 'S'}
@@ -36,6 +37,11 @@ end
 -- Jobs as scripts return them.
 local function show(ids)
   return {ids, get_all(HEADS, ids), get_all(BODIES, ids)}
+end
+
+-- Whether another job depends or once depended on the job.
+local function is_awaited(head)
+  return string.sub(head[LINKS], 1, 1) == 'a'
 end
 
 local function partition_of(head)

@@ -32,8 +32,15 @@ JOB_KEYS = (
     "attempts",  # sorted set: id token JSON
     "counts",  # hash: code tenant NUL queue NUL -> number of RUNNING jobs (U), dead letters (D)
     "counters",  # hash: leases -> number of leases so far, graph -> of amended dependencies
+    "intent",  # list: id, old head, new head of PENDING jobs that a commit has yet to write
     "wake",  # channel, not a key: sender and JSON of queues and tenants with a READY job
 )
+
+ADDITION_KEYS = (
+    *("heads", "bodies", "ready", "later", "timetable", "listing-L"),
+    *("identities", "wake"),
+)
+"""The keys that ``add.lua`` writes; each key more would slow it down."""
 
 LISTING_CODES = "PRLUCFDB"
 """Each job is in exactly one of these listings."""
@@ -45,6 +52,7 @@ class Keys(NamedTuple):
     schema: str
     documents: tuple[str, ...]
     jobs: tuple[str, ...]
+    additions: tuple[str, ...]
     stream: str
     """Where long streams of writes are gathered; each stream appends a part of its own."""
 
@@ -69,5 +77,6 @@ def name_keys(store_name: str) -> Keys:
         named("schema"),
         tuple(map(named, DOCUMENT_KEYS)),
         tuple(map(named, JOB_KEYS)),
+        tuple(map(named, ADDITION_KEYS)),
         named("stream"),
     )

@@ -31,6 +31,20 @@ Shown: TypeAlias = tuple[Sequence[bytes], Sequence[bytes | None], Sequence[bytes
 """Ids, heads and bodies, as scripts return jobs."""
 
 
+class Links(NamedTuple):
+    """What a head says about dependencies: one text."""
+
+    is_awaited: bool = False
+    """Whether another job depends or once depended on this one."""
+    open_count: int = 0
+    """How many dependencies are not COMPLETED."""
+    revision: int = 0
+    """Grows with each commit, so that no two heads of a job are the same."""
+
+    def encode(self) -> str:
+        return f"{'a' if self.is_awaited else '-'} {self.open_count} {self.revision}"
+
+
 class Head(NamedTuple):
     """The texts of a head. A change of a job writes those up to ``trials``."""
 
@@ -51,13 +65,16 @@ class Head(NamedTuple):
     """The ids of the dependencies."""
     identity: str
     sort: str
-    open: str
-    """How many dependencies are not COMPLETED."""
-    awaited: str
-    """1 if another job depends or once depended on this one."""
-    revision: str
-    """Grows with each commit, so that no two heads of a job are the same."""
+    links: str
+    """See ``Links``. With a 17th text, scripts would read and write heads 20 % slower."""
 
+    @property
+    def linked(self) -> Links:
+        flag, open_count, revision = self.links.split(" ")
+        return Links(flag == "a", int(open_count), int(revision))
+
+
+UNLINKED = Links()
 
 DEAD = "D"
 """The code of a dead letter; its status is FAILED."""
@@ -159,7 +176,7 @@ def encode_move(job: Job) -> list[str]:
     ]
 
 
-def encode_head(job: Job, open_count: int = 0, *, is_awaited: bool = False) -> list[str]:
+def encode_head(job: Job, links: Links = UNLINKED) -> list[str]:
     """The texts of a head, for a job that is new."""
     return [
         *encode_move(job),
@@ -170,14 +187,18 @@ def encode_head(job: Job, open_count: int = 0, *, is_awaited: bool = False) -> l
         " ".join(job.dependencies),
         encode_identity(identity_of(job)),
         ONCE if job.recurrence is None else SERIES,
-        str(open_count),
-        "1" if is_awaited else "",
-        "0",
+        links.encode(),
     ]
 
 
 def decode_head(head: bytes) -> Head:
     return Head(*unpack_head(head))
+
+
+def encode_place(job_id: JobId, head: Head) -> str:
+    """Where a job is in ``ready`` and in every listing; see ``keys``."""
+    letter = head.sort if head.due == head.created else head.sort.upper()
+    return f"{head.tenant}\0{head.queue}\0{letter}{head.rank}{head.created}{job_id}"
 
 
 def decode_job(job_id: JobId, head: bytes, body: bytes) -> Job:

@@ -37,7 +37,7 @@ from rota.stores.redis.records import dump, load
 from rota.stores.redis.rows import encode_trials, text_of
 from rota.stores.redis.scripts import load_script
 from rota.stores.redis.translation import put_in_doubt
-from rota.stores.redis.unit import carry_out, insert_unseen
+from rota.stores.redis.unit import carry_out, finish_intent, insert_unseen
 from rota.stores.redis.wakeups import Notices
 from rota.triggers.zone import to_utc
 
@@ -145,6 +145,8 @@ class RedisStore(DocumentVerbs):
         """Jobs whose lease has expired; see the protocol."""
         self._refuse_when_unusable()
         now, limit = to_utc(now, "now"), check_count(limit)
+        if after is None:  # a process may have died before it finished a commit
+            await finish_intent(self._database, now)
         return await read.find_expired(self._database, now, limit, after)
 
     async def next_due_at(
@@ -233,13 +235,15 @@ class RedisStore(DocumentVerbs):
     async def read_clock(self) -> datetime | None:
         """The server's own time."""
         self._refuse_when_unusable()
-        seconds, micros = await self._database.call("TIME")
-        return EPOCH + timedelta(0, int(seconds), int(micros))
+        return await self._read_time()
 
     async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
         """A portion of everything that is stored; see the protocol."""
         self._refuse_when_unusable()
-        return await dump(self._database, cursor, check_portion(limit))
+        check_portion(limit)
+        if cursor is None:  # a process may have died before it finished a commit
+            await finish_intent(self._database, await self._read_time())
+        return await dump(self._database, cursor, limit)
 
     async def load(self, records: Sequence[Record], now: datetime) -> int:
         """Store records as they are; see the protocol."""
@@ -249,6 +253,10 @@ class RedisStore(DocumentVerbs):
     async def _release(self) -> None:
         await self._notices.close()
         await self._database.close()
+
+    async def _read_time(self) -> datetime:
+        seconds, micros = await self._database.call("TIME")
+        return EPOCH + timedelta(0, int(seconds), int(micros))
 
     async def _carry_out(self, make_plan: Callable[[], Plan[Answer]]) -> Answer:
         answer, partitions = await carry_out(self._database, make_plan, self._notices.sender)

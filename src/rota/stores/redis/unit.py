@@ -6,11 +6,12 @@ Redis cannot lock what a plan reads. So a unit notes the head of each job it has
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from secrets import token_hex
 from typing import Any, TypeVar
 
 import msgspec
 
-from rota.errors import DamagedJobError, RotaError
+from rota.errors import DamagedJobError, RotaError, StoreUnavailableError
 from rota.jobs import Job, JobId, JobStatus, format_instant
 from rota.stores.kernel import edits
 from rota.stores.kernel.identity import Identity
@@ -18,6 +19,7 @@ from rota.stores.kernel.records import seal
 from rota.stores.kernel.unit import (
     Decision,
     Ended,
+    NewJob,
     Partition,
     Placed,
     Plan,
@@ -35,9 +37,11 @@ from rota.stores.kernel.unit import (
     run_async,
 )
 from rota.stores.redis.database import Database
+from rota.stores.redis.documents import GATHER, GATHERED_FOR
 from rota.stores.redis.rows import (
     CODES,
     Head,
+    Links,
     decode_head,
     decode_job,
     encode_attempt,
@@ -45,24 +49,34 @@ from rota.stores.redis.rows import (
     encode_head,
     encode_identity,
     encode_move,
+    encode_place,
     pack_head,
     status_of,
     text_of,
     unpack_head,
 )
 from rota.stores.redis.scripts import load_script
+from rota.stores.redis.translation import put_in_doubt
 
 READ = load_script("read")
 RANGE = load_script("range")
 WAITING = load_script("waiting")
 COMMIT = load_script("commit")
+ADD = load_script("add")
+FINISH = load_script("finish")
+
+WRITTEN_AT_ONCE = 2_000
+"""Dependents that one script releases or blocks; more are written part by part."""
+
+GATHERED_AT_ONCE = 6_000
+"""Texts of writes that are laid aside by one script."""
+
+_WRITTEN, _INTENT_FIRST = 1, 2
 
 NO_LIMIT = -1
 NO_BYTES_LIMIT = 1 << 40
 
-_UPDATED, _OPEN, _AWAITED, _REVISION = map(
-    Head._fields.index, ("updated", "open", "awaited", "revision")
-)
+_UPDATED, _LINKS = Head._fields.index("updated"), Head._fields.index("links")
 _KEEP = "="
 _encode = msgspec.json.Encoder().encode
 
@@ -80,6 +94,12 @@ async def carry_out(
             return decision.answer, decision.writes.ready_partitions()
 
 
+async def finish_intent(database: Database, now: datetime) -> None:
+    """Write what a commit has left to do, part by part, whichever process has begun it."""
+    while await database.write(FINISH, database.keys.jobs, [text_of(now)]):
+        pass
+
+
 async def insert_unseen(
     database: Database, jobs: Sequence[Job], now: datetime, sender: str
 ) -> Decision[Any] | None:
@@ -92,7 +112,15 @@ async def insert_unseen(
         decision = run(edits.insert(jobs, now), unit.assume_absent)
     except RotaError:  # with what is stored, there may be another reason
         return None
-    return decision if await unit.commit(decision.writes, sender) else None
+    new = decision.writes.new.values()
+    is_plain = bool(new) and all(map(_is_plain, new))
+    write = unit.add if is_plain else unit.commit
+    return decision if await write(decision.writes, sender) else None
+
+
+def _is_plain(new: NewJob) -> bool:
+    job = new.job
+    return job.status is JobStatus.READY and not job.dependencies and not new.is_awaited
 
 
 class Unit:
@@ -136,16 +164,39 @@ class Unit:
         entries = _Entries(self._heads, writes)
         if not entries and not self._database.settings.replica_count:
             return True
+        keys, now = self._database.keys, text_of(writes.now)
         places = encode_places(writes.ready_partitions()) if sender else b""
-        arguments = [
-            text_of(writes.now),
-            sender.encode() + places if places else "",
-            self._graph,
-            len(writes.attempts),
-            *map(encode_attempt, writes.attempts),
-            *entries.encode(),
-        ]
-        return bool(await self._database.write(COMMIT, self._database.keys.jobs, arguments))
+        notice = sender.encode() + places if places else b""
+        key, gathered = f"{keys.stream}:{token_hex(8)}", 0
+        if len(writes.placed) > WRITTEN_AT_ONCE:
+            gathered = await self._gather(key, entries.split_off(writes.placed), notice)
+            notice = b""
+        attempts = list(map(encode_attempt, writes.attempts))
+        arguments = [now, notice, self._graph, gathered, len(attempts), *attempts]
+        arguments += entries.encode()
+        reply = await self._database.write(COMMIT, (*keys.jobs, key), arguments)
+        if gathered or reply == _INTENT_FIRST:
+            try:
+                await finish_intent(self._database, writes.now)
+            except StoreUnavailableError as error:
+                raise (put_in_doubt(error) if reply == _WRITTEN else error) from error
+        return bool(reply == _WRITTEN)
+
+    async def _gather(self, key: str, texts: list[Any], notice: bytes) -> int:
+        """Lay many writes aside on the server, and the message for listeners; how many texts."""
+        texts += ["", "", notice] if notice else []
+        for at in range(0, len(texts), GATHERED_AT_ONCE):
+            part = texts[at : at + GATHERED_AT_ONCE]
+            await self._database.write(GATHER, [key], [GATHERED_FOR, *part])
+        return len(texts)
+
+    async def add(self, writes: Writes, sender: str) -> bool:
+        """As ``commit``, for READY jobs without dependencies; ``add.lua`` says what that saves."""
+        places = encode_places(writes.ready_partitions())
+        arguments = [text_of(writes.now), sender.encode() + places]
+        for new in writes.new.values():
+            arguments += _encode_addition(new.job)
+        return bool(await self._database.write(ADD, self._database.keys.additions, arguments))
 
     async def _read_jobs(
         self,
@@ -168,7 +219,7 @@ class Unit:
                 if not skips_damaged:
                     raise
             else:
-                found[job_id] = Stored(job, is_awaited=decode_head(head).awaited == "1")
+                found[job_id] = Stored(job, decode_head(head).linked.is_awaited)
         return found
 
     async def _read_twins(self, identities: Collection[Identity]) -> list[Job]:
@@ -244,18 +295,18 @@ class _Entries:
         """The texts of new heads; none for a job to remove."""
         self._bodies: dict[JobId, bytes] = {}
         for job_id, new in writes.new.items():
-            self._changed[job_id] = encode_head(new.job, new.open_count, is_awaited=new.is_awaited)
+            self._changed[job_id] = encode_head(new.job, Links(new.is_awaited, new.open_count))
             unreadable = new.unreadable
             self._bodies[job_id] = encode_body(new.job) if unreadable is None else seal(unreadable)
         for job_id, job in writes.moved.items():
             self._change(job_id, encode_move(job))
         for job_id, amended in writes.amended.items():
-            self._change(job_id, encode_head(amended.job)[:_OPEN], amended.open_count)
+            self._change(job_id, encode_head(amended.job)[:_LINKS], amended.open_count)
             self._bodies[job_id] = encode_body(amended.job)
         for job_id, placed in writes.placed.items():
             self._place(job_id, placed, text_of(writes.now))
         for job_id in writes.awaited:
-            self._change(job_id, ())[_AWAITED] = "1"
+            self._change(job_id, (), is_awaited=True)
         self._changed |= {job_id: [] for job_id in writes.removed}
 
     def __bool__(self) -> bool:
@@ -270,20 +321,36 @@ class _Entries:
             yield _KEEP if head is None else pack_head(head) if head else b""
             yield self._bodies.get(job_id, b"")
 
+    def split_off(self, job_ids: Iterable[JobId]) -> list[Any]:
+        """The ids, old and new heads of these jobs, which are then not encoded."""
+        texts: list[Any] = []
+        self._heads = dict(self._heads)
+        for job_id in job_ids:
+            texts += job_id, self._heads.pop(job_id), pack_head(self._changed.pop(job_id))
+        return texts
+
     def _place(self, job_id: JobId, placed: Placed, updated: str) -> None:
         head = self._change(job_id, [CODES[placed.status]], placed.open_count)
         if placed.status is not JobStatus.PENDING:
             head[_UPDATED] = updated
 
     def _change(
-        self, job_id: JobId, texts: Sequence[str], open_count: int | None = None
+        self,
+        job_id: JobId,
+        texts: Sequence[str],
+        open_count: int | None = None,
+        *,
+        is_awaited: bool = False,
     ) -> list[str]:
         """The head as it was read, with these texts at its beginning."""
         head = self._changed.setdefault(job_id, unpack_head(self._heads[job_id]))
+        links = Head(*head).linked
         head[: len(texts)] = texts
-        if open_count is not None:
-            head[_OPEN] = str(open_count)
-        head[_REVISION] = str(int(head[_REVISION]) + 1)
+        head[_LINKS] = Links(
+            links.is_awaited or is_awaited,
+            links.open_count if open_count is None else open_count,
+            links.revision + 1,
+        ).encode()
         return head
 
 
@@ -308,6 +375,14 @@ def encode_places(partitions: Iterable[Partition]) -> bytes:
     return _encode(places) if places else b""
 
 
+def _encode_addition(job: Job) -> tuple[str | bytes, ...]:
+    """A job as ``add.lua`` takes it."""
+    head = Head(*encode_head(job))
+    due = "" if head.due == head.created else head.due
+    place = encode_place(job.id, head)
+    return job.id, pack_head(head), encode_body(job), place, due, head.identity
+
+
 def _parents_of(head: bytes) -> tuple[JobId, ...]:
     return tuple(decode_head(head).parents.split())
 
@@ -316,4 +391,4 @@ def _make_waiting(job_id: JobId, head: Head, known: Collection[JobId] = ()) -> W
     """A PENDING job, with those of its dependencies that are among ``known``."""
     parents = tuple(each for each in head.parents.split() if each in known)
     due_at = datetime.fromisoformat(head.due)
-    return Waiting(job_id, head.tenant, head.queue, due_at, int(head.open), parents)
+    return Waiting(job_id, head.tenant, head.queue, due_at, head.linked.open_count, parents)

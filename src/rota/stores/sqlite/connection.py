@@ -1,6 +1,6 @@
-"""Connections to the file: whether it may be used, opened, and patient with other processes.
+"""Connections to the file: checks, migrations, and waiting for locks of other processes.
 
-A file that exists is only ever opened by SQLite. Opening and closing it here as well would drop the
+Only SQLite opens an existing file. If Python opened and closed it as well, that would drop the
 locks that SQLite holds on it for the whole process.
 """
 
@@ -26,31 +26,31 @@ from rota.stores.sqlite.translation import damaged, translated
 MIGRATIONS = load_migrations("rota.stores.sqlite")
 
 WHOLE_CHECK_SIZE = 32 * 1024 * 1024
-"""Up to this many bytes a file is checked as a whole when it is opened; that takes milliseconds."""
+"""A file of up to this many bytes is checked as a whole when opened; that takes milliseconds."""
 
 _FIRST_SAFE_VERSION = (3, 51, 3)
 
 
 @dataclass(frozen=True, slots=True)
 class SqliteSettings:
-    """Which file, and how long to wait while another process writes to it."""
+    """The file, and how long to wait while another process writes to it."""
 
     path: Path
     busy_for: timedelta = timedelta(seconds=10)
 
     @property
     def try_count(self) -> int:
-        """How often to ask for a lock that is taken, a millisecond apart."""
+        """How often to ask for a lock, a millisecond apart."""
         return max(1, self.busy_for // timedelta(milliseconds=1))
 
 
 def open_writer(settings: SqliteSettings) -> apsw.Connection:
-    """The connection that writes, to a sound file with the schema this program needs."""
+    """The connection that writes. The file is sound and has the schema of this program."""
     return open_migrated(settings)[0]
 
 
 def open_migrated(settings: SqliteSettings) -> tuple[apsw.Connection, tuple[AppliedMigration, ...]]:
-    """The same, and the migrations that the file went through for it."""
+    """The same, and the migrations that were applied."""
     check_library(apsw.sqlite_lib_version())
     prepare_file(settings.path)
     with translated(settings.path):
@@ -78,7 +78,7 @@ def open_reader(settings: SqliteSettings) -> apsw.Connection:
 
 
 def open_watch(settings: SqliteSettings) -> apsw.Connection:
-    """Another that can only read, and never waits: what cannot be had at once is refused."""
+    """Another that can only read, and never waits: it fails if a lock is taken."""
     connection = open_reader(settings)
     connection.set_busy_handler(None)
     return connection
@@ -105,10 +105,10 @@ def check_library(version: str) -> None:
 
 
 def prepare_file(path: Path) -> None:
-    """Make the file if there is none, for its owner alone; never a directory.
+    """Create a missing file, for its owner alone; never a directory.
 
-    A directory that is missing is more often a mistyped address than a wish, and a new, empty
-    store in the wrong place is the worst answer to it.
+    A missing directory is usually a mistyped address, and a new, empty store in the wrong place
+    would hide that.
     """
     if not path.parent.is_dir():
         raise StoreUnavailableError(
@@ -129,18 +129,18 @@ def prepare_file(path: Path) -> None:
 
 
 def _refuse_a_lost_file(path: Path) -> None:
-    """SQLite takes an empty file for a new one, and deletes the log with all that is in it."""
+    """SQLite treats an empty file as new, and would delete the log with all its content."""
     log = path.with_name(f"{path.name}-wal")
     if log.exists() and log.stat().st_size and path.exists() and not path.stat().st_size:
         raise damaged(path, "the file is empty while its write-ahead log is not")
 
 
 def check_file(connection: apsw.Connection, path: Path) -> None:
-    """Refuse a file that is truncated, no database, or damaged where it can be seen cheaply.
+    """Refuse a file that is truncated, not a database, or visibly damaged.
 
-    A file of up to ``WHOLE_CHECK_SIZE`` is walked as a whole. Of a larger one the header, the
-    length and the schema are checked, and by ``check_edges`` both edges of the trees;
-    what is damaged deeper inside is reported by the call that meets it.
+    A file of up to ``WHOLE_CHECK_SIZE`` is read as a whole. Of a larger one the header, the length
+    and the schema are checked, and ``check_edges`` reads both edges of the trees. The call that
+    meets other damage reports it.
     """
     size = connection.execute(QUERIES.measure_file).fetchone()
     if size is not None and size[0] <= WHOLE_CHECK_SIZE:
@@ -150,13 +150,13 @@ def check_file(connection: apsw.Connection, path: Path) -> None:
 
 
 def check_edges(connection: apsw.Connection) -> None:
-    """Read the first and the last of all; SQLite raises when it meets damage on the way."""
+    """Read the first and the last records; SQLite raises if it meets damage."""
     connection.execute(QUERIES.check_edges).fetchall()
 
 
 @contextmanager
 def transaction(connection: apsw.Connection) -> Iterator[None]:
-    """All that is written inside is durable afterwards, or none of it is written."""
+    """All writes inside are durable afterwards, or none is made."""
     connection.execute(QUERIES.begin_write)
     try:
         yield
@@ -171,10 +171,7 @@ def transaction(connection: apsw.Connection) -> Iterator[None]:
 def migrate(
     connection: apsw.Connection, known: tuple[Migration, ...]
 ) -> tuple[AppliedMigration, ...]:
-    """Bring the schema up to date, and say by which migrations.
-
-    Whoever comes first does it, the others find it done.
-    """
+    """Bring the schema up to date; by which migrations. Of several processes the first does it."""
     with transaction(connection):
         connection.execute(QUERIES.create_migrations)
         applied = connection.execute(QUERIES.read_migrations)
@@ -197,7 +194,7 @@ def _apply(connection: apsw.Connection, migration: Migration) -> None:
 
 
 def _run_script(connection: apsw.Connection, script: str) -> None:
-    """Run every statement of a script; apsw pauses at each row that one of them gives."""
+    """Run every statement of a script; apsw pauses at each row."""
     connection.execute(script).fetchall()
 
 
@@ -211,9 +208,9 @@ def _closed_on_error(connection: apsw.Connection) -> Iterator[None]:
 
 
 def _be_patient(connection: apsw.Connection, settings: SqliteSettings) -> None:
-    """Ask for a taken lock every millisecond, however long it has taken so far.
+    """Ask for a taken lock every millisecond.
 
-    SQLite's own timeout asks ever more seldom, so that whoever has waited longest is served last.
+    SQLite's own timeout asks less and less often, so the longest wait is served last.
     """
     try_count = settings.try_count
 
@@ -229,7 +226,7 @@ def _use_write_ahead_log(connection: apsw.Connection, settings: SqliteSettings) 
         try:
             mode = connection.execute(QUERIES.use_write_ahead_log).fetchall()[0][0]
         except apsw.BusyError:
-            # Changing the mode asks once, whatever the busy handler says.
+            # Changing the mode asks once, without the busy handler.
             apsw.sleep(1)
         else:
             break

@@ -8,8 +8,7 @@ from typing import Any
 import apsw
 
 from rota.errors import StaleVersionError
-from rota.stores.naming import check_name
-from rota.stores.protocol import Document, DocumentWrite, checked
+from rota.stores.protocol import Document, DocumentWrite, check_name, checked
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.threads import OpenFile
 

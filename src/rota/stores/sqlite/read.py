@@ -1,7 +1,8 @@
-"""Pages, counts and single jobs: the verbs that only read."""
+"""Pages, counts, single jobs and the next due time: the verbs that only read."""
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
+from typing import NamedTuple, TypeAlias
 
 import apsw
 
@@ -21,6 +22,11 @@ from rota.stores.sqlite.rows import (
 _EVER = (1 << 63) - 1
 FEW = 5_000
 """Up to this many READY jobs, a page of them reads all READY jobs instead of all jobs in order."""
+
+MOST_CHOICES = 100
+"""How many choices of queues and tenants are remembered."""
+
+Choice: TypeAlias = tuple[frozenset[str] | None, frozenset[str] | None]
 
 _UNSUCCESSFUL = frozenset({JobStatus.PENDING, JobStatus.FAILED, JobStatus.BLOCKED})
 _UNTIL_AT = 16
@@ -47,7 +53,8 @@ def count(connection: apsw.Connection, wanted: JobFilter) -> int:
     if wanted == JobFilter(tenant=wanted.tenant):
         counted = connection.execute(QUERIES.count_all, (wanted.tenant,))
     else:
-        counted = connection.execute(_choose_count(wanted), _encode_filter(wanted))
+        statement = _choose_count(wanted)
+        counted = connection.execute(statement, _encode_filter(wanted))
     ((number,),) = list(counted)
     return int(number)
 
@@ -167,3 +174,50 @@ def _encode_filter(wanted: JobFilter) -> Row:
 def _read_cursor(cursor: str) -> tuple[int, JobId]:
     created_at, job_id = decode_cursor(cursor)
     return to_micros(created_at), job_id
+
+
+class NextDue(NamedTuple):
+    """The instant at which the next job is due; None if there is none."""
+
+    at: datetime | None
+
+
+def make_choice(queues: Collection[str] | None, tenants: Collection[str] | None) -> Choice:
+    """Queues and tenants as a key."""
+    return (
+        None if queues is None else frozenset(queues),
+        None if tenants is None else frozenset(tenants),
+    )
+
+
+class DueCache:
+    """The next due times found in one version of the file. A new version empties it.
+
+    An idle worker asks again and again. While the file has not changed, and the due time has not
+    come, there is no need to read the file.
+    """
+
+    def __init__(self) -> None:
+        self._version: int | None = None
+        self._found: dict[Choice, NextDue] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def put(self, version: int | None, choice: Choice, due: NextDue, now: datetime) -> None:
+        """Remember what was found in this version or a later one, unless a job is due now."""
+        if version is None or (due.at is not None and due.at <= now):
+            return
+        if version != self._version or len(self._found) >= MOST_CHOICES:
+            self._version, self._found = version, {}
+        self._found[choice] = due
+
+    def find(self, version: int | None, choice: Choice, now: datetime) -> NextDue | None:
+        """The due time, if it is known for this version and has not come."""
+        if version != self._version:
+            self._version, self._found = None, {}
+            return None
+        due = self._found.get(choice)
+        if due is None or (due.at is not None and due.at <= now):
+            return None
+        return due

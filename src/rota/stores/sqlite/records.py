@@ -16,7 +16,7 @@ _ROW_SIZE = 500
 """About the number of bytes of a row besides its body."""
 
 
-def read_documents(
+def read_document_portion(
     connection: apsw.Connection, collection: str, key: str, limit: int
 ) -> list[KeptDocument]:
     """A portion of the documents after a collection and key."""
@@ -25,7 +25,7 @@ def read_documents(
     return list(cut_at_size(documents, lambda document: len(document.body)))
 
 
-def read_jobs(connection: apsw.Connection, last_id: JobId, limit: int) -> JobPortion:
+def read_job_portion(connection: apsw.Connection, last_id: JobId, limit: int) -> JobPortion:
     """A portion of the jobs after an id."""
     found = connection.execute(QUERIES.dump_jobs, (last_id, limit))
     rows = list(cut_at_size(found, lambda row: len(row[_BODY]) + _ROW_SIZE))

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from rota.errors import DamagedJobError
 from rota.jobs import Attempt, Deferral, Ending, Job, JobId, JobStatus, Lease
@@ -26,6 +27,7 @@ COLUMNS = (
 _STATUSES = {str(status): status for status in JobStatus}
 _ENDINGS = {str(ending): ending for ending in Ending}
 _bodies = BodyCodec(frozenset({*COLUMNS, "lease"}))
+_UNTRIED = (0, 0, None, None)
 _DAMAGE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, OverflowError)
 logger = logging.getLogger("rota.stores.sqlite")
 
@@ -135,32 +137,42 @@ def read_payload(row: Row) -> Any:
 def decode_job(row: Row) -> Job:
     """The job in the first columns of a row; DamagedJobError if they are not a job's."""
     job_id, tenant, queue, kind, priority, status, due_at, created_at, updated_at = row[:9]
-    attempt_count, loss_count, last_error, ending = row[9:13]
-    last_token, deferral, idempotency_key, occurrence, body = row[17:22]
     try:
-        return Job(
+        rest = _decode_body(row[21])
+        job = Job(
             id=job_id,
             tenant=tenant,
             queue=queue,
             kind=kind,
+            name=rest.pop("name"),
+            payload=rest.pop("payload", {}),
             priority=priority,
             status=_STATUSES[status],
             due_at=to_instant(due_at),
             created_at=to_instant(created_at),
             updated_at=to_instant(updated_at),
-            attempt_count=attempt_count,
-            loss_count=loss_count,
-            last_error=last_error,
-            ending=None if ending is None else _ENDINGS[ending],
             lease=None if row[13] is None else _decode_lease(*row[13:17]),
-            last_token=last_token,
-            deferral=None if deferral is None else _decode_deferral(deferral),
-            idempotency_key=idempotency_key,
-            occurrence=occurrence,
-            **_decode_body(body),
+            last_token=row[17],
+            idempotency_key=row[19],
+            occurrence=row[20],
         )
+        # Most jobs are plain and succeed at once: what is rare is read last.
+        if row[9:13] != _UNTRIED or row[18] is not None:
+            rest |= _decode_history((*row[9:13], row[18]))
+        return replace(job, **rest) if rest else job
     except _DAMAGE as error:
         raise DamagedJobError(job_id, str(error)) from error
+
+
+def _decode_history(columns: Row) -> dict[str, Any]:
+    attempt_count, loss_count, last_error, ending, deferral = columns
+    return {
+        "attempt_count": attempt_count,
+        "loss_count": loss_count,
+        "last_error": last_error,
+        "ending": None if ending is None else _ENDINGS[ending],
+        "deferral": None if deferral is None else _decode_deferral(deferral),
+    }
 
 
 def decode_readable(rows: Iterable[Row]) -> list[Job]:

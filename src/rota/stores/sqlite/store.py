@@ -28,11 +28,12 @@ from rota.stores.protocol import (
     check_count,
     expiry_key,
 )
-from rota.stores.sqlite import read, records
+from rota.stores.sqlite import read
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.documents import DocumentVerbs
-from rota.stores.sqlite.due_cache import DueCache, NextDue, make_choice
 from rota.stores.sqlite.lease import Keeper, extend_leases, lease_jobs
+from rota.stores.sqlite.read import DueCache, NextDue, make_choice
+from rota.stores.sqlite.records import load_documents, read_document_portion, read_job_portion
 from rota.stores.sqlite.threads import Reader, Writer
 from rota.stores.sqlite.unit import (
     Committed,
@@ -243,21 +244,21 @@ class SqliteStore(DocumentVerbs):
 
         async def read_documents(collection: str, key: str) -> Sequence[KeptDocument]:
             return await reader.run(
-                lambda connection: records.read_documents(connection, collection, key, limit)
+                lambda connection: read_document_portion(connection, collection, key, limit)
             )
 
         async def read_jobs(place: str) -> JobPortion:
-            return await reader.run(lambda connection: records.read_jobs(connection, place, limit))
+            return await reader.run(lambda connection: read_job_portion(connection, place, limit))
 
         return await walk(cursor, read_documents, read_jobs)
 
-    async def load(self, loaded: Sequence[Record], now: datetime) -> int:
+    async def load(self, records: Sequence[Record], now: datetime) -> int:
         """See ``PortableStore.load``; one call is one step."""
-        now, kept = to_utc(now, "now"), tuple(loaded)
+        now, kept = to_utc(now, "now"), tuple(records)
 
         def load(connection: apsw.Connection) -> int:
             new_count = commit_plan(connection, load_jobs(kept, now)).answer
-            return new_count + records.load_documents(connection, kept)
+            return new_count + load_documents(connection, kept)
 
         return await self._open_writer().run(load, len(kept))
 

@@ -1,4 +1,4 @@
-"""What SQLite reports, in the words of Rota's errors."""
+"""Translates the errors of SQLite."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ _REASONS: dict[type[apsw.Error], str] = {
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn whatever SQLite raises inside into a StoreError about the file at ``path``."""
+    """Turn an error of SQLite into a StoreError about the file at ``path``."""
     try:
         yield
     except apsw.Error as error:
@@ -30,7 +30,7 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def translate(error: apsw.Error, path: Path) -> StoreError:
-    """The StoreError that says what ``error`` means for the store at ``path``."""
+    """The StoreError for an error of SQLite."""
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
         return damaged(path, str(error))
     reason = _REASONS.get(type(error), "SQLite refused")
@@ -41,7 +41,7 @@ def translate(error: apsw.Error, path: Path) -> StoreError:
 
 
 def damaged(path: Path, finding: str) -> StoreDamagedError:
-    """The error for a file that is not, or no longer, a sound database."""
+    """The error for a file that is not a sound database."""
     rescued = path.with_name(f"{path.stem}-rescued{path.suffix}")
     names = f"{quote(str(path))} {quote(str(rescued))}"
     command = f"python -m rota.stores.sqlite.rescue {names}"

@@ -96,6 +96,9 @@ def insert_jobs(
 
 def _insert_new(connection: apsw.Connection, rows: Sequence[Row]) -> bool:
     """Insert all rows, or none if one of them clashes."""
+    if len(rows) == 1:  # nothing to undo
+        connection.execute(QUERIES.insert_job, rows[0])
+        return connection.changes() == 1
     try:
         with connection:  # a savepoint
             _insert_all(connection, rows)

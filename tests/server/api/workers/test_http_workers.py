@@ -151,7 +151,7 @@ async def test_the_node_worker_runs_jobs_of_several_kinds(server: Running) -> No
     assert shown["unknown"]["last_error"] == "No handler for type=unknown"
 
 
-async def test_a_long_poll_is_answered_when_a_job_comes_and_given_up_when_nobody_listens(
+async def test_a_long_poll_ends_when_a_job_comes_or_the_client_disconnects(
     server: Running,
 ) -> None:
     wish = {"worker": "w", "queues": ["late"], "wait_seconds": 20}

@@ -92,7 +92,7 @@ async def test_a_lease_is_kept_alive_and_a_lost_one_is_named(both: Neighbours) -
     assert shown["lease"]["until"] == "2026-05-01T12:01:20Z"
 
 
-async def test_nobody_settles_or_extends_under_a_wrong_token_or_name(both: Neighbours) -> None:
+async def test_a_wrong_token_or_name_cannot_settle_or_extend(both: Neighbours) -> None:
     await make(both)
     (job,) = await lease(both.ours)
     for worker, token in (("w7", 99), ("other", job["lease"]["token"])):
@@ -107,7 +107,7 @@ async def test_nobody_settles_or_extends_under_a_wrong_token_or_name(both: Neigh
     assert (await both.ours.get(f"{JOBS}/{job['id']}")).json()["status"] == "RUNNING"
 
 
-async def test_many_are_settled_in_one_step_and_the_stale_are_told(both: Neighbours) -> None:
+async def test_many_jobs_settle_in_one_step_and_stale_ones_are_reported(both: Neighbours) -> None:
     for _ in range(3):
         await make(both)
     leased = await lease(both.ours)
@@ -254,7 +254,7 @@ async def test_bad_outcomes_name_their_field(
     assert field_of(await neighbours.ours.post(f"{LEASES}/settle", json=body)) == field
 
 
-async def test_who_waits_is_given_a_job_as_soon_as_there_is_one(neighbours: Neighbours) -> None:
+async def test_a_waiting_request_gets_a_new_job_at_once(neighbours: Neighbours) -> None:
     waiting = asyncio.create_task(lease(neighbours.ours, wait_seconds=30))
     await neighbours.service.clock.advance(timedelta(seconds=3))
     assert not waiting.done()
@@ -264,7 +264,7 @@ async def test_who_waits_is_given_a_job_as_soon_as_there_is_one(neighbours: Neig
     assert job["lease"]["taken_at"] == "2026-05-01T12:00:03Z"
 
 
-async def test_who_waits_is_given_a_job_when_its_time_comes(neighbours: Neighbours) -> None:
+async def test_a_waiting_request_gets_a_job_when_it_is_due(neighbours: Neighbours) -> None:
     await make(neighbours, run_at="2026-05-01T12:00:10.5Z")
     waiting = asyncio.create_task(lease(neighbours.ours, wait_seconds=30))
     await neighbours.service.clock.advance(timedelta(seconds=10))
@@ -274,7 +274,7 @@ async def test_who_waits_is_given_a_job_when_its_time_comes(neighbours: Neighbou
     assert job["lease"]["taken_at"] == "2026-05-01T12:00:10.500000Z"
 
 
-async def test_who_waits_in_vain_is_told_in_time(neighbours: Neighbours) -> None:
+async def test_a_waiting_request_ends_in_time_without_a_job(neighbours: Neighbours) -> None:
     waiting = asyncio.create_task(lease(neighbours.ours, wait_seconds=5))
     await neighbours.service.clock.advance(timedelta(seconds=4))
     assert not waiting.done()
@@ -282,7 +282,7 @@ async def test_who_waits_in_vain_is_told_in_time(neighbours: Neighbours) -> None
     assert await asyncio.wait_for(waiting, 5) == []
 
 
-async def test_nobody_waits_any_longer_when_the_server_is_to_stop(neighbours: Neighbours) -> None:
+async def test_waiting_requests_end_when_the_server_stops(neighbours: Neighbours) -> None:
     waiting = asyncio.create_task(lease(neighbours.ours, wait_seconds=30))
     await neighbours.service.clock.advance(timedelta(seconds=1))
     neighbours.service.app.state.http_leases.close()

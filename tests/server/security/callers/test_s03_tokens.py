@@ -67,7 +67,7 @@ async def test_a_token_expires(stage: Stage) -> None:
     assert (await client.get("/api/v1/jobs")).status_code == 401
 
 
-async def test_nobody_gives_more_than_they_have(stage: Stage) -> None:
+async def test_a_token_cannot_issue_more_scopes_than_it_has(stage: Stage) -> None:
     token = await stage.issue(scopes=[Scope.ADMIN, Scope.READ])
     client = await stage.connect(token)
     refused = await client.post(TOKENS, json={"name": "x", "scopes": ["read", "operate"]})
@@ -181,7 +181,7 @@ async def test_a_token_is_never_taken_from_an_address(stage: Stage) -> None:
         assert token not in signed.text
 
 
-async def test_whoever_is_signed_in_is_out_when_their_token_is_revoked(stage: Stage) -> None:
+async def test_a_session_ends_when_its_token_is_revoked(stage: Stage) -> None:
     issued = await stage.book.issue("ours", WORDS, "ada")
     browser = await stage.connect()
     browser.headers["origin"] = str(browser.base_url)

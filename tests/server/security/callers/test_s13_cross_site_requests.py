@@ -77,7 +77,7 @@ def test_an_origin_without_a_host_to_compare_it_with_is_foreign() -> None:
         check_origin("POST", [(b"origin", b"http://rota.example")])
 
 
-async def test_a_service_that_asks_for_no_tokens_is_protected_too(stage: Stage) -> None:
+async def test_a_service_without_tokens_is_protected_too(stage: Stage) -> None:
     """On loopback, every page the user opens could otherwise post to it."""
     client = await stage.connect(app=stage.make_app(is_open=True))
     foreign = {"origin": "http://evil.example", "content-type": "text/plain"}
@@ -172,7 +172,7 @@ async def test_signing_out_takes_the_cookie_away_and_ends_the_session(stage: Sta
 @pytest.mark.parametrize(
     "cookie", ["", "rota_session", "rota_session=", "a=b; rota_session=x", "\xff", "x" * 10_000]
 )
-async def test_a_cookie_that_says_nothing_lets_nobody_in(stage: Stage, cookie: str) -> None:
+async def test_an_invalid_cookie_is_refused(stage: Stage, cookie: str) -> None:
     with pytest.raises(Exception, match="A valid token is needed"):
         await page_guard(stage).admit(scope_of(ORIGIN, cookie=cookie))
 

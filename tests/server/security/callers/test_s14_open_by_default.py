@@ -59,9 +59,7 @@ async def test_probes_say_nothing_but_that_all_is_well(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("header", ["", "Basic eDp5", "Bearer", "bearer ", "Token x", "Bearer x y"])
-async def test_whatever_else_is_sent_instead_of_a_token_is_nobody(
-    stage: Stage, header: str
-) -> None:
+async def test_anything_but_a_valid_token_is_unauthorized(stage: Stage, header: str) -> None:
     client = await stage.connect()
     answer = await client.get("/api/v1/jobs", headers={"authorization": header})
     assert answer.status_code == 401

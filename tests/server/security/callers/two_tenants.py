@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from tests.server.security.conftest import NOW, Stage
 
+from rota.fleet.workers import WorkerPresence
 from rota.jobs import (
     Failed,
     Job,
@@ -27,7 +28,6 @@ from rota.rail import Rail
 from rota.rail.settings import set_limit, set_maintenance, set_quiet_hours
 from rota.stores.protocol import DocumentWrite
 from rota.testing import a_job
-from rota.worker.presence import WorkerPresence
 
 OURS, THEIRS = "ours", "theirs"
 MARKER = "nobody-else-may-read-this"

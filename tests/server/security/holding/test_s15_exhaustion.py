@@ -46,7 +46,7 @@ async def test_a_token_is_served_at_its_rate(make_stage: MakeStage) -> None:
     assert (await one.get("/api/v1/jobs")).status_code == 200
 
 
-async def test_a_stranger_is_refused_by_address_and_friends_elsewhere_are_not(
+async def test_failed_requests_are_limited_by_address(
     make_stage: MakeStage,
 ) -> None:
     stage = make_stage(guarded_by(stranger_rate=THREE))
@@ -61,7 +61,7 @@ async def test_a_stranger_is_refused_by_address_and_friends_elsewhere_are_not(
     assert (await neighbour.get("/api/v1/jobs")).status_code == 200
 
 
-async def test_whoever_is_known_is_served_while_strangers_knock_at_the_same_address(
+async def test_known_tokens_are_served_despite_failures_from_the_same_address(
     make_stage: MakeStage,
 ) -> None:
     stage = make_stage(guarded_by(stranger_rate=THREE))
@@ -81,7 +81,7 @@ async def test_whoever_is_known_is_served_while_strangers_knock_at_the_same_addr
     assert (await unknown.get("/api/v1/jobs")).status_code == 429
 
 
-async def test_a_whole_network_of_ipv6_counts_as_one_stranger(make_stage: MakeStage) -> None:
+async def test_an_ipv6_network_counts_as_one_address(make_stage: MakeStage) -> None:
     stage = make_stage(guarded_by(stranger_rate=THREE))
     statuses = []
     for host in range(5):
@@ -268,9 +268,7 @@ ASKED = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
 
 @pytest.mark.parametrize("sent", [b"", b"G", ASKED, ASKED + b"\r\n", ASKED + b"\r\n" + ASKED])
-async def test_whoever_does_not_say_what_they_want_is_hung_up_on(
-    sent: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_silent_connection_is_closed(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PunctualProtocol, "request_within", 0.2)
     async with serving_on_a_port() as port, asyncio.timeout(10):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -280,7 +278,7 @@ async def test_whoever_does_not_say_what_they_want_is_hung_up_on(
     assert answered.count(b"200 OK") == sent.count(b"\r\n\r\n")
 
 
-async def test_whoever_waits_for_an_answer_is_not_hung_up_on(
+async def test_a_connection_that_waits_for_an_answer_stays_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(PunctualProtocol, "request_within", 0.05)

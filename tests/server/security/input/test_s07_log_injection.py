@@ -75,7 +75,7 @@ async def test_a_request_cannot_write_its_own_line_into_the_log(
 
 
 @pytest.mark.parametrize("sent", ["a b", "x" * 65, "a\tb", "<script>", "é"])
-async def test_a_request_id_that_is_no_word_is_replaced(stage: Stage, sent: str) -> None:
+async def test_a_malformed_request_id_is_replaced(stage: Stage, sent: str) -> None:
     client = await stage.connect()
     answer = await client.get("/health/live", headers=[(b"x-request-id", sent.encode("latin-1"))])
     assert answer.headers["x-request-id"] != sent

@@ -63,7 +63,7 @@ def patterns_of_users(tree: ast.Module) -> list[int]:
 
 
 OWN_PATTERNS = {
-    "src/rota/triggers/cron/expression.py": "one of two sets of blanks, escaped",
+    "src/rota/triggers/cron_fields.py": "one of two sets of blanks, escaped",
     "src/rota/server/http/endpoint.py": "the paths of our own table, as Starlette compiles them",
     "src/rota/stores/postgres/queries.py": "the name of our own schema",
 }

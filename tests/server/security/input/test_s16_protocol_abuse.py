@@ -113,7 +113,7 @@ async def test_no_abuse_keeps_the_next_request_from_being_answered(port: int) ->
         "/api//v1",
     ],
 )
-async def test_a_path_that_makes_no_sense_is_not_found_or_refused(stage: Stage, path: str) -> None:
+async def test_a_malformed_path_is_not_found_or_refused(stage: Stage, path: str) -> None:
     client = await stage.sign_up()
     for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "BREW"):
         answer = await client.request(method, path)

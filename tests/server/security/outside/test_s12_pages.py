@@ -56,7 +56,7 @@ async def sign_in(stage: Stage) -> httpx2.AsyncClient:
 
 
 @pytest.mark.parametrize("route", TABLE, ids=lambda it: f"{it.method} {it.path}")
-async def test_every_answer_tells_browsers_what_not_to_do(stage: Stage, route: Route) -> None:
+async def test_every_answer_has_security_headers(stage: Stage, route: Route) -> None:
     for client in (await stage.connect(), await stage.sign_up()):
         answer = await client.request(route.method, route.path)
         check_headers(answer)

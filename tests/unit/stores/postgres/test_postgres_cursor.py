@@ -38,10 +38,11 @@ class Line:
         self.statements = statements
         self.cursors = Cursors(horizon, time=lambda: self.time)
         self.from_front_count = 0
+        self.fast_path = lease.FastPath()
 
     def call(self, limit: int, now: datetime = NOW, **fields: Any) -> LeaseCall:
         request = LeaseRequest(**{"worker": "w", "limit": limit, "lease_for": MINUTE, **fields})
-        return LeaseCall(self.statements, request, now)
+        return LeaseCall(self.statements, request, now, self.fast_path)
 
     async def lease(self, limit: int, now: datetime = NOW, **fields: Any) -> list[Job]:
         return await self.cursors.lease(self.call(limit, now, **fields))

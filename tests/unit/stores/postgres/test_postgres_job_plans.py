@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -26,7 +25,7 @@ Plan: TypeAlias = dict[str, Any]
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ROW_COUNT = 1_000
-STATEMENTS = asdict(QUERIES)
+STATEMENTS = vars(QUERIES)
 FEW = 60
 """Rows that a statement may look at for ten that it needs."""
 
@@ -37,6 +36,7 @@ INDEXES = {
     "mark_awaited": {"jobs_by_id"},
     "unmark_awaited": {"jobs_by_id", "job_dependencies_by_parent"},
     "lease": {"jobs_in_line", "jobs_later", "jobs_by_id"},
+    "lease_in_turns": {"jobs_in_line", "jobs_later", "jobs_by_id"},
     "find_partitions": {"jobs_in_line"},
     "find_first": {"jobs_in_line"},
     "take_jobs": {"jobs_by_id"},
@@ -202,6 +202,7 @@ UNTIL = f"'{NOW + timedelta(minutes=1)}'"
 ANY = ("NULL", "NULL")
 PARTITION = ("'{default}'", "'{default}'")
 NONE_FULL = ("'{}'",) * 4
+TERMS = ("10", UNTIL, "'w'", "true")
 
 
 def find_first(*priorities: str) -> tuple[str, ...]:
@@ -212,6 +213,9 @@ def find_first(*priorities: str) -> tuple[str, ...]:
 
 LEASES = [
     ("lease", ("'default'", "'default'", "10", UNTIL, "'w'", "true")),
+    ("lease_in_turns", (*ANY, "''", "18", *NONE_FULL, *TERMS)),
+    ("lease_in_turns", ("'{default}'", "NULL", "'default'", "18", *NONE_FULL, *TERMS)),
+    ("lease_in_turns", ("NULL", "'{default}'", "'zzz'", "18", *NONE_FULL, *TERMS)),
     ("find_partitions", (*ANY, "''", "10", *NONE_FULL)),
     ("find_partitions", ("'{default}'", "NULL", "'default'", "10", *NONE_FULL)),
     ("find_partitions", ("NULL", "'{default}'", "'zzz'", "10", *NONE_FULL)),

@@ -173,7 +173,7 @@ async def test_many_jobs_are_kept_in_several_statements_or_not_at_all(
     assert len(await store.insert([a_job() for _ in range(3)], NOW)) == 3
 
 
-async def test_an_id_that_is_none_is_refused_by_name(store: PostgresStore) -> None:
+async def test_an_invalid_id_is_refused_by_name(store: PostgresStore) -> None:
     with pytest.raises(InvalidJobError, match="id must be a UUID"):
         await store.insert([a_job(id="1")], NOW)
     assert await store.get("default", ["1", "", "\0"]) == {}

@@ -131,19 +131,31 @@ async def test_where_there_is_one_partition_a_lease_is_one_statement(
     assert await store.lease(wanting(2, queues=["x"]), NOW) == []
     await store.insert(others, NOW)
     assert ids(await store.lease(wanting(5, queues=["x"]), NOW)) == [others[0].id]
-    assert set(asked) - {QUERIES.insert_jobs, QUERIES.insert_alike} == {QUERIES.lease}
+    assert set(asked) - {QUERIES.insert_jobs} == {QUERIES.lease}
     assert asked.count(QUERIES.lease) == 3
 
 
-async def test_where_there_are_several_partitions_a_lease_looks_them_up(
-    store: PostgresStore, asked: list[str]
+async def test_where_there_are_several_partitions_the_fast_path_is_not_tried_again_at_once(
+    store: PostgresStore, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(leasing, "SKIPPED", 2)
     await store.insert([a_job(tenant=tenant) for tenant in "ab" for _ in range(4)], NOW)
     asked.clear()
     leased = [job for _ in range(4) for job in await store.lease(wanting(2), NOW)]
     assert len(set(ids(leased))) == 8
-    each = [QUERIES.lease, QUERIES.find_partitions, QUERIES.find_first, QUERIES.take_jobs]
-    assert asked == each * 4
+    in_full = [QUERIES.lease, QUERIES.lease_in_turns]
+    assert asked == [*in_full, QUERIES.lease_in_turns, QUERIES.lease_in_turns, *in_full]
+
+
+async def test_what_some_tenants_leave_over_goes_to_others_in_further_rounds(
+    store: PostgresStore, asked: list[str]
+) -> None:
+    counts = {"a": 1, "b": 8, "c": 2}
+    await store.insert([a_job(tenant=name) for name, n in counts.items() for _ in range(n)], NOW)
+    asked.clear()
+    leased = await store.lease(wanting(9), NOW)
+    assert "".join(job.tenant for job in leased) == "abbbccbbb"
+    assert asked[-3:] == [QUERIES.find_partitions, QUERIES.find_first, QUERIES.take_jobs]
 
 
 async def test_a_lease_of_one_partition_marks_late_jobs_as_due_first(
@@ -265,5 +277,6 @@ async def test_whoever_listens_has_connections_that_know_the_statements_and_leas
                 rows = await connection.fetch("SELECT statement FROM pg_prepared_statements")
                 known = [row[0] for row in rows]
                 assert placed(QUERIES.lease, postgres_settings.schema) in known
+                assert placed(QUERIES.lease_in_turns, postgres_settings.schema) in known
                 assert placed(QUERIES.complete_jobs, postgres_settings.schema) in known
         assert await store.get("default", [job.id]) == {job.id: job}

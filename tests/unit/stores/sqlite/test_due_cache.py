@@ -8,9 +8,9 @@ import apsw
 import pytest
 
 from rota.errors import StoreUnavailableError
-from rota.stores.sqlite import due_cache, read
+from rota.stores.sqlite import read
 from rota.stores.sqlite.connection import SqliteSettings
-from rota.stores.sqlite.due_cache import DueCache, NextDue, make_choice
+from rota.stores.sqlite.read import DueCache, NextDue, make_choice
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_fixture import DAY, MINUTE, NOW, SECOND, names, take
@@ -110,7 +110,7 @@ async def test_without_a_version_the_file_is_read(store: SqliteStore) -> None:
 
 
 def test_the_number_of_remembered_choices_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(due_cache, "MOST_CHOICES", 2)
+    monkeypatch.setattr(read, "MOST_CHOICES", 2)
     known = DueCache()
     for queue in "abc":
         known.put(1, make_choice([queue], None), NextDue(None), NOW)

@@ -1,0 +1,123 @@
+"""No question about a rule takes long, and a large COUNT does not hide what occurs soon."""
+
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta, timezone
+from time import process_time
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from rota.errors import CronCalculationError, NoOccurrenceError
+from rota.triggers.cron import parse_cron
+from rota.triggers.interval import Interval
+from rota.triggers.rrule import RecurrenceRule, parse_rrule
+
+NEW_YORK = ZoneInfo("America/New_York")
+START = datetime.fromisoformat("2026-01-01T09:00")
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+LONGEST_CPU_SECONDS = 0.5
+"""Far above the budget, so that a slow machine does not fail; without one it took 2 to 30 s."""
+
+
+def a_rule(text: str) -> RecurrenceRule:
+    return parse_rrule(text, zone=NEW_YORK, start=START, gap="skip")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("FREQ=YEARLY;INTERVAL=7000;COUNT=2", "9026-01-01T14:00"),
+        ("FREQ=WEEKLY;INTERVAL=86400;COUNT=2", "3681-11-20T14:00"),
+        ("FREQ=YEARLY;COUNT=7900", "2027-01-01T14:00"),
+        ("FREQ=MONTHLY;BYDAY=MO;BYSETPOS=5;COUNT=100000", "2026-06-29T13:00"),
+        ("FREQ=MINUTELY;BYHOUR=9;BYMINUTE=0;COUNT=100000", "2026-06-01T13:00"),
+        ("FREQ=HOURLY;BYMINUTE=0,15,30,45;BYSETPOS=-1;COUNT=50000", "2026-06-01T00:45"),
+        ("FREQ=HOURLY;INTERVAL=5;BYHOUR=9;BYDAY=MO;COUNT=50000", "2026-06-29T13:00"),
+    ],
+)
+def test_a_large_count_or_interval_is_answered_soon(text: str, expected: str) -> None:
+    rule = a_rule(text)
+    begun = process_time()
+    found = rule.next_after(NOW)
+    assert process_time() - begun < LONGEST_CPU_SECONDS
+    assert found is not None
+    assert found.replace(tzinfo=None) == datetime.fromisoformat(expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FREQ=WEEKLY;COUNT=100000",
+        "FREQ=DAILY;BYHOUR=2;BYMINUTE=30;COUNT=100000",
+        "FREQ=MONTHLY;BYDAY=MO;BYSETPOS=5;COUNT=20000",
+        "FREQ=MINUTELY;BYHOUR=9;BYMINUTE=0;COUNT=100000",
+        "FREQ=SECONDLY;INTERVAL=7919;BYHOUR=3;BYMINUTE=7;BYSECOND=11",
+        "FREQ=SECONDLY;INTERVAL=86401;BYHOUR=3;BYMINUTE=0;BYSECOND=0",
+        "FREQ=YEARLY;BYMONTH=3;BYDAY=2SU;BYHOUR=2;BYMINUTE=30",
+    ],
+)
+@pytest.mark.parametrize("year", [2026, 3000, 9000])
+def test_every_question_ends_soon(text: str, year: int) -> None:
+    rule = a_rule(text)
+    for ask in (rule.next_after, rule.previous_at):
+        begun = process_time()
+        with suppress(NoOccurrenceError):
+            ask(datetime(year, 6, 1, tzinfo=UTC))
+        assert process_time() - begun < LONGEST_CPU_SECONDS
+
+
+@pytest.mark.parametrize("count", [1, 2, 27, 28, 29, 60])
+def test_a_count_ends_a_rule_after_exactly_that_many(count: int) -> None:
+    texts = [
+        "FREQ=DAILY;BYHOUR=2;BYMINUTE=30",
+        "FREQ=WEEKLY;BYDAY=SU;BYHOUR=2;BYMINUTE=30",
+        "FREQ=MONTHLY;BYDAY=SU;BYSETPOS=2;BYHOUR=2;BYMINUTE=30",
+        "FREQ=HOURLY;INTERVAL=7;BYHOUR=2,9",
+        "FREQ=MINUTELY;BYHOUR=9;BYMINUTE=0,30;BYDAY=MO",
+        "FREQ=HOURLY;BYMINUTE=0,15,30;BYSETPOS=-1;BYHOUR=9",
+    ]
+    end = datetime(2100, 1, 1, tzinfo=UTC)
+    for text in texts:
+        endless = a_rule(text).between(NOW - timedelta(days=1000), end, limit=count + 1)
+        counted = a_rule(f"{text};COUNT={count}").between(NOW - timedelta(days=1000), end)
+        assert list(counted) == list(endless)[:count]
+
+
+def test_a_rule_that_never_occurs_has_no_previous_occurrence_in_any_year() -> None:
+    rule = a_rule("FREQ=YEARLY;BYMONTH=3;BYDAY=2SU;BYHOUR=2;BYMINUTE=30")
+    for year in (2500, 3000, 9000):
+        assert rule.previous_at(datetime(year, 1, 1, tzinfo=UTC)) is None
+
+
+BEYOND = [
+    datetime.max.replace(tzinfo=timezone(-timedelta(hours=12))),
+    datetime.min.replace(tzinfo=timezone(timedelta(hours=12))),
+]
+
+
+def test_instants_outside_the_calendar_of_utc_are_answered() -> None:
+    late, early = BEYOND
+    rule, cron = a_rule("FREQ=DAILY"), parse_cron("0 9 * * *")
+    interval = Interval(timedelta(hours=1), NOW)
+    assert rule.next_after(late) is None
+    assert rule.previous_at(early) is None
+    assert rule.next_after(early) == rule.start
+    assert interval.next_after(late) is None
+    assert interval.next_after(early) == NOW
+    assert interval.previous_at(early) is None
+    with pytest.raises(CronCalculationError):
+        cron.next_after(late, NEW_YORK)
+    with pytest.raises(CronCalculationError):
+        cron.previous_at(early, NEW_YORK)
+    assert list(cron.between(late, late, NEW_YORK)) == []
+    assert list(rule.between(late, late)) == []
+
+
+@pytest.mark.parametrize("instant", BEYOND)
+def test_every_has_no_occurrence_outside_the_calendar(instant: datetime) -> None:
+    every = parse_cron("@every 1h", dialect="extended")
+    if instant.year > 9000:
+        with pytest.raises(CronCalculationError):
+            every.next_after(instant, UTC)
+    else:
+        assert every.next_after(instant, UTC).year == 1
