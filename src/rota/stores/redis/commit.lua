@@ -92,8 +92,10 @@ drops, adds = {}, {}
 for at = 6, first - 1 do add(ATTEMPTS, ARGV[at]) end
 write_all('ZADD', adds)
 if ARGV[3] ~= '' then redis.call('HINCRBY', COUNTERS, 'graph', 1) end
--- Replicas that have this write have everything before it, too.
-if first > #ARGV then redis.call('HINCRBY', COUNTERS, 'graph', 0) end
+if not next(hash_adds) and not next(hash_drops) then
+  -- Nothing was written. Replicas that have this write have everything before it, too.
+  redis.call('HINCRBY', COUNTERS, 'graph', 0)
+end
 if ARGV[4] ~= '0' then
   redis.call('RENAME', GATHERED, INTENT)
   redis.call('PERSIST', INTENT)
