@@ -28,6 +28,12 @@ class MongoJobsAgree(JobStoresAgree):
         self.dropped.close()
 
 
+class MongoKernelAgrees(MongoJobsAgree):
+    """The same stories without the native paths."""
+
+    is_kernel_only = True
+
+
 @pytest.fixture(autouse=True)
 def _server() -> None:
     MongoJobsAgree.server = shared_mongo_url()
@@ -35,3 +41,6 @@ def _server() -> None:
 
 TestMongoJobsAgree = MongoJobsAgree.TestCase
 TestMongoJobsAgree.settings = thoroughness(4)
+
+TestMongoKernelAgrees = MongoKernelAgrees.TestCase
+TestMongoKernelAgrees.settings = thoroughness(4)

@@ -55,6 +55,7 @@ async def kill_until_done(
     crew: Crew,
     address: str,
     disturb: Callable[[int], None] = lambda _: None,
+    job_count: int = JOB_COUNT,
 ) -> float:
     """Kill somebody again and again for as long as there is work; how long it took.
 
@@ -64,7 +65,7 @@ async def kill_until_done(
     crew.start_producer()
     for _ in range(WORKER_COUNT):
         crew.start_worker()
-    while not await is_done(crew, address, JOB_COUNT):
+    while not await is_done(crew, address, job_count):
         assert seconds_now() - begun_at < GIVES_UP_AFTER, "the work was never done"
         pause_for(timedelta(seconds=random.uniform(*KILLED_EVERY)))
         if crew.at_work:
@@ -83,17 +84,19 @@ async def is_done(crew: Crew, address: str, job_count: int) -> bool:
     return acknowledged >= job_count / BATCH and await count_open(address) == 0
 
 
-def assert_nothing_is_lost(history: list[JobEntry], snapshot: Snapshot) -> None:
+def assert_nothing_is_lost(
+    history: list[JobEntry], snapshot: Snapshot, job_count: int = JOB_COUNT
+) -> None:
     """All jobs are there and have ended: well, or after three losses in a row."""
     check_jobs(history, snapshot).assert_ok()
-    assert set(snapshot.jobs) == {number_id(number) for number in range(JOB_COUNT)}
+    assert set(snapshot.jobs) == {number_id(number) for number in range(job_count)}
     endings = Counter((job.status, job.ending) for job in snapshot.jobs.values())
     assert set(endings) <= {
         (JobStatus.COMPLETED, None),
         (JobStatus.FAILED, Ending.LOST),
         (JobStatus.BLOCKED, None),
     }
-    assert endings[JobStatus.COMPLETED, None] >= LEAST_COMPLETED * JOB_COUNT
+    assert endings[JobStatus.COMPLETED, None] >= LEAST_COMPLETED * job_count
 
 
 def count_losses(history: list[JobEntry]) -> int:
@@ -202,7 +205,9 @@ async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothin
 async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothing_on_mongo(
     tmp_path: Path, own_mongo: MongoServer
 ) -> None:
-    order = CrewOrder(role="worker", store=own_mongo.url, history="", job_count=JOB_COUNT)
+    """Fewer jobs than elsewhere: a server that is killed takes seconds to have a primary again."""
+    job_count = JOB_COUNT // 5
+    order = CrewOrder(role="worker", store=own_mongo.url, history="", job_count=job_count)
     restarts: list[int] = []
 
     def kill_server(kill_count: int) -> None:
@@ -212,10 +217,10 @@ async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothin
             restarts.append(kill_count)
 
     with gathered_crew(tmp_path, order) as crew:
-        took = await kill_until_done(crew, own_mongo.url, kill_server)
+        took = await kill_until_done(crew, own_mongo.url, kill_server, job_count)
         history, snapshot = crew.merged_history(), await read_all(own_mongo.url)
     report(f"MongoDB, itself killed {len(restarts)} times", crew, history, took)
-    assert_nothing_is_lost(history, snapshot)
+    assert_nothing_is_lost(history, snapshot, job_count)
     assert crew.killed_count >= LEAST_KILLS
     assert restarts
     assert_the_judge_would_have_noticed(history, snapshot)

@@ -106,7 +106,7 @@ class Connection:
                     await session.abort_transaction()
                 await self._pause(tried)
                 if tried % LOOKED_AFTER == LOOKED_AFTER - 1:
-                    await self.end_abandoned(timedelta(seconds=5))
+                    await self.end_abandoned(timedelta(seconds=2))
         raise StoreUnavailableError(
             f"The store {self.label} is not available: other callers write the same records",
             {"store": self.label, "reason": "busy", "outcome": NOTHING_WRITTEN},
