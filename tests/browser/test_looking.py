@@ -101,7 +101,7 @@ def where_grids_are(visitor: Visitor) -> list[FloatRect]:
     return [box for box in boxes if box is not None]
 
 
-def test_next_runs_are_told_in_local_time_and_utc_with_what_the_clocks_do(anna: Visitor) -> None:
+def test_next_runs_are_shown_in_local_time_and_utc_with_dst_notes(anna: Visitor) -> None:
     row = anna.go("/schedules").get_by_role("row", name="Payroll reminder")
     expect(row).to_contain_text("At 02:30 on Sunday")
     expect(row).to_contain_text("Sun 2026-10-25 02:30 CEST = 00:30 UTC")
@@ -115,7 +115,7 @@ def test_workers_say_where_they_are_and_what_they_run(anna: Visitor) -> None:
     expect(running.get_by_role("row", name="Daily totals")).to_contain_text("reports-1c9e")
 
 
-def test_a_list_refreshes_itself_and_disturbs_nobody(anna: Visitor) -> None:
+def test_a_list_refreshes_itself_without_disturbing_the_reader(anna: Visitor) -> None:
     page = anna.go("/jobs")
     box = page.get_by_label("Select Welcome mail 1", exact=True)
     box.check()

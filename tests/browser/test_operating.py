@@ -7,7 +7,7 @@ from tests.browser.conftest import Invite
 from tests.browser.stage.visitor import Visitor
 
 
-def test_who_may_only_look_sees_no_button_that_changes_anything(invite: Invite) -> None:
+def test_a_read_only_caller_sees_no_action_buttons(invite: Invite) -> None:
     visitor = invite()
     visitor.sign_in("ben")
     for path in ("", "/jobs", "/schedules", "/workers", "/gates", "/dead-letters", "/audit"):

@@ -13,7 +13,7 @@ def test_a_good_token_opens_the_page_that_was_wanted(invite: Invite) -> None:
     assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/admin")
 
 
-def test_a_wrong_token_is_told_so_and_opens_nothing(invite: Invite) -> None:
+def test_a_wrong_token_is_rejected_with_a_message(invite: Invite) -> None:
     visitor = invite()
     page = visitor.go()
     page.get_by_label("Token").fill("rota_nothing")
@@ -23,7 +23,7 @@ def test_a_wrong_token_is_told_so_and_opens_nothing(invite: Invite) -> None:
     visitor.forgive("401")
 
 
-def test_whoever_signs_out_is_out(invite: Invite) -> None:
+def test_signing_out_ends_the_session(invite: Invite) -> None:
     visitor = invite()
     page = visitor.sign_in()
     page.get_by_role("button", name="Sign out").click()

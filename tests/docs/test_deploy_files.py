@@ -88,7 +88,7 @@ def test_the_image_installs_only_what_is_known_by_its_hash() -> None:
     assert all("--no-deps" in rest for rest in installs[1:])
 
 
-def test_the_image_runs_as_nobody_special_and_says_how_it_is() -> None:
+def test_the_image_runs_unprivileged_and_has_a_health_check() -> None:
     last_stage = DOCKERFILE.rpartition("\nFROM ")[2]
     assert re.search(r"^USER 10001$", last_stage, re.MULTILINE)
     assert "/health/live" in last_stage

@@ -112,7 +112,7 @@ async def test_processes_that_open_a_new_store_together_share_one(path: Path, st
         assert [len(page) async for page in store.scan("tasks")] == [4]
 
 
-def test_a_forked_child_is_told_to_open_its_own_store(start: Start) -> None:
+def test_a_forked_child_must_open_its_own_store(start: Start) -> None:
     process = start("use_in_forked_child")
     output, _ = process.communicate(timeout=120)
     message, child_status, version = output.splitlines()

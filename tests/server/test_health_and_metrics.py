@@ -41,7 +41,7 @@ async def test_a_service_without_its_store_lives_and_cannot_work() -> None:
     assert "rota_store_up 0.0" in metrics
 
 
-async def test_metrics_tell_how_full_the_queues_are(service: Visit) -> None:
+async def test_metrics_show_queue_depths(service: Visit) -> None:
     await service.make_job(queue="mail")
     answer = await service.client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=")

@@ -129,7 +129,7 @@ class Story:
 
 @pytest.mark.clause("M-2", "M-3", "M-12", "M-16")
 @pytest.mark.parametrize("seed", range(8))
-async def test_whatever_goes_wrong_every_document_is_processed_and_never_by_two(seed: int) -> None:
+async def test_under_any_fault_every_document_is_processed_and_never_by_two(seed: int) -> None:
     story = Story(seed)
     added = 30
     await story.play()

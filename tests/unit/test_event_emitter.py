@@ -22,7 +22,7 @@ class Something(Event, frozen=True):
     field: object
 
 
-def test_listeners_are_told_in_order_until_they_leave() -> None:
+def test_listeners_are_notified_in_order_until_they_leave() -> None:
     journal, heard = EventEmitter("rota.scheduler"), list[str]()
     leave = journal.subscribe(lambda event: heard.append(f"first {event.name}"))
     journal.subscribe(lambda event: heard.append(f"second {event.name}"))
@@ -32,7 +32,7 @@ def test_listeners_are_told_in_order_until_they_leave() -> None:
     assert heard == ["first TaskSkipped", "second TaskSkipped", "second TaskSkipped"]
 
 
-def test_a_listener_may_leave_while_it_is_told() -> None:
+def test_a_listener_may_leave_during_a_notification() -> None:
     journal, heard = EventEmitter("rota.scheduler"), list[Event]()
 
     def once(event: Event) -> None:
@@ -47,7 +47,7 @@ def test_a_listener_may_leave_while_it_is_told() -> None:
 
 
 @pytest.mark.clause("P-15", "P-21")
-def test_nothing_is_wanted_below_the_level_unless_somebody_listens(
+def test_events_below_the_level_are_skipped_without_a_listener(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     journal = EventEmitter("rota.scheduler")
@@ -93,7 +93,7 @@ def test_a_record_carries_event_and_fields_and_is_one_line(
     assert "\n" not in record.getMessage()
 
 
-def test_a_subscriber_that_fails_disturbs_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_subscriber_disturbs_no_other(caplog: pytest.LogCaptureFixture) -> None:
     journal = EventEmitter("rota.scheduler")
     told: list[Event] = []
 

@@ -46,7 +46,7 @@ CHAIN_LENGTH = 2_000
 class InsertionContract(JobStoreFixture):
     """Jobs that are submitted together are stored together."""
 
-    async def test_a_job_is_kept_as_it_was_handed_in(self, jobs: JobStore) -> None:
+    async def test_a_job_is_stored_as_it_was_submitted(self, jobs: JobStore) -> None:
         job = a_job(payload={"ä": [1, 2.5, None, True, "🌍"]}, idempotency_key="key", priority=9)
         expect(await jobs.insert([job], NOW), [Inserted(job)])
         expect(await find(jobs, job.id), job)
@@ -93,7 +93,7 @@ class InsertionContract(JobStoreFixture):
             [JobStatus.READY, JobStatus.PENDING, JobStatus.BLOCKED, JobStatus.BLOCKED],
         )
 
-    async def test_a_status_that_is_handed_in_does_not_count(self, jobs: JobStore) -> None:
+    async def test_a_submitted_status_is_ignored(self, jobs: JobStore) -> None:
         parent = a_job(status=JobStatus.PENDING)
         child = a_job(dependencies=[parent.id], status=JobStatus.READY)
         await jobs.insert([parent, child], NOW)
@@ -105,7 +105,7 @@ class InsertionContract(JobStoreFixture):
         (leased,) = await take(jobs)
         expect(await jobs.insert([job], NOW), [Inserted(leased, is_existing=True)])
 
-    async def test_a_long_chain_is_no_hardship(self, jobs: JobStore) -> None:
+    async def test_a_long_chain_can_be_inserted(self, jobs: JobStore) -> None:
         chain = [a_job()]
         for _ in range(CHAIN_LENGTH - 1):
             chain.append(a_job(dependencies=[chain[-1].id]))
@@ -126,7 +126,7 @@ class RefusalContract(JobStoreFixture):
         expect(refusal.value.missing, [missing.id])
         expect(await everything(jobs), [])
 
-    async def test_a_job_of_another_tenant_is_no_dependency(self, jobs: JobStore) -> None:
+    async def test_a_job_of_another_tenant_cannot_be_a_dependency(self, jobs: JobStore) -> None:
         parent = a_job(tenant="other")
         with pytest.raises(UnknownDependencyError):
             await jobs.insert([parent, a_job(dependencies=[parent.id])], NOW)
@@ -237,7 +237,7 @@ class IdempotencyContract(JobStoreFixture):
         (answer,) = await jobs.insert([a_job(idempotency_key="key", payload=2)], NOW)
         expect(answer.is_existing, expected=False)
 
-    async def test_whoever_depends_on_a_duplicate_depends_on_the_existing_job(
+    async def test_a_dependent_of_a_duplicate_depends_on_the_existing_job(
         self, jobs: JobStore
     ) -> None:
         first = a_job(idempotency_key="key")
@@ -270,7 +270,7 @@ class DependenciesContract(JobStoreFixture):
         expect(kept and kept.updated_at, NOW + SECOND)
         expect(await jobs.next_due_at(NOW), NOW + DAY)
 
-    async def test_dependents_are_released_exactly_once_in_whatever_order_parents_end(
+    async def test_dependents_are_released_exactly_once_in_any_order_of_ends(
         self, jobs: JobStore
     ) -> None:
         """Every order of three parents, each ending well or badly."""
@@ -286,7 +286,7 @@ class DependenciesContract(JobStoreFixture):
                 expect(await statuses(jobs, child), [_status(is_released=is_well)])
                 expect([job.id for job in await take(jobs)], [child.id] * is_well)
 
-    async def test_dependents_are_released_exactly_once_however_parents_race(
+    async def test_dependents_are_released_exactly_once_when_parents_race(
         self, jobs: JobStore
     ) -> None:
         for endings in product(ENDINGS, repeat=PARENT_COUNT):
@@ -321,7 +321,7 @@ class DependenciesContract(JobStoreFixture):
             expect(await statuses(jobs, child), [JobStatus.READY])
             await take(jobs)
 
-    async def test_a_job_that_has_not_ended_releases_nobody(self, jobs: JobStore) -> None:
+    async def test_a_job_that_has_not_ended_releases_no_dependent(self, jobs: JobStore) -> None:
         parent = a_job()
         child = a_job(dependencies=[parent.id])
         await jobs.insert([parent, child], NOW)
@@ -361,7 +361,7 @@ class DependenciesContract(JobStoreFixture):
             [JobStatus.READY, JobStatus.BLOCKED, JobStatus.BLOCKED],
         )
 
-    async def test_who_has_been_released_is_not_blocked(self, jobs: JobStore) -> None:
+    async def test_a_released_job_is_not_blocked(self, jobs: JobStore) -> None:
         """Only PENDING jobs are blocked; a READY one does not wait."""
         parent = a_job()
         child = a_job(dependencies=[parent.id])
@@ -457,7 +457,9 @@ class SeriesContract(JobStoreFixture):
         expect((await end(jobs, leased)).successor, None)
         expect([job.id for job in await everything(jobs)], sorted([leased.id, there.id]))
 
-    async def test_a_job_amended_while_it_runs_hands_the_amendment_on(self, jobs: JobStore) -> None:
+    async def test_a_job_amended_while_it_runs_passes_the_amendment_on(
+        self, jobs: JobStore
+    ) -> None:
         leased = await _start_series(jobs)
         await jobs.amend("default", leased.id, {"payload": [2], "priority": 9}, NOW)
         applied = await end(jobs, leased)

@@ -215,9 +215,7 @@ class CapsContract(JobStoreFixture):
         await end(jobs, leased, Lost(), NOW + DAY)
         expect(len(await take(jobs, NOW + DAY, caps=(cap,))), 1)
 
-    async def test_a_capped_scope_is_never_exceeded_however_workers_race(
-        self, jobs: JobStore
-    ) -> None:
+    async def test_racing_workers_never_exceed_a_cap(self, jobs: JobStore) -> None:
         caps = (Cap(tenant="a", running=4), Cap(queue="x", running=7), Cap("b", "y", running=1))
         places = _pairs("abc", "xy")
         await jobs.insert([a_job(tenant=t, queue=q) for t, q in places for _ in range(20)], NOW)
@@ -231,7 +229,7 @@ class CapsContract(JobStoreFixture):
             expect_true(_total(counts, tenant="b", queue="y") <= 1, f"y of b: {counts}")
             await asyncio.gather(*(end(jobs, job) for job in leased[::2]))
 
-    async def test_no_more_are_handed_out_than_a_cap_counts(self, jobs: JobStore) -> None:
+    async def test_no_more_jobs_are_leased_than_a_cap_allows(self, jobs: JobStore) -> None:
         await jobs.insert(_backlog(a=5, b=5), NOW)
         caps = (Cap(tenant="a", count=1), Cap(tenant="a", count=3), Cap(running=100))
         for left in (5, 0):

@@ -187,7 +187,7 @@ class FindDependentsContract(JobStoreFixture):
 class SurveyContract(JobStoreFixture):
     """Counts the jobs of each queue, over all tenants."""
 
-    async def test_where_there_are_no_jobs_there_are_no_queues(self, jobs: JobStore) -> None:
+    async def test_without_jobs_there_are_no_queues(self, jobs: JobStore) -> None:
         expect(await jobs.survey(NOW), [])
 
     async def test_all_tenants_are_counted_together_and_queues_apart(self, jobs: JobStore) -> None:
@@ -219,7 +219,7 @@ class SurveyContract(JobStoreFixture):
             expect(await jobs.survey(NOW + SECOND, tenant), survey_jobs(kept, NOW + SECOND))
         expect(await jobs.survey(NOW, "absent"), [])
 
-    async def test_what_has_come_due_is_due_before_anybody_leases(self, jobs: JobStore) -> None:
+    async def test_jobs_that_came_due_are_marked_before_a_lease(self, jobs: JobStore) -> None:
         await jobs.insert([a_job(due_at=NOW + MINUTE), a_job(due_at=NOW + 2 * MINUTE)], NOW)
         due = NOW + MINUTE
         (depth,) = await jobs.survey(due)
@@ -235,7 +235,7 @@ class SurveyContract(JobStoreFixture):
         (depth,) = await jobs.survey(NOW)
         expect((depth.due_count, depth.later_count, depth.running_count), (0, 1, 1))
 
-    async def test_who_runs_is_counted_and_who_has_stalled_once_more(self, jobs: JobStore) -> None:
+    async def test_running_jobs_are_counted_and_stalled_ones_again(self, jobs: JobStore) -> None:
         await jobs.insert([a_job(tenant=tenant, due_at=NOW) for tenant in "ab"], NOW)
         await take(jobs, limit=1)
         await take(jobs, NOW + SECOND, limit=1)
@@ -246,7 +246,7 @@ class SurveyContract(JobStoreFixture):
         (depth,) = await jobs.survey(NOW + 2 * MINUTE)
         expect((depth.running_count, depth.stalled_count), (2, 2))
 
-    async def test_dead_letters_are_told_from_what_was_given_up(self, jobs: JobStore) -> None:
+    async def test_dead_letters_are_counted_apart_from_discarded_jobs(self, jobs: JobStore) -> None:
         once = RetryPolicy(max_attempts=1)
         for outcome in (Failed("no"), Discarded("no"), Cancelled("no"), Succeeded()):
             await jobs.insert([a_job(retry_policy=once, due_at=NOW)], NOW)
@@ -254,7 +254,7 @@ class SurveyContract(JobStoreFixture):
             await end(jobs, leased, outcome)
         expect(await jobs.survey(NOW), [QueueDepth(queue="default", dead_count=1)])
 
-    async def test_who_takes_its_workers_down_is_a_dead_letter(self, jobs: JobStore) -> None:
+    async def test_a_job_that_kills_its_workers_is_a_dead_letter(self, jobs: JobStore) -> None:
         await jobs.insert([a_job(queue="heavy", due_at=NOW)], NOW)
         now, status = NOW, JobStatus.READY
         while not status.is_terminal:
@@ -265,7 +265,7 @@ class SurveyContract(JobStoreFixture):
             now += DAY
         expect(await jobs.survey(now), [QueueDepth(queue="heavy", dead_count=1)])
 
-    async def test_who_waits_for_others_or_is_gone_is_not_counted(self, jobs: JobStore) -> None:
+    async def test_pending_and_removed_jobs_are_not_counted(self, jobs: JobStore) -> None:
         parent = a_job(due_at=NOW, retry_policy=RetryPolicy(max_attempts=1))
         await jobs.insert([parent, a_job(dependencies=[parent.id], queue="next")], NOW)
         expect([depth.queue for depth in await jobs.survey(NOW)], ["default"])
@@ -511,6 +511,6 @@ class ClosingContract(JobStoreFixture):
         with pytest.raises(StoreClosedError):
             await jobs.listen().__aenter__()
 
-    async def test_closing_twice_is_no_error(self, jobs: JobStore) -> None:
+    async def test_closing_twice_is_allowed(self, jobs: JobStore) -> None:
         await jobs.close()
         await jobs.close()

@@ -91,9 +91,7 @@ class RecordsContract(PortableStoreFixture):
         expected.append(KeptDocument("tasks", "a", 1, b"body"))
         expect_same(await dump_all(portable), expected)
 
-    async def test_a_portion_is_small_however_large_its_records_are(
-        self, portable: OpenStore
-    ) -> None:
+    async def test_a_portion_is_small_with_large_records(self, portable: OpenStore) -> None:
         large = [KeptDocument("large", f"{each}", 1, bytes(LARGE)) for each in range(12)]
         await portable.load(large[:6], NOW)
         await portable.load(large[6:], NOW)
@@ -137,7 +135,7 @@ class GoingOnContract(PortableStoreFixture):
         expect(await portable.find_expired(NOW + MINUTE, 10), [running])
 
     @pytest.mark.parametrize("comes_first", ["parents", "child"])
-    async def test_who_waited_is_released_once_by_the_last_it_waits_for(
+    async def test_a_dependent_is_released_once_by_its_last_dependency(
         self, portable: OpenStore, comes_first: str
     ) -> None:
         done = a_job(name="done", status=JobStatus.COMPLETED)
@@ -152,7 +150,7 @@ class GoingOnContract(PortableStoreFixture):
         expect([answer.released for answer in answers], [(), (child.id,)])
         expect([job.name for job in await _lease(portable)], ["child"])
 
-    async def test_who_waits_for_one_that_is_lost_waits_on(self, portable: OpenStore) -> None:
+    async def test_a_job_with_a_lost_dependency_keeps_waiting(self, portable: OpenStore) -> None:
         parent, lost = a_job(name="parent"), a_job(name="lost")
         child = a_job(name="child", dependencies=[parent.id, lost.id])
         await portable.load([KeptJob(child), KeptJob(parent)], NOW)
@@ -197,7 +195,7 @@ class GoingOnContract(PortableStoreFixture):
         expect_same(await dump_all(portable), records)
 
     @pytest.mark.parametrize("outcome", [Succeeded(), Discarded("it is of no use")])
-    async def test_what_cannot_be_read_stays_whatever_becomes_of_those_it_depends_on(
+    async def test_an_unreadable_job_stays_when_its_dependencies_end(
         self, portable: OpenStore, outcome: Outcome
     ) -> None:
         parent = a_job(name="parent")

@@ -231,7 +231,7 @@ class WriteAllContract(StoreFixture):
             await store.write_all([new("a"), new("b"), new("")])
         expect(await scan_all(store), [])
 
-    async def test_no_writes_are_no_error(self, store: DocumentStore) -> None:
+    async def test_no_writes_are_allowed(self, store: DocumentStore) -> None:
         await store.write_all([])
         expect(await scan_all(store), [])
 
@@ -470,7 +470,7 @@ class CloseContract(StoreFixture):
         with pytest.raises(StoreClosedError):
             await scan_all(store)
 
-    async def test_closing_twice_is_no_error(self, store: DocumentStore) -> None:
+    async def test_closing_twice_is_allowed(self, store: DocumentStore) -> None:
         await asyncio.gather(store.close(), store.close())
         await store.close()
 

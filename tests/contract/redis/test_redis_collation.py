@@ -35,7 +35,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisSer
     made.remove()
 
 
-async def test_pages_and_the_line_are_the_same_in_every_language(server: RedisServer) -> None:
+async def test_pages_and_order_are_the_same_in_every_locale(server: RedisServer) -> None:
     jobs = [a_job(created_at=NOW - timedelta(seconds=each), due_at=NOW) for each in range(7)]
     async with await RedisStore.open(read_address(server.url)) as store:
         compared = await store._database.call("EVAL", "return '~' < '2' and 1 or 0", 0)

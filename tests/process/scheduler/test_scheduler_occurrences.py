@@ -36,7 +36,7 @@ def count_miscounts(*entries: Entry, unstored_for: timedelta = timedelta()) -> i
     return len(list(find_miscounts(trace, EXPRESSIONS, WINDOW, unstored_for)))
 
 
-def test_one_start_each_is_in_order_whoever_makes_it() -> None:
+def test_one_start_each_is_in_order_from_any_instance() -> None:
     assert count_miscounts(*run(0), *run(5.2, "right"), *run(14.9)) == 0
 
 
@@ -72,6 +72,6 @@ def test_a_run_that_ended_just_before_the_crash_may_be_unknown(
     assert count_miscounts(*ended, unstored_for=timedelta(seconds=unstored_for)) == count
 
 
-def test_what_nobody_lived_to_see_is_not_demanded() -> None:
+def test_events_after_a_crash_are_not_demanded() -> None:
     dead = [crash(4.9), crash(5.1, "right"), begin("third", 5.5)]
     assert count_miscounts(*run(0), *dead, *run(10, "third")) == 0

@@ -85,7 +85,7 @@ def assert_in_order(traces: list[list[Entry]]) -> None:
 
 
 @pytest.mark.clause("D-53", "D-60", "D-64")
-def test_replicas_start_each_occurrence_once_whoever_is_killed(tmp_path: Path) -> None:
+def test_replicas_start_each_occurrence_once_when_any_is_killed(tmp_path: Path) -> None:
     random, tasks = Random(SEED), make_tasks(SEED)
     with gathered_fleet(tmp_path, tasks) as fleet:
         begun_at = fleet.start_and_await(1)[0].orders.clock.now()

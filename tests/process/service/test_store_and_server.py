@@ -147,7 +147,7 @@ def test_what_is_refused_is_refused_in_the_same_words(
     assert on_server == on_store
 
 
-def test_whoever_has_no_token_or_no_server_is_told_so(
+def test_a_missing_token_or_server_is_reported(
     place: tuple[Path, str], rota: RunRota, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, url = place

@@ -61,12 +61,12 @@ def test_a_job_made_over_http_runs_and_all_is_kept_across_a_restart(folder: Path
         assert not any("First token" in line for line in again.printed)
 
 
-def test_nobody_gets_in_without_a_token(folder: Path) -> None:
+def test_a_token_is_required(folder: Path) -> None:
     with Up(folder, "up") as up:
         assert up.ask("/api/v1/jobs")[0] == 401
 
 
-def test_what_runs_is_finished_and_the_house_is_not_ready_meanwhile(folder: Path) -> None:
+def test_running_jobs_finish_while_the_process_is_not_ready(folder: Path) -> None:
     with Up(folder, "up", "--handlers", "slow_jobs:handlers") as up:
         up.read_token()
         _, job = up.ask("/api/v1/jobs", slow_job(2))
@@ -82,7 +82,7 @@ def test_what_runs_is_finished_and_the_house_is_not_ready_meanwhile(folder: Path
     assert statuses[job["id"]] == "COMPLETED"
 
 
-def test_told_twice_it_hands_back_what_runs_and_spends_no_attempt(folder: Path) -> None:
+def test_a_second_stop_returns_running_jobs_and_spends_no_attempt(folder: Path) -> None:
     with Up(folder, "up", "--handlers", "slow_jobs:handlers") as up:
         up.read_token()
         _, job = up.ask("/api/v1/jobs", slow_job(60))
@@ -153,7 +153,7 @@ def test_lines_for_programs_are_json_and_hold_no_token(folder: Path) -> None:
         (("serve", "--host", "192.0.2.1"), 4, "Cannot listen on 192.0.2.1 port 0"),
     ],
 )
-def test_what_cannot_be_run_is_told_at_once(
+def test_an_unrunnable_program_is_reported_at_once(
     folder: Path, argv: tuple[str, ...], status: int, reason: str
 ) -> None:
     port = () if argv[0] == "work" else ("--port", "0")

@@ -179,7 +179,7 @@ async def test_writers_do_not_notice_a_compatible_migration(url: str, store: Doc
 
 
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)
-async def test_a_reader_that_keeps_a_table_locked_stops_the_migration_and_nobody_else(
+async def test_a_reader_that_locks_a_table_stops_only_the_migration(
     url: str, store: DocumentStore
 ) -> None:
     later = write_migration(url, "later", ADD_COLUMN)

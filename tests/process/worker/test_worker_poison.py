@@ -72,7 +72,7 @@ async def read(url: str) -> list[Job]:
         return [*(await store.find("default", JobFilter(), limit=100)).items]
 
 
-def test_a_job_that_kills_its_workers_is_set_aside_and_takes_nobody_with_it(
+def test_a_job_that_kills_its_workers_is_quarantined_and_harms_no_other(
     tmp_path: Path,
 ) -> None:
     url = f"sqlite:///{tmp_path / 'rota.db'}"

@@ -105,7 +105,7 @@ def test_a_signal_lets_what_runs_finish_and_takes_nothing_more(
     assert is_unspent(program.look(late))
 
 
-def test_what_takes_longer_than_the_grace_is_handed_back_unspent(program: Signalled) -> None:
+def test_jobs_longer_than_the_grace_period_are_returned_unspent(program: Signalled) -> None:
     job = program.add("wait")
     program.start(0.1)
     program.await_line("began wait")

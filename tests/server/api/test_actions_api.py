@@ -45,7 +45,7 @@ async def test_what_has_not_failed_is_not_retried(neighbours: Neighbours) -> Non
     assert (answer.status_code, answer.json()["code"]) == (409, "CONFLICT")
 
 
-async def test_a_job_is_cancelled_with_who_and_why(both: Neighbours) -> None:
+async def test_a_cancelled_job_records_who_and_why(both: Neighbours) -> None:
     job = await make(both)
     answer = await both.ours.post(f"{JOBS}/{job['id']}/cancel", json={"why": "no need"})
     assert answer.status_code == 200, answer.text

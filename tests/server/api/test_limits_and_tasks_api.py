@@ -92,7 +92,9 @@ async def test_why_is_asked_at_a_time_on_the_wall_too(both: Neighbours) -> None:
     ],
 )
 @pytest.mark.parametrize("zone", ["Europe/London", "Pacific/Kiritimati", "Pacific/Honolulu"])
-async def test_the_ends_of_the_calendar_are_no_fault(both: Neighbours, at: str, zone: str) -> None:
+async def test_the_ends_of_the_calendar_raise_no_error(
+    both: Neighbours, at: str, zone: str
+) -> None:
     await seed_tasks(both.service.store, [REPORT])
     answer = await both.ours.get(f"{TASKS}/why?name=report&zone={zone}&{at}")
     assert answer.status_code in {200, 400}

@@ -88,7 +88,7 @@ async def test_another_tenant_sees_and_touches_none(neighbours: Neighbours) -> N
     assert (await neighbours.ours.get(url)).status_code == 200
 
 
-async def test_what_does_not_recur_is_no_series(neighbours: Neighbours) -> None:
+async def test_a_job_without_recurrence_is_not_a_series(neighbours: Neighbours) -> None:
     plain = await make(neighbours)
     for job_id in (plain["id"], NO_ID):
         for act in ("pause", "resume", "run-now", "cancel"):

@@ -53,7 +53,7 @@ async def test_throughput_has_every_minute_and_the_total(both: Neighbours) -> No
     assert total["wait"]["p50_ms"] <= total["wait"]["p95_ms"] <= total["wait"]["longest_ms"]
 
 
-async def test_where_nothing_ended_there_are_no_durations(both: Neighbours) -> None:
+async def test_without_ended_jobs_there_are_no_durations(both: Neighbours) -> None:
     told = (await both.ours.get(THROUGHPUT)).json()
     assert (told["since"], told["until"]) == ("2026-05-01T11:00:00Z", "2026-05-01T12:00:00Z")
     assert told["minutes"] == []

@@ -65,7 +65,7 @@ def test_anything_else_is_refused_with_the_place(text: bytes, field: str, reason
     assert reason in refused.value.reason
 
 
-def test_brackets_in_texts_are_no_levels() -> None:
+def test_brackets_in_texts_do_not_count_as_depth() -> None:
     text = '["' + "[{" * 1_000 + '\\"", "\\\\", [' + "{}" + "]]"
     assert parse_json(text.encode())[2] == [{}]
 

@@ -27,7 +27,7 @@ def references(value: Any) -> set[str]:
     return set().union(*(references(each) for each in value)) if isinstance(value, list) else set()
 
 
-async def test_it_is_served_to_everybody(service: Visit) -> None:
+async def test_it_is_served_without_a_token(service: Visit) -> None:
     answer = await service.client.get("/openapi.json")
     assert answer.headers["content-type"] == "application/json"
     assert answer.json() == DOCUMENT

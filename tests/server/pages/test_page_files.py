@@ -45,7 +45,7 @@ def test_htmx_may_not_run_texts_as_code_nor_add_styles() -> None:
         assert setting in layout
 
 
-async def test_static_files_are_kept_for_ever_under_the_name_of_their_content(
+async def test_static_files_are_cached_under_a_content_hash(
     pages: httpx2.AsyncClient,
 ) -> None:
     text = (await pages.get("/admin")).text

@@ -181,7 +181,7 @@ def test_only_space_and_tab_separate_fields(blank: str) -> None:
 
 @pytest.mark.clause("D-35")
 @pytest.mark.parametrize("value", [None, 5, 1.5, b"* * * * *", ["*"], object()])
-def test_what_is_no_string_is_refused(value: object) -> None:
+def test_a_value_that_is_not_a_string_is_refused(value: object) -> None:
     with pytest.raises(InvalidCronExpressionError) as refusal:
         parse_cron(value)  # type: ignore[arg-type]  # the point of the test
     assert refusal.value.field == "expression"

@@ -75,7 +75,7 @@ async def test_interrupted_tasks_start_together_also_when_their_configuration_ch
         {"lastFailureAt": at(9, 5), "pendingRetryUntil": at(12)},
     ],
 )
-async def test_a_finished_run_of_another_instance_is_no_orphan(
+async def test_a_finished_run_of_another_instance_is_not_an_orphan(
     stage: Stage, fields: dict[str, Any]
 ) -> None:
     await seed_tasks(stage.store, [running(**fields)])
@@ -224,9 +224,7 @@ async def test_the_names_of_an_earlier_program_are_read(
 
 @pytest.mark.clause("D-31", "D-60")
 @pytest.mark.parametrize("name", ["a", "null", 'x":null'])
-async def test_what_was_written_is_read_back_whole_whatever_the_name(
-    stage: Stage, name: str
-) -> None:
+async def test_records_are_read_back_whole_under_any_name(stage: Stage, name: str) -> None:
     scheduler = stage.scheduler()
     registrations = [stage.task(name, "0 10 * * *", minutes(1), fails=[ValueError()] * 3)]
     await scheduler.initialize(registrations)

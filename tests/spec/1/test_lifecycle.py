@@ -304,7 +304,7 @@ async def test_an_initialize_that_is_cancelled_can_be_repeated(stage: Stage) -> 
 
 @pytest.mark.clause("D-49", "D-54", "P-7", "P-19")
 @pytest.mark.parametrize("cause", [StoreUnavailableError("disk full"), OSError("disk full")])
-async def test_a_failed_write_is_told_with_the_task_and_the_cause(
+async def test_a_failed_write_is_reported_with_task_and_cause(
     stage: Stage, policy: SchedulerPolicy, cause: Exception
 ) -> None:
     spy = SpyStore(stage.store, stage.clock)

@@ -138,7 +138,7 @@ async def test_a_removed_task_is_reported_as_orphaned_by_the_polling_edition(
 
 
 @pytest.mark.clause("D-51", "P-13")
-async def test_the_whole_override_is_told_at_a_glance(stage: Stage) -> None:
+async def test_the_whole_override_is_one_event(stage: Stage) -> None:
     await seed_tasks(stage.store, [stored("kept"), stored("changed"), stored("gone")])
     await stage.scheduler().initialize(
         [

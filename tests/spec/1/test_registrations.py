@@ -296,7 +296,7 @@ async def test_a_refusal_comes_before_any_side_effect(
 
 
 @pytest.mark.clause("D-48")
-async def test_a_refusal_also_reaches_whoever_awaits_the_call(quick: Stage) -> None:
+async def test_a_refusal_also_reaches_the_awaiting_caller(quick: Stage) -> None:
     with pytest.raises(RegistrationsNotArrayError):
         await quick.scheduler().initialize(None)  # type: ignore[arg-type] # the point
 

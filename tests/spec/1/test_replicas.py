@@ -41,7 +41,7 @@ async def fleet(store_url: str) -> AsyncIterator[Fleet]:
 
 @pytest.mark.clause("D-53", "D-55", "D-58", "P-24")
 @pytest.mark.parametrize("count", [2, 3])
-async def test_each_occurrence_starts_once_however_many_instances_there_are(
+async def test_each_occurrence_starts_once_with_many_instances(
     fleet: Fleet, policy: SchedulerPolicy, count: int
 ) -> None:
     registrations = [
@@ -127,7 +127,7 @@ async def test_a_retry_of_a_crashed_instance_is_taken_over(fleet: Fleet) -> None
 
 
 @pytest.mark.clause("D-51", "D-53", "D-55")
-async def test_the_run_of_a_living_instance_is_no_orphan_for_a_new_one(
+async def test_the_run_of_a_living_instance_is_not_an_orphan_for_a_new_one(
     fleet: Fleet, policy: SchedulerPolicy
 ) -> None:
     registrations = [fleet.task(cron="0 10 * * *", takes=minutes(30))]
@@ -141,7 +141,7 @@ async def test_the_run_of_a_living_instance_is_no_orphan_for_a_new_one(
 
 
 @pytest.mark.clause("D-51", "D-53", "D-55")
-async def test_the_run_of_a_new_instance_is_no_orphan_for_an_older_one(fleet: Fleet) -> None:
+async def test_the_run_of_a_new_instance_is_not_an_orphan_for_an_older_one(fleet: Fleet) -> None:
     await fleet.instance().initialize([fleet.task("a", "0,1 10 * * *", takes=minutes(30))])
     await fleet.clock.advance(seconds(1))
     await fleet.crash(fleet.schedulers[0])

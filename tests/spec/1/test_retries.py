@@ -77,7 +77,7 @@ async def test_a_delay_counts_from_the_end_of_the_failed_run(stage: Stage) -> No
 
 
 @pytest.mark.clause("D-28", "D-29", "P-21")
-async def test_a_delay_of_zero_retries_after_a_second_and_is_no_busy_loop(stage: Stage) -> None:
+async def test_a_delay_of_zero_retries_after_a_second_without_a_busy_loop(stage: Stage) -> None:
     failures = [ValueError()] * 5
     await stage.scheduler().initialize(
         [stage.task(cron="0 10 * * *", delay=timedelta(0), fails=failures)]
@@ -180,7 +180,7 @@ async def test_tasks_keep_their_own_delays_and_do_not_disturb_each_other(stage: 
     ],
     ids=lambda raised: type(raised).__name__,
 )
-async def test_whatever_a_callback_raises_is_a_failure(
+async def test_any_exception_of_a_callback_is_a_failure(
     quick: Stage, raised: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", "rota.scheduler")
@@ -261,7 +261,7 @@ async def test_a_changed_delay_leaves_a_pending_retry_or_drops_it_by_edition(
 
 
 @pytest.mark.clause("D-27")
-async def test_a_completed_run_tells_how_long_it_took(stage: Stage) -> None:
+async def test_a_completed_run_reports_its_duration(stage: Stage) -> None:
     await stage.scheduler().initialize([stage.task(takes=timedelta(milliseconds=1500.5))])
     await stage.clock.advance(seconds(30))
     (completed,) = stage.told(TaskRunCompleted)

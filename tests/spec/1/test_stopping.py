@@ -68,7 +68,7 @@ async def test_a_stop_that_is_given_up_goes_on_by_itself(stage: Stage) -> None:
 
 
 @pytest.mark.clause("D-23", "D-60")
-async def test_a_claim_that_was_under_way_when_stop_came_is_handed_back(stage: Stage) -> None:
+async def test_a_claim_in_progress_at_stop_is_returned(stage: Stage) -> None:
     spy = SpyStore(stage.store, stage.clock)
     registrations = [stage.task(cron="1 10 * * *")]
     scheduler = stage.scheduler(store=spy)
@@ -110,7 +110,7 @@ async def test_a_stop_between_a_claim_and_its_start_lets_nothing_start(quick: St
 
 
 @pytest.mark.clause("D-56", "P-8")
-async def test_a_callback_that_stops_its_own_scheduler_is_told_instead_of_waiting_for_ever(
+async def test_a_callback_that_stops_its_own_scheduler_gets_an_error_instead_of_a_deadlock(
     stage: Stage,
 ) -> None:
     scheduler = stage.scheduler()

@@ -144,7 +144,7 @@ def test_times_are_iso_text_or_datetimes(field: str, value: object) -> None:
 
 
 @pytest.mark.clause("D-47", "D-52")
-def test_a_whole_number_of_another_spelling_and_another_configuration_are_no_errors() -> None:
+def test_another_spelling_of_a_number_and_another_configuration_are_accepted() -> None:
     assert parse_task_record({**GOOD, "retryDelayMs": 1000.0}).retry_delay_ms == 1000
     assert parse_task_record({**GOOD, "cronExpression": "anything"}).cron_expression == "anything"
 

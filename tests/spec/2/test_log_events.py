@@ -206,7 +206,7 @@ async def test_the_events_of_a_task_come_in_causal_order(story: Sequence[Record]
 
 
 @pytest.mark.clause("P-12")
-async def test_a_poll_tells_what_it_did(quick: Stage) -> None:
+async def test_a_poll_reports_what_it_did(quick: Stage) -> None:
     await quick.scheduler().initialize([quick.task("a"), quick.task("b", "1 * * * *")])
     await quick.clock.advance(minutes(1))
     assert [event.fields() for event in quick.told(events.PollStarted)][-1] == {
@@ -264,7 +264,7 @@ async def test_an_orphan_that_never_ran_has_no_last_execution(quick: Stage) -> N
 
 @pytest.mark.clause("P-10", "P-13")
 @pytest.mark.parametrize("edition", [DECLARATIVE, POLLING])
-async def test_both_editions_tell_the_same_of_a_first_start(
+async def test_both_editions_report_a_first_start_alike(
     quick: Stage, edition: SchedulerPolicy
 ) -> None:
     await quick.scheduler(edition).initialize([quick.task(cron="0 12 * * *")])

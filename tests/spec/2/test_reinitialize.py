@@ -149,7 +149,7 @@ async def test_a_store_that_fails_stops_the_scheduler(stage: Stage, verb: str) -
 
 
 @pytest.mark.clause("P-4", "P-8")
-async def test_a_store_that_stays_away_is_logged_when_nobody_waits_for_the_stop(
+async def test_a_store_that_stays_unavailable_is_logged_without_a_waiter_for_the_stop(
     quick: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     spy = SpyStore(quick.store, quick.clock)

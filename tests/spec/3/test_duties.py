@@ -60,7 +60,7 @@ async def test_one_worker_with_its_defaults_starts_every_job_within_seconds() ->
 
 
 @pytest.mark.clause("T-32")
-async def test_what_a_payload_says_is_told_to_its_handler_and_to_nobody_else(
+async def test_only_the_handler_sees_the_payload(
     lines: io.StringIO,
 ) -> None:
     """Not in events, logs or the words for a failure: whoever watches sees identifiers."""

@@ -148,7 +148,7 @@ async def test_a_job_that_notifies_waits_for_the_end_of_the_quiet_hours(rig: Rig
 
 
 @pytest.mark.clause("T-18")
-async def test_a_job_that_notifies_nobody_runs_in_quiet_hours(rig: Rig) -> None:
+async def test_a_job_that_does_not_notify_runs_in_quiet_hours(rig: Rig) -> None:
     rig.notifies = False
     await set_quiet_hours(rig.store, TENANT, NIGHT)
     job = await rig.add(utc(5, 23))

@@ -195,7 +195,7 @@ async def test_delays_leases_and_attempts_are_set_by_environment_on_the_same_sto
     assert (await rail.get(job_id)).state == "dlq"
 
 
-async def test_nothing_is_made_of_events_that_nobody_observes(
+async def test_unobserved_events_are_not_created(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     emitted: list[object] = []

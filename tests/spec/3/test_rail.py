@@ -121,7 +121,7 @@ async def test_workers_and_repeated_calls_leave_one_job_per_occurrence(stage: St
 
 
 @pytest.mark.clause("T-12")
-async def test_after_downtime_a_series_catches_up_once_and_is_told_what_it_missed(
+async def test_after_downtime_a_series_catches_up_once_and_learns_what_it_missed(
     stage: Stage,
 ) -> None:
     await stage.rail.schedule_recurring("tick", {}, interval="1h")

@@ -79,7 +79,7 @@ async def test_two_years_of_check_ins_for_fifty_tenants_are_sent_once_each() -> 
 
 
 @pytest.mark.clause("T-2", "T-3", "T-4", "T-12", "T-13", "T-15", "T-16", "T-17", "T-18", "T-34")
-async def test_a_year_of_check_ins_is_sent_once_each_whatever_the_store(store_url: str) -> None:
+async def test_a_year_of_check_ins_is_sent_once_each_on_every_store(store_url: str) -> None:
     async with await open_store(store_url) as store:
         story = Story(store, cast_tenants(3), YEAR)
         await story.live()

@@ -88,7 +88,7 @@ async def test_a_stalled_job_is_queued_again_with_an_attempt_counted_and_a_delay
 
 
 @pytest.mark.clause("T-10")
-async def test_a_heartbeat_keeps_the_lease_until_somebody_else_has_it(shop: Workshop) -> None:
+async def test_a_heartbeat_keeps_the_lease_until_another_worker_has_it(shop: Workshop) -> None:
     cancelled: list[bool] = []
 
     async def linger(context: Context) -> None:
@@ -200,7 +200,7 @@ async def test_a_new_kind_is_an_entry_in_the_registry(shop: Workshop) -> None:
 
 
 @pytest.mark.clause("T-26", "T-27", "T-28")
-async def test_what_counters_and_logs_need_is_told(shop: Workshop) -> None:
+async def test_events_carry_what_counters_and_logs_need(shop: Workshop) -> None:
     async def fail(_: Context) -> None:
         await shop.clock.sleep(2 * SECOND)
         raise ValueError("boom")

@@ -98,7 +98,7 @@ async def test_what_is_given_and_left_is_what_mongodb_cron_gives_and_leaves(
 
 
 @pytest.mark.clause("M-13")
-async def test_of_what_only_mongodb_cron_can_read_somebody_is_told(mongo_url: str) -> None:
+async def test_values_only_mongodb_cron_can_read_are_reported(mongo_url: str) -> None:
     case = CASES["intervals_that_only_one_can_read"]
     async with AsyncMongoClient[Any](mongo_url) as client:
         collection = client.get_default_database()["jobs"]

@@ -158,7 +158,7 @@ async def test_a_lock_keeps_others_away_until_it_runs_out(stage: SpecStage) -> N
 
 
 @pytest.mark.clause("M-2", "M-5", "M-7")
-async def test_whoever_lost_the_lock_can_neither_update_nor_remove(stage: SpecStage) -> None:
+async def test_a_lost_lock_can_neither_update_nor_remove(stage: SpecStage) -> None:
     job_id = await stage.shelf.add("lost", sleep_until=NOW)
     store = stage.store
     first = await store.lock_next(NOW + SECOND, NOW)
@@ -191,7 +191,7 @@ async def test_an_update_changes_what_it_names_and_nothing_else(stage: SpecStage
 
 
 @pytest.mark.clause("M-2")
-async def test_many_who_lock_at_once_get_a_job_each(stage: SpecStage) -> None:
+async def test_concurrent_locks_get_one_job_each(stage: SpecStage) -> None:
     for number in range(8):
         await stage.shelf.add(str(number), sleep_until=NOW)
     found = await asyncio.gather(*(stage.store.lock_next(NOW + MINUTE, NOW) for _ in range(12)))
@@ -200,7 +200,7 @@ async def test_many_who_lock_at_once_get_a_job_each(stage: SpecStage) -> None:
 
 
 @pytest.mark.clause("M-3", "M-16")
-async def test_one_who_outlives_the_lock_does_not_reschedule_for_another(stage: SpecStage) -> None:
+async def test_a_run_that_outlives_its_lock_does_not_reschedule(stage: SpecStage) -> None:
     """The hazard of a lock that is too short: two process it, and the second one decides."""
     job_id = await stage.shelf.add("long", sleep_until=NOW, interval="0 * * * *")
     stage.work = lambda _: stage.clock.sleep((90 if len(stage.jobs) == 1 else 10) * SECOND)

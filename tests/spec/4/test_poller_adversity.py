@@ -79,7 +79,7 @@ async def test_an_on_error_that_raises_anything_is_logged(
 
 @pytest.mark.clause("M-16")
 @pytest.mark.parametrize("hook", ["on_start", "on_stop"])
-async def test_what_is_no_exception_reaches_whoever_starts_or_stops(
+async def test_a_base_exception_reaches_the_caller_of_start_or_stop(
     stage: Stage, hook: str
 ) -> None:
     options: Any = {hook: raising(AbortedError, is_async=False)}
@@ -98,7 +98,7 @@ async def test_what_is_no_exception_reaches_whoever_starts_or_stops(
 @pytest.mark.clause("M-16")
 @pytest.mark.parametrize("failure", [asyncio.CancelledError, AbortedError])
 @pytest.mark.parametrize("verb", ["lock_next", "update", "remove"])
-async def test_a_store_that_raises_what_is_no_exception_is_asked_again(
+async def test_a_store_that_raises_a_base_exception_is_asked_again(
     stage: Stage,
     store: ListedJobs,
     verb: str,
@@ -123,7 +123,7 @@ async def test_a_store_that_raises_what_is_no_exception_is_asked_again(
 
 @pytest.mark.clause("M-16")
 @pytest.mark.parametrize("place", ["lock_next", "update", "remove", "on_document", "on_idle"])
-async def test_wherever_a_poller_is_cancelled_it_lets_go_and_tells_of_its_stop(
+async def test_a_cancelled_poller_releases_its_lock_and_reports_its_stop(
     stage: Stage, store: ListedJobs, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def take_long(*_: object) -> None:
@@ -172,7 +172,7 @@ async def test_a_hook_cannot_keep_a_cancelled_poller_alive(
 
 
 @pytest.mark.clause("M-16")
-async def test_whoever_waits_for_a_start_that_ended_with_its_poller_is_told(stage: Stage) -> None:
+async def test_a_waiter_for_a_start_that_ended_with_its_poller_gets_an_error(stage: Stage) -> None:
     poller = stage.poller(on_start=raising(GeneratorExit, is_async=False))
     with pytest.raises(ConflictError):
         await asyncio.wait_for(poller.start(), timeout=5)
@@ -180,7 +180,7 @@ async def test_whoever_waits_for_a_start_that_ended_with_its_poller_is_told(stag
 
 
 @pytest.mark.clause("M-16")
-async def test_a_failing_on_stop_that_nobody_waits_for_any_longer_is_told(
+async def test_a_failing_on_stop_without_a_waiter_is_logged(
     stage: Stage, store: ListedJobs
 ) -> None:
     store.waiting.append(a_polled())
@@ -195,7 +195,7 @@ async def test_a_failing_on_stop_that_nobody_waits_for_any_longer_is_told(
 
 
 @pytest.mark.clause("M-16")
-async def test_a_task_that_a_hook_has_left_behind_waits_for_the_stop_as_anybody(
+async def test_a_task_left_behind_by_a_hook_waits_for_the_stop(
     stage: Stage, store: ListedJobs
 ) -> None:
     is_over = asyncio.Event()
@@ -217,7 +217,7 @@ async def test_a_task_that_a_hook_has_left_behind_waits_for_the_stop_as_anybody(
 
 
 @pytest.mark.clause("M-16")
-async def test_a_hook_that_waits_for_others_to_stop_its_poller_does_not_wait_for_ever(
+async def test_a_hook_that_waits_for_its_own_stop_does_not_deadlock(
     stage: Stage, store: ListedJobs
 ) -> None:
     other = Stage(ListedJobs(a_polled()), stage.clock)

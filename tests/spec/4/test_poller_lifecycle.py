@@ -31,7 +31,7 @@ async def test_started_twice_it_runs_once(stage: Stage) -> None:
 
 
 @pytest.mark.clause("M-9", "M-16")
-async def test_stop_waits_for_the_job_in_hand_and_tells_of_the_stop_once(
+async def test_stop_waits_for_the_current_job_and_is_reported_once(
     stage: Stage, store: ListedJobs
 ) -> None:
     store.waiting += [a_polled(1), a_polled(2)]
@@ -133,7 +133,7 @@ async def test_what_on_stop_raises_is_raised_by_stop(stage: Stage) -> None:
 
 
 @pytest.mark.clause("M-16")
-async def test_an_on_stop_that_fails_after_a_hook_stopped_the_poller_is_told_too(
+async def test_a_failing_on_stop_after_a_hook_stopped_the_poller_is_logged_too(
     stage: Stage, store: ListedJobs
 ) -> None:
     failure = ValueError("no")
@@ -180,7 +180,7 @@ async def test_a_start_that_is_cancelled_as_it_comes_about_leaves_nothing_runnin
 
 
 @pytest.mark.clause("M-16")
-async def test_whoever_is_cancelled_together_with_the_poller_is_told_of_nothing_else(
+async def test_a_caller_cancelled_with_the_poller_gets_no_other_error(
     stage: Stage,
 ) -> None:
     poller = stage.poller(on_start=lambda: stage.clock.sleep(HOUR))

@@ -80,7 +80,7 @@ async def test_it_says_what_it_is_doing(stage: Stage, store: ListedJobs) -> None
 
 
 @pytest.mark.clause("M-11")
-async def test_idleness_is_told_once_until_there_is_work_again(
+async def test_idleness_is_reported_once_until_there_is_work_again(
     stage: Stage, store: ListedJobs
 ) -> None:
     await stage.play(5 * SECOND, idle_delay=SECOND)
@@ -166,7 +166,7 @@ async def test_a_job_recurs_in_its_own_zone_or_in_the_pollers(
     "fields",
     [{"interval": "nonsense"}, {"interval": 5}, {"interval": "@daily", "repeat_until": "soon"}],
 )
-async def test_what_cannot_be_understood_is_told_and_sleeps_but_is_not_removed(
+async def test_an_invalid_document_is_reported_and_sleeps_but_is_not_removed(
     stage: Stage, store: ListedJobs, fields: dict[str, Any]
 ) -> None:
     store.waiting.append(a_polled(1, auto_remove=True, **fields))

@@ -308,7 +308,7 @@ async def test_a_job_that_was_changed_since_it_was_got_is_409(service: Visit) ->
 
 
 @pytest.mark.clause("F-16")
-async def test_of_several_who_change_what_they_read_at_once_one_does(service: Visit) -> None:
+async def test_of_concurrent_changes_to_one_version_one_wins(service: Visit) -> None:
     job = await service.make_job()
     await service.clock.advance(SECOND)
     answers = await asyncio.gather(
@@ -321,7 +321,7 @@ async def test_of_several_who_change_what_they_read_at_once_one_does(service: Vi
 
 
 @pytest.mark.clause("F-4", "F-16")
-async def test_two_who_close_a_circle_at_once_do_not_both(service: Visit) -> None:
+async def test_two_concurrent_amendments_cannot_close_a_cycle(service: Visit) -> None:
     first = await service.make_job()
     one, other = [await service.make_job(dependencies=[first["id"]]) for _ in range(2)]
     answers = await asyncio.gather(
@@ -333,7 +333,7 @@ async def test_two_who_close_a_circle_at_once_do_not_both(service: Visit) -> Non
     assert sorted(answer.status_code for answer in answers) == [200, 409]
 
 
-async def test_of_many_who_ask_with_one_key_one_makes_the_job(service: Visit) -> None:
+async def test_concurrent_requests_with_one_key_create_one_job(service: Visit) -> None:
     asked = {"name": "Invoice", "queue": "mail", "kind": "invoice.send"}
     key = {"Idempotency-Key": "invoice-7"}
     answers = await asyncio.gather(

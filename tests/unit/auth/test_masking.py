@@ -34,7 +34,7 @@ PLAIN = st.recursive(
         "Set-Cookie",
     ],
 )
-def test_a_field_with_such_a_name_is_masked_whatever_it_holds(name: str) -> None:
+def test_a_field_with_a_secret_name_is_masked_for_any_value(name: str) -> None:
     for value in ("x", 7, None, ["x"], {"a": "x"}):
         assert mask_secrets({"to": "ada", "deep": [{name: value}]}) == {
             "to": "ada",
@@ -43,7 +43,7 @@ def test_a_field_with_such_a_name_is_masked_whatever_it_holds(name: str) -> None
 
 
 @given(PLAIN)
-def test_what_is_no_secret_is_as_it_was(value: Any) -> None:
+def test_other_values_than_secrets_are_unchanged(value: Any) -> None:
     assert mask_secrets(value) == value
 
 

@@ -36,7 +36,7 @@ def test_it_cannot_be_written_out_by_accident() -> None:
     assert not hasattr(secret, "__dict__")
 
 
-def test_it_is_shown_to_who_asks_for_it() -> None:
+def test_it_is_shown_on_request() -> None:
     assert Secret(TEXT).reveal() == TEXT
 
 

@@ -16,7 +16,7 @@ async def count_sessions(store: MemoryStore) -> int:
     return sum([len(page) async for page in store.scan("sessions")])
 
 
-async def test_whoever_signs_in_is_known_by_the_sessions_secret(
+async def test_a_session_secret_identifies_the_caller(
     sessions: SessionBook, book: TokenBook
 ) -> None:
     issued = await book.issue("a", ["read"], "ada")
@@ -95,7 +95,7 @@ async def test_signing_out_ends_the_session_and_only_it(
     assert await sessions.identify(other.secret.reveal(), NOW) is not None
 
 
-async def test_whatever_else_a_cookie_says_is_nobody(
+async def test_any_other_cookie_is_rejected(
     sessions: SessionBook, store: MemoryStore, book: TokenBook
 ) -> None:
     opened = await sessions.open((await book.issue("a", ["read"], "ada")).secret.reveal())
@@ -108,7 +108,7 @@ async def test_whatever_else_a_cookie_says_is_nobody(
     assert await sessions.identify(opened.secret.reveal(), NOW) is None
 
 
-async def test_sessions_that_are_over_are_removed_when_somebody_signs_in(
+async def test_expired_sessions_are_removed_at_sign_in(
     sessions: SessionBook, book: TokenBook, store: MemoryStore, clock: VirtualClock
 ) -> None:
     token = (await book.issue("a", ["read"], "ada")).secret.reveal()
@@ -129,7 +129,5 @@ class Hosted:
         return None
 
 
-async def test_where_tokens_have_no_ids_there_are_no_sessions(
-    store: MemoryStore, clock: VirtualClock
-) -> None:
+async def test_tokens_without_ids_have_no_sessions(store: MemoryStore, clock: VirtualClock) -> None:
     assert await SessionBook(store, clock, Hosted()).open("anything") is None

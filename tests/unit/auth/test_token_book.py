@@ -33,7 +33,7 @@ async def everything_in(store: MemoryStore) -> bytes:
     return b"\n".join(it.key.encode() + it.body for page in pages for it in page)
 
 
-async def test_a_token_says_who_calls_for_which_tenant_and_what_they_may_do(
+async def test_a_token_identifies_caller_tenant_and_scopes(
     book: TokenBook,
 ) -> None:
     issued = await book.issue("guild-7", [Scope.WRITE, "read", "read"], "ada's laptop")
@@ -90,7 +90,7 @@ async def test_what_makes_no_sense_is_refused_by_name(
     assert await everything_in(store) == b""
 
 
-async def test_unknown_revoked_expired_and_mistyped_tokens_are_all_nobody(
+async def test_unknown_revoked_expired_and_mistyped_tokens_are_rejected_alike(
     book: TokenBook, clock: VirtualClock
 ) -> None:
     revoked = await book.issue("a", ["read"], "revoked")
@@ -110,7 +110,7 @@ async def test_a_token_is_good_until_the_instant_it_expires(book: TokenBook) -> 
     assert await book.identify(issued.secret.reveal(), NOW + SECOND) is None
 
 
-async def test_a_token_whose_id_is_right_and_digest_wrong_is_nobody(
+async def test_a_token_with_the_right_id_and_a_wrong_digest_is_rejected(
     book: TokenBook, store: MemoryStore
 ) -> None:
     """Two tokens could share an id, however unlikely; only the digest lets somebody in."""
@@ -211,7 +211,9 @@ class Unwritable(MemoryStore):
         return await super().write_each(writes)  # type: ignore[arg-type]  # passed on as it came
 
 
-async def test_a_use_that_cannot_be_noted_keeps_nobody_out(clock: VirtualClock) -> None:
+async def test_a_use_that_cannot_be_recorded_does_not_reject_the_caller(
+    clock: VirtualClock,
+) -> None:
     store = Unwritable()
     book = TokenBook(store, clock)
     issued = await book.issue("a", ["read"], "x")
@@ -243,7 +245,9 @@ async def test_a_damaged_token_is_an_error_of_the_store(
         await book.recall("0" * 24, NOW)
 
 
-async def test_only_so_many_tokens_are_remembered(book: TokenBook, store: MemoryStore) -> None:
+async def test_the_number_of_remembered_tokens_is_bounded(
+    book: TokenBook, store: MemoryStore
+) -> None:
     cache = TokenCache(most=3)
     for name in "abcde":
         issued = await book.issue("a", ["read"], name)

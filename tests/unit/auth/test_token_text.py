@@ -52,7 +52,7 @@ def test_two_swapped_characters_are_noticed(position: int) -> None:
     "text",
     ["", "rota_", TOKEN[:-1], TOKEN + "0", TOKEN + "\n", " " + TOKEN, TOKEN.upper(), "\ud800"],
 )
-def test_what_is_no_token_is_refused(text: str) -> None:
+def test_an_invalid_token_is_refused(text: str) -> None:
     assert not is_well_formed(text)
 
 

@@ -40,7 +40,7 @@ def test_a_wall_time_shown_twice_means_its_first_showing() -> None:
         ("0001-01-01T00:00+10:00", "is beyond the calendar"),
     ],
 )
-def test_what_is_no_instant_is_refused_in_the_name_of_the_option(text: str, reason: str) -> None:
+def test_an_invalid_instant_is_refused_with_the_option_name(text: str, reason: str) -> None:
     with pytest.raises(InvalidInputError) as refusal:
         read_instant(text, LONDON, "--from")
     assert refusal.value.message == f'--from "{text}" {reason}'

@@ -53,7 +53,7 @@ def test_the_last_outcome_of_each_task_is_shown() -> None:
     assert "failed, again at 12:01:10" in shown
 
 
-def test_what_happened_is_told_in_words_and_details_are_left_out() -> None:
+def test_the_audit_is_worded_without_details() -> None:
     board = make_board()
     told: list[tuple[Event, str | None]] = [
         (

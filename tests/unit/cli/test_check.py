@@ -84,7 +84,7 @@ def test_dead_letters_are_something_to_look_at(rota: RunRota, url: str) -> None:
     assert rota("check", "--store", url, "--dead-letters", "1").status == 0
 
 
-def test_what_was_cancelled_is_no_dead_letter(rota: RunRota, url: str) -> None:
+def test_a_cancelled_job_is_not_a_dead_letter(rota: RunRota, url: str) -> None:
     prepare(url, ended(Cancelled("not wanted"), "guild-7"))
     outcome = rota("check", "--store", url, "--json")
     assert (outcome.status, outcome.document["dead_letters"]) == (0, 0)
@@ -101,7 +101,7 @@ def test_with_tenants_named_only_dead_letters_of_theirs_count(rota: RunRota, url
 
 
 @pytest.mark.clause("T-35")
-def test_jobs_that_nobody_takes_are_late_after_a_while(rota: RunRota, url: str) -> None:
+def test_untaken_jobs_are_late_after_a_while(rota: RunRota, url: str) -> None:
     prepare(url, lambda store: store.insert([a_job(due_at=NOW - 4 * MINUTE)], NOW))
     assert rota("check", "--store", url).status == 0
     outcome = rota("check", "--store", url, "--late-after", "200")

@@ -64,13 +64,13 @@ def test_contradictions_are_refused(place: Place, reason: str) -> None:
     assert "secret" not in refused.value.message
 
 
-def test_what_is_no_token_is_refused_and_not_repeated() -> None:
+def test_an_invalid_token_is_refused_and_not_repeated() -> None:
     with pytest.raises(InvalidInputError) as refused:
         find_address(Place(url=SERVER), {"ROTA_TOKEN": "two words"})
     assert refused.value.message == "ROTA_TOKEN does not hold a token"
 
 
-def test_whoever_has_no_name_is_still_somebody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_without_a_name_gets_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> str:
         raise OSError
 

@@ -48,7 +48,7 @@ def test_next_shows_what_a_gap_moves(rota: RunRota) -> None:
     )
 
 
-def test_next_tells_both_showings_apart_at_80_columns(rota: RunRota) -> None:
+def test_next_distinguishes_both_showings_at_80_columns(rota: RunRota) -> None:
     argv = ("cron", "next", NIGHTLY, *LONDON, "--from", "2027-10-31", "-n", "2")
     outcome = rota(*argv, width=80)
     assert outcome.out.splitlines()[3:] == [
@@ -114,7 +114,7 @@ def test_next_begins_now_in_the_hosts_zone(rota: RunRota) -> None:
     }
 
 
-def test_next_tells_programs_what_was_skipped_and_moved(rota: RunRota) -> None:
+def test_next_gives_programs_what_was_skipped_and_moved(rota: RunRota) -> None:
     argv = ("cron", "next", NIGHTLY, *LONDON, "--from", "2027-03-28", "--json")
     assert rota(*argv).document["skipped"] == [
         {
@@ -224,7 +224,7 @@ def test_check_of_a_sound_file_ends_well(rota: RunRota, tmp_path: Path) -> None:
     assert (outcome.status, outcome.out) == (0, f"{crontab}: 1 line, 1 schedule, 0 problems\n")
 
 
-def test_check_tells_programs_the_same(rota: RunRota, tmp_path: Path) -> None:
+def test_check_gives_programs_the_same(rota: RunRota, tmp_path: Path) -> None:
     crontab = tmp_path / "expressions"
     crontab.write_bytes(b"0 9 * * 1\n\xff * * * *\n")
     outcome = rota("cron", "check", str(crontab), "--no-command", "--json")

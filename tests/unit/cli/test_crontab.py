@@ -29,7 +29,7 @@ def test_a_sound_crontab_has_no_problems() -> None:
     assert findings == Findings(line_count=9, schedule_count=2, problems=())
 
 
-def test_nothing_to_check_is_no_problem() -> None:
+def test_nothing_to_check_is_not_a_problem() -> None:
     assert check("") == Findings(line_count=0, schedule_count=0, problems=())
 
 
@@ -72,7 +72,7 @@ def test_a_quoted_name_is_a_setting_too() -> None:
     assert check('"PATH"=/bin\n').schedule_count == 0
 
 
-def test_line_ends_of_windows_are_no_part_of_the_line() -> None:
+def test_windows_line_ends_are_not_part_of_the_line() -> None:
     form = CrontabForm(has_commands=False)
     assert problems("0 9 * * 1\r\n61 * * * *\r\n", form) == [
         (2, 0, 2, "minute field out of range (0-59)")
@@ -110,7 +110,7 @@ def test_six_fields_are_read_where_no_command_can_follow() -> None:
     assert problems("*/15 * * * * *\n", CrontabForm("extended", has_commands=False)) == []
 
 
-def test_a_problem_is_told_to_programs_with_columns_from_one() -> None:
+def test_a_problem_is_given_to_programs_with_columns_from_one() -> None:
     assert check("0 24 * * * c\n").to_document() == {
         "line_count": 1,
         "schedule_count": 1,

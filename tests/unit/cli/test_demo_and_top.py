@@ -96,7 +96,7 @@ async def work_a_little() -> None:
         await tally.flush()
 
 
-def test_top_tells_of_the_last_minutes_at_once(rota: RunRota) -> None:
+def test_top_shows_the_last_minutes_at_once(rota: RunRota) -> None:
     for payload in ("{}", "{}", '{"fails": true}'):
         rota("jobs", "create", "print", "--payload", payload, "--max-attempts", "1")
     asyncio.run(work_a_little())

@@ -31,7 +31,7 @@ def test_every_command_is_listed_with_a_line_that_describes_it(rota: RunRota) ->
 
 
 @pytest.mark.parametrize("words", [["rota demo", "rota up"], ["rota jobs create", "rota why"]])
-def test_help_tells_how_to_begin_and_how_to_go_on(rota: RunRota, words: list[str]) -> None:
+def test_help_says_how_to_begin_and_how_to_continue(rota: RunRota, words: list[str]) -> None:
     lines = rota("--help").out.splitlines()
     places = [next(at for at, it in enumerate(lines) if f"    {word}" in it) for word in words]
     assert places == sorted(places)
@@ -253,7 +253,7 @@ def test_an_interruption_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_raising(KeyboardInterrupt(), monkeypatch) == (130, "")
 
 
-def test_a_fault_of_our_own_is_told_from_a_problem_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_distinguished_from_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     status, printed = run_raising(ZeroDivisionError("oops"), monkeypatch)
     assert status == 70
     assert "Traceback" in printed

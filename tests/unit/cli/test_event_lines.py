@@ -35,7 +35,7 @@ def hear(said: str, *, as_json: bool) -> list[str]:
     return heard.getvalue().splitlines()
 
 
-def test_where_an_unforeseen_error_came_from_is_told_below_it() -> None:
+def test_an_unexpected_error_shows_where_it_came_from() -> None:
     first, *rest = hear("colour", as_json=False)
     assert first == "12:00:00Z  Request failed, incident 7"
     assert rest[0].strip() == "Traceback (most recent call last):"
@@ -44,7 +44,7 @@ def test_where_an_unforeseen_error_came_from_is_told_below_it() -> None:
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_nobody_forges_a_line_through_an_error(*, as_json: bool) -> None:
+def test_an_error_cannot_forge_a_log_line(*, as_json: bool) -> None:
     lines = hear("x\n12:00:00Z  all is well\x1b[2J", as_json=as_json)
     assert not any(line.startswith("12:00:00Z  all is well") for line in lines)
     assert not any("\x1b" in line for line in lines)

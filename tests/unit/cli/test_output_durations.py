@@ -35,5 +35,5 @@ def test_a_duration_is_cut_to_its_two_largest_units(duration: timedelta, text: s
         (83_000, "1m 23s"),
     ],
 )
-def test_short_durations_are_told_in_what_they_take(milliseconds: float, text: str) -> None:
+def test_short_durations_are_shown_in_fitting_units(milliseconds: float, text: str) -> None:
     assert format_milliseconds(milliseconds) == text

@@ -61,7 +61,7 @@ def printed(width: int, *, is_terminal: bool) -> str:
     return file.getvalue()
 
 
-def test_a_row_is_one_line_where_nobody_watches() -> None:
+def test_a_row_is_one_line_without_a_terminal() -> None:
     assert printed(20, is_terminal=False) == (
         "#   Name    Note\n1   first   a note that goes on and on\n10  [bold]\n"
     )

@@ -72,7 +72,7 @@ def test_standard_input_is_checked() -> None:
     assert done.stdout.endswith(b"\n-: 2 lines, 2 schedules, 1 problem\n")
 
 
-def test_a_closed_pipe_is_no_traceback() -> None:
+def test_a_closed_pipe_prints_no_traceback() -> None:
     with subprocess.Popen(
         [ROTA, "cron", "next", "* * * * *", "--count", "10000"],
         stdout=subprocess.PIPE,
@@ -88,7 +88,7 @@ def test_a_closed_pipe_is_no_traceback() -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
 @pytest.mark.parametrize("count", ["1", "5000"])
-def test_output_that_cannot_be_written_is_no_traceback(count: str) -> None:
+def test_unwritable_output_prints_no_traceback(count: str) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [ROTA, "cron", "next", "* * * * *", "-n", count],
@@ -101,7 +101,7 @@ def test_output_that_cannot_be_written_is_no_traceback(count: str) -> None:
     assert done.stderr == b"error: the output cannot be written: No space left on device\n"
 
 
-def test_an_interruption_is_no_traceback() -> None:
+def test_an_interruption_prints_no_traceback() -> None:
     with subprocess.Popen(
         [ROTA, "cron", "check", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -115,7 +115,7 @@ def test_an_interruption_is_no_traceback() -> None:
         assert process.wait(timeout=60) == 130
 
 
-def test_a_terminal_gets_colours_unless_told_not_to() -> None:
+def test_a_terminal_gets_colours_unless_disabled() -> None:
     problem = ("cron", "next", "61 * * * *")
     assert "\x1b[1;31merror: " in on_a_terminal(*problem)
     assert "\x1b[1;31m" not in on_a_terminal(*problem, NO_COLOR="1")

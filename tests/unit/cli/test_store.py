@@ -41,9 +41,7 @@ def write(url: str, *writes: DocumentWrite) -> None:
     asyncio.run(run())
 
 
-def test_a_store_that_is_not_there_is_told_and_not_made(
-    rota: RunRota, url: str, path: Path
-) -> None:
+def test_a_missing_store_is_reported_and_not_created(rota: RunRota, url: str, path: Path) -> None:
     outcome = rota("store", "status", url)
     assert outcome.status == 1
     assert "The store does not exist yet; rota store migrate makes it." in outcome.out
@@ -111,7 +109,7 @@ def test_a_record_that_was_set_aside_is_a_problem(rota: RunRota, url: str) -> No
     assert rota("store", "status", url, "--json").document["set_aside"]["documents"] == 1
 
 
-def test_an_older_store_is_told_what_is_pending(rota: RunRota, url: str, path: Path) -> None:
+def test_an_older_store_lists_pending_migrations(rota: RunRota, url: str, path: Path) -> None:
     rota("store", "migrate", url)
     with apsw.Connection(str(path)) as connection:
         connection.execute("DELETE FROM rota_migrations; DROP TABLE documents")
@@ -120,9 +118,7 @@ def test_an_older_store_is_told_what_is_pending(rota: RunRota, url: str, path: P
     assert f"Pending: {', '.join(NAMES)}; rota store migrate applies them." in outcome.out
 
 
-def test_a_schema_of_a_newer_version_is_told_as_a_problem(
-    rota: RunRota, url: str, path: Path
-) -> None:
+def test_a_schema_of_a_newer_version_is_a_problem(rota: RunRota, url: str, path: Path) -> None:
     rota("store", "migrate", url)
     connection = apsw.Connection(str(path))
     connection.execute("INSERT INTO rota_migrations VALUES (9001, 'breaking', 0, '')")

@@ -71,7 +71,7 @@ async def _open_and_close(url: str) -> None:
     await (await open_store(url)).close()
 
 
-def test_programs_are_told_as_well(rota: RunRota, source: str, target: str) -> None:
+def test_programs_get_it_too(rota: RunRota, source: str, target: str) -> None:
     fill(source, records_of_every_sort())
     document = rota("store", "copy", source, target, "--json").document
     assert len(document.pop("digest")) == 64
@@ -147,7 +147,7 @@ def test_a_source_in_use_is_refused_unless_forced(
     assert rota("store", "copy", source, target, "--force").status == 0
 
 
-def test_an_unfinished_target_is_refused_to_everybody_and_the_copy_goes_on(
+def test_an_unfinished_target_cannot_be_opened_and_the_copy_can_continue(
     rota: RunRota, source: str, target: str
 ) -> None:
     fill(source, records_of_every_sort())
@@ -195,7 +195,7 @@ def test_a_difference_is_an_error_and_the_target_stays_refused(
     assert rota("store", "status", target).status == 1
 
 
-def test_whoever_interrupts_it_is_told_how_to_go_on(
+def test_an_interruption_says_how_to_continue(
     rota: RunRota, source: str, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(source, records_of_every_sort())
@@ -223,7 +223,7 @@ def test_whoever_interrupts_it_is_told_how_to_go_on(
         (1, "postgresql://rota@127.0.0.1:9/rota", 6, "nobody listens at that address"),
     ],
 )
-def test_what_is_no_store_is_told_by_its_address(
+def test_an_address_without_a_store_is_named(
     rota: RunRota, source: str, target: str, *, place: int, address: str, status: int, said: str
 ) -> None:
     fill(source, [])
@@ -273,7 +273,7 @@ def test_a_copy_that_was_finished_is_recognised_when_it_is_repeated(
     expect_same(read(target), before)
 
 
-def test_a_copy_that_somebody_has_worked_with_is_refused_by_what_differs(
+def test_a_copy_that_was_used_is_refused_with_the_differences(
     rota: RunRota, source: str, target: str
 ) -> None:
     fill(source, records_of_every_sort())
@@ -290,7 +290,7 @@ def test_a_copy_that_somebody_has_worked_with_is_refused_by_what_differs(
     assert rota("jobs", "list", "--store", target).status == 0, "it is refused to nobody else"
 
 
-def test_an_older_schema_is_told_to_be_migrated_first(
+def test_an_older_schema_must_be_migrated_first(
     rota: RunRota, source: str, target: str, tmp_path: Path
 ) -> None:
     fill(source, [])

@@ -114,7 +114,7 @@ def test_no_option_takes_a_token(rota: RunRota) -> None:
         (("revoke", "0" * 24), 3),
     ],
 )
-def test_what_cannot_be_done_is_told_by_the_exit_status(
+def test_impossible_actions_set_the_exit_status(
     rota: RunRota, url: str, arguments: tuple[str, ...], status: int
 ) -> None:
     rota("store", "migrate", url)

@@ -107,7 +107,7 @@ def test_the_environment_tunes_the_worker_and_names_address_and_store(
     assert (runtime.plan.binding.host, runtime.plan.binding.port) == ("127.0.0.2", 9000)
 
 
-def test_people_are_told_in_lines(rota: RunRota, runtime: Runtime) -> None:
+def test_people_get_lines(rota: RunRota, runtime: Runtime) -> None:
     printed = rota("up").out.splitlines()
     assert runtime.plan is not None
     assert printed == [
@@ -120,7 +120,7 @@ def test_people_are_told_in_lines(rota: RunRota, runtime: Runtime) -> None:
     ]
 
 
-def test_programs_are_told_in_json_and_given_no_token(rota: RunRota, runtime: Runtime) -> None:
+def test_programs_get_json_without_a_token(rota: RunRota, runtime: Runtime) -> None:
     printed = rota("up", "--json").out
     assert runtime.plan is not None
     assert not runtime.plan.greets
@@ -142,7 +142,7 @@ def test_logging_is_as_it_was_afterwards(rota: RunRota, runtime: Runtime) -> Non
     assert logging.getLogger().handlers == handlers
 
 
-def test_told_twice_it_ends_like_an_interrupted_program(
+def test_a_second_stop_ends_like_an_interrupted_program(
     rota: RunRota, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -208,5 +208,5 @@ def test_a_port_that_is_none_is_refused(rota: RunRota, port: str) -> None:
         ),
     ],
 )
-def test_what_happens_to_jobs_is_told_in_words(event: Event, words: str) -> None:
+def test_job_events_are_worded(event: Event, words: str) -> None:
     assert describe_event(event) == words

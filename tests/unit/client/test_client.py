@@ -76,7 +76,7 @@ async def test_what_the_service_refuses_is_raised_in_its_words(
         httpx2.Response(302, headers={"location": "https://elsewhere.example"}),
     ],
 )
-async def test_whoever_is_no_rota_is_told_so(response: httpx2.Response) -> None:
+async def test_a_server_that_is_not_rota_is_reported(response: httpx2.Response) -> None:
     with pytest.raises(errors.ServerUnavailableError) as raised:
         await make_client(lambda _: response).get("/jobs")
     assert raised.value.message.startswith(f"The server at {URL} answered with the status")

@@ -296,7 +296,7 @@ async def test_a_store_that_is_down_at_the_start_is_an_error() -> None:
     assert world.time.sleeper_count == 0
 
 
-async def test_an_alarm_is_raised_once_and_called_off() -> None:
+async def test_an_alarm_is_raised_once_and_cleared() -> None:
     world = World(host_ahead=HOUR)
     heard: list[int] = []
     for ahead in (HOUR, HOUR + SECOND, 2 * HOUR, timedelta(0), SECOND):

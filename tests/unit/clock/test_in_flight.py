@@ -29,7 +29,7 @@ async def test_waiting_returns_at_once_when_nothing_is_in_flight() -> None:
     assert flights._waiters == []
 
 
-async def test_who_waits_is_told_when_the_last_has_landed() -> None:
+async def test_a_waiter_is_woken_when_the_last_call_has_ended() -> None:
     loop, landings = asyncio.get_running_loop(), (asyncio.Event(), asyncio.Event())
 
     async def work(landing: asyncio.Event) -> None:

@@ -8,7 +8,7 @@ from rota.errors import InvalidInputError
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def test_an_instant_in_utc_is_handed_back_as_it_is() -> None:
+def test_an_instant_in_utc_is_returned_unchanged() -> None:
     assert as_utc(NOON) is NOON
 
 
@@ -24,18 +24,18 @@ def test_a_naive_datetime_is_refused_by_the_name_of_its_field() -> None:
     assert caught.value.details == {"field": "start"}
 
 
-def test_what_is_no_datetime_is_refused_by_its_type() -> None:
+def test_a_value_that_is_not_a_datetime_is_refused_by_its_type() -> None:
     with pytest.raises(InvalidInputError, match="instant must be a datetime, not date"):
         as_utc(date(2026, 3, 1))  # type: ignore[arg-type]  # wrong on purpose
 
 
-def test_a_number_is_no_duration() -> None:
+def test_a_number_is_not_a_duration() -> None:
     with pytest.raises(InvalidInputError, match="duration must be a timedelta, not int") as caught:
         as_duration(5)  # type: ignore[arg-type]  # wrong on purpose
     assert caught.value.details == {"field": "duration"}
 
 
-def test_a_duration_is_handed_back_as_it_is() -> None:
+def test_a_duration_is_returned_unchanged() -> None:
     assert as_duration(timedelta(seconds=5)) == timedelta(seconds=5)
 
 

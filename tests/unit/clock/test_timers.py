@@ -21,7 +21,7 @@ async def test_only_what_is_due_is_woken() -> None:
     assert timers.next_at() == START + 3 * SECOND
 
 
-async def test_nobody_waits_in_an_empty_heap() -> None:
+async def test_an_empty_heap_has_no_waiter() -> None:
     timers = Timers()
     assert timers.next_at() is None
     assert not timers

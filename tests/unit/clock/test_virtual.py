@@ -355,7 +355,7 @@ async def test_two_clocks_on_one_loop_are_refused(clock: VirtualClock) -> None:
     task.cancel()
 
 
-async def test_a_clock_nobody_waits_for_makes_room_for_the_next(clock: VirtualClock) -> None:
+async def test_an_unused_clock_makes_room_for_the_next(clock: VirtualClock) -> None:
     await clock.advance(HOUR)
     following = VirtualClock(START)
     await following.advance(2 * HOUR)
@@ -407,7 +407,7 @@ async def test_bad_input_is_refused_and_moves_nothing(clock: VirtualClock) -> No
     assert clock.now() == START
 
 
-def test_it_shows_its_time_and_who_waits(clock: VirtualClock) -> None:
+def test_a_virtual_clock_shows_its_time_and_waiters(clock: VirtualClock) -> None:
     assert repr(clock) == "<VirtualClock 2026-01-01T00:00:00+00:00, 0 waiting>"
 
 

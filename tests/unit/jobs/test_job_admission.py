@@ -130,7 +130,7 @@ def test_a_job_needs_a_name_and_a_queue(field: str) -> None:
         admit_job(fields, job_id=JOB_ID, now=NOW)
 
 
-def test_what_is_no_object_is_refused() -> None:
+def test_a_value_that_is_not_an_object_is_refused() -> None:
     nothing: Any = [("name", "Send")]
     with pytest.raises(InvalidJobError, match="job must be an object, got list"):
         admit_job(nothing, job_id=JOB_ID, now=NOW)
@@ -167,7 +167,7 @@ def test_the_dependencies_decide_the_first_status(
 
 
 @pytest.mark.clause("F-15")
-def test_dependencies_must_exist_where_that_can_be_told() -> None:
+def test_dependencies_must_exist_where_it_is_known() -> None:
     request = {"name": "Send", "queue": "mail", "dependencies": [OTHER, THIRD]}
     assert admit_job(request, job_id=JOB_ID, now=NOW).status is P
     with pytest.raises(UnknownDependencyError) as refusal:

@@ -30,7 +30,7 @@ def family() -> list[Job]:
     ]
 
 
-def test_an_end_is_told_to_those_it_concerns() -> None:
+def test_an_end_reaches_the_jobs_it_concerns() -> None:
     def moves(status: JobStatus) -> dict[str, tuple[JobStatus, ...]]:
         changes = decide_dependents(a_job(id="a", status=status), family(), NOW)
         return {change.job_id: change.path for change in changes}

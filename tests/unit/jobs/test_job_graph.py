@@ -144,7 +144,7 @@ def test_completion_readies_those_that_wait_for_nothing_else(
 
 
 @pytest.mark.clause("F-14")
-def test_a_dependency_nobody_knows_is_waited_for() -> None:
+def test_an_unknown_dependency_counts_as_waiting() -> None:
     child = a_job(dependencies=["a", "elsewhere"])
     assert propagate_completion("a", [a_job(id="a", status=C), child]) == set()
 
@@ -171,7 +171,7 @@ def test_a_chain_of_a_hundred_thousand_jobs_is_an_ordinary_input() -> None:
     assert propagate_completion("0", jobs) == {"1"}
 
 
-def test_dependents_are_found_whatever_has_become_of_them() -> None:
+def test_dependents_are_found_in_any_state() -> None:
     jobs = [
         a_job(id=name, dependencies=["x"], status=status)
         for name, status in zip("fedcba", JobStatus, strict=True)

@@ -42,7 +42,7 @@ def test_ids_sort_by_the_microsecond_they_were_made_in(
         assert make_job_id(first, bits) < make_job_id(second, other_bits)
 
 
-def test_neighbouring_microseconds_are_told_apart() -> None:
+def test_neighbouring_microseconds_are_distinguished() -> None:
     made = [make_job_id(NOW + step * TICK, 2**62 - 1 - step) for step in range(3000)]
     assert made == sorted(made)
     assert len(set(made)) == 3000
@@ -85,7 +85,7 @@ def test_a_moment_without_a_zone_or_before_1970_is_refused() -> None:
 
 
 @pytest.mark.clause("T-13")
-def test_a_job_has_one_successor_whoever_makes_it() -> None:
+def test_a_job_has_one_successor_from_any_maker() -> None:
     parent, other = make_job_ids(NOW, 1, 2)
     derived = derive_job_id(parent, NOW)
     assert derived == derive_job_id(parent, NOW)
@@ -123,7 +123,7 @@ def test_any_uuid_is_an_id_in_lower_case(identifier: UUID) -> None:
         "01890a5d-ac96-774b-bcce-b302099a805\N{FULLWIDTH LATIN SMALL LETTER A}",
     ],
 )
-def test_other_texts_are_no_ids(text: str) -> None:
+def test_other_texts_are_not_ids(text: str) -> None:
     assert normalize_job_id(text) is None
 
 

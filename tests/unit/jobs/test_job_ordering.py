@@ -87,7 +87,7 @@ def test_jobs_due_later_are_passed_over(jobs: list[Job], elapsed: int) -> None:
     assert select_next(iter(jobs), 0, 5, now) == order_jobs(due)[:5]
 
 
-def test_what_is_handed_in_is_left_as_it_is() -> None:
+def test_submitted_values_are_not_modified() -> None:
     jobs = [_job(1, 0, 1), _job(2, 0, 2)]
     order_jobs(jobs)
     select_next(jobs, 0, 1)

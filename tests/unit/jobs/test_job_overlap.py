@@ -47,12 +47,12 @@ def ended(job: Job, now: datetime) -> tuple[Job, int]:
     return change.successor, change.missed_count
 
 
-def test_skip_passes_over_what_came_during_the_run_and_tells_the_next() -> None:
+def test_skip_drops_occurrences_during_the_run_and_reports_them_to_the_next() -> None:
     successor, missed_count = ended(running("skip", START), START + 2.5 * HOUR)
     assert (successor.due_at, missed_count, successor.missed_count) == (START + 3 * HOUR, 2, 2)
 
 
-def test_what_came_before_the_run_began_was_told_to_it_and_not_to_the_next() -> None:
+def test_a_stop_before_the_run_applies_to_that_run_only() -> None:
     job = running("skip", START + 3.5 * HOUR)
     successor, missed_count = ended(job, START + 4.5 * HOUR)
     assert (successor.due_at, missed_count, successor.missed_count) == (START + 5 * HOUR, 4, 1)

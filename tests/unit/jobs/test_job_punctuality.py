@@ -14,7 +14,7 @@ def hourly(overlap: Overlap = "skip") -> Recurrence:
     return Recurrence(interval="1h", start=START, overlap=overlap)
 
 
-def test_a_run_on_time_is_no_catch_up() -> None:
+def test_a_run_on_time_is_not_a_catch_up() -> None:
     job = a_job(recurrence=hourly(), occurrence_at=START, due_at=START)
     assert assess_punctuality(job, START) == Punctuality(START, timedelta(0))
     late = assess_punctuality(job, START + HOUR / 2)
@@ -27,7 +27,7 @@ def test_after_downtime_one_run_hears_how_many_it_stands_for() -> None:
     assert (late.late_for, late.missed_count, late.is_catch_up) == (5.5 * HOUR, 5, True)
 
 
-def test_what_was_skipped_during_the_run_before_is_told_too() -> None:
+def test_occurrences_skipped_during_the_previous_run_are_reported_too() -> None:
     job = a_job(recurrence=hourly(), occurrence_at=START, due_at=START, missed_count=2)
     punctual = assess_punctuality(job, START)
     assert (punctual.missed_count, punctual.is_catch_up) == (2, False)

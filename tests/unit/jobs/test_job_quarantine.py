@@ -44,9 +44,7 @@ def test_quarantine_is_severe_when_one_more_loss_would_be_the_end(
 
 
 @pytest.mark.parametrize(("losses", "most"), [(1, 5), (1, 2), (2, 5)])
-def test_grave_means_that_a_loss_ends_the_job_and_slight_that_it_does_not(
-    losses: int, most: int
-) -> None:
+def test_severe_means_that_the_next_loss_ends_the_job(losses: int, most: int) -> None:
     policy = RetryPolicy(max_attempts=most)
     job = a_job(
         loss_count=losses,
@@ -59,7 +57,7 @@ def test_grave_means_that_a_loss_ends_the_job_and_slight_that_it_does_not(
     assert (assess_quarantine(job) is Quarantine.SEVERE) is is_dead
 
 
-def test_any_other_end_clears_a_suspect_and_being_handed_back_does_not() -> None:
+def test_any_outcome_but_a_return_ends_quarantine() -> None:
     suspect = a_job(loss_count=1, attempt_count=1, status=JobStatus.RUNNING, lease=LEASE)
     assert assess_quarantine(decide_fail(suspect, "an error", NOW).job) is Quarantine.NONE
     assert assess_quarantine(decide_complete(suspect, NOW).job) is Quarantine.NONE

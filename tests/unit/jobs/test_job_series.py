@@ -128,7 +128,7 @@ def test_all_jobs_of_a_series_name_the_first() -> None:
 
 
 @pytest.mark.clause("T-13")
-def test_however_late_the_end_comes_the_successor_has_the_same_id() -> None:
+def test_a_late_end_gives_the_successor_the_same_id() -> None:
     soon = successor_of(decide_complete(running(), NOW))
     late = decide_complete(running(), NOW + 3 * DAY)
     assert successor_of(late).id == soon.id

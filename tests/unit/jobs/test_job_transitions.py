@@ -90,7 +90,7 @@ def test_what_has_ended_stays_ended(name: str, status: JobStatus) -> None:
 
 @always
 @given(jobs(U), OUTCOMES, INSTANTS, CHANCES)
-def test_whatever_happened_the_lease_is_over_and_the_token_remembered(
+def test_every_outcome_ends_the_lease_and_keeps_the_token(
     job: Job, outcome: Outcome, now: datetime, chance: float
 ) -> None:
     change = decide_outcome(job, outcome, now, chance)
@@ -201,7 +201,7 @@ def test_losses_are_in_a_row_only_while_nothing_else_happens() -> None:
     }
 
 
-def test_a_snooze_spends_nothing_and_may_last_for_ever() -> None:
+def test_a_snooze_spends_nothing_and_may_last_forever() -> None:
     change = decide_snooze(running(attempt_count=2), timedelta(hours=3), NOW)
     assert (change.job.status, change.job.attempt_count) == (Y, 2)
     assert change.job.due_at == NOW + timedelta(hours=3)
@@ -229,7 +229,7 @@ def test_a_deferral_spends_nothing_and_says_until_when_and_why() -> None:
     )
 
 
-def test_a_job_handed_back_can_be_taken_at_once_and_has_lost_nothing() -> None:
+def test_a_returned_job_can_be_leased_at_once_and_has_spent_nothing() -> None:
     job = running(attempt_count=1, due_at=START)
     change = decide_hand_back(job, NOW)
     assert encode_job(change.job) == encode_job(replace(job, status=Y, lease=None, updated_at=NOW))
@@ -250,7 +250,7 @@ def test_a_job_cannot_be_taken_before_it_is_due() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in DECISIONS if name != "lease"])
-def test_nobody_settles_a_job_without_a_lease(name: str) -> None:
+def test_a_job_without_a_lease_cannot_be_settled(name: str) -> None:
     with pytest.raises(IllegalMoveError, match="it has no lease"):
         DECISIONS[name](running(lease=None), NOW)
 
@@ -258,7 +258,7 @@ def test_nobody_settles_a_job_without_a_lease(name: str) -> None:
 @pytest.mark.parametrize(
     ("status", "path", "token"), [(P, (P, B), 0), (Y, (Y, U, F), 1), (U, (U, F), 1)]
 )
-def test_a_job_can_be_called_off_at_any_stage(
+def test_a_job_can_be_cancelled_in_any_state(
     status: JobStatus, path: tuple[JobStatus, ...], token: int
 ) -> None:
     job = a_job(status=status, created_at=START)

@@ -48,7 +48,7 @@ def test_no_name_leads_out_of_the_folder(tmp_path: Path, tenant: str, name: str)
 
 
 @pytest.mark.parametrize("text", ["short", f"{FIRST} {SECOND} {FIRST}x", f"{FIRST} tiny"])
-def test_a_secret_that_is_none_is_refused_without_being_told(tmp_path: Path, text: str) -> None:
+def test_an_invalid_secret_is_refused_without_being_shown(tmp_path: Path, text: str) -> None:
     ring = keep(tmp_path, "guild-7", "billing", text)
     with pytest.raises(InvalidConfigurationError) as caught:
         ring.find("guild-7", "billing")

@@ -58,7 +58,7 @@ async def test_a_payload_that_cannot_be_used_is_given_up(field: str, payload: An
     assert field in returned.reason
 
 
-async def test_a_payload_without_a_message_is_told_so_in_plain_words() -> None:
+async def test_a_payload_without_a_message_gets_a_plain_error() -> None:
     assert await say({}) == Discard("message is missing")
     assert await say({"massage": "a"}) == Discard("massage is not known here; message is")
 

@@ -72,7 +72,7 @@ def test_an_old_message_cannot_be_given_a_new_time() -> None:
         verify(BODY, forged, [NEW], later)
 
 
-def test_a_message_that_is_sent_again_at_once_is_told_by_its_digest() -> None:
+def test_a_message_sent_again_at_once_is_recognised_by_its_digest() -> None:
     both, at = sign(BODY, [NEW, OLD], NOW), f"t={int(NOW.timestamp())}"
     first = verify(BODY, both, [OLD, NEW], NOW)
     stripped = f"{at},{both.split(',')[2]}"  # by somebody who leaves out one of the signatures

@@ -58,7 +58,7 @@ async def test_a_copy_from_elsewhere_is_refused_and_leaves_the_mark() -> None:
     await first.advance("here", 1)
 
 
-async def test_whoever_was_taken_over_writes_no_more() -> None:
+async def test_a_replaced_instance_writes_no_more() -> None:
     store = MemoryStore()
     first = await MarkedTarget.begin(store, "a")
     second = await MarkedTarget.begin(store, "a")
@@ -100,7 +100,7 @@ async def test_a_connection_lost_at_the_end_is_made_good(*, is_carried_out: bool
     assert await dump_all(store) == []
 
 
-async def test_a_connection_that_stays_lost_is_told_and_the_mark_stays() -> None:
+async def test_a_connection_that_stays_lost_is_reported_and_the_mark_stays() -> None:
     store = LosesConnection(is_carried_out=False, time_count=2)
     marked = await MarkedTarget.begin(store, "a")
     with pytest.raises(StoreUnavailableError):

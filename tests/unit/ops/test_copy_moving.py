@@ -91,7 +91,7 @@ async def test_an_empty_store_is_copied_too() -> None:
     assert (await copy(MemoryStore(), MemoryStore())).tally.job_count == 0
 
 
-async def test_it_is_told_how_far_it_is() -> None:
+async def test_progress_is_reported() -> None:
     source, target = await filled(), SmallPortions()
     told: dict[Phase, int] = dict.fromkeys(Phase, 0)
 
@@ -132,7 +132,7 @@ async def test_a_copy_that_dies_anywhere_goes_on_and_is_whole(
     expect_same(await dump_all(source), before)
 
 
-async def test_what_is_no_copy_is_not_taken_for_one_and_left_alone() -> None:
+async def test_a_store_that_is_not_a_copy_is_left_alone() -> None:
     source, target = await filled(), SmallPortions()
     strangers = [*await dump_all(source)][:-1]
     await target.load([*strangers, KeptJob(a_job())], NOW)
@@ -210,7 +210,7 @@ async def test_jobs_in_the_target_are_met_wherever_it_keeps_them() -> None:
     assert await target.count("default") == 1
 
 
-async def test_of_jobs_alone_in_the_target_it_is_told_too() -> None:
+async def test_jobs_only_in_the_target_are_reported_too() -> None:
     target = SmallPortions()
     await target.insert([a_job()], NOW)
     with pytest.raises(CopyRefusedError, match="it holds job "):

@@ -38,7 +38,7 @@ def test_the_order_of_records_and_of_keys_does_not_matter() -> None:
         UNREADABLE,
     ],
 )
-def test_whatever_changes_about_a_job_is_seen_in_its_bucket(changed: Record) -> None:
+def test_every_change_of_a_job_is_seen_in_its_bucket(changed: Record) -> None:
     one, other = tally_of([KeptJob(JOB), DOCUMENT]), tally_of([changed, DOCUMENT])
     assert one.find_differing(other) == [bucket_of(name_of(changed))]
     assert one.digest != other.digest
@@ -48,7 +48,7 @@ def test_whatever_changes_about_a_job_is_seen_in_its_bucket(changed: Record) -> 
     "changed",
     [DOCUMENT._replace(version=2), DOCUMENT._replace(body=b"bodY")],
 )
-def test_whatever_changes_about_a_document_is_seen(changed: KeptDocument) -> None:
+def test_every_change_of_a_document_is_seen(changed: KeptDocument) -> None:
     assert tally_of([DOCUMENT]).find_differing(tally_of([changed]))
 
 
@@ -64,7 +64,7 @@ def test_records_are_counted_by_sort() -> None:
     assert counts == (8, 1, 4, 3)
 
 
-def test_names_tell_records_apart() -> None:
+def test_names_identify_records() -> None:
     names = {name_of(record) for record in records_of_every_sort()}
     assert len(names) == len(records_of_every_sort())
     assert name_of(DOCUMENT) == 'document "a" of "tasks"'

@@ -68,7 +68,7 @@ async def test_an_occurrence_to_come_will_run(
     assert "overlap" in codes(later)
 
 
-async def test_what_is_no_occurrence_names_the_next_one(
+async def test_an_instant_that_is_not_an_occurrence_names_the_next_one(
     store: MemoryStore, clock: VirtualClock, daily: str
 ) -> None:
     told = await ask(store, clock, daily, NINE + HOUR)

@@ -96,7 +96,7 @@ async def test_a_cancelled_job_names_who_and_why(
     assert "not any more" in cancelled.text
 
 
-async def test_a_blocked_job_names_the_failure_however_far_it_is(
+async def test_a_blocked_job_names_a_distant_failure(
     store: MemoryStore, clock: VirtualClock
 ) -> None:
     root = a_job(name="extract", due_at=NOW, retry_policy=ONCE)

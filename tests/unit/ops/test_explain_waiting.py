@@ -134,7 +134,7 @@ async def test_a_closed_gate_names_its_reopening(store: MemoryStore, clock: Virt
     assert told.sentence == "It is due, but a gate is closed to it."
 
 
-async def test_quiet_hours_are_told_with_the_doubt_that_there_is(
+async def test_quiet_hours_are_explained_with_their_uncertainty(
     store: MemoryStore, clock: VirtualClock
 ) -> None:
     hours = QuietHours(time(11), time(14), ZoneInfo("UTC"))
@@ -146,7 +146,7 @@ async def test_quiet_hours_are_told_with_the_doubt_that_there_is(
     assert only(told, "gate").until == NOW + 2 * HOUR
 
 
-async def test_a_gate_that_will_be_closed_when_it_is_due_is_foretold(
+async def test_a_gate_that_will_be_closed_at_the_due_time_is_predicted(
     store: MemoryStore, clock: VirtualClock
 ) -> None:
     window = Maintenance(from_at=NOW + HOUR, until=NOW + 3 * HOUR)
@@ -175,7 +175,7 @@ async def test_a_full_limit_and_a_spent_rate_are_named(
     assert only(told, "rate").until == NOW + HOUR
 
 
-async def test_a_limit_of_another_tenant_holds_nobody_else(
+async def test_a_limit_of_one_tenant_does_not_affect_others(
     store: MemoryStore, clock: VirtualClock
 ) -> None:
     job = a_job(due_at=NOW)
@@ -199,7 +199,7 @@ async def test_a_running_job_names_its_worker_and_its_lease(
     assert (told.answer, only(told, "stalled").who) == ("stalled", "anna")
 
 
-async def test_a_paused_series_says_who_paused_it_and_why(
+async def test_a_paused_series_names_who_paused_it_and_why(
     store: MemoryStore, clock: VirtualClock, rail: Rail
 ) -> None:
     job_id = await rail.schedule_recurring("digest", {}, cron="0 9 * * *", tz="Europe/London")
@@ -210,7 +210,7 @@ async def test_a_paused_series_says_who_paused_it_and_why(
     assert "too many mails" in paused.text
 
 
-async def test_who_was_asked_to_run_at_once_says_by_whom(
+async def test_run_now_records_who_asked(
     store: MemoryStore, clock: VirtualClock, rail: Rail
 ) -> None:
     job_id = await rail.schedule_once("send", {}, run_at=NOW + HOUR)
@@ -224,7 +224,7 @@ async def test_who_was_asked_to_run_at_once_says_by_whom(
     assert (told.answer, only(told, "moved").who) == ("will run", "bob")
 
 
-async def test_an_occurrence_tells_its_rule_its_zone_and_what_the_clocks_do(
+async def test_an_occurrence_shows_its_rule_zone_and_dst_notes(
     store: MemoryStore, clock: VirtualClock, rail: Rail
 ) -> None:
     job_id = await rail.schedule_recurring(
@@ -240,7 +240,7 @@ async def test_an_occurrence_tells_its_rule_its_zone_and_what_the_clocks_do(
     assert only(told, "next_occurrence").at == datetime(2028, 3, 28, 0, 30, tzinfo=UTC)
 
 
-async def test_what_a_late_occurrence_stands_for_is_told(
+async def test_a_late_occurrence_reports_what_it_covers(
     store: MemoryStore, clock: VirtualClock, rail: Rail
 ) -> None:
     job_id = await rail.schedule_recurring("digest", {}, interval="1h")

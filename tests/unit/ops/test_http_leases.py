@@ -125,7 +125,7 @@ async def _stays() -> None:
     await asyncio.Event().wait()
 
 
-async def test_a_listener_that_fails_does_not_keep_the_desk_asking(
+async def test_a_failing_listener_does_not_keep_asking(
     desk: HttpLeases, store: MemoryStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its connection may be lost while the store answers: then the desk looks by itself."""

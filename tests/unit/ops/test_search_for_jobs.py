@@ -14,7 +14,7 @@ from rota.testing import a_job
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-async def test_names_and_kinds_are_searched_in_whatever_case(store: MemoryStore) -> None:
+async def test_names_and_kinds_are_searched_case_insensitively(store: MemoryStore) -> None:
     mail = a_job(name="Send MAIL", kind="send")
     other = a_job(name="other", kind="mail.digest")
     await store.insert([mail, other, a_job(name="clean up")], NOW)

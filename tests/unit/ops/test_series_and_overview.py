@@ -122,9 +122,7 @@ async def test_the_overview_counts_what_there_is(store: MemoryStore, clock: Virt
     assert await list_queues(store, clock, "default") == told.queues
 
 
-async def test_alarms_of_many_jobs_are_told_in_sentences(
-    store: MemoryStore, clock: VirtualClock
-) -> None:
+async def test_alarms_of_many_jobs_are_sentences(store: MemoryStore, clock: VirtualClock) -> None:
     once = RetryPolicy(max_attempts=1)
     await store.insert([a_job(due_at=NOW - HOUR, retry_policy=once) for _ in range(4)], NOW)
     request = LeaseRequest(worker="w", limit=2, lease_for=MINUTE)

@@ -146,7 +146,7 @@ def test_a_naive_instant_cannot_be_asked_about() -> None:
         first_open([], JOB, datetime(2026, 1, 1), notifies=False)
 
 
-def test_of_many_reasons_the_first_are_told() -> None:
+def test_the_first_of_many_reasons_are_shown() -> None:
     gates = [Maintenance(until=at(13), reason=f"number {number}") for number in range(5)]
     held = judge(*gates, now=at(12))
     assert isinstance(held, Closed)

@@ -105,7 +105,7 @@ def test_a_document_can_be_read_by_a_person() -> None:
         ("", b"{}", "key names no gate"),
     ],
 )
-def test_a_damaged_document_is_told_apart(key: str, body: bytes, reason: str) -> None:
+def test_a_damaged_document_is_recognised(key: str, body: bytes, reason: str) -> None:
     found = decode_entry(key, body)
     assert isinstance(found, Damage)
     assert found.key == key

@@ -76,7 +76,7 @@ async def test_rolled_back_neither_is_there_and_another_attempt_does_it(
     assert await caller.count_work() == 1
 
 
-async def test_whoever_dies_before_the_commit_leaves_neither(
+async def test_a_crash_before_the_commit_leaves_neither(
     ledger: Ledger, caller: Caller, rival: Caller
 ) -> None:
     await caller.run("BEGIN")
@@ -136,9 +136,7 @@ async def test_an_effect_is_had_once_in_the_same_transaction(
     assert await caller.count_work() == 1
 
 
-async def test_what_somebody_has_claimed_outside_is_not_waited_for(
-    ledger: Ledger, caller: Caller
-) -> None:
+async def test_a_job_claimed_outside_is_not_waited_for(ledger: Ledger, caller: Caller) -> None:
     async def outside() -> str:
         await caller.run("BEGIN")
         with pytest.raises(EffectInProgressError) as busy:

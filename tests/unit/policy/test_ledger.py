@@ -107,7 +107,7 @@ async def test_an_action_that_takes_long_keeps_its_claim(
     assert send.count == 1
 
 
-async def test_whoever_does_not_want_to_wait_gives_way(ledger: Ledger, clock: VirtualClock) -> None:
+async def test_a_caller_that_does_not_wait_gives_way(ledger: Ledger, clock: VirtualClock) -> None:
     send = Sends(clock, 30 * SECOND)
     first = asyncio.ensure_future(ledger.once("t", "k", send))
     await clock.advance(SECOND)
@@ -195,9 +195,7 @@ async def test_an_action_that_failed_may_have_had_its_effect_and_is_not_repeated
     assert await ledger.once("t", "k", send, on_crash="at_most_once") == {"message": 2}
 
 
-async def test_whoever_knows_that_it_happened_can_say_so(
-    ledger: Ledger, clock: VirtualClock
-) -> None:
+async def test_an_effect_can_be_recorded_by_hand(ledger: Ledger, clock: VirtualClock) -> None:
     send = Sends(clock)
     send.failure_count = 1
     with pytest.raises(ConnectionError):
@@ -249,7 +247,7 @@ async def test_an_effect_that_happened_is_recorded_over_another_claim(
     assert await settle(clock, second, MINUTE) == "slow"
 
 
-async def test_a_result_that_cannot_be_kept_is_told_once_and_the_effect_stands(
+async def test_a_result_that_cannot_be_stored_is_reported_once_and_the_effect_stands(
     ledger: Ledger,
 ) -> None:
     for result in (object(), "x" * 70_000):

@@ -43,7 +43,7 @@ def test_a_body_can_be_read_by_people() -> None:
         ("tenant/a", b'{"ageing":"PT60S"}'),
     ],
 )
-def test_what_is_no_limit_is_damage(key: str, body: bytes) -> None:
+def test_an_invalid_limit_counts_as_damage(key: str, body: bytes) -> None:
     damage = decode_limit(key, body)
     assert isinstance(damage, Damage)
     assert (damage.key, bool(damage.reason)) == (key, True)

@@ -39,7 +39,7 @@ async def test_a_limit_holds_for_those_it_concerns(store: MemoryStore) -> None:
     assert got.is_limited
 
 
-async def test_a_limit_on_a_queue_concerns_only_whoever_asks_for_it(store: MemoryStore) -> None:
+async def test_a_limit_on_a_queue_concerns_only_workers_of_that_queue(store: MemoryStore) -> None:
     await set_limit(store, Limit(queue="default", running=3))
     await store.insert([a_job(queue="other") for _ in range(4)], NOW)
     watch = LimitWatch(store)
@@ -63,7 +63,7 @@ async def test_a_change_is_noticed_within_seconds(store: MemoryStore) -> None:
     assert not watch.limits
 
 
-async def test_who_looks_ahead_spares_others_the_look(store: MemoryStore) -> None:
+async def test_a_lease_that_marks_due_jobs_saves_others_the_work(store: MemoryStore) -> None:
     watch = LimitWatch(store)
     await watch.refresh(NOW)
     await set_limit(store, Limit(running=1))
@@ -75,7 +75,7 @@ async def test_who_looks_ahead_spares_others_the_look(store: MemoryStore) -> Non
     assert not await watch.refresh(NOW + 3 * SECOND - TICK)
 
 
-async def test_a_change_that_nobody_told_is_noticed_in_the_end(store: MemoryStore) -> None:
+async def test_a_change_without_a_notification_is_noticed_eventually(store: MemoryStore) -> None:
     watch = LimitWatch(store)
     await watch.refresh(NOW)
     await store.write_all([DocumentWrite(LIMITS, "all", None, b'{"running":1}')])
@@ -130,7 +130,7 @@ async def test_where_nothing_is_due_no_token_is_moved(store: MemoryStore) -> Non
     assert await store.read(BUCKETS, ["queue/quiet"]) == {}
 
 
-async def test_jobs_in_hand_are_not_lost_when_tokens_cannot_be_given_back(
+async def test_leased_jobs_survive_a_failed_return_of_rate_tokens(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await set_limit(store, Limit(queue="default", rate=Rate(count=50, per=MINUTE)))
@@ -149,7 +149,7 @@ async def test_jobs_in_hand_are_not_lost_when_tokens_cannot_be_given_back(
     assert calls == 2
 
 
-async def test_a_queue_ages_as_it_is_told(store: MemoryStore) -> None:
+async def test_a_queue_ages_by_its_setting(store: MemoryStore) -> None:
     await set_limit(store, Limit(queue="aged", ageing=MINUTE))
     old = a_job(queue="aged", priority=1, created_at=NOW - 6 * MINUTE)
     young = a_job(queue="aged", priority=6, created_at=NOW)

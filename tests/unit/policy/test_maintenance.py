@@ -47,7 +47,7 @@ def test_without_a_reason_it_is_just_maintenance() -> None:
     assert held.reason == "maintenance"
 
 
-def test_at_the_end_of_the_calendar_there_is_no_later_look() -> None:
+def test_there_is_no_later_poll_at_the_end_of_the_calendar() -> None:
     last = datetime.max.replace(tzinfo=UTC)
     held = Maintenance().judge(JOB, last, notifies=False)
     assert isinstance(held, Closed)

@@ -56,7 +56,7 @@ def test_no_job_is_sent_into_a_window_that_is_closed() -> None:
     assert len(set(found)) > 900
 
 
-def test_where_there_is_no_room_jobs_start_at_the_reopening() -> None:
+def test_without_room_to_spread_jobs_start_at_the_reopening() -> None:
     at_once = Maintenance(from_at=SEVEN + timedelta(microseconds=1))
     assert set(starts(Chain([NIGHT, at_once]))) == {SEVEN}
 

@@ -53,13 +53,13 @@ async def test_nothing_is_written_where_nothing_is_taken() -> None:
     assert await store.read(BUCKETS, [TWO.key]) == before
 
 
-async def test_however_many_reserve_at_once_no_token_goes_out_twice() -> None:
+async def test_concurrent_reservations_use_each_token_once() -> None:
     store = MemoryStore()
     calls = (reserve(store, [FIVE], 2, NOW) for _ in range(10))
     assert sum(each.counts[FIVE.key] for each in await asyncio.gather(*calls)) <= 5
 
 
-async def test_whoever_loses_a_race_tries_again_but_not_for_ever() -> None:
+async def test_a_lost_race_is_retried_but_not_forever() -> None:
     store = Contended()
     assert (await reserve(store, [FIVE], 3, NOW)).counts == {FIVE.key: 0}
     store.rival_count = 1

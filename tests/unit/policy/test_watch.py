@@ -84,7 +84,7 @@ async def test_a_change_is_noticed_two_seconds_later() -> None:
     assert is_open(watch)
 
 
-async def test_who_looks_ahead_spares_others_the_look() -> None:
+async def test_a_lease_that_marks_due_jobs_saves_others_the_work() -> None:
     store, watch = (memory := MemoryStore()), GateWatch(memory)
     await watch.refresh(LATE)
     await put_entry(store, NIGHT)
@@ -114,7 +114,7 @@ async def test_a_clock_that_is_set_back_does_not_stop_the_looking() -> None:
     assert not is_open(watch)
 
 
-async def test_a_damaged_document_is_set_aside_and_told_and_the_others_hold() -> None:
+async def test_a_damaged_document_is_set_aside_and_reported_and_the_others_stay() -> None:
     store = MemoryStore()
     await put_entry(store, NIGHT)
     await put(store, "maintenance", b"{")
@@ -207,6 +207,6 @@ class AskAgain:
         return Closed(LATE + 5 * MINUTE, "who knows", is_recheck=True)
 
 
-async def test_a_gate_that_cannot_tell_is_asked_at_the_instant_it_names_by_all() -> None:
+async def test_an_undecided_gate_is_asked_again_at_the_instant_it_names() -> None:
     found = await reopenings(GateWatch(MemoryStore(), more=[AskAgain()]), 50)
     assert found == [LATE + 5 * MINUTE] * 50

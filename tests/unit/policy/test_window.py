@@ -68,7 +68,7 @@ def test_a_time_of_day_is_read_as_people_write_it(text: object, shown: time) -> 
 @pytest.mark.parametrize(
     "text", ["24:00", "22", "22:0", "22:60", "1:02:60", "22:00Z", " 22:00", "٢٢:00", "", 22, None]
 )
-def test_what_is_no_time_of_day_is_refused_in_the_name_of_its_field(text: object) -> None:
+def test_an_invalid_time_of_day_is_refused_with_its_field_name(text: object) -> None:
     with pytest.raises(InvalidInputError, match="end must be") as refused:
         parse_time_of_day(text, "end")
     assert refused.value.details["field"] == "end"
@@ -85,7 +85,7 @@ def test_weekdays_have_numbers_and_names() -> None:
 
 
 @pytest.mark.parametrize("days", ["mon", 1, None, [7], [-1], [True], ["monday"], [1.0]])
-def test_what_are_no_weekdays_is_refused(days: object) -> None:
+def test_invalid_weekdays_are_refused(days: object) -> None:
     with pytest.raises(InvalidInputError, match="rest_days must be"):
         read_weekdays(days, "rest_days")
 

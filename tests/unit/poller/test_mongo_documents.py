@@ -55,7 +55,7 @@ async def test_an_instant_may_be_a_date_or_a_number_or_a_text(
 
 
 @pytest.mark.parametrize("value", ["soon", True, {}, [], float("inf"), float("nan"), 2**62])
-async def test_what_is_no_instant_is_given_as_it_is(
+async def test_a_value_that_is_not_an_instant_is_shown_unchanged(
     collection: "AsyncCollection[Any]", value: Any
 ) -> None:
     given = read(collection, {"sleepUntil": value}).sleep_until
@@ -96,7 +96,7 @@ async def test_a_text_that_utc_has_beyond_the_calendar_is_the_end_of_it(
 
 
 @pytest.mark.parametrize("value", [None, False, 0, 0.0, ""])
-async def test_what_is_nothing_is_no_end_and_does_not_remove(
+async def test_an_empty_value_is_not_an_end_and_does_not_remove(
     collection: "AsyncCollection[Any]", value: Any
 ) -> None:
     job = read(collection, {"repeatUntil": value, "autoRemove": value})

@@ -111,7 +111,7 @@ async def test_of_a_removed_job_nothing_is_left(jobs: PolledJobs, store: MemoryS
     assert await documents_in(store) == {"poller.poller": [], "poller.poller.line": []}
 
 
-async def test_a_job_that_sleeps_for_good_is_kept_and_in_nobodys_way(
+async def test_a_job_that_sleeps_for_good_is_kept_and_delays_no_other(
     jobs: PolledJobs, store: MemoryStore
 ) -> None:
     job_id = await jobs.add({})
@@ -139,12 +139,12 @@ async def test_a_job_can_be_discarded_at_any_stage(
 
 
 @pytest.mark.parametrize("job_id", ["", "no id", None, 5])
-async def test_what_is_no_id_names_no_job(jobs: PolledJobs, job_id: Any) -> None:
+async def test_an_invalid_id_matches_no_job(jobs: PolledJobs, job_id: Any) -> None:
     assert await jobs.get(job_id) is None
     assert not await jobs.discard(job_id)
 
 
-async def test_a_damaged_record_holds_up_no_other_and_is_told_of_when_it_is_all_there_is(
+async def test_a_damaged_record_delays_no_other_and_is_reported_when_it_is_the_only_one(
     jobs: PolledJobs, store: MemoryStore
 ) -> None:
     damaged = await jobs.add({}, sleep_until=NOW - HOUR)
@@ -160,7 +160,7 @@ async def test_a_damaged_record_holds_up_no_other_and_is_told_of_when_it_is_all_
     assert kept.body == b"{not json"
 
 
-async def test_a_place_in_the_line_without_a_job_is_passed_over(
+async def test_an_index_entry_without_a_job_is_skipped(
     jobs: PolledJobs, store: MemoryStore
 ) -> None:
     stray = f"2026-01-01T00:00:00.000000Z {await jobs.add({}, sleep_until=NOW)}"
@@ -185,7 +185,7 @@ class SlowScan(MemoryStore):
         return await super().read(collection, keys)
 
 
-async def test_one_who_reads_the_line_too_early_does_not_wake_what_is_done() -> None:
+async def test_a_stale_read_does_not_revive_an_ended_job() -> None:
     store = SlowScan()
     jobs = PolledJobs(store, clock=VirtualClock(NOW))
     job_id = await jobs.add({})
@@ -213,7 +213,7 @@ class RacedStore(MemoryStore):
         await super().write_all(writes)
 
 
-async def test_whoever_is_too_late_for_a_job_takes_the_next() -> None:
+async def test_a_late_worker_takes_the_next_job() -> None:
     store = RacedStore()
     jobs = PolledJobs(store, clock=VirtualClock(NOW))
     added = [await jobs.add({}) for _ in range(3)]
@@ -240,6 +240,6 @@ def test_the_first_is_tried_first_and_every_other_once(count: int) -> None:
         assert sorted(tried) == sorted(keys)
 
 
-def test_those_who_lose_a_race_go_on_at_different_places() -> None:
+def test_losers_of_a_race_continue_at_different_places() -> None:
     keys = [str(number) for number in range(100)]
     assert len({PolledJobs(MemoryStore())._spread(keys)[1] for _ in range(50)}) > 5

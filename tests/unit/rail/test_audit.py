@@ -61,7 +61,7 @@ async def test_entries_of_earlier_versions_are_read_after_the_others(
     assert [entry.who async for entry in read_audit(store, "guild-7")] == met[::-1]
 
 
-async def test_quiet_hours_have_who_set_them_and_why(rail: Rail, store: MemoryStore) -> None:
+async def test_quiet_hours_record_who_set_them_and_why(rail: Rail, store: MemoryStore) -> None:
     await rail.set_quiet_hours("22:00", "07:00", "Europe/London", who="ada", why="sleep")
     await rail.set_quiet_hours(who="bob")
     entries = [entry async for entry in read_audit(store, "guild-7")]

@@ -147,7 +147,7 @@ async def test_many_are_planned_first_and_then_done_to_the_letter(
     assert await store.count("guild-7") == 7
 
 
-async def test_what_was_retried_is_no_dead_letter_any_more(
+async def test_a_retried_job_is_not_a_dead_letter_any_more(
     rail: Rail, store: MemoryStore, dead: DeadLetters
 ) -> None:
     """Until its replacement is dead, too: then that is the one."""

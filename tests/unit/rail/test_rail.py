@@ -210,7 +210,7 @@ async def test_a_cancelled_job_does_not_run_and_cannot_be_cancelled_again(
     assert await actions(store) == ["cancel"]
 
 
-async def test_cancelling_a_series_by_its_first_job_ends_it_however_old_that_is(
+async def test_a_series_can_be_cancelled_by_its_old_first_job(
     rail: Rail, store: MemoryStore
 ) -> None:
     job_id = await hourly(rail)
@@ -236,7 +236,7 @@ async def test_a_series_is_found_by_its_first_job_when_that_is_gone(
     assert clock.now() == NOW
 
 
-async def test_one_occurrence_can_be_called_off_alone(rail: Rail, store: MemoryStore) -> None:
+async def test_one_occurrence_can_be_cancelled_alone(rail: Rail, store: MemoryStore) -> None:
     job_id = await hourly(rail)
     await rail.cancel(job_id, ends_series=False)
     assert await take(store, NOW) == []
@@ -244,7 +244,7 @@ async def test_one_occurrence_can_be_called_off_alone(rail: Rail, store: MemoryS
     assert following.occurrence_at == NOW + HOUR
 
 
-async def test_a_running_job_is_called_off_and_its_worker_cannot_settle(
+async def test_a_running_job_is_cancelled_and_its_worker_cannot_settle(
     rail: Rail, store: MemoryStore
 ) -> None:
     job_id = await rail.schedule_once("a", {}, run_at=NOW)
@@ -373,7 +373,7 @@ async def test_only_a_series_can_be_paused_resumed_or_previewed(rail: Rail) -> N
             await verb(job_id)
 
 
-async def test_of_overlapping_occurrences_all_that_live_are_paused_and_called_off(
+async def test_all_live_overlapping_occurrences_are_paused_and_cancelled(
     rail: Rail, store: MemoryStore
 ) -> None:
     job_id = await hourly(rail, overlap="allow")

@@ -63,7 +63,7 @@ async def test_what_a_worker_changes_meanwhile_is_looked_at_again(
     assert [job.occurrence_at for job in faster.run] == [NOW + hours * HOUR for hours in range(3)]
 
 
-async def test_a_single_job_that_ended_meanwhile_cannot_be_called_off(
+async def test_a_single_job_that_ended_meanwhile_cannot_be_cancelled(
     rail: Rail, store: MemoryStore, clock: VirtualClock
 ) -> None:
     job_id = await rail.schedule_once("a", {}, run_at=NOW)
@@ -73,7 +73,7 @@ async def test_a_single_job_that_ended_meanwhile_cannot_be_called_off(
     assert (await rail.get(job_id)).state == "done"
 
 
-async def test_of_overlapping_occurrences_one_may_end_while_all_are_called_off(
+async def test_one_overlapping_occurrence_may_end_while_all_are_cancelled(
     rail: Rail, store: MemoryStore, clock: VirtualClock
 ) -> None:
     job_id = await hourly(rail, overlap="allow", count=1)
@@ -87,7 +87,7 @@ async def test_of_overlapping_occurrences_one_may_end_while_all_are_called_off(
     assert (await rail.get(BESIDE)).state == "done"
 
 
-async def test_a_resume_meets_a_job_that_somebody_runs_by_hand(
+async def test_a_resume_meets_a_job_that_runs_now(
     rail: Rail, store: MemoryStore, clock: VirtualClock
 ) -> None:
     """The paused occurrence is passed; while it is to be passed over, an operator has it run."""
@@ -120,7 +120,7 @@ class Slippery(MemoryStore):
         return [Applied(None) for _ in changes]
 
 
-async def test_whoever_is_outrun_every_time_is_told(clock: VirtualClock) -> None:
+async def test_a_caller_that_loses_every_race_gets_an_error(clock: VirtualClock) -> None:
     async with Slippery() as store:
         rail = Rail(store, clock=clock)
         job_id = await hourly(rail)

@@ -31,7 +31,7 @@ async def test_a_rule_is_shown_in_its_zone_with_notes_where_the_clocks_change(ra
 
 
 @pytest.mark.parametrize("rule", [{"rrule": NIGHTLY}, {"cron": "30 1 * * *"}])
-async def test_what_is_skipped_is_told(rail: Rail, rule: dict[str, Any]) -> None:
+async def test_skipped_occurrences_are_reported(rail: Rail, rule: dict[str, Any]) -> None:
     start = "2027-03-27T12:00:00Z"
     preview = await rail.preview(**rule, tz="Europe/London", gap="skip", start_from=start)
     (skipped,) = preview.skipped
@@ -81,6 +81,6 @@ async def test_a_preview_has_a_sensible_length(rail: Rail, count: Any) -> None:
         await rail.preview(interval="1h", occurrence_count=count)
 
 
-async def test_a_preview_refuses_what_is_no_part_of_a_rule(rail: Rail) -> None:
+async def test_a_preview_refuses_unknown_parts_of_a_rule(rail: Rail) -> None:
     with pytest.raises(TypeError, match="colour"):
         await rail.preview(interval="1h", colour="red")

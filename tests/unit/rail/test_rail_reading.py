@@ -57,7 +57,7 @@ def test_the_same_number_of_seconds_and_of_milliseconds_is_the_same_moment(secon
 @pytest.mark.parametrize(
     "value", [None, True, "soon", NOW.replace(tzinfo=None), "2026-05-01T12:00", -1, nan, inf, 1e300]
 )
-def test_what_is_no_moment_is_refused_by_the_name_it_was_given_under(value: object) -> None:
+def test_an_invalid_instant_is_refused_with_its_parameter_name(value: object) -> None:
     with pytest.raises(InvalidJobError) as refusal:
         read_moment(value, "start_from")
     assert refusal.value.field == "start_from"

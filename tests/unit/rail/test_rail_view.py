@@ -93,5 +93,5 @@ def test_a_series_is_shown_with_its_origin_and_its_rule() -> None:
     ],
 )
 @pytest.mark.clause("T-6")
-def test_failures_are_told_apart_by_how_they_ended(ending: Ending, state: str) -> None:
+def test_failures_are_distinguished_by_how_they_ended(ending: Ending, state: str) -> None:
     assert view_job(a_job(status=JobStatus.FAILED, ending=ending)).state == state

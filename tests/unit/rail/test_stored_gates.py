@@ -78,7 +78,7 @@ async def test_maintenance_can_be_planned_beside_other_windows(store: MemoryStor
     assert (await list_gates(store)).entries == (ScopedMaintenance(ACME, (later, Maintenance())),)
 
 
-async def test_only_so_many_windows_can_be_planned(store: MemoryStore) -> None:
+async def test_the_number_of_planned_windows_is_bounded(store: MemoryStore) -> None:
     for _ in range(PLANNED_LIMIT):
         await plan_maintenance(store, ACME, WINDOW, NOW)
     with pytest.raises(InvalidInputError, match="window is one too many: 100"):

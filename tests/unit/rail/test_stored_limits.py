@@ -45,7 +45,7 @@ async def test_a_limit_that_is_cleared_is_gone_and_others_stay() -> None:
     assert (await list_limits(store)).limits == (Limit(tenant="a", queue="mail", running=1),)
 
 
-async def test_who_did_it_and_why_is_on_record() -> None:
+async def test_the_audit_records_who_and_why() -> None:
     store, clock, later = MemoryStore(), VirtualClock(NOW), VirtualClock(NOW + HOURLY.per)
     limit = Limit(tenant="a", queue="mail", running=1, rate=HOURLY)
     await set_limit(store, limit, who="ann", why="too loud", clock=clock)
@@ -74,7 +74,7 @@ async def test_a_name_that_cannot_be_is_refused_before_anything_is_written() -> 
     assert [entry async for entry in read_audit(store, EVERYBODY)] == []
 
 
-async def test_every_change_is_told() -> None:
+async def test_every_change_is_reported() -> None:
     store = MemoryStore()
     for count in (1, 2):
         await set_limit(store, Limit(running=count))
@@ -82,7 +82,7 @@ async def test_every_change_is_told() -> None:
     assert (await store.read(LIMIT_CHANGES, ["latest"]))["latest"].version == 3
 
 
-async def test_what_cannot_be_read_is_told_and_replaced() -> None:
+async def test_unreadable_values_are_reported_and_replaced() -> None:
     store = MemoryStore()
     await store.write_all([DocumentWrite(LIMITS, "all", None, b"?")])
     assert [damage.key for damage in (await list_limits(store)).damages] == ["all"]
@@ -90,7 +90,7 @@ async def test_what_cannot_be_read_is_told_and_replaced() -> None:
     assert await list_limits(store) == ((Limit(running=1),), ())
 
 
-async def test_whoever_never_gets_to_write_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_writer_that_never_gets_the_lock_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
 
     async def refuse(writes: list[DocumentWrite]) -> list[None]:

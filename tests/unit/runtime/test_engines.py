@@ -129,7 +129,7 @@ async def test_tasks_run_until_they_are_stopped(stage: Stage) -> None:
     assert scheduler.state.value == "stopped"
 
 
-async def test_it_is_told_once_the_tasks_are_scheduled(stage: Stage) -> None:
+async def test_readiness_is_reported_once_the_tasks_are_scheduled(stage: Stage) -> None:
     told: list[str] = []
     scheduler = Scheduler(stage.store, clock=stage.clock, zone=UTC)
 
@@ -144,7 +144,7 @@ async def test_it_is_told_once_the_tasks_are_scheduled(stage: Stage) -> None:
     assert told == ["running"]
 
 
-async def test_a_task_that_does_not_end_is_not_waited_for_when_told_twice(stage: Stage) -> None:
+async def test_a_second_stop_does_not_wait_for_a_hanging_task(stage: Stage) -> None:
     async def task() -> None:
         await stage.clock.sleep(timedelta(days=1))
 

@@ -54,7 +54,7 @@ def kinds_of(*references: str, built_in: tuple[str, ...] = ()) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["mapping", "registry", "make"])
-def test_kinds_are_found_however_they_are_written(module: str, name: str) -> None:
+def test_kinds_are_found_in_any_spelling(module: str, name: str) -> None:
     assert kinds_of(f"{module}:{name}") == ["count", "greet"]
 
 

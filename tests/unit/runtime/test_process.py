@@ -61,7 +61,7 @@ async def test_a_stage_is_stopped_once_the_one_before_it_has_ended(story: list[s
     ]
 
 
-async def test_whoever_asks_is_told_before_anything_else_is(story: list[str]) -> None:
+async def test_callers_get_their_answer_first(story: list[str]) -> None:
     runtime = Runtime([[Part("worker", story)]], lambda _: None, lambda: story.append("not ready"))
     running = await begin(runtime)
     runtime.stop()
@@ -69,7 +69,7 @@ async def test_whoever_asks_is_told_before_anything_else_is(story: list[str]) ->
     assert story.index("not ready") < story.index("worker told")
 
 
-async def test_told_twice_everything_ends_now(story: list[str]) -> None:
+async def test_a_second_stop_ends_everything_now(story: list[str]) -> None:
     worker, web = Part("worker", story, lingers=True), Part("web", story, lingers=True)
     runtime = Runtime([[worker], [web]], lambda _: None)
     running = await begin(runtime)
@@ -92,7 +92,7 @@ async def test_when_a_part_fails_the_others_drain_and_the_failure_is_raised(
     assert story[-1] == "web ended"
 
 
-async def test_cancelling_a_house_leaves_nothing_running(story: list[str]) -> None:
+async def test_cancelling_a_process_leaves_nothing_running(story: list[str]) -> None:
     runtime = Runtime([[Part("worker", story, lingers=True)]], story.append)
     running = await begin(runtime)
     running.cancel()
@@ -102,7 +102,7 @@ async def test_cancelling_a_house_leaves_nothing_running(story: list[str]) -> No
     assert left == set()
 
 
-async def test_a_house_without_parts_in_a_stage_stands_all_the_same(story: list[str]) -> None:
+async def test_a_process_without_parts_in_a_stage_still_starts(story: list[str]) -> None:
     runtime = Runtime([[], [Part("web", story)], []], story.append)
     running = await begin(runtime)
     runtime.stop()

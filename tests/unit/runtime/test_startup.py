@@ -84,7 +84,7 @@ async def test_a_new_store_is_given_a_token_and_a_first_job_that_runs(ear: Ear) 
     assert [event.kind for event in ear.events if isinstance(event, JobSettled)] == ["log.message"]
 
 
-async def test_a_house_that_only_serves_frees_jobs_whose_workers_are_gone(
+async def test_a_process_that_only_serves_rescues_jobs_of_lost_workers(
     ear: Ear, tmp_path: Path
 ) -> None:
     url, clock, job = f"sqlite:///{tmp_path}/rota.db", VirtualClock(NOW), a_job(due_at=NOW)
@@ -105,7 +105,7 @@ async def test_a_house_that_only_serves_frees_jobs_whose_workers_are_gone(
     assert [event.job_id for event in ear.events if isinstance(event, JobStalled)] == [job.id]
 
 
-async def test_without_a_greeting_nobody_is_let_in(ear: Ear) -> None:
+async def test_a_connection_without_a_handshake_is_refused(ear: Ear) -> None:
     plan = RuntimePlan(store_url="memory://", binding=Binding(port=0))
     clock = VirtualClock(NOW)
     async with open_runtime(plan, ear.reporter, clock) as runtime:
@@ -122,14 +122,14 @@ async def test_without_a_greeting_nobody_is_let_in(ear: Ear) -> None:
     assert UNENCRYPTED not in ear.said
 
 
-async def test_whoever_listens_for_other_hosts_is_reminded_of_encryption(ear: Ear) -> None:
+async def test_listening_for_other_hosts_warns_about_encryption(ear: Ear) -> None:
     plan = RuntimePlan(store_url="memory://", binding=Binding(host="0.0.0.0", port=0))  # noqa: S104 - the point
     async with open_runtime(plan, ear.reporter, VirtualClock(NOW)):
         pass
     assert UNENCRYPTED in ear.said
 
 
-async def test_a_port_that_is_taken_is_told_before_the_store_is_opened(ear: Ear) -> None:
+async def test_a_taken_port_is_reported_before_the_store_opens(ear: Ear) -> None:
     with listen_on(Binding(port=0)).socket as taken:
         binding = Binding(port=taken.getsockname()[1])
         plan = RuntimePlan(store_url="sqlite:///never-made.db", binding=binding)

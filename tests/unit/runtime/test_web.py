@@ -37,7 +37,7 @@ async def test_a_closed_door_is_not_ready_and_serves_all_the_same() -> None:
         assert (await ask(gate, path)).text == "as ever"
 
 
-async def test_a_head_is_told_without_a_body() -> None:
+async def test_a_head_request_is_answered_without_a_body() -> None:
     gate = make_door()
     gate.close()
     answer = await ask(gate, "/health/ready", "HEAD")

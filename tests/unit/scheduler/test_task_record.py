@@ -46,7 +46,7 @@ def test_anything_else_is_read_field_by_field(body: bytes) -> None:
 
 
 @pytest.mark.clause("D-47")
-def test_what_is_no_json_has_no_structure() -> None:
+def test_invalid_json_has_a_wrong_structure() -> None:
     with pytest.raises(TaskInvalidStructureError, match="Task record is not JSON") as caught:
         decode_foreign_task(b"\xff", {})
     assert caught.value.details == {"value": b"\xff"}

@@ -77,7 +77,7 @@ def test_what_is_started_and_why(
 
 
 @pytest.mark.clause("D-51")
-def test_an_interrupted_task_is_started_whatever_else_is_due() -> None:
+def test_an_interrupted_task_starts_with_other_work_due() -> None:
     state = a_state(last_attempt_at=at(9), running=True)
     for last_due_at in (None, at(9), at(10)):
         start = decide_start(state, last_due_at, at(10), is_interrupted=True)
@@ -85,6 +85,6 @@ def test_an_interrupted_task_is_started_whatever_else_is_due() -> None:
 
 
 @pytest.mark.clause("D-26")
-def test_an_attempt_after_the_occurrence_answers_it_however_late_it_was() -> None:
+def test_a_late_attempt_answers_its_occurrence() -> None:
     late = a_state(last_attempt_at=at(9) + timedelta(days=3))
     assert decide_start(late, at(10), at(10)) is None

@@ -15,7 +15,7 @@ async def is_woken(waiting: "asyncio.Task[None]") -> bool:
     return is_done
 
 
-async def test_only_those_are_woken_who_care() -> None:
+async def test_only_interested_listeners_are_woken() -> None:
     wakeups = Wakeups()
     async with (
         wakeups.listen(queues=["mail"]) as mail,
@@ -44,7 +44,7 @@ async def test_nothing_is_heard_when_nothing_became_ready() -> None:
         assert not await is_woken(asyncio.create_task(listener.wait()))
 
 
-async def test_who_stopped_listening_is_forgotten() -> None:
+async def test_a_listener_that_left_is_forgotten() -> None:
     wakeups = Wakeups()
     async with wakeups.listen() as listener:
         pass

@@ -79,7 +79,7 @@ def test_an_attempt_that_found_no_handler_has_no_duration() -> None:
     assert counters.timing("lease.wait_ms").count == 1
 
 
-def test_following_ends_when_told() -> None:
+def test_following_ends_on_stop() -> None:
     counters, journal = Counters(), EventEmitter("rota.worker")
     stop: Callable[[], None] = counters.follow(journal)
     journal.emit(settled())

@@ -55,7 +55,7 @@ async def test_what_is_due_and_what_runs_is_noted_in_every_minute() -> None:
     assert await read_stats(store, "other", NOW, NOW + LATER) == []
 
 
-async def test_tenants_of_whom_workers_tell_are_looked_at_and_no_more_than_so_many() -> None:
+async def test_tenants_that_workers_report_are_watched_up_to_a_bound() -> None:
     clock, store = VirtualClock(NOW), MemoryStore()
     asked: list[str | None] = []
 
@@ -94,7 +94,7 @@ async def test_a_store_at_fault_is_asked_again() -> None:
     assert asked_at == [NOW, NOW + MINUTE]
 
 
-def test_of_two_who_looked_in_the_same_minute_the_higher_counts() -> None:
+def test_the_higher_of_two_counts_in_a_minute_wins() -> None:
     low, high = DepthSample(2, 9), DepthSample(3, 0)
     one, other = MinuteStats(at=NOW, depth=low), MinuteStats(at=NOW, depth=high)
     assert (one + other).depth == (other + one).depth == high

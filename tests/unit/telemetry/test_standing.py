@@ -99,7 +99,7 @@ async def test_jobs_that_are_due_later_are_not_late(store: OpenStore) -> None:
     assert (await look(store, NOW + MINUTE)).oldest_due_at == NOW + MINUTE
 
 
-async def test_looking_does_not_change_what_is_handed_out(store: OpenStore) -> None:
+async def test_reading_does_not_change_what_is_leased(store: OpenStore) -> None:
     jobs = [a_job(due_at=NOW - number * MINUTE, priority=number) for number in range(1, 6)]
     await store.insert(jobs, NOW)
     request = LeaseRequest(worker="w", limit=1, lease_for=MINUTE)
@@ -119,7 +119,7 @@ async def test_stalled_jobs_of_all_tenants_are_counted(store: OpenStore) -> None
 
 
 @pytest.mark.clause("T-35")
-async def test_dead_letters_are_told_from_other_failures_tenant_by_tenant(
+async def test_dead_letters_are_counted_apart_from_other_failures_per_tenant(
     store: OpenStore,
 ) -> None:
     for tenant in "ab":
@@ -132,7 +132,7 @@ async def test_dead_letters_are_told_from_other_failures_tenant_by_tenant(
     assert (await look(store)).dead_count == 232
 
 
-async def test_each_queue_is_told_with_all_tenants_together(store: OpenStore) -> None:
+async def test_each_queue_is_reported_over_all_tenants(store: OpenStore) -> None:
     jobs = [a_job(tenant=name, queue="mail", due_at=NOW - MINUTE) for name in "ab"]
     await store.insert([*jobs, a_job(queue="call", due_at=NOW + MINUTE)], NOW)
     call = QueueDepth(queue="call", later_count=1)
@@ -202,7 +202,7 @@ def test_sentences_are_right_of_one_and_of_many(count: int, texts: list[str]) ->
     assert [it.text for it in list_findings(standing)] == texts
 
 
-def test_who_keeps_the_database_from_clearing_up_is_named() -> None:
+def test_the_process_that_pins_the_horizon_is_named() -> None:
     standing = StoreStatus(taken_at=NOW, job_counts={}, pinned_by="process 7 (a report)")
     (finding,) = list_findings(standing)
     assert finding.text == (

@@ -183,7 +183,7 @@ async def test_what_may_have_been_written_is_not_written_again(
     assert tally.dropped_count == 1
 
 
-async def test_a_running_tally_writes_every_few_seconds_and_at_its_end(
+async def test_running_stats_are_written_every_few_seconds_and_at_the_end(
     tally: StatsRecorder, store: RacedStore, clock: VirtualClock
 ) -> None:
     journal = EventEmitter("rota.tests")

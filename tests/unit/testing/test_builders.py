@@ -24,21 +24,21 @@ def test_each_job_has_an_id_of_its_own_in_order() -> None:
 
 
 @pytest.mark.parametrize("status", JobStatus)
-def test_a_job_can_be_stored_whatever_its_status(status: JobStatus) -> None:
+def test_a_job_can_be_stored_in_any_status(status: JobStatus) -> None:
     job = a_job(status=status)
     assert decode_job(encode_job(job)) == job
     assert (job.lease is not None) is (status is JobStatus.RUNNING)
     assert job.ending is (Ending.EXHAUSTED if status is JobStatus.FAILED else None)
 
 
-def test_what_is_left_out_follows_from_what_is_told() -> None:
+def test_omitted_values_follow_from_given_ones() -> None:
     job = a_job(name="reminder.send", created_at=NOW, dependencies=["a"])
     assert (job.kind, job.due_at, job.updated_at) == ("reminder.send", NOW, NOW)
     assert (job.status, job.dependencies) == (JobStatus.PENDING, ("a",))
     assert a_job().status is JobStatus.READY
 
 
-def test_what_is_told_is_taken_however_odd() -> None:
+def test_given_values_are_accepted_unchanged() -> None:
     odd = a_job(id="x", status=JobStatus.RUNNING, lease=None, priority=99, kind="other")
     assert (odd.id, odd.lease, odd.priority, odd.kind) == ("x", None, 99, "other")
     with pytest.raises(TypeError, match="colour"):

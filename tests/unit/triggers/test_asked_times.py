@@ -90,7 +90,7 @@ def test_dates_beside_the_rule_are_not_asked_for_by_it() -> None:
 
 
 @pytest.mark.parametrize("gap", ["skip", "shift"])
-def test_cron_and_rule_tell_the_same_story_of_a_year(gap: Gap) -> None:
+def test_cron_and_rule_agree_over_a_year(gap: Gap) -> None:
     """Both say every half hour of the night; the clocks must do the same to both."""
     start, end = datetime(2027, 1, 1, tzinfo=UTC), datetime(2028, 1, 1, tzinfo=UTC)
     cron = parse_cron("0,30 0-3 * * *")

@@ -98,7 +98,7 @@ def test_it_ends_with_the_calendar() -> None:
         ("", "must be followed by one duration"),
     ],
 )
-def test_what_is_no_duration_is_refused(duration: str, reason: str) -> None:
+def test_an_invalid_duration_is_refused(duration: str, reason: str) -> None:
     with pytest.raises(InvalidCronExpressionError) as refusal:
         parse_cron(f"@every {duration}", "extended")
     assert refusal.value.field == "expression"

@@ -85,7 +85,7 @@ def test_dates_that_no_year_has_are_refused_when_parsed_and_not_when_asked() -> 
         late.get_next(datetime)
 
 
-def test_seven_is_no_weekday_but_for_cronsim_and_croniter_it_is_sunday() -> None:
+def test_seven_is_not_a_weekday_but_cronsim_and_croniter_read_sunday() -> None:
     start = datetime(2026, 5, 1, tzinfo=UTC)
     with pytest.raises(InvalidCronExpressionError):
         parse_cron("0 0 * * 7")

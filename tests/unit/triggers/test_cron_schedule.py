@@ -61,7 +61,7 @@ def test_between_ends_with_the_calendar() -> None:
 
 
 @pytest.mark.clause("D-46")
-def test_beyond_the_ends_of_the_calendar_there_is_no_answer() -> None:
+def test_there_is_no_occurrence_beyond_the_ends_of_the_calendar() -> None:
     first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     east, west = timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))
     for zone in (UTC, east, west):

@@ -127,7 +127,7 @@ def test_a_gap_that_touches_no_listed_occurrence_moves_nothing() -> None:
     assert notes == DstNotes({}, ())
 
 
-def test_both_showings_of_a_repeated_time_are_told_apart() -> None:
+def test_both_showings_of_a_repeated_time_are_distinguished() -> None:
     notes = notes_of(daily(time(1, 30), time(9)), BACK)
     assert texts(notes) == {
         "10-31 00:30": "clocks go back: first 01:30",
@@ -166,7 +166,7 @@ def test_a_schedule_in_real_time_is_neither_moved_nor_skipped() -> None:
         assert notes == DstNotes({}, ())
 
 
-def test_a_schedule_in_real_time_meets_both_showings_whatever_the_rule() -> None:
+def test_a_schedule_in_real_time_meets_both_showings_under_any_rule() -> None:
     hours = [BACK + timedelta(hours=hour) for hour in range(-2, 2)]
     notes = annotate(
         hours, LONDON, None, after=hours[0] - timedelta(hours=1), gap="skip", fold="first"
@@ -222,7 +222,7 @@ def test_no_occurrences_have_no_notes() -> None:
     "edge",
     [datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC) + timedelta(seconds=1)],
 )
-def test_the_ends_of_the_calendar_are_no_obstacle(edge: datetime) -> None:
+def test_the_ends_of_the_calendar_are_handled(edge: datetime) -> None:
     after = edge - timedelta(seconds=1)
     notes = annotate([edge], LONDON, daily(time(9)), after=after, gap="skip", fold="both")
     assert notes == DstNotes({}, ())

@@ -98,5 +98,5 @@ START = datetime.fromisoformat("2024-03-14T09:00")  # a Thursday
         ),
     ],
 )
-def test_a_rule_is_told_in_words(text: str, words: str) -> None:
+def test_a_rule_is_described_in_words(text: str, words: str) -> None:
     assert parse_rrule(text, zone=LONDON, start=START).describe() == words

@@ -113,7 +113,7 @@ def test_an_instant_beyond_the_calendar_is_none() -> None:
     assert len(instants_of(datetime.max, east, gap="skip", fold="both")) == 1
 
 
-def test_a_transition_tells_the_wall_times_it_skips_or_repeats() -> None:
+def test_a_transition_gives_the_wall_times_it_skips_or_repeats() -> None:
     assert SPRING.is_gap
     assert not SPRING.is_fold
     assert (SPRING.wall_from, SPRING.wall_to) == (
@@ -153,7 +153,7 @@ def test_transitions_are_found_up_to_the_ends_of_the_calendar() -> None:
     assert [transition.at.month for transition in year_9999] == [3, 10]
 
 
-def test_the_transition_around_a_wall_time_is_found_whatever_its_microseconds() -> None:
+def test_the_transition_around_a_wall_time_is_found_with_any_microseconds() -> None:
     assert transition_around(datetime(2026, 3, 29, 1, 59, 59, 999_999), LONDON) == SPRING
     assert transition_around(datetime(2026, 3, 29, 1), LONDON) == SPRING
     assert transition_around(datetime(2026, 10, 25, 1, 0, 0, 1), LONDON) == AUTUMN
@@ -174,7 +174,7 @@ def test_a_zone_of_ones_own_will_do() -> None:
 @pytest.mark.parametrize(
     "name", ["", "Mars/Olympus", "../etc/passwd", "/etc/localtime", "America", "a\0b", None, 7]
 )
-def test_a_name_that_is_no_zone_is_refused(name: str) -> None:
+def test_a_name_that_is_not_a_zone_is_refused(name: str) -> None:
     with pytest.raises(InvalidZoneError) as refusal:
         load_zone(name)
     assert refusal.value.details == {"zone": name}

@@ -201,7 +201,7 @@ def test_a_list_refused_after_a_failing_store_is_excused() -> None:
     trace.fault().fail_initialize(call).judge().assert_ok()
 
 
-def test_a_slow_store_is_no_excuse_to_refuse() -> None:
+def test_a_slow_store_does_not_cause_refusals() -> None:
     trace = TraceWriter()
     call = trace.call_initialize(HOURLY)
     trace.fault(MINUTE, failed=False).wait(minutes=1).fail_initialize(call)

@@ -139,7 +139,7 @@ async def test_jumps_and_faults_are_recorded() -> None:
 
 
 @pytest.mark.parametrize("given", [None, 5, "text", {"a": 1}])
-async def test_what_is_no_list_is_recorded_as_such_and_passed_on(given: object) -> None:
+async def test_a_value_that_is_not_a_list_is_recorded_and_passed_on(given: object) -> None:
     recorder = TraceRecorder(VirtualClock(NOON))
     assert recorder.wrap(given) is given
     with pytest.raises((TypeError, ValueError)):

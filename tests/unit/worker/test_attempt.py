@@ -29,7 +29,9 @@ async def run_one(shop: Workshop, work: Work, **fields: Any) -> Job:
 
 
 @pytest.mark.parametrize("value", [None, 0, False, "done", {"a": 1}, Snooze, ValueError("no")])
-async def test_whatever_a_handler_returns_its_job_is_done(shop: Workshop, value: object) -> None:
+async def test_any_return_value_of_a_handler_completes_its_job(
+    shop: Workshop, value: object
+) -> None:
     async def answer(_: Context) -> object:
         return value
 
@@ -45,7 +47,7 @@ async def test_a_snooze_puts_the_job_off_and_spends_nothing(shop: Workshop) -> N
     assert [event.outcome for event in shop.told(JobSettled)] == ["snoozed"]
 
 
-async def test_a_discard_ends_the_job_whatever_attempts_were_left(shop: Workshop) -> None:
+async def test_a_discard_ends_the_job_with_attempts_left(shop: Workshop) -> None:
     async def discard(_: Context) -> Discard:
         return Discard("the account is closed")
 
@@ -74,7 +76,7 @@ class OddError(Exception):
     ],
 )
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_whatever_a_handler_raises_the_attempt_has_failed(
+async def test_any_exception_of_a_handler_fails_the_attempt(
     shop: Workshop, error: BaseException, text: str, is_async: bool
 ) -> None:
     def fail(_: Context) -> None:
@@ -89,7 +91,7 @@ async def test_whatever_a_handler_raises_the_attempt_has_failed(
     assert [event.err_code for event in shop.told(JobFailed)] == [type(error).__name__]
 
 
-def test_an_interrupt_of_the_program_is_no_failure_of_the_job() -> None:
+def test_an_interrupt_of_the_program_is_not_a_failure_of_the_job() -> None:
     async def interrupt(_: Context) -> None:
         raise KeyboardInterrupt
 
@@ -287,7 +289,7 @@ async def test_what_a_handler_makes_of_its_timeout_does_not_matter(
     assert (await overrun(shop, excuse)).last_error == "Timed out after 5 s"
 
 
-async def test_who_is_in_time_is_not_cut_short(shop: Workshop) -> None:
+async def test_a_run_within_its_time_is_not_cut_short(shop: Workshop) -> None:
     async def hurry(_: Context) -> None:
         await shop.clock.sleep(4 * SECOND)
 
@@ -312,7 +314,7 @@ async def test_a_handler_that_will_not_end_is_given_up_and_has_timed_out(shop: W
 
 
 @pytest.mark.clause("T-25", "T-27", "T-28")
-async def test_every_attempt_is_told_with_names_numbers_and_times(shop: Workshop) -> None:
+async def test_every_attempt_is_reported_with_names_numbers_and_times(shop: Workshop) -> None:
     async def fail(_: Context) -> None:
         await shop.clock.sleep(SECOND)
         raise ValueError("boom")

@@ -50,7 +50,7 @@ def test_a_series_that_makes_no_sense_ends_without_holding_up_its_job() -> None:
     assert change.series_end is not None
 
 
-def test_a_change_that_was_written_is_recognised_whatever_was_amended_since() -> None:
+def test_a_written_change_is_recognised_after_later_amendments() -> None:
     change = decide(running(), Failed("boom"), NOW, 0.0)
     kept = replace(change.job, priority=9, updated_at=NOW + MINUTE)
     assert is_written(change, kept)
@@ -77,7 +77,7 @@ def test_a_job_that_was_to_be_removed_and_is_gone_was_written() -> None:
     assert is_written(decide_complete(running(auto_remove=True), NOW), None)
 
 
-def test_a_failure_and_a_loss_are_told_apart() -> None:
+def test_a_failure_and_a_loss_are_distinguished() -> None:
     job = running()
     assert not is_written(decide_fail(job, "boom", NOW), decide(job, Lost(), NOW, 0.0).job)
 
@@ -138,7 +138,7 @@ async def test_a_write_whose_answer_was_lost_is_found_to_have_happened(shop: Wor
     assert shop.told(LeaseLost) == []
 
 
-async def test_a_write_whose_answer_was_lost_and_that_did_not_happen_is_told_as_lost(
+async def test_a_write_with_a_lost_answer_that_did_not_happen_is_reported_as_lost(
     shop: Workshop,
 ) -> None:
     async def lose_it() -> None:
@@ -154,7 +154,7 @@ async def test_a_write_whose_answer_was_lost_and_that_did_not_happen_is_told_as_
     assert shop.told(JobSettled) == []
 
 
-async def test_a_stale_completion_changes_nothing_and_is_told(shop: Workshop) -> None:
+async def test_a_stale_completion_changes_nothing_and_is_reported(shop: Workshop) -> None:
     async def be_deleted(context: Context) -> None:
         await shop.store.delete(context.tenant, context.job.id)
 

@@ -35,7 +35,7 @@ def test_the_token_of_the_lease_is_shown_for_fencing() -> None:
     assert make_context(last_token=9).token == 9
 
 
-def test_an_occurrence_stays_what_the_job_is_for_however_often_it_is_put_off() -> None:
+def test_a_deferred_job_keeps_its_occurrence() -> None:
     context = make_context(due_at=NOW + MINUTE, occurrence_at=NOW)
     assert (context.scheduled_for, context.late_for) == (NOW, MINUTE)
 

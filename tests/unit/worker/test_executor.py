@@ -65,7 +65,7 @@ async def test_jobs_that_never_wait_cost_no_task_and_few_turns(shop: Workshop) -
     assert 4 <= turn_count <= 60  # let run now and then, and not once for every job
 
 
-async def test_a_job_that_is_deleted_is_cancelled_told_why_and_written_nowhere(
+async def test_a_deleted_job_is_cancelled_with_a_reason_and_not_written(
     shop: Workshop,
 ) -> None:
     reasons: list[CancelReason | None] = []
@@ -120,7 +120,7 @@ async def test_a_job_that_is_lost_before_it_begins_never_begins(shop: Workshop) 
     assert [event.job_id for event in shop.told(LeaseLost)] == [second.id]
 
 
-async def test_a_job_that_is_lost_on_its_way_to_the_crew_never_begins(shop: Workshop) -> None:
+async def test_a_job_lost_before_its_executor_never_starts(shop: Workshop) -> None:
     """The store hangs between the lease and the start, while the next occurrence is made."""
     started: list[str] = []
 
@@ -234,7 +234,7 @@ async def test_a_runner_that_was_cancelled_once_knows_its_own_jobs_from_that(
     assert (kept.attempt_count, kept.last_error) == (1, "CancelledError")
 
 
-async def test_a_runner_that_somebody_cancels_in_a_job_hands_it_back_and_ends(
+async def test_an_executor_cancelled_during_a_job_returns_it_and_ends(
     shop: Workshop,
 ) -> None:
     tasks: list[asyncio.Task[object]] = []
@@ -282,7 +282,7 @@ async def test_a_handler_that_ends_before_it_can_be_cut_short_has_ended(shop: Wo
     assert (await shop.look(job)).status is JobStatus.COMPLETED
 
 
-async def test_a_thread_is_told_and_waited_for(shop: Workshop) -> None:
+async def test_a_thread_is_signalled_and_joined(shop: Workshop) -> None:
     begun, reasons = threading.Event(), []
 
     def look(context: Context) -> None:
@@ -307,9 +307,7 @@ async def test_a_thread_is_told_and_waited_for(shop: Workshop) -> None:
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
-async def test_runners_that_somebody_cancelled_are_replaced(
-    shop: Workshop, concurrency: int
-) -> None:
+async def test_cancelled_executors_are_replaced(shop: Workshop, concurrency: int) -> None:
     shop.make_worker({"work": succeed}, WorkerSettings(concurrency=concurrency))
     await shop.add()
     shop.start()

@@ -135,7 +135,7 @@ async def test_nothing_runs_on_beyond_its_lease_while_the_store_hangs(shop: Work
     assert ended == [(NOW + MINUTE, CancelReason.LAPSED)]
 
 
-async def test_what_waits_is_handed_back_when_its_lease_could_not_be_kept(shop: Workshop) -> None:
+async def test_waiting_jobs_with_a_lost_lease_are_returned(shop: Workshop) -> None:
     started: list[str] = []
 
     async def linger(context: Context) -> None:

@@ -116,7 +116,7 @@ async def test_what_is_left_of_the_gone_is_swept_by_the_others(shop: Workshop) -
     assert kept.keys() == {"host:2:bb", shop.worker.name}
 
 
-async def test_a_sweep_leaves_alone_whoever_was_seen_meanwhile() -> None:
+async def test_a_sweep_leaves_alone_a_process_seen_meanwhile() -> None:
     class Raced(MemoryStore):
         async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
             async for page in super().scan(collection):
@@ -158,7 +158,7 @@ async def test_a_store_that_keeps_no_signs_does_not_disturb_the_work(error: Exce
     assert (await shop.finish()).manner is StopManner.FINISHED
 
 
-async def test_signs_are_few_however_much_there_is_to_do() -> None:
+async def test_signs_of_life_are_few_under_load() -> None:
     store = TroubledStore()
     shop = Workshop(store)
     shop.make_worker({"work": succeed}, WorkerSettings(batch=100, concurrency=100))

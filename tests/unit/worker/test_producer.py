@@ -174,7 +174,7 @@ async def test_occurrences_that_may_overlap_begin_beside_each_other(shop: Worksh
     assert len(running) == len(set(running)) == 2
 
 
-async def test_each_lease_that_brought_something_is_told(shop: Workshop) -> None:
+async def test_each_lease_with_jobs_is_reported(shop: Workshop) -> None:
     shop.make_worker({"work": succeed}, WorkerSettings(batch=2))
     await shop.add_many(3)
     shop.start()

@@ -55,7 +55,7 @@ async def end_all(shop: Workshop, jobs: list[Job], within: timedelta = QUARTER) 
 
 
 @pytest.mark.parametrize("losses", [1, 2])
-async def test_a_suspect_runs_with_nothing_else_in_hand(shop: Workshop, losses: int) -> None:
+async def test_a_quarantined_job_runs_alone(shop: Workshop, losses: int) -> None:
     company = Company(shop)
     shop.make_worker({"work": company}, WorkerSettings(batch=20, concurrency=5))
     before = await shop.add_many(7)
@@ -68,7 +68,7 @@ async def test_a_suspect_runs_with_nothing_else_in_hand(shop: Workshop, losses: 
     assert max(len(beside) for beside in company.beside.values()) >= 4
 
 
-async def test_those_before_a_suspect_run_first_and_those_after_it_go_back_unspent(
+async def test_jobs_before_a_quarantined_one_run_first_and_later_ones_are_returned(
     shop: Workshop,
 ) -> None:
     company = Company(shop)
@@ -85,7 +85,7 @@ async def test_those_before_a_suspect_run_first_and_those_after_it_go_back_unspe
     }
 
 
-async def test_of_many_suspects_each_runs_alone_and_few_are_leased_in_vain(shop: Workshop) -> None:
+async def test_each_quarantined_job_runs_alone_and_few_leases_are_wasted(shop: Workshop) -> None:
     company = Company(shop)
     shop.make_worker({"work": company}, WorkerSettings(batch=50, concurrency=50))
     suspects = await shop.add_many(30, **lost(1))
@@ -109,7 +109,7 @@ async def test_what_is_not_written_yet_is_still_in_hand(shop: Workshop) -> None:
     assert company.held_beside[suspect.id] == set()
 
 
-async def test_a_grave_suspect_waits_for_others_however_long_and_they_for_it(
+async def test_a_severe_job_and_other_jobs_wait_for_each_other(
     shop: Workshop,
 ) -> None:
     company = Company(shop)
@@ -126,7 +126,7 @@ async def test_a_grave_suspect_waits_for_others_however_long_and_they_for_it(
     assert company.beside[suspect.id] == set()
 
 
-async def test_a_worker_with_a_handler_that_never_ends_goes_on_without_a_grave_suspect(
+async def test_a_worker_with_a_hanging_handler_continues_without_a_severe_job(
     shop: Workshop,
 ) -> None:
     company = Company(shop)
@@ -145,7 +145,7 @@ async def test_a_worker_with_a_handler_that_never_ends_goes_on_without_a_grave_s
     assert "alone" in kept.deferral.reason
 
 
-async def test_a_grave_suspect_that_runs_is_not_put_off(shop: Workshop) -> None:
+async def test_a_running_severe_job_is_not_deferred(shop: Workshop) -> None:
     company = Company(shop)
     shop.make_worker({"work": company}, WorkerSettings(batch=2, concurrency=4))
     suspect = await shop.add(payload={"seconds": 2 * PATIENT_FOR.total_seconds()}, **lost(2))
@@ -154,7 +154,7 @@ async def test_a_grave_suspect_that_runs_is_not_put_off(shop: Workshop) -> None:
     assert company.started == [suspect.id]
 
 
-async def test_a_grave_suspect_that_hangs_does_not_keep_its_worker_from_others_for_ever(
+async def test_a_hanging_severe_job_does_not_block_its_worker_forever(
     shop: Workshop,
 ) -> None:
     company = Company(shop)
@@ -170,7 +170,7 @@ async def test_a_grave_suspect_that_hangs_does_not_keep_its_worker_from_others_f
     assert company.started.count(suspect.id) == 1
 
 
-async def test_the_hour_of_a_suspect_that_ended_is_not_counted_against_the_next(
+async def test_each_quarantined_job_has_its_own_hour(
     shop: Workshop,
 ) -> None:
     company = Company(shop)
@@ -183,7 +183,7 @@ async def test_the_hour_of_a_suspect_that_ended_is_not_counted_against_the_next(
     assert company.beside[second.id] == set()
 
 
-async def test_a_slight_suspect_does_not_hold_up_others_for_long(shop: Workshop) -> None:
+async def test_a_quarantined_job_does_not_delay_others_for_long(shop: Workshop) -> None:
     company = Company(shop)
     shop.make_worker({"work": company}, WorkerSettings(batch=2, concurrency=4))
     suspect = await shop.add(payload={"seconds": 600}, **lost(1))
@@ -196,7 +196,7 @@ async def test_a_slight_suspect_does_not_hold_up_others_for_long(shop: Workshop)
     await end_all(shop, [suspect, late])
 
 
-async def test_a_slight_suspect_does_not_wait_long_for_others(shop: Workshop) -> None:
+async def test_a_quarantined_job_does_not_wait_long_for_others(shop: Workshop) -> None:
     company = Company(shop)
     shop.make_worker({"work": company}, WorkerSettings(batch=2, concurrency=4))
     slow = await shop.add(payload={"seconds": 600})
@@ -212,7 +212,7 @@ async def test_a_slight_suspect_does_not_wait_long_for_others(shop: Workshop) ->
     await end_all(shop, [slow, suspect, late])
 
 
-async def test_a_suspect_that_waits_keeps_its_lease_and_goes_back_when_the_worker_stops(
+async def test_a_waiting_quarantined_job_keeps_its_lease_and_is_returned_at_stop(
     shop: Workshop,
 ) -> None:
     company = Company(shop)
@@ -231,7 +231,7 @@ async def test_a_suspect_that_waits_keeps_its_lease_and_goes_back_when_the_worke
     assert report.handed_back_count == 2
 
 
-async def test_a_suspect_that_is_deleted_while_it_waits_holds_up_nobody(shop: Workshop) -> None:
+async def test_a_quarantined_job_deleted_while_it_waits_delays_no_other(shop: Workshop) -> None:
     company = Company(shop)
     shop.make_worker({"work": company}, WorkerSettings(batch=2, concurrency=2))
     slow = await shop.add(payload={"seconds": 600})
@@ -244,7 +244,7 @@ async def test_a_suspect_that_is_deleted_while_it_waits_holds_up_nobody(shop: Wo
     assert company.started == [slow.id, late.id]
 
 
-async def test_a_suspect_begins_when_the_last_beside_it_is_lost(shop: Workshop) -> None:
+async def test_a_quarantined_job_starts_when_the_last_other_job_is_lost(shop: Workshop) -> None:
     company = Company(shop)
     shop.make_worker({"work": company}, WorkerSettings(batch=2, concurrency=2))
     slow = await shop.add(payload={"seconds": 600})
@@ -257,7 +257,7 @@ async def test_a_suspect_begins_when_the_last_beside_it_is_lost(shop: Workshop) 
     await end_all(shop, [suspect], MINUTE)
 
 
-async def test_that_a_job_runs_alone_is_told(shop: Workshop) -> None:
+async def test_a_job_that_runs_alone_is_reported(shop: Workshop) -> None:
     shop.make_worker({"work": Company(shop)})
     await shop.add()
     suspect = await shop.add(**lost(2))
@@ -265,7 +265,7 @@ async def test_that_a_job_runs_alone_is_told(shop: Workshop) -> None:
     assert [(it.job_id, it.loss_count) for it in shop.told(JobSetApart)] == [(suspect.id, 2)]
 
 
-async def test_a_suspect_whose_lease_ran_out_on_the_way_is_not_begun(shop: Workshop) -> None:
+async def test_a_quarantined_job_with_an_expired_lease_is_not_started(shop: Workshop) -> None:
     company = Company(shop)
     shop.make_worker({"work": company}, WorkerSettings(lease_for=SECOND))
     suspect = await shop.add(**lost(2))
@@ -279,7 +279,7 @@ async def test_a_suspect_whose_lease_ran_out_on_the_way_is_not_begun(shop: Works
     assert [(it.job.id, it.job.status) for it in settled] == [(suspect.id, JobStatus.READY)]
 
 
-async def test_one_batch_is_not_over_as_long_as_a_suspect_waits_for_writes(shop: Workshop) -> None:
+async def test_a_batch_lasts_until_a_quarantined_job_is_settled(shop: Workshop) -> None:
     company = Company(shop)
     shop.make_worker({"work": company}, WorkerSettings(batch=2, concurrency=2))
     jobs = [await shop.add(), await shop.add(**lost(2))]

@@ -35,7 +35,7 @@ class Callable:
         (Callable(), True),
     ],
 )
-def test_coroutine_functions_are_told_from_others(work: Any, is_async: bool) -> None:
+def test_coroutine_functions_are_recognised(work: Any, is_async: bool) -> None:
     assert Registry({"kind": work}, ())["kind"].is_async is is_async
 
 
@@ -83,7 +83,7 @@ def test_kinds_that_notify_are_known_with_and_without_a_handler() -> None:
     assert [registry.notifies(kind) for kind in kinds] == [True, True, False, True, False]
 
 
-def test_one_name_is_no_collection_of_kinds() -> None:
+def test_one_name_is_not_a_collection_of_kinds() -> None:
     with pytest.raises(InvalidInputError, match="notifies"):
         Registry({}, "reminder.send")
 

@@ -94,7 +94,7 @@ async def test_a_stalled_job_is_rescued_within_its_lease_and_a_sweep(shop: Works
     assert (attempt.outcome, attempt.worker) == ("lost", "the dead")
 
 
-async def test_every_stalled_job_is_met_however_many_there_are(shop: Workshop) -> None:
+async def test_every_stalled_job_is_found(shop: Workshop) -> None:
     count = 2 * PAGE_SIZE + 7
     await shop.add_many(count, retry_policy=RetryPolicy(max_attempts=1))
     await die_holding(shop, count)
@@ -134,7 +134,7 @@ async def test_a_job_that_takes_its_worker_down_three_times_is_set_aside(shop: W
     assert [event.state for event in shop.told(JobStalled)] == ["queued", "queued", "dlq"]
 
 
-async def test_a_lease_that_is_extended_meanwhile_is_no_loss(shop: Workshop) -> None:
+async def test_a_lease_extended_meanwhile_is_not_a_loss(shop: Workshop) -> None:
     job = await shop.add()
     (leased,) = await die_holding(shop)
     await shop.pass_time(MINUTE + SECOND)
@@ -208,7 +208,7 @@ async def test_what_was_leased_without_an_answer_is_found_among_all_that_others_
     assert {(await shop.look(job)).status for job in others} == {JobStatus.RUNNING}
 
 
-async def test_what_is_in_hand_or_on_its_way_there_is_not_handed_back(shop: Workshop) -> None:
+async def test_leased_and_arriving_jobs_are_not_returned(shop: Workshop) -> None:
     await shop.add_many(2)
     (held,) = await lease_as(shop, "me")
     await shop.pass_time(SECOND)

@@ -135,7 +135,7 @@ class TickingClock:
         return self._inner.now() + timedelta(microseconds=self._look_count)
 
 
-async def test_a_job_that_is_due_at_the_end_of_the_calendar_disturbs_nobody(shop: Workshop) -> None:
+async def test_a_job_due_at_the_end_of_the_calendar_disturbs_no_other(shop: Workshop) -> None:
     await shop.add(due_at=datetime.max.replace(tzinfo=UTC))
     settings = WorkerSettings(poll_for=MINUTE)
     run = shop.start(
@@ -208,7 +208,7 @@ def real_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("real_time")
-async def test_what_others_write_is_seen_where_a_store_does_not_tell(quiet: Workshop) -> None:
+async def test_writes_of_others_are_seen_without_notifications(quiet: Workshop) -> None:
     quiet.start()
     await quiet.pass_time(10 * SECOND)
     assert await starts(quiet, await quiet.add()) <= LONGEST_LOOK + TICK
@@ -224,7 +224,7 @@ async def test_what_others_write_for_later_is_taken_when_it_is_due(quiet: Worksh
 
 
 @pytest.mark.usefixtures("real_time")
-async def test_news_that_bring_no_work_make_nobody_lease(quiet: Workshop) -> None:
+async def test_a_wakeup_without_work_causes_no_lease(quiet: Workshop) -> None:
     quiet.start()
     await quiet.pass_time(SECOND)
     count = len(quiet.hooked.sizes("lease"))
@@ -235,7 +235,7 @@ async def test_news_that_bring_no_work_make_nobody_lease(quiet: Workshop) -> Non
 
 
 @pytest.mark.usefixtures("real_time")
-async def test_others_who_write_all_the_time_do_not_make_an_idle_worker_look_all_the_time(
+async def test_constant_writes_by_others_do_not_keep_an_idle_worker_busy(
     quiet: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, look_count = quiet.hooked, 0
@@ -271,7 +271,7 @@ async def test_what_others_write_is_seen_under_limits_too(quiet: Workshop) -> No
 
 
 @pytest.mark.usefixtures("real_time")
-async def test_news_make_nobody_ask_for_what_is_held_back(quiet: Workshop) -> None:
+async def test_a_wakeup_does_not_ask_for_held_back_jobs(quiet: Workshop) -> None:
     async def linger(_: Context) -> None:
         await quiet.clock.sleep(10 * MINUTE)
 
@@ -288,7 +288,7 @@ async def test_news_make_nobody_ask_for_what_is_held_back(quiet: Workshop) -> No
 
 
 @pytest.mark.usefixtures("real_time")
-async def test_a_version_that_cannot_be_read_is_no_news(quiet: Workshop) -> None:
+async def test_an_unreadable_version_is_not_a_change(quiet: Workshop) -> None:
     store = quiet.hooked
     assert isinstance(store, QuietStore)
     quiet.start()

@@ -68,7 +68,9 @@ async def test_nothing_is_leased_once_a_stop_was_asked_for(shop: Workshop) -> No
     assert (await shop.look(late)).status is JobStatus.READY
 
 
-async def test_what_has_not_ended_after_the_grace_is_handed_back_unspent(shop: Workshop) -> None:
+async def test_jobs_still_running_after_the_grace_period_are_returned_unspent(
+    shop: Workshop,
+) -> None:
     work = Lasting(shop, minutes=10)
     shop.make_worker({"work": work}, WorkerSettings(grace_for=20 * SECOND))
     jobs = await shop.add_many(3)
@@ -81,7 +83,7 @@ async def test_what_has_not_ended_after_the_grace_is_handed_back_unspent(shop: W
     assert work.cut_short == [CancelReason.STOPPING] * 3
 
 
-async def test_what_has_not_begun_is_handed_back_at_once(shop: Workshop) -> None:
+async def test_jobs_that_have_not_started_are_returned_at_once(shop: Workshop) -> None:
     work = Lasting(shop, minutes=0.25)
     shop.make_worker({"work": work}, WorkerSettings(concurrency=1))
     first, second = await shop.add_many(2)
@@ -155,7 +157,7 @@ async def test_a_run_leaves_nothing_behind(shop: Workshop) -> None:
     assert shop.clock.sleeper_count == 0
 
 
-async def test_a_stop_while_the_store_is_away_does_not_last_for_ever(shop: Workshop) -> None:
+async def test_a_stop_during_an_outage_ends(shop: Workshop) -> None:
     shop.make_worker({"work": Lasting(shop, minutes=10)})
     job = await shop.add()
     shop.start()
@@ -231,7 +233,7 @@ async def test_a_store_closed_under_a_worker_ends_it_with_that_error(shop: Works
     assert work.cut_short == [CancelReason.STOPPING]
 
 
-async def test_the_life_of_a_worker_is_told(shop: Workshop) -> None:
+async def test_the_life_of_a_worker_is_reported(shop: Workshop) -> None:
     shop.make_worker({"b": succeed, "a": succeed}, WorkerSettings(grace_for=SECOND))
     shop.start()
     await shop.pass_time(SECOND)
@@ -245,7 +247,7 @@ async def test_the_life_of_a_worker_is_told(shop: Workshop) -> None:
     assert (stopped.manner, stopped.unwritten_count) == ("finished", 0)
 
 
-async def test_a_job_handed_back_is_told_as_such(shop: Workshop) -> None:
+async def test_a_returned_job_is_reported_as_returned(shop: Workshop) -> None:
     shop.make_worker({"work": Lasting(shop)}, WorkerSettings(grace_for=SECOND))
     await shop.add()
     shop.start()

@@ -33,7 +33,7 @@ async def test_context_variables_are_those_of_the_caller() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("boom"), SystemExit(1)])
-async def test_whatever_is_raised_is_raised_where_it_is_awaited(error: BaseException) -> None:
+async def test_exceptions_are_raised_where_they_are_awaited(error: BaseException) -> None:
     threads = Threads()
 
     def fail(_: object) -> None:

@@ -105,7 +105,7 @@ async def test_a_run_that_has_not_begun_is_stopped(shop: Workshop) -> None:
     assert (await shop.look(job)).status is JobStatus.READY
 
 
-async def test_a_run_that_was_told_twice_before_it_began_ends_at_once(shop: Workshop) -> None:
+async def test_a_run_stopped_twice_before_it_began_ends_at_once(shop: Workshop) -> None:
     running = asyncio.create_task(shop.worker.run())
     shop.worker.stop()
     shop.worker.stop()
@@ -153,7 +153,7 @@ def test_an_owner_names_host_and_process_and_is_never_the_same() -> None:
     assert all(f":{os.getpid()}:" in owner and len(owner) <= 100 for owner in owners)
 
 
-async def test_the_store_sees_who_holds_a_job(shop: Workshop) -> None:
+async def test_the_store_shows_who_holds_a_job(shop: Workshop) -> None:
     seen: list[str] = []
 
     async def look(context: Context) -> None:
@@ -166,7 +166,7 @@ async def test_the_store_sees_who_holds_a_job(shop: Workshop) -> None:
     assert seen == [worker.name]
 
 
-async def test_whoever_unsubscribes_hears_no_more(shop: Workshop) -> None:
+async def test_an_unsubscribed_listener_hears_no_more(shop: Workshop) -> None:
     heard: list[object] = []
     worker = Worker(shop.store, {"work": succeed}, clock=shop.clock)
     end = worker.events.subscribe(heard.append)

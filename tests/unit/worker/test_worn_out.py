@@ -92,7 +92,7 @@ async def test_the_others_are_finished_first_and_nothing_more_is_begun(
     assert (await shop.look(never)).status is JobStatus.READY
 
 
-async def test_a_worker_that_is_worn_out_is_not_hurried_by_being_told_once(
+async def test_a_worn_out_worker_is_not_hurried_by_one_stop(
     shop: Workshop, defiant: Defiant
 ) -> None:
     slow, run = await _wear_out_beside_a_slow_one(shop, defiant)
@@ -122,7 +122,7 @@ async def test_one_that_ends_after_all_does_not_count(shop: Workshop) -> None:
     await turn()
 
 
-async def test_a_worker_that_is_told_to_stop_is_not_hurried_by_handlers_that_will_not(
+async def test_a_stopping_worker_is_not_hurried_by_handlers_that_ignore_cancellation(
     shop: Workshop, defiant: Defiant
 ) -> None:
     async def linger(_: Context) -> None:

@@ -60,7 +60,7 @@ def test_a_token_in_a_header_is_exempt_for_browsers_send_none_by_themselves(
     check_origin("POST", [HOST, *headers, (b"authorization", b"Bearer x")])
 
 
-def test_a_program_that_is_no_browser_needs_to_say_nothing() -> None:
+def test_a_program_that_is_not_a_browser_needs_no_origin() -> None:
     check_origin("POST", [HOST])
 
 
@@ -177,7 +177,7 @@ async def test_an_invalid_cookie_is_refused(stage: Stage, cookie: str) -> None:
         await page_guard(stage).admit(scope_of(ORIGIN, cookie=cookie))
 
 
-async def test_a_session_cookie_is_no_token_of_the_api(stage: Stage) -> None:
+async def test_a_session_cookie_is_not_an_api_token(stage: Stage) -> None:
     cookie = await page_guard(stage).sign_in(scope_of(ORIGIN), await stage.issue())
     assert cookie is not None
     secret = cookie.partition(";")[0].partition("=")[2]

@@ -29,7 +29,7 @@ def careless_umask() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("careless_umask")
-async def test_a_store_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
+async def test_a_store_is_readable_by_its_owner_only_under_any_umask(tmp_path: Path) -> None:
     async with await open_store(f"sqlite:///{tmp_path / 'rota.db'}") as store:
         job = a_job()
         await store.insert([job], job.created_at)

@@ -129,7 +129,7 @@ async def fill_with_scripts(client: httpx2.AsyncClient) -> str:
     return str(made["id"])
 
 
-async def test_no_page_holds_anything_that_runs_whatever_users_wrote(stage: Stage) -> None:
+async def test_no_page_contains_scripts_from_users(stage: Stage) -> None:
     job_id = await fill_with_scripts(await stage.sign_up())
     browser = await sign_in(stage)
     seen = 0

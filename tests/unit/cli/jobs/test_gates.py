@@ -52,7 +52,7 @@ def test_hours_that_end_when_they_begin_are_none(rota: RunRota) -> None:
         ),
     ],
 )
-def test_whole_days_are_told_with_or_without_hours(given: dict[str, Any], told: str) -> None:
+def test_whole_days_are_shown_with_or_without_hours(given: dict[str, Any], told: str) -> None:
     hours = {
         "start": "22:00",
         "end": "22:00",

@@ -109,7 +109,7 @@ def test_a_job_is_changed(rota: RunRota, created: Create) -> None:
     assert document["name"] == "draft"
 
 
-def test_a_job_is_let_run_and_called_off(rota: RunRota, created: Create) -> None:
+def test_a_job_is_run_now_and_cancelled(rota: RunRota, created: Create) -> None:
     job_id = created("later", "--in", "5h")
     assert rota("jobs", "run-now", job_id).out == f"Due now: {job_id}.\n"
     assert rota("jobs", "show", job_id, "--json").document["run_at"] == "2027-03-26T12:00:30Z"
@@ -221,7 +221,7 @@ def test_a_payload_is_read_from_a_file_and_from_input(
     assert payloads == [{"from": "a file"}, {"from": "input"}]
 
 
-def test_who_did_it_is_kept(rota: RunRota, created: Create, here: Path) -> None:
+def test_the_actor_is_recorded(rota: RunRota, created: Create, here: Path) -> None:
     job_id = created("later", "--in", "1h")
     rota("jobs", "cancel", job_id, "--why", "a mistake")
     told = rota("why", job_id)
@@ -273,7 +273,7 @@ class TestBulk:
         assert rota(*act, "--yes").out.splitlines()[-1] == "29 jobs cancelled."
         assert rota(*act, "--yes", "--json").document["count"] == 0
 
-    def test_nobody_is_asked_where_there_is_nobody(
+    def test_no_peer_is_asked_where_there_is_none(
         self, rota: RunRota, listed: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         rota("jobs", "bulk", "create", listed)

@@ -23,7 +23,7 @@ LOOKING = [
 
 
 @pytest.mark.parametrize("argv", LOOKING, ids=" ".join)
-def test_who_looks_for_a_store_that_is_not_there_makes_none(
+def test_looking_for_a_missing_store_creates_none(
     rota: RunRota, here: Path, argv: tuple[str, ...]
 ) -> None:
     outcome = rota(*argv)

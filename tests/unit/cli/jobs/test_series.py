@@ -18,7 +18,7 @@ def series(rota: RunRota) -> Series:
     return create
 
 
-def test_a_series_is_told_in_words_with_its_next_occurrences(rota: RunRota, series: Series) -> None:
+def test_a_series_is_described_with_its_next_occurrences(rota: RunRota, series: Series) -> None:
     series_id = series("digest", "--cron", "0 9 * * mon-fri", "--zone", "Europe/London")
     listed = rota("series", "list")
     assert listed.out.splitlines()[1:] == [
@@ -54,7 +54,7 @@ def test_an_ended_series_is_listed_no_more(rota: RunRota, series: Series) -> Non
     assert rota("series", "cancel", series_id).status == 3
 
 
-def test_a_preview_tells_what_the_clocks_do(rota: RunRota) -> None:
+def test_a_preview_shows_dst_notes(rota: RunRota) -> None:
     rule = ("--cron", "30 1 * * *", "--zone", "Europe/London", "--start", "2027-03-27")
     assert rota("series", "preview", *rule, "-n", "2").out.splitlines() == [
         "At 01:30 every day",
@@ -77,7 +77,7 @@ def test_a_preview_tells_what_the_clocks_do(rota: RunRota) -> None:
         (("--cron", "* * * * *", "--zone", "Europe/Londn"), 'Unknown time zone "Europe/Londn"'),
     ],
 )
-def test_what_is_no_rule_is_refused(rota: RunRota, options: tuple[str, ...], reason: str) -> None:
+def test_an_invalid_rule_is_refused(rota: RunRota, options: tuple[str, ...], reason: str) -> None:
     for command in (("create", "name"), ("preview",)):
         outcome = rota("series", *command, *options)
         assert (outcome.status, outcome.out) == (2, "")

@@ -93,7 +93,7 @@ def test_an_address_that_leads_inwards_is_not_public(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["1.1.1.1", "8.8.8.8", "172.32.0.1", "192.167.255.255", "2606:4700:4700::1111"]
 )
-def test_an_address_of_somebody_is_public(text: str) -> None:
+def test_a_routable_address_is_public(text: str) -> None:
     assert is_public(read_address(text))
 
 

@@ -121,7 +121,7 @@ def test_null_is_json_too() -> None:
     assert (asked.body, asked.content_type) == (b"null", "application/json")
 
 
-async def test_a_job_with_such_a_payload_is_given_up_at_once() -> None:
+async def test_a_job_with_an_invalid_payload_is_discarded_at_once() -> None:
     returned = await Asker(443).ask(url="ftp://example.com")
     assert isinstance(returned, Discard)
     assert returned.reason.startswith("url must begin with https or http")

@@ -88,7 +88,7 @@ async def test_what_will_not_change_is_given_up(plain: Receiver, status: int) ->
     ],
 )
 @pytest.mark.parametrize("status", [429, 503])
-async def test_who_says_when_to_come_back_is_asked_then(
+async def test_a_retry_after_header_is_respected(
     plain: Receiver, status: int, said: str, for_: timedelta
 ) -> None:
     plain.head = answer(status, f"Retry-After: {said}")
@@ -102,7 +102,7 @@ async def test_what_cannot_be_read_as_a_time_is_none(plain: Receiver, said: str)
         await Asker(plain.port).ask()
 
 
-async def test_nobody_can_put_a_job_off_for_ever(plain: Receiver) -> None:
+async def test_a_job_cannot_be_deferred_forever(plain: Receiver) -> None:
     plain.head = answer(503, "Retry-After: 3600")
     assert await Asker(plain.port).ask(job=aged(timedelta(hours=23))) == Snooze(timedelta(hours=1))
     with pytest.raises(DeliveryError):
@@ -117,7 +117,7 @@ async def test_only_what_is_expected_is_success(plain: Receiver) -> None:
         await Asker(plain.port).ask(expected=[201, 409])
 
 
-async def test_who_cannot_be_connected_to_may_be_later(plain: Receiver) -> None:
+async def test_a_failed_connection_may_be_retried(plain: Receiver) -> None:
     asker = Asker(plain.port)
     asker.answers = [["127.0.0.9"]]
     with pytest.raises(DeliveryError, match="cannot be connected to") as caught:

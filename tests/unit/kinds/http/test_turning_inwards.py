@@ -49,7 +49,7 @@ async def test_a_certificate_for_another_name_is_refused(authority: Authority) -
     assert receiver.received == []
 
 
-async def test_a_certificate_of_nobody_known_is_refused(authority: Authority) -> None:
+async def test_a_certificate_from_an_unknown_issuer_is_refused(authority: Authority) -> None:
     async with receiving(authority.serve_as(HOST)) as receiver:
         asker = Asker(receiver.port, authority.trust())
         asker.requests = HttpRequests(
@@ -169,7 +169,7 @@ async def test_a_head_without_end_is_not_read_to_the_end(plain: Receiver) -> Non
 
 
 @pytest.mark.parametrize("piece", [b"", b"X", b"HTTP/1.1 100 Continue\r\n\r\n"])
-async def test_who_takes_too_long_is_not_waited_for(plain: Receiver, piece: bytes) -> None:
+async def test_a_slow_part_is_not_waited_for(plain: Receiver, piece: bytes) -> None:
     """Not even if something comes all the time."""
 
     async def drip(writer: asyncio.StreamWriter) -> None:

@@ -7,7 +7,7 @@ from rota.stores.kernel.limits import Room, counts_running
 from rota.stores.protocol import Cap
 
 
-def test_a_lane_has_a_place_when_each_of_its_scopes_has_one() -> None:
+def test_a_partition_has_room_if_each_of_its_scopes_has() -> None:
     room = Room([Cap("a", None, running=3), Cap(None, "x", running=2)], {("a", "x"): 1})
     room.take("a", "x")
     assert not room.has_place("a", "x")
@@ -19,7 +19,7 @@ def test_a_lane_has_a_place_when_each_of_its_scopes_has_one() -> None:
     assert room.full_scopes() == [("a", None), (None, "x")]
 
 
-def test_a_place_that_nobody_took_is_free_again() -> None:
+def test_an_unused_place_is_free_again() -> None:
     room = Room([Cap("a", "x", count=1)], {})
     room.take("a", "x")
     room.give_back("a", "x")
@@ -47,6 +47,6 @@ def test_only_a_cap_on_what_runs_asks_how_much_runs() -> None:
 
 @pytest.mark.parametrize("field", ["running", "count"])
 @pytest.mark.parametrize("value", [-1, 1.0, True, "1"])
-def test_a_cap_that_is_no_number_is_refused(field: str, value: object) -> None:
+def test_a_cap_that_is_not_a_number_is_refused(field: str, value: object) -> None:
     with pytest.raises(InvalidInputError, match=f"^{field} must be an integer from 0 on"):
         Cap("a", **{field: value})  # type: ignore[arg-type] # what is wrong is the point

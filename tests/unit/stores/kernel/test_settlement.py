@@ -58,7 +58,7 @@ def test_a_move_writes_every_field_that_its_decision_changed(
         assert write_move(change, job) == change.job
 
 
-def test_what_was_amended_meanwhile_is_kept() -> None:
+def test_amendments_made_meanwhile_are_kept() -> None:
     job = a_job(status=JobStatus.RUNNING)
     amended = a_job(id=job.id, status=JobStatus.RUNNING, payload={"new": 1}, priority=9, name="n")
     moved = write_move(decide_complete(job, NOW), amended)

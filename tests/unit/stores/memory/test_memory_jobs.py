@@ -35,7 +35,7 @@ def a_family(random: Random, size: int) -> list[Job]:
 
 @given(st.integers(0, 100_000), st.integers(1, 15), st.floats(0, 0.5))
 @always
-async def test_whatever_ends_in_whatever_order_dependents_are_as_the_rules_say(
+async def test_dependents_follow_the_rules_in_any_order_of_ends(
     seed: int, size: int, share_of_failures: float
 ) -> None:
     random = Random(seed)

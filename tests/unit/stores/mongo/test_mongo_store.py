@@ -49,7 +49,7 @@ async def test_a_keeper_extends_what_is_held_and_nothing_else(mongo_url: str) ->
         assert kept.lease.until == NOW + 5 * MINUTE
 
 
-async def test_a_job_that_cannot_be_read_is_set_aside_and_holds_up_nobody(mongo_url: str) -> None:
+async def test_an_unreadable_job_is_set_aside_and_delays_no_other(mongo_url: str) -> None:
     damaged, whole = a_job(), a_job()
     async with (
         await open_mongo(mongo_url) as store,

@@ -36,6 +36,6 @@ def test_an_error_says_why_and_what_became_of_the_write(
     assert told.details["store"] == "mongodb://host/rota"
 
 
-def test_what_is_no_drivers_error_is_left_alone() -> None:
+def test_other_errors_than_the_drivers_are_left_alone() -> None:
     with pytest.raises(KeyError), translated("mongodb://host/rota"):
         raise KeyError("mine")

@@ -158,7 +158,7 @@ async def test_a_lease_whose_answer_is_lost_expires(own_mongo: MongoServer) -> N
         assert len(await store.lease(REQUEST, late + MINUTE)) == 1
 
 
-async def test_a_server_that_is_no_longer_the_primary_is_waited_for(
+async def test_a_demoted_primary_is_waited_for(
     own_mongo: MongoServer,
 ) -> None:
     """Reads and writes are asked again at once; a worker outlasts what that does not help."""

@@ -62,7 +62,7 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> Loop:
     return loop
 
 
-def test_who_waits_too_long_gives_up_and_who_came_later_has_time_left(loop: Loop) -> None:
+def test_waiters_time_out_one_by_one(loop: Loop) -> None:
     deadlines, late, later = Deadlines(PATIENCE), Caller(), Caller()
     deadlines.begin(late)
     loop.pass_time(5)
@@ -90,7 +90,7 @@ def test_many_quick_answers_need_one_timer(loop: Loop) -> None:
     assert loop.set_count == 1
 
 
-def test_after_a_quiet_time_somebody_who_waits_still_gives_up(loop: Loop) -> None:
+def test_a_waiter_still_gives_up_after_a_quiet_time(loop: Loop) -> None:
     deadlines, quick, late = Deadlines(PATIENCE), Caller(), Caller()
     deadlines.begin(quick)
     deadlines.end(quick)

@@ -13,7 +13,7 @@ def test_everything_but_the_schema_is_left_to_postgresql() -> None:
     assert settings.label == "postgresql://me@host:6543/jobs"
 
 
-def test_the_schema_is_called_rota_unless_told_otherwise() -> None:
+def test_the_schema_is_rota_by_default() -> None:
     settings = read_address("postgresql:///jobs?host=/run/postgresql")
     assert settings.schema == "rota"
     assert settings.url == "postgresql:///jobs?host=%2Frun%2Fpostgresql"

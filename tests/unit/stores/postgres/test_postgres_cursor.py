@@ -108,7 +108,7 @@ async def lease_in_turn(line: Line, count: int, **fields: Any) -> str:
 
 
 @pytest.mark.usefixtures("reader")
-async def test_a_lease_reads_as_many_pages_however_much_cannot_be_cleared_away(
+async def test_the_pages_a_lease_reads_do_not_grow_with_dead_rows(
     store: PostgresStore, other: Connection, line: Line
 ) -> None:
     at_front, by_cursor = [], []
@@ -124,7 +124,7 @@ async def test_a_lease_reads_as_many_pages_however_much_cannot_be_cleared_away(
 
 
 @pytest.mark.usefixtures("reader")
-async def test_when_to_ask_again_is_found_on_few_pages_however_much_cannot_be_cleared_away(
+async def test_the_next_due_time_is_found_on_few_pages(
     store: PostgresStore, other: Connection, line: Line
 ) -> None:
     await churn(other, 10_000)
@@ -287,7 +287,7 @@ async def test_a_tenant_that_the_cursor_has_not_met_has_its_turn_like_all_others
 
 
 @pytest.mark.parametrize("queues", [None, ["default"]])
-async def test_places_are_found_on_few_pages_however_many_jobs_are_there(
+async def test_partitions_are_found_on_few_pages(
     store: PostgresStore, other: Connection, line: Line, queues: list[str] | None
 ) -> None:
     assert store is not None
@@ -408,7 +408,7 @@ async def test_an_unreadable_row_after_the_cursor_is_set_aside(
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_whatever_comes_when_each_job_is_leased_once_and_none_is_forgotten(
+async def test_each_job_is_leased_once_and_none_is_forgotten_in_any_order(
     store: PostgresStore, line: Line, seed: int
 ) -> None:
     random = Random(seed)

@@ -118,7 +118,7 @@ def test_what_lasts_for_long_is_described(
     assert describe_hold(None) is None
 
 
-async def test_an_inspection_names_who_pins_the_horizon(
+async def test_an_inspection_names_the_process_that_pins_the_horizon(
     store: PostgresStore,
     postgres_settings: PostgresSettings,
     reader: Connection,

@@ -24,7 +24,7 @@ OURS = tuple(migration.mark for migration in MIGRATIONS)
 A_MOMENT = timedelta(milliseconds=300)
 
 
-async def test_a_schema_that_is_not_there_is_told_and_not_made(
+async def test_a_missing_schema_is_reported_and_not_created(
     postgres_settings: PostgresSettings, other: Connection
 ) -> None:
     found = await inspect_database(postgres_settings)
@@ -40,7 +40,7 @@ async def test_migrating_makes_the_schema_once(postgres_settings: PostgresSettin
     assert (second.applied, second.schema_version) == ((), len(OURS))
 
 
-async def test_of_those_who_migrate_together_one_says_that_it_did(
+async def test_of_concurrent_migrations_one_reports_the_work(
     postgres_settings: PostgresSettings,
 ) -> None:
     patience = timedelta(seconds=30)
@@ -95,7 +95,7 @@ async def test_a_schema_of_a_newer_version_is_a_finding(
     assert "9001_breaking" in (found.problem or "")
 
 
-async def test_whoever_holds_the_lock_for_too_long_is_told_of(
+async def test_a_lock_held_too_long_is_reported(
     postgres_settings: PostgresSettings, other: Connection
 ) -> None:
     await other.execute("BEGIN")

@@ -91,7 +91,7 @@ async def test_programs_that_lease_at_once_never_exceed_a_cap_together(
     assert Counter(job.tenant for job in leased) == Counter(tenants)
 
 
-async def test_full_partitions_are_stepped_over_however_many_they_are(
+async def test_any_number_of_full_partitions_is_skipped(
     store: PostgresStore,
 ) -> None:
     tenants = [f"t{number:03}" for number in range(60)]

@@ -228,7 +228,7 @@ LEASES = [
 
 
 @pytest.mark.parametrize(("known", "added"), STALE)
-async def test_a_lease_looks_at_few_rows_whatever_the_statistics_say(
+async def test_a_lease_reads_few_rows_with_any_statistics(
     store: PostgresStore, inside: Connection, known: tuple[str, ...], added: tuple[str, ...]
 ) -> None:
     await outdate(store, inside, known, added)
@@ -239,7 +239,7 @@ async def test_a_lease_looks_at_few_rows_whatever_the_statistics_say(
 
 
 @pytest.mark.parametrize(("name", "arguments"), LEASES)
-async def test_a_lease_looks_at_few_rows_however_many_there_are(
+async def test_a_lease_reads_few_rows_of_a_large_table(
     store: PostgresStore, inside: Connection, name: str, arguments: tuple[str, ...]
 ) -> None:
     await fill(store, inside)
@@ -249,7 +249,7 @@ async def test_a_lease_looks_at_few_rows_however_many_there_are(
 
 
 @pytest.mark.parametrize(("name", "arguments"), LEASES)
-async def test_a_lease_reads_as_many_pages_however_many_jobs_are_ready(
+async def test_the_pages_a_lease_reads_do_not_grow_with_ready_jobs(
     store: PostgresStore, inside: Connection, name: str, arguments: tuple[str, ...]
 ) -> None:
     """What an index walks past is not among the rows that a plan has seen."""
@@ -281,7 +281,7 @@ async def test_a_lease_reads_as_many_pages_however_many_jobs_are_ready(
         ),
     ],
 )
-async def test_a_question_looks_at_few_rows_however_many_there_are(
+async def test_a_query_reads_few_rows_of_a_large_table(
     store: PostgresStore, inside: Connection, name: str, arguments: tuple[str, ...]
 ) -> None:
     await fill(store, inside)
@@ -290,7 +290,7 @@ async def test_a_question_looks_at_few_rows_however_many_there_are(
 
 
 @pytest.mark.parametrize("status", ["NULL", "'RUNNING'"])
-async def test_a_list_looks_at_few_rows_however_many_there_are_that_do_not_run(
+async def test_a_list_of_running_jobs_reads_few_rows(
     store: PostgresStore, inside: Connection, status: str
 ) -> None:
     """Those that run are read all; they are no more than a fleet has places."""
@@ -360,9 +360,7 @@ class Explaining:
         return nullcontext()
 
 
-async def test_warming_up_looks_at_few_rows_however_many_jobs_wait(
-    store: PostgresStore, inside: Connection
-) -> None:
+async def test_warming_up_reads_few_rows(store: PostgresStore, inside: Connection) -> None:
     await fill(store, inside)
     explaining = Explaining(inside, store._settings.schema)
     await warm_up(explaining)

@@ -94,7 +94,7 @@ async def test_of_jobs_that_are_alike_none_is_kept_when_one_exists(store: Postgr
     assert await store.count("default", JobFilter()) == 3
 
 
-async def test_alike_jobs_keep_whatever_text_is_in_them(store: PostgresStore) -> None:
+async def test_similar_jobs_keep_any_text(store: PostgresStore) -> None:
     texts = [BETWEEN_BODIES, f"a{BETWEEN_BODIES}b", "\\u001e", "", "NULL", '"', ","]
     jobs = [a_job(created_at=NOW, updated_at=NOW, due_at=NOW, payload=text) for text in texts]
     await store.insert(jobs, NOW)
@@ -106,7 +106,7 @@ def test_a_body_holds_only_what_is_not_usual() -> None:
     assert encode_body(plain) == '{"name":"a","kind":"b"}'
 
 
-def test_the_digest_tells_apart_what_is_told_apart() -> None:
+def test_the_digest_distinguishes_distinct_values() -> None:
     jobs = [
         a_job(idempotency_key="k"),
         a_job(idempotency_key="k", occurrence=""),

@@ -204,7 +204,7 @@ async def test_a_row_that_cannot_be_read_is_set_aside_with_its_bytes(
     assert await store.count("default") == 1
 
 
-async def test_a_mended_row_comes_back(store: PostgresStore, other: Connection) -> None:
+async def test_a_repaired_row_comes_back(store: PostgresStore, other: Connection) -> None:
     job = a_job()
     await store.insert([job], NOW)
     body = await other.fetchval("SELECT body FROM jobs")
@@ -263,7 +263,7 @@ async def test_the_clock_of_the_store_is_the_servers(
     assert told.tzinfo is UTC
 
 
-async def test_whoever_listens_has_connections_that_know_the_statements_and_lease_nothing(
+async def test_listening_prepares_connections_and_leases_nothing(
     postgres_settings: PostgresSettings,
 ) -> None:
     async with await PostgresStore.open(postgres_settings) as store:

@@ -63,7 +63,7 @@ async def test_a_migration_may_take_longer_than_any_other_answer(
     assert await applied(other) == [*OURS, (9001, "later")]
 
 
-async def test_those_who_come_at_the_same_time_do_it_once(
+async def test_concurrent_callers_do_it_once(
     postgres_settings: PostgresSettings, other: Connection
 ) -> None:
     known = (*MIGRATIONS, LATER)
@@ -118,7 +118,7 @@ async def test_a_table_of_that_name_in_the_schema_is_refused_and_left_alone(
     assert await other.fetchval("SELECT to_regclass('migrations')") is None
 
 
-async def test_who_holds_the_lock_for_too_long_makes_the_others_give_up(
+async def test_waiters_give_up_when_the_lock_is_held_too_long(
     postgres_settings: PostgresSettings, other: Connection
 ) -> None:
     await other.execute("BEGIN")
@@ -151,7 +151,7 @@ async def test_a_schema_that_is_up_to_date_needs_neither_a_lock_nor_the_right_to
     await other.execute(f"DROP OWNED BY {schema}; DROP ROLE {schema}")
 
 
-async def test_a_user_who_may_not_create_tables_is_told_so(
+async def test_a_user_without_the_right_to_create_tables_gets_an_error(
     postgres_settings: PostgresSettings, other: Connection
 ) -> None:
     schema = postgres_settings.schema
@@ -165,7 +165,7 @@ async def test_a_user_who_may_not_create_tables_is_told_so(
     await other.execute(f"DROP SCHEMA {schema} CASCADE; DROP ROLE {schema}")
 
 
-async def test_a_user_who_may_not_change_the_tables_is_told_so(
+async def test_a_user_without_the_right_to_alter_tables_gets_an_error(
     postgres_settings: PostgresSettings, other: Connection
 ) -> None:
     await apply(postgres_settings, MIGRATIONS)
@@ -193,7 +193,7 @@ async def test_a_database_that_cannot_hold_every_name_is_refused(
     await other.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-async def test_a_database_that_does_not_exist_is_told_by_its_name(
+async def test_a_missing_database_is_named_in_the_error(
     postgres_settings: PostgresSettings,
 ) -> None:
     elsewhere = replace(postgres_settings, url=in_database(postgres_settings.url, "nowhere"))

@@ -113,7 +113,7 @@ async def test_a_server_that_has_become_a_replica_is_left(
     assert proxy.connection_count == seen_count + 1
 
 
-async def test_a_statement_that_waits_for_ever_is_ended_by_the_server(
+async def test_the_server_ends_a_statement_that_never_finishes(
     postgres_settings: PostgresSettings, new: New, other: Connection
 ) -> None:
     impatient = replace(postgres_settings, answer_for=timedelta(seconds=2))

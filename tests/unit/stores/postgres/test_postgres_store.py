@@ -84,7 +84,7 @@ async def test_a_cancelled_write_is_carried_out(
     assert await other.fetchval("SELECT version FROM documents") == 2
 
 
-async def test_a_caller_who_is_cancelled_while_closing_leaves_it_closing(
+async def test_a_cancelled_close_still_closes(
     store: PostgresStore, locked: DocumentWrite, other: Connection
 ) -> None:
     writing = asyncio.ensure_future(store.write_each([locked]))
@@ -146,7 +146,7 @@ async def test_an_address_opens_it_and_leaving_closes_it(postgres_url: str) -> N
         await store.read("tasks", ["a"])
 
 
-async def test_documents_are_looked_up_through_the_index_whatever_the_planner_believes(
+async def test_documents_are_read_through_the_index_with_any_statistics(
     store: PostgresStore, new: New, other: Connection
 ) -> None:
     for _ in range(10):  # long enough for a plan to be kept from when the table was empty

@@ -66,7 +66,7 @@ def test_an_error_without_words_leaves_no_empty_brackets() -> None:
 @pytest.mark.parametrize(
     "error", [exceptions.DataCorruptedError("x"), exceptions.IndexCorruptedError("x")]
 )
-def test_damage_is_told_as_damage(error: Exception) -> None:
+def test_damage_is_reported_as_damage(error: Exception) -> None:
     meaning = translate(error, LABEL)
     assert isinstance(meaning, StoreDamagedError)
     assert meaning.message == f"The store {LABEL} is damaged (x)"
@@ -78,7 +78,7 @@ def test_the_cause_is_kept() -> None:
     assert isinstance(caught.value.__cause__, exceptions.DiskFullError)
 
 
-def test_who_could_not_connect_knows_that_nothing_was_written() -> None:
+def test_a_failed_connection_means_nothing_was_written() -> None:
     with pytest.raises(StoreUnavailableError) as caught, translated(LABEL, NOTHING_WRITTEN):
         raise ConnectionResetError("x")
     assert caught.value.details["outcome"] == NOTHING_WRITTEN

@@ -54,7 +54,7 @@ async def test_another_program_hears_of_a_job_in_its_place(
         assert await heard(listener)
 
 
-async def test_a_burst_is_told_in_few_messages(
+async def test_a_burst_sends_few_notifications(
     store: PostgresStore, elsewhere: PostgresStore, other: Connection
 ) -> None:
     told: list[object] = []
@@ -67,7 +67,7 @@ async def test_a_burst_is_told_in_few_messages(
     assert 1 <= len(told) < 25
 
 
-async def test_a_single_job_is_told_of_in_the_commit_that_keeps_it(
+async def test_a_single_job_is_notified_in_its_own_commit(
     store: PostgresStore, elsewhere: PostgresStore
 ) -> None:
     async with elsewhere.listen(queues=["mail"]) as listener:
@@ -76,7 +76,7 @@ async def test_a_single_job_is_told_of_in_the_commit_that_keeps_it(
         assert await heard(listener)
 
 
-async def test_a_single_job_that_exists_is_told_of_to_nobody(
+async def test_an_existing_single_job_sends_no_notification(
     store: PostgresStore, elsewhere: PostgresStore
 ) -> None:
     job = a_job(idempotency_key="once")
@@ -96,7 +96,7 @@ async def test_a_disk_that_halts_now_and_then_changes_nothing(store: PostgresSto
     assert notices.pace.left_out_count == 0
 
 
-async def test_where_commits_that_tell_are_slow_jobs_are_told_of_later(
+async def test_notifications_follow_later_where_notifying_commits_are_slow(
     store: PostgresStore, elsewhere: PostgresStore
 ) -> None:
     notices = store._notices
@@ -132,13 +132,15 @@ def test_no_message_and_no_channel_is_longer_than_the_server_takes() -> None:
     assert max(map(len, channels)) <= LONGEST_CHANNEL
 
 
-async def test_what_is_no_message_wakes_everybody(store: PostgresStore, other: Connection) -> None:
+async def test_an_invalid_message_wakes_all_listeners(
+    store: PostgresStore, other: Connection
+) -> None:
     async with store.listen(queues=["mail"]) as listener:
         await other.execute("SELECT pg_notify($1, 'nonsense')", channel_of(store._settings.schema))
         assert await heard(listener)
 
 
-async def test_a_lost_connection_is_made_anew_and_whoever_listens_is_woken(
+async def test_a_lost_connection_is_replaced_and_listeners_are_woken(
     store: PostgresStore, elsewhere: PostgresStore, other: Connection
 ) -> None:
     async with elsewhere.listen(queues=["mail"]) as listener:
@@ -165,7 +167,7 @@ async def test_a_connection_that_fell_silent_is_made_anew(
         assert await heard(listener)
 
 
-async def test_listening_without_a_server_is_no_error(
+async def test_listening_without_a_server_is_allowed(
     proxied_settings: PostgresSettings, proxy: Proxy
 ) -> None:
     impatient = replace(proxied_settings, connect_for=timedelta(milliseconds=200))

@@ -116,7 +116,7 @@ async def test_a_refusal_leaves_the_callers_transaction_as_it_was(
     assert await store.count("default") == 2
 
 
-async def test_whoever_listens_is_told_when_the_caller_commits(
+async def test_listeners_are_woken_when_the_caller_commits(
     store: PostgresStore, elsewhere: PostgresStore, caller: Caller
 ) -> None:
     async with elsewhere.listen(queues=["mail"]) as listener, store.listen() as near:
@@ -137,6 +137,6 @@ async def test_a_connection_without_a_transaction_is_refused(
         await store.insert_within(caller.connection, [a_job()], NOW)
 
 
-async def test_what_is_no_connection_is_refused(store: PostgresStore) -> None:
+async def test_an_object_that_is_not_a_connection_is_refused(store: PostgresStore) -> None:
     with pytest.raises(UnsupportedConnectionError, match="a str is not a connection"):
         await store.insert_within("postgresql://", [a_job()], NOW)

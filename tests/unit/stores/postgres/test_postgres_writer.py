@@ -58,7 +58,7 @@ async def test_a_group_does_not_grow_without_bound(
     assert sorted(spy.sizes) == [6, 6]
 
 
-async def test_who_waits_for_another_program_holds_up_nobody_else(
+async def test_a_writer_waiting_for_another_program_delays_no_other(
     store: PostgresStore, new: New, other: Connection
 ) -> None:
     await store.write_each([new("locked")])
@@ -81,7 +81,7 @@ async def test_a_group_that_the_server_gave_up_is_tried_again(
     assert spy.sizes == [1] * 5
 
 
-async def test_a_group_is_not_tried_for_ever(
+async def test_a_group_is_not_retried_forever(
     store: PostgresStore, new: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spy = spy_on(monkeypatch, *(asyncpg.SerializationError("x") for _ in range(9)))
@@ -104,7 +104,7 @@ async def test_a_call_that_cannot_be_carried_out_takes_no_other_down(
     assert isinstance(answers[1], StoreError)
 
 
-async def test_each_caller_is_told_with_an_error_of_its_own(
+async def test_each_caller_gets_its_own_error(
     store: PostgresStore, new: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spy_on(monkeypatch, asyncpg.DiskFullError("x"))
@@ -116,7 +116,7 @@ async def test_each_caller_is_told_with_an_error_of_its_own(
     assert all(isinstance(e, StoreError) and e.__cause__ for e in errors)
 
 
-async def test_an_error_nobody_expected_reaches_every_caller(
+async def test_an_unexpected_error_reaches_every_caller(
     store: PostgresStore, new: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spy_on(monkeypatch, *(KeyError("x") for _ in range(3)))

@@ -83,7 +83,7 @@ def test_replicas_are_counted_by_the_store_not_by_the_driver() -> None:
     assert (settings.url, settings.replica_count) == ("redis://host/0", 2)
 
 
-def test_stores_in_two_databases_are_told_apart() -> None:
+def test_stores_in_two_databases_are_distinguished() -> None:
     shown = {
         read_address(url).label
         for url in ("unix:///socket", "unix:///socket?db=0", "redis+unix:///socket?name=rota")

@@ -26,7 +26,7 @@ def new(key: str, body: bytes = b"new") -> DocumentWrite:
     return DocumentWrite("tasks", key, None, body)
 
 
-async def test_scripts_that_the_server_forgot_are_told_to_it_again(
+async def test_scripts_the_server_forgot_are_loaded_again(
     store: RedisStore, redis_settings: RedisSettings
 ) -> None:
     await store.write_each([new("a")])
@@ -35,7 +35,7 @@ async def test_scripts_that_the_server_forgot_are_told_to_it_again(
     assert await store.write_each([new("a"), new("b")]) == [None, 1]
 
 
-async def test_the_answer_to_a_cancelled_call_is_for_nobody_else(store: RedisStore) -> None:
+async def test_the_answer_to_a_cancelled_call_reaches_no_other_caller(store: RedisStore) -> None:
     await store.write_each([new(f"{number}", b"%d" % number) for number in range(50)])
     for number in range(50):
         call = asyncio.ensure_future(store.read("tasks", [f"{number}"]))
@@ -61,7 +61,7 @@ async def test_virtual_time_waits_for_a_call_whose_caller_has_gone(
         assert await store.write_each([new("a")]) == [None]
 
 
-async def test_whoever_waits_for_a_call_that_is_ended_before_it_began_is_told(
+async def test_a_waiter_for_a_call_that_ends_before_it_began_gets_an_error(
     store: RedisStore,
 ) -> None:
     def end_all() -> None:
@@ -107,7 +107,7 @@ async def test_a_read_whose_connection_is_lost_is_repeated(proxy: RedisProxy) ->
         assert await store.read("tasks", ["a"]) == {"a": Document("a", 1, b"new")}
 
 
-async def test_a_server_that_falls_silent_is_not_waited_for_for_ever(proxy: RedisProxy) -> None:
+async def test_a_silent_server_is_not_waited_for_forever(proxy: RedisProxy) -> None:
     settings = RedisSettings(proxy.url, answer_for=BRIEF, connect_for=BRIEF)
     async with await RedisStore.open(settings) as store:
         proxy.stall()
@@ -149,7 +149,7 @@ async def expect_nothing_is_handed_out(store: RedisStore, caps: tuple[Cap, ...])
 
 
 @pytest.mark.parametrize("has_waiting", [False, True])
-async def test_without_memory_nothing_is_handed_out_and_what_runs_is_kept_and_ended(
+async def test_without_memory_nothing_is_leased_and_running_jobs_end(
     own_redis: RedisServer, *, has_waiting: bool
 ) -> None:
     async with await RedisStore.open(read_address(own_redis.url)) as store:

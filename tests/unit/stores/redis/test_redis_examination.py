@@ -95,7 +95,7 @@ def guest(pliable: RedisServer, client: redis.Redis) -> Callable[..., str]:
     return let_in
 
 
-async def test_a_user_who_may_not_see_the_configuration_is_warned(
+async def test_a_user_without_access_to_the_configuration_is_warned(
     guest: Callable[..., str], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with await open_store(guest("-config")) as store:
@@ -113,7 +113,7 @@ async def test_a_server_that_evicts_is_refused_although_its_configuration_is_hid
         await open_store(guest("-config"))
 
 
-async def test_a_user_who_may_not_ask_what_the_server_is_is_told_so(
+async def test_a_user_without_the_right_to_inspect_the_server_gets_an_error(
     guest: Callable[..., str],
 ) -> None:
     with pytest.raises(StoreUnavailableError, match=r"this user may not do that .*'info'"):

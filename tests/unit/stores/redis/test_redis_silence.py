@@ -36,12 +36,12 @@ async def time_of(call: Awaitable[object]) -> float:
     return asyncio.get_running_loop().time() - started
 
 
-def test_whoever_calls_knows_within_half_a_minute() -> None:
+def test_a_caller_gets_an_answer_within_half_a_minute() -> None:
     settings = RedisSettings("redis://host/0")
     assert settings.connect_for + settings.answer_for <= timedelta(seconds=30)
 
 
-async def test_many_who_wait_for_a_silent_server_are_told_together(proxy: RedisProxy) -> None:
+async def test_many_waiters_for_a_silent_server_fail_together(proxy: RedisProxy) -> None:
     async with await RedisStore.open(settings_at(proxy)) as store:
         proxy.stall()
         calls = [store.write_each([_new(f"{number}")]) for number in range(CALLS)]
@@ -78,7 +78,7 @@ async def test_a_read_is_not_asked_again_of_a_silent_server(proxy: RedisProxy) -
         assert await store.read("tasks", ["a"]) == {}
 
 
-async def test_a_store_is_not_opened_for_ever(own_redis: RedisServer, proxy: RedisProxy) -> None:
+async def test_opening_a_store_times_out(own_redis: RedisServer, proxy: RedisProxy) -> None:
     del own_redis
     proxy.stall()
     assert await time_of(RedisStore.open(settings_at(proxy))) < 2

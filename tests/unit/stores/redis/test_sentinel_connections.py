@@ -84,7 +84,7 @@ async def test_a_server_that_follows_another_is_not_even_read_though_a_sentinel_
     keeper.close()
 
 
-async def test_a_keeper_says_so_when_its_primary_is_replaced_and_nobody_is_named_any_more(
+async def test_a_keeper_reports_when_no_primary_is_named_any_more(
     named: tuple[ToldSentinel, RedisStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lookout, "FRESH_FOR", 0.0)

@@ -34,7 +34,7 @@ async def test_the_latest_epoch_is_right() -> None:
     assert await find(old, new) == await find(new, old) == ("new", 2)
 
 
-async def test_one_who_is_cut_off_from_the_others_is_not_believed() -> None:
+async def test_an_isolated_sentinel_is_not_believed() -> None:
     cut_off = ToldSentinel("old", 1, 3)
     for order in ((0, 1, 2), (1, 0, 2), (1, 2, 0)):
         others = [cut_off, *(replace(cut_off, host="new", epoch=4) for _ in range(2))]
@@ -61,7 +61,7 @@ async def test_a_primary_that_is_taken_for_down_is_not_named() -> None:
     assert caught.value.is_answered
 
 
-async def test_one_who_sees_the_primary_is_believed_before_those_of_his_epoch_who_do_not() -> None:
+async def test_a_sentinel_that_sees_the_primary_is_believed_first() -> None:
     assert await find(ToldSentinel("it", 1, flags=DOWN), ToldSentinel("it", 1)) == ("it", 1)
     with pytest.raises(NoPrimaryError):
         await find(ToldSentinel("it", 1, 2, flags=DOWN), ToldSentinel("it", 1, 1))
@@ -72,7 +72,7 @@ async def test_a_successor_is_named_while_the_one_before_is_down() -> None:
     assert await find(moving) == ("new", 2)
 
 
-async def test_what_is_wrong_with_each_is_told() -> None:
+async def test_each_problem_is_reported() -> None:
     async with opened(ToldSentinel("it", 1), ToldSentinel("it", 1, is_silent=True)) as url:
         asked = replace(read(url), service="play", places=(*read(url).places, Place("[", 1)))
         with pytest.raises(NoPrimaryError, match=r"no Sentinel could be asked for play") as caught:
@@ -83,7 +83,7 @@ async def test_what_is_wrong_with_each_is_told() -> None:
     assert not caught.value.is_answered
 
 
-async def test_one_who_forgets_the_service_meanwhile_is_left_out() -> None:
+async def test_a_sentinel_that_forgets_the_service_is_ignored() -> None:
     forgetful = ToldSentinel("old", 1, forgets=True)
     assert await find(forgetful, ToldSentinel("new", 2)) == ("new", 2)
     with pytest.raises(NoPrimaryError, match="said nothing that could be understood"):
@@ -104,7 +104,7 @@ async def test_sentinels_are_asked_again_after_a_while(monkeypatch: pytest.Monke
         assert (looking.primary, said.question_count) == (("new", 1), 3)
 
 
-async def test_sentinels_who_are_away_change_nothing_and_are_left_in_peace(
+async def test_unreachable_sentinels_change_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lookout, "FRESH_FOR", 0.0)

@@ -42,7 +42,7 @@ def ordinary_user() -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("busy_for", "try_count"), [(timedelta(seconds=10), 10_000), (timedelta(0), 1)]
 )
-def test_a_lock_is_asked_for_every_millisecond(busy_for: timedelta, try_count: int) -> None:
+def test_a_lock_is_retried_every_millisecond(busy_for: timedelta, try_count: int) -> None:
     assert SqliteSettings(Path("rota.db"), busy_for).try_count == try_count
 
 

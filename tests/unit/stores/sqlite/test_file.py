@@ -85,7 +85,7 @@ async def test_closing_leaves_one_file(sqlite_settings: SqliteSettings) -> None:
     assert [each.name for each in sqlite_settings.path.parent.iterdir()] == ["rota.db"]
 
 
-async def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_refused_and_left_alone(path: Path) -> None:
     letter = b"not a database at all, but someone's letter" * 100
     overwrite(path, 0, letter)
     with pytest.raises(StoreDamagedError, match="is damaged") as caught:
@@ -128,7 +128,7 @@ async def test_a_large_file_damaged_at_its_edge_is_refused(
         await SqliteStore.open(sqlite_settings)
 
 
-async def test_a_large_file_damaged_inside_is_told_by_the_call_that_meets_it(
+async def test_damage_inside_a_large_file_is_reported_by_the_call_that_meets_it(
     sqlite_settings: SqliteSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "WHOLE_CHECK_SIZE", 0)

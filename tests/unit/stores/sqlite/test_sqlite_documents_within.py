@@ -65,7 +65,7 @@ async def test_all_are_written_or_none_and_the_transaction_goes_on(
     assert orders(own) == ["one"]
 
 
-async def test_a_transaction_that_others_keep_waiting_is_told_so(
+async def test_a_blocked_transaction_gets_a_clear_error(
     store: SqliteStore, path: Path, held_lock: Callable[[], apsw.Connection], new: New
 ) -> None:
     other, own = held_lock(), apsw.Connection(str(path))

@@ -43,7 +43,7 @@ async def test_a_damaged_row_is_set_aside_with_its_bytes(
     assert "truncated" in reason
 
 
-async def test_a_mended_row_comes_back(
+async def test_a_repaired_row_comes_back(
     store: SqliteStore, reach_in: ReachIn, damaged_id: str
 ) -> None:
     await take(store)
@@ -97,7 +97,7 @@ async def test_under_limits_a_damaged_row_gives_up_its_place(store: SqliteStore)
     assert names(await take(store, caps=(Cap("default", running=1),))) == ["one"]
 
 
-async def test_an_age_that_cannot_be_stops_nobody_who_ages(
+async def test_an_impossible_age_does_not_stop_ageing(
     store: SqliteStore, reach_in: ReachIn
 ) -> None:
     jobs = [a_job(name=name) for name in ("bad", "one")]

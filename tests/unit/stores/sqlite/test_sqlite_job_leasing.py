@@ -49,7 +49,7 @@ async def test_turns_begin_after_the_tenant_that_was_last_and_go_round(store: Sq
     assert [job.tenant for job in leased] == ["a", "b", "c"]
 
 
-async def test_what_ended_leaves_the_line(
+async def test_an_ended_job_leaves_the_ready_set(
     store: SqliteStore, reach_in: Callable[..., list[Any]]
 ) -> None:
     await store.insert([a_job(), a_job(due_at=NOW + DAY)], NOW)

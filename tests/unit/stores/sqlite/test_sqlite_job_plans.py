@@ -120,7 +120,7 @@ def test_a_walk_is_seen(connection: apsw.Connection) -> None:
 @pytest.mark.parametrize(
     "choice", [{}, {"queues": ["q"]}, {"tenants": ["t"]}, {"after_tenant": "t"}]
 )
-async def test_a_lease_takes_as_many_steps_however_long_the_partitions_are(
+async def test_the_steps_of_a_lease_do_not_grow_with_partitions(
     store: SqliteStore, choice: dict[str, Any]
 ) -> None:
     """A plan does not tell what an index walks past: the steps of its program do."""

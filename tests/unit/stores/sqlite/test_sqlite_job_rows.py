@@ -117,7 +117,7 @@ def test_instants_are_exact(instant: datetime) -> None:
         (BODY, b'{"name":"a","id":"b"}'),
     ],
 )
-def test_what_cannot_be_a_job_is_told_with_its_id(column: int, value: Any) -> None:
+def test_an_invalid_job_is_reported_with_its_id(column: int, value: Any) -> None:
     job = a_job()
     row = list(encode_job(job, NOW))
     row[column] = value

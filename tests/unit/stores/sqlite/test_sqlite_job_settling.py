@@ -22,7 +22,7 @@ async def test_a_chain_of_any_length_is_blocked_at_once(store: SqliteStore) -> N
     assert applied.blocked == tuple(sorted(job.id for job in chain[1:]))
 
 
-async def test_one_who_waits_for_many_is_released_by_the_last(store: SqliteStore) -> None:
+async def test_a_dependent_of_many_is_released_by_the_last(store: SqliteStore) -> None:
     parents = [a_job() for _ in range(FAMILY_SIZE)]
     child = a_job(dependencies=[parent.id for parent in parents])
     await store.insert([*parents, child], NOW)
@@ -32,7 +32,7 @@ async def test_one_who_waits_for_many_is_released_by_the_last(store: SqliteStore
     assert answers[-1].released == (child.id,)
 
 
-async def test_many_who_wait_for_one_are_released_together(store: SqliteStore) -> None:
+async def test_dependents_of_one_job_are_released_together(store: SqliteStore) -> None:
     parent = a_job()
     children = [a_job(dependencies=[parent.id]) for _ in range(FAMILY_SIZE)]
     await store.insert([parent, *children], NOW)

@@ -60,9 +60,7 @@ async def test_a_refusal_leaves_the_transaction_as_it_was(
     assert len(await everything(store)) == 1
 
 
-async def test_a_transaction_that_others_keep_waiting_is_told(
-    store: SqliteStore, path: Path
-) -> None:
+async def test_a_blocked_transaction_gets_an_error(store: SqliteStore, path: Path) -> None:
     other, own = apsw.Connection(str(path)), apsw.Connection(str(path))
     other.execute("BEGIN IMMEDIATE")
     own.execute("BEGIN")

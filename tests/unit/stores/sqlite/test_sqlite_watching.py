@@ -45,7 +45,7 @@ async def test_a_closed_store_has_no_version(sqlite_settings: SqliteSettings) ->
         store.read_version()
 
 
-async def test_a_worker_sees_a_job_that_nobody_told_it_of(
+async def test_a_worker_sees_a_job_without_a_notification(
     store: SqliteStore, elsewhere: SqliteStore
 ) -> None:
     """By the machine's time, and long before it polls."""

@@ -77,9 +77,7 @@ async def test_a_forked_child_is_refused(
     assert await store.read("tasks", ["a"]) == {}
 
 
-async def test_a_caller_who_is_cancelled_while_closing_leaves_it_closing(
-    sqlite_settings: SqliteSettings, gate: Any
-) -> None:
+async def test_a_cancelled_close_still_closes(sqlite_settings: SqliteSettings, gate: Any) -> None:
     store = await SqliteStore.open(sqlite_settings)
     writing = asyncio.ensure_future(store.write_all(gate))
     closing = asyncio.ensure_future(store.close())

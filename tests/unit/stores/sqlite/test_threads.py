@@ -158,7 +158,7 @@ async def test_what_was_written_before_a_refusal_is_undone(
     assert sorted(await store.read("tasks", ["a", "b", "half"])) == ["a", "b"]
 
 
-async def test_whoever_listens_is_told_though_the_caller_was_cancelled(
+async def test_listeners_are_woken_though_the_caller_was_cancelled(
     store: SqliteStore, gate: Any
 ) -> None:
     (busy,) = await start(store.write_all(gate))
@@ -170,7 +170,7 @@ async def test_whoever_listens_is_told_though_the_caller_was_cancelled(
     await busy
 
 
-async def test_a_full_disk_is_told_and_leaves_nothing_half_written(
+async def test_a_full_disk_is_reported_and_leaves_nothing_half_written(
     store: SqliteStore, new: New
 ) -> None:
     connection = store._writer._connection
@@ -203,7 +203,7 @@ async def test_on_a_full_disk_small_calls_succeed_beside_large_ones(
     assert outcomes[1] == [1]
 
 
-async def test_a_file_that_turns_read_only_is_told_and_works_again_afterwards(
+async def test_a_file_that_turns_read_only_is_reported_and_works_again_afterwards(
     store: SqliteStore, new: New
 ) -> None:
     store._writer._connection.pragma("query_only", value=True)

@@ -114,7 +114,7 @@ async def test_i1_a_job_that_is_lost_is_noticed_though_its_attempts_are_kept(sto
     assert "I1" in story.judge().invariants
 
 
-async def test_i3_a_number_that_is_told_to_a_handler_twice_is_noticed(story: Story) -> None:
+async def test_i3_a_number_given_to_a_handler_twice_is_noticed(story: Story) -> None:
     story.change(story.find(AttemptStarted, lambda one: one.number == 2), number=1)
     assert story.judge().invariants == {"I3"}
 
@@ -176,7 +176,7 @@ async def test_i5_an_end_without_work_is_noticed(story: Story) -> None:
     assert story.judge().invariants == {"I5"}
 
 
-async def test_i5_a_lease_that_nobody_gave_is_noticed(story: Story) -> None:
+async def test_i5_an_invented_lease_is_noticed(story: Story) -> None:
     lease = story.find(LeaseAnswered, lambda one: bool(one.grants))
     story.history.remove(lease)
     assert story.judge().invariants == {"I5"}, "who ran them had no right to"
@@ -243,7 +243,7 @@ async def test_i12_a_job_that_waits_too_long_is_noticed(story: Story) -> None:
     assert judge(timedelta(minutes=5), timedelta(seconds=2)) == {"I12"}
 
 
-async def test_a_verdict_tells_what_is_broken(story: Story) -> None:
+async def test_a_verdict_names_the_violation(story: Story) -> None:
     story.snapshot.counts[JobStatus.READY] += 1
     with pytest.raises(AssertionError, match="the store counts 8 jobs and lists 7"):
         story.judge().assert_ok()
