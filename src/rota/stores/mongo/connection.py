@@ -97,20 +97,21 @@ class Connection:
                     answer = await work(session)
                     await _commit(session)
                 except PyMongoError as error:
-                    is_retried = retries_duplicates and is_duplicate(error)
-                    if not is_retried and not _is_contended(error):
-                        raise
+                    _raise_unless_contended(error, retries_duplicates=retries_duplicates)
                 else:
                     return answer
-                if session.in_transaction:
-                    await session.abort_transaction()
-                await self._pause(tried)
-                if tried % LOOKED_AFTER == LOOKED_AFTER - 1:
-                    await self.end_abandoned(timedelta(seconds=2))
+                await self._wait_for_others(session, tried)
         raise StoreUnavailableError(
             f"The store {self.label} is not available: other callers write the same records",
             {"store": self.label, "reason": "busy", "outcome": NOTHING_WRITTEN},
         )
+
+    async def _wait_for_others(self, session: Session, tried: int) -> None:
+        if session.in_transaction:
+            await session.abort_transaction()
+        await self._pause(tried)
+        if tried % LOOKED_AFTER == LOOKED_AFTER - 1:
+            await self.end_abandoned(timedelta(seconds=2))
 
     async def end_abandoned(self, idle_for: timedelta) -> None:
         """End transactions of Rota that are open and idle, as a process leaves them when it dies.
@@ -190,11 +191,13 @@ async def _commit(session: Session) -> None:
     await session.commit_transaction()
 
 
-def _is_contended(error: PyMongoError) -> bool:
-    """Whether a new transaction may succeed: nothing was written, and other writers interfered."""
-    if isinstance(error, ServerSelectionTimeoutError):
-        return False
-    return error.has_error_label("TransientTransactionError")
+def _raise_unless_contended(error: PyMongoError, *, retries_duplicates: bool) -> None:
+    """Return if a new transaction may succeed: nothing was written, and others interfered."""
+    if retries_duplicates and is_duplicate(error):
+        return
+    is_away = isinstance(error, ServerSelectionTimeoutError)
+    if is_away or not error.has_error_label("TransientTransactionError"):
+        raise error
 
 
 def is_duplicate(error: PyMongoError) -> bool:

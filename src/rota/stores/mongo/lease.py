@@ -249,13 +249,17 @@ class ReadySet:
                 length = max(1, spread.window(limit) // (cut_count + 1))
                 found = await self._find(_between(reached, until), order, length)
                 is_cut = len(found) == length
-                for tenant, raws in groupby(found, key=itemgetter("tenant")):
-                    is_last = is_cut and tenant == found[-1]["tenant"]
-                    if len(self._first) < limit:
-                        self._put(tenant, list(raws), limit, spread, is_all=not is_last)
+                self._put_runs(found, limit, spread, is_cut=is_cut)
                 if not is_cut or found[-1]["tenant"] == until:
                     break
                 reached, cut_count = found[-1]["tenant"], cut_count + 1
+
+    def _put_runs(self, found: Sequence[Raw], limit: int, spread: Spread, *, is_cut: bool) -> None:
+        """The jobs of the last tenant may not be all, if the query was cut."""
+        for tenant, raws in groupby(found, key=itemgetter("tenant")):
+            is_last = is_cut and tenant == found[-1]["tenant"]
+            if len(self._first) < limit:
+                self._put(tenant, list(raws), limit, spread, is_all=not is_last)
 
     async def _read_tenants(self, limit: int) -> None:
         async for tenant in self.tenants():

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from pymongo import IndexModel, timeout
+from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import OperationFailure
 
 from rota.errors import SchemaOutdatedError
@@ -30,7 +31,7 @@ _MIGRATIONS = (
 )
 _MARK = "schema"
 _INTENTS = "rota_intents"
-_INDEX_NOT_FOUND, _NAMESPACE_EXISTS = 27, 48
+_NOT_FOUND, _NAMESPACE_EXISTS = (26, 27), 48
 _STATUSES = frozenset(map(str, JobStatus))
 _ORDER = (("priority", -1), ("created_at", 1), ("_id", 1))
 
@@ -154,12 +155,8 @@ async def _use_transactions(connection: Connection) -> None:
             {"migration": SCHEMA_VERSION, "name": "transactions"},
         )
     for name in ("keys", "claims", "lanes", "dependents", "ended", *(one.name for one in INDEXES)):
-        for collection in (jobs, documents):
-            try:
-                await collection.drop_index(name)
-            except OperationFailure as error:
-                if error.code not in (_INDEX_NOT_FOUND, 26):  # 26: there is no such collection
-                    raise
+        await _drop_index(jobs, name)
+    await _drop_index(documents, "claims")
     changes: Raw = {"$rename": {"lane": "phase"}, "$unset": {"keys": "", "settled": "", "mark": ""}}
     await jobs.update_many({"lane": {"$exists": True}}, changes)
     terminal = {"status": {"$in": [str(each) for each in JobStatus if each.is_terminal]}}
@@ -171,6 +168,14 @@ async def _use_transactions(connection: Connection) -> None:
     while some := await waiting.to_list(1000):
         await count_dependencies(connection, [raw["_id"] for raw in some])
     await connection.database.drop_collection(_INTENTS)
+
+
+async def _drop_index(collection: "AsyncCollection[Raw]", name: str) -> None:
+    try:
+        await collection.drop_index(name)
+    except OperationFailure as error:
+        if error.code not in _NOT_FOUND:
+            raise
 
 
 async def inspect_database(settings: MongoSettings) -> StoreInspection:

@@ -41,6 +41,7 @@ class MongoWakeups:
         self._sending: Task[None] | None = None
         self._tailing: Task[None] | None = None
         self._has_tried = Event()
+        self._start: ObjectId | None = None
         self._is_closed = False
 
     @asynccontextmanager
@@ -96,28 +97,24 @@ class MongoWakeups:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _read_new(self) -> AsyncIterator[Raw]:
-        """What is written from now on. The first document is this process's own."""
-        start = ObjectId()
-        await self._collection.insert_one({"_id": start, "sender": self._sender})
+        """What is in the collection, and what is written from now on."""
+        self._start = ObjectId()
+        await self._collection.insert_one({"_id": self._start, "sender": self._sender})
         cursor = self._collection.find({}, cursor_type=CursorType.TAILABLE_AWAIT)
         cursor.max_await_time_ms(AWAIT_FOR)
-        has_begun = False
         async with cursor:
             while cursor.alive and not self._is_closed:
-                async for raw in cursor:
-                    if raw["_id"] == start:
-                        has_begun = True
-                        self._begin()
-                    elif has_begun:
-                        yield raw
-
-    def _begin(self) -> None:
-        """Now nothing is missed. What was missed before is made up for by looking everywhere."""
-        if self._has_tried.is_set():
-            self._local.ring_everywhere()
-        self._has_tried.set()
+                for raw in await cursor.to_list(1):
+                    yield raw
 
     def _hear(self, raw: Raw) -> None:
-        if raw["sender"] == self._sender:
-            return
-        self._local.ring_partitions((tenant, queue) for tenant, queue in raw.get("partitions", ()))
+        """Wake listeners. What was written before this process began to read is old."""
+        if raw["_id"] == self._start:
+            self._start = None
+            if self._has_tried.is_set():  # wake-ups may have been missed since the last time
+                self._local.ring_everywhere()
+            self._has_tried.set()
+        elif self._start is None and raw["sender"] != self._sender:
+            self._local.ring_partitions(
+                (tenant, queue) for tenant, queue in raw.get("partitions", ())
+            )
