@@ -119,19 +119,30 @@ def prune(before: datetime, limit: int) -> Plan[int]:
     found = yield from read_ended(before, limit)
     heapify(found)
     removed: set[JobId] = set()
-    dependents: dict[JobId, set[JobId]] = {}
+    dependents = yield from read_dependents({each for one in found for each in one.dependencies})
     while found and len(removed) < limit:
         gone = heappop(found)
         removed.add(gone.job_id)
-        unknown = [each for each in gone.dependencies if each not in dependents]
-        dependents |= yield from read_dependents(unknown)
         for parent in gone.dependencies:
-            dependents[parent] -= removed
+            dependents[parent].discard(gone.job_id)
         free = [each for each in gone.dependencies if not dependents[each]]
-        for one in (yield from read_jobs(free)).values():
-            if one.job.status.is_terminal and one.job.updated_at < before:
-                heappush(found, Ended(one.job.updated_at, one.job.id, one.job.dependencies))
+        freed = yield from _read_freed(free, before)
+        unknown = {each for one in freed for each in one.dependencies} - dependents.keys()
+        for parent, children in (yield from read_dependents(unknown)).items():
+            dependents[parent] = children - removed
+        for one in freed:
+            heappush(found, one)
     return Decision(Writes(before, removed=removed), len(removed))
+
+
+def _read_freed(job_ids: Sequence[JobId], before: datetime) -> Reading[list[Ended]]:
+    """Those of these jobs, which have lost their last dependent, that ended before an instant."""
+    stored = yield from read_jobs(job_ids)
+    return [
+        Ended(one.job.updated_at, one.job.id, one.job.dependencies)
+        for one in stored.values()
+        if one.job.status.is_terminal and one.job.updated_at < before
+    ]
 
 
 def _read_existing(tenant: str, job_id: JobId) -> Reading[Stored]:
