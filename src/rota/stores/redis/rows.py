@@ -38,11 +38,11 @@ class Links(NamedTuple):
     """Whether another job depends or once depended on this one."""
     open_count: int = 0
     """How many dependencies are not COMPLETED."""
-    revision: int = 0
+    version: int = 0
     """Grows with each commit, so that no two heads of a job are the same."""
 
     def encode(self) -> str:
-        return f"{'a' if self.is_awaited else '-'} {self.open_count} {self.revision}"
+        return f"{'a' if self.is_awaited else '-'} {self.open_count} {self.version}"
 
 
 class Head(NamedTuple):
@@ -70,8 +70,8 @@ class Head(NamedTuple):
 
     @property
     def linked(self) -> Links:
-        flag, open_count, revision = self.links.split(" ")
-        return Links(flag == "a", int(open_count), int(revision))
+        flag, open_count, version = self.links.split(" ")
+        return Links(flag == "a", int(open_count), int(version))
 
 
 UNLINKED = Links()

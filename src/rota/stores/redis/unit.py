@@ -349,7 +349,7 @@ class _Entries:
         head[_LINKS] = Links(
             links.is_awaited or is_awaited,
             links.open_count if open_count is None else open_count,
-            links.revision + 1,
+            links.version + 1,
         ).encode()
         return head
 
