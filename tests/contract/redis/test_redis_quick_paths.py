@@ -93,7 +93,7 @@ class Story:
 
 
 def read_keys(settings: RedisSettings) -> dict[bytes, Any]:
-    """All that is under the keys of a store, without the revisions, by what follows its name."""
+    """All that is under the keys of a store, without the versions, by what follows its name."""
     found: dict[bytes, Any] = {}
     with redis.Redis.from_url(settings.url) as client:
         for key in client.scan_iter(match=f"{{{settings.name}}}:*"):
@@ -101,12 +101,12 @@ def read_keys(settings: RedisSettings) -> dict[bytes, Any]:
             read = {b"hash": client.hgetall, b"zset": lambda key: client.zrange(key, 0, -1)}
             found[key.partition(b":")[2]] = read.get(sort, client.get)(key)
     heads = found.pop(b"heads", {})
-    return found | {job_id: _without_revision(head) for job_id, head in heads.items()}
+    return found | {job_id: _without_version(head) for job_id, head in heads.items()}
 
 
-def _without_revision(head: bytes) -> tuple[Head, Links]:
+def _without_version(head: bytes) -> tuple[Head, Links]:
     texts = decode_head(head)
-    return texts._replace(links=""), texts.linked._replace(revision=0)
+    return texts._replace(links=""), texts.linked._replace(version=0)
 
 
 @pytest.mark.parametrize("seed", range(STORY_COUNT))
