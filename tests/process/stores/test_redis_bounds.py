@@ -189,7 +189,7 @@ async def test_what_is_in_doubt_after_some_parts_is_said_to_be(
         return await run_script(script, arguments, is_repeatable=is_repeatable)
 
     monkeypatch.setattr(store._database.connections, "run_script", fail_once)
-    with pytest.raises(StoreUnavailableError, match="nobody listens") as caught:
+    with pytest.raises(StoreUnavailableError, match="no server listens") as caught:
         await store.apply(changes, NOW)
     assert caught.value.details["outcome"] == "unknown"
     await asyncio.to_thread(own_redis.start)

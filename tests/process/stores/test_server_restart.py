@@ -58,7 +58,7 @@ async def test_a_server_that_is_down_is_an_error_at_once_and_no_more_when_it_is_
     for _ in range(3):
         with pytest.raises(StoreUnavailableError) as caught:
             await store.read("tasks", ["a"])
-    assert caught.value.details["reason"] == "nobody listens at that address"
+    assert caught.value.details["reason"] == "no server listens at that address"
     assert caught.value.details["outcome"] == "nothing was written"
     with pytest.raises(StoreUnavailableError):
         await open_store(server.url)

@@ -220,7 +220,7 @@ def test_an_interruption_says_how_to_continue(
         (1, "oracle://db", 2, "known schemes are"),
         (0, "sqlite:////nowhere/at/all.db", 6, "There is no store at"),
         (1, "sqlite:////nowhere/at/all.db", 6, "does not exist"),
-        (1, "postgresql://rota@127.0.0.1:9/rota", 6, "nobody listens at that address"),
+        (1, "postgresql://rota@127.0.0.1:9/rota", 6, "no server listens at that address"),
     ],
 )
 def test_an_address_without_a_store_is_named(

@@ -65,8 +65,8 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (exceptions.DiskFullError, "the server's disk is full"),
     (exceptions.InsufficientResourcesError, "the server lacks the means"),
     (TimeoutError, "the server did not answer in time"),
-    (ConnectionRefusedError, "nobody listens at that address"),
-    (FileNotFoundError, "nobody listens at that address"),
+    (ConnectionRefusedError, "no server listens at that address"),
+    (FileNotFoundError, "no server listens at that address"),
     (Exception, "PostgreSQL refused"),
 )
 _LOST = "the connection to the server was lost"

@@ -56,8 +56,8 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     *((each, "the connection to the server was lost") for each in LOST_CONNECTION),
 )
 _CAUSES: tuple[tuple[type[Exception], str], ...] = (
-    (ConnectionRefusedError, "nobody listens at that address"),
-    (FileNotFoundError, "nobody listens at that address"),
+    (ConnectionRefusedError, "no server listens at that address"),
+    (FileNotFoundError, "no server listens at that address"),
     (ssl.SSLCertVerificationError, "the certificate of the server is not trusted"),
     (ssl.SSLError, "the server and this program find no way to encrypt"),
 )
@@ -65,7 +65,7 @@ _REFUSALS = (
     ("OOM", "the server has no memory left"),
     ("MISCONF", "the server cannot write to its disk"),
     ("NOREPLICAS", "too few replicas follow the server"),
-    ("BUSY", "the server is busy with somebody else's script"),
+    ("BUSY", "the server is busy with a script of another client"),
 )
 
 

@@ -112,5 +112,5 @@ async def test_a_server_that_is_not_there_is_unavailable(
 ) -> None:
     nowhere = replace(postgres_settings, url="postgresql://rota@/x?host=/nowhere")
     for call in (inspect_database(nowhere), migrate_database(nowhere, A_MOMENT)):
-        with pytest.raises(StoreUnavailableError, match="nobody listens"):
+        with pytest.raises(StoreUnavailableError, match="no server listens"):
             await call

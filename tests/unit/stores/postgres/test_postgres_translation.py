@@ -13,7 +13,7 @@ LABEL = "postgresql://me@host/jobs"
 @pytest.mark.parametrize(
     ("error", "reason", "outcome"),
     [
-        (ConnectionRefusedError("x"), "nobody listens at that address", UNKNOWN),
+        (ConnectionRefusedError("x"), "no server listens at that address", UNKNOWN),
         (ConnectionResetError("x"), "the connection to the server was lost", UNKNOWN),
         (TimeoutError("x"), "the server did not answer in time", UNKNOWN),
         (

@@ -187,7 +187,7 @@ async def test_a_keeper_finds_the_server_again(own_redis: RedisServer) -> None:
         keeper, held = store.make_keeper(), [HeldLease(leased.id, 1)]
         assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
         await asyncio.to_thread(own_redis.kill)
-        with pytest.raises(StoreUnavailableError, match="nobody listens"):
+        with pytest.raises(StoreUnavailableError, match="no server listens"):
             await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW)
         await asyncio.to_thread(own_redis.start)
         assert await asyncio.to_thread(keeper.extend, held, NOW + 2 * DAY, NOW) == [True]
