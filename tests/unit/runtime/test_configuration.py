@@ -59,7 +59,7 @@ def test_each_variable_sets_what_it_is_named_after_and_nothing_else() -> None:
         (
             "ROTA_STORE",
             "mongodb://host/a.b",
-            "names no store: a database is named in 1 to 63 letters, digits, _ and -",
+            "names no store: the name of a database is 1 to 63 letters, digits, _ and -",
         ),
     ],
 )

@@ -42,7 +42,7 @@ async def test_an_absolute_file_takes_four_slashes(tmp_path: Path) -> None:
         ("rota.db", "does not start with a scheme"),
         ("mysql://host/rota", "known schemes are memory, mongodb, postgresql, redis and sqlite"),
         ("postgresql://host/rota?schema=No", "the schema must be named"),
-        ("mongodb://host/ro+ta", "a database is named in 1 to 63 letters"),
+        ("mongodb://host/ro+ta", "the name of a database is 1 to 63 letters"),
         ("redis://host/rota", "a database of Redis is a number"),
         ("memory://name", "a store in memory has no name: write memory://"),
         ("sqlite://rota.db", "write sqlite:///relative.db or sqlite:////absolute/path.db"),
