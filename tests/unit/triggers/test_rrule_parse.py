@@ -139,7 +139,7 @@ REFUSED = [
     ("FREQ=DAILY;UNTIL=2025-12-31", "UNTIL", "must be written as 20250131, ", "2025-12-31"),
     ("FREQ=DAILY;UNTIL=20251231Z", "UNTIL", "must be written as", "20251231Z"),
     ("FREQ=DAILY;UNTIL=20250231", "UNTIL", "is not a date and time", "20250231"),
-    ("FREQ=DAILY;UNTIL=20250201T250000", "UNTIL", "is no date and", "20250201T250000"),
+    ("FREQ=DAILY;UNTIL=20250201T250000", "UNTIL", "is not a date and", "20250201T250000"),
     ("FREQ=DAILY;UNTIL=00010101", "UNTIL", "must be in the years 2 to 9998", "00010101"),
     ("FREQ=DAILY;UNTIL=2025-01-31T10:00:00", "UNTIL", "must be written", "2025-01-31T10:00:00"),
     ("FREQ=DAILY;COUNT=1;UNTIL=20250101", "UNTIL", "cannot stand beside COUNT", "UNTIL=20250101"),
