@@ -128,8 +128,7 @@ def prune(before: datetime, limit: int) -> Plan[int]:
         free = [each for each in gone.dependencies if not dependents[each]]
         freed = yield from _read_freed(free, before)
         unknown = {each for one in freed for each in one.dependencies} - dependents.keys()
-        for parent, children in (yield from read_dependents(unknown)).items():
-            dependents[parent] = children - removed
+        dependents |= yield from read_dependents(unknown)
         for one in freed:
             heappush(found, one)
     return Decision(Writes(before, removed=removed), len(removed))
