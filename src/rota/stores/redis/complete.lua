@@ -8,12 +8,12 @@
 -- some back: the end of a job is written. Meanwhile no more jobs are leased.
 -- uses    heads
 local changes, ids = cmsgpack.unpack(ARGV[1]), {}
-for at, change in ipairs(changes) do ids[at] = change[1] end
+for at = 1, #changes, 6 do ids[#ids + 1] = changes[at] end
 
 local answers, completed, heads, running, done = {}, {}, {}, {}, {}
 local leased, ended, counted, length = {}, {}, {}, 0
 for at, text in ipairs(get_all(HEADS, ids)) do
-  local id, tenant, token, due, updated, trials = unpack(changes[at])
+  local id, tenant, token, due, updated, trials = unpack(changes, 6 * at - 5, 6 * at)
   local head = text and not completed[id] and read_head(text)
   local is_held = head and head[CODE] == 'U' and head[TOKEN] == token and head[DUE] == due
     and string.sub(head[SLOT], 1, #tenant + 1) == tenant .. '\0'

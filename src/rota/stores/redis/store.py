@@ -269,7 +269,7 @@ class RedisStore(DocumentVerbs):
         applied: list[Applied | None] = [None] * len(changes)
         plain = _find_plain(changes) if self.uses_native_paths else []
         if plain:
-            texts = _pack([_encode_completion(changes[at]) for at in plain])
+            texts = _pack([text for at in plain for text in _encode_completion(changes[at])])
             written = await self._database.write(COMPLETE, self._database.keys.jobs, [texts])
             for at, is_written in zip(plain, written, strict=True):
                 applied[at] = Applied(changes[at].job) if is_written else None

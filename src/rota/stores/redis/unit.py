@@ -114,7 +114,7 @@ async def insert_unseen(
     places = encode_places({(job.tenant, job.queue) for job in new})
     arguments = [text_of(now), sender.encode() + places]
     for job in new:
-        arguments += _encode_addition(job)
+        arguments += _encode_addition(job, now)
     is_written = await database.write(ADD, database.keys.additions, arguments)
     return answers if is_written else None
 
@@ -360,11 +360,11 @@ def encode_places(partitions: Iterable[Partition]) -> bytes:
     return _encode(places) if places else b""
 
 
-def _encode_addition(job: Job) -> tuple[str | bytes, ...]:
+def _encode_addition(job: Job, now: datetime) -> tuple[str | bytes, ...]:
     """A job as ``add.lua`` takes it."""
     head = encode_head(job)
     slot, identity = head[_SLOT], head[_SLOT + 1]
-    due = "" if job.due_at == job.created_at else head[_DUE]
+    due = "" if job.due_at == job.created_at <= now else head[_DUE]
     return job.id, pack_head(head), encode_body(job), slot + job.id, due, identity
 
 
