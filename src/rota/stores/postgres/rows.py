@@ -167,7 +167,7 @@ def is_fresh(job: Job) -> bool:
         job.status is JobStatus.READY
         and not (job.dependencies or job.attempt_count or job.loss_count or job.last_token)
         and job.updated_at == job.created_at
-        and job.lease is job.last_error is job.ending is job.deferral is None
+        and (job.lease, job.last_error, job.ending, job.deferral) == (None,) * 4
     )
 
 
