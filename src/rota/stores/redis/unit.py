@@ -47,7 +47,6 @@ from rota.stores.redis.rows import (
     encode_head,
     encode_identity,
     encode_move,
-    encode_slot,
     pack_head,
     status_of,
     text_of,
@@ -241,7 +240,9 @@ class Unit:
         while left:
             asked |= left
             arguments = (len(left), *left)
-            reply = await self._database.read(READ, self._database.keys.jobs_with_parents, arguments)
+            reply = await self._database.read(
+                READ, self._database.keys.jobs_with_parents, arguments
+            )
             graph, (ids, heads, parents) = reply
             self._graph = self._graph or graph
             for name, head, texts in zip(ids, heads, parents, strict=True):
