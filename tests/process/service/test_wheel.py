@@ -57,7 +57,7 @@ def required_packages(wheel: Path) -> list[Distribution]:
     """What ``pip install rota[server]`` would bring, by the metadata of each package."""
     (metadata,) = (path for path in ZipPath(wheel).iterdir() if path.name.endswith(".dist-info"))
     found: dict[str, Distribution] = {}
-    waiting = list(requirements_of(PathDistribution(metadata), {EXTRA}))  # type: ignore[arg-type] # a path inside a wheel reads like one on a disk
+    waiting = list(requirements_of(PathDistribution(metadata), {EXTRA}))
     while waiting:
         need = waiting.pop()
         name = canonicalize_name(need.name)
