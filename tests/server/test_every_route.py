@@ -59,8 +59,11 @@ BEYOND_OTHER_SCHEMAS = re.compile(
 
 SPECIFIED = {"/api/v1/jobs", "/api/v1/jobs/{job_id}"}
 
-NO_INTEGER = re.compile(r"must be an integer(?: or null)?, got (?:float|a number)")
-"""To a schema 1.0 is an integer; here it is none, for nobody writes it who means one."""
+BEYOND_TYPES = re.compile(
+    r"must be an integer(?: or null)?, got (?:float|a number)"  # a schema takes 1.0 for an integer
+    r"|must not hold the character NUL"  # which PostgreSQL cannot store in a text
+)
+"""Reasons that no schema of a type can give."""
 
 
 def _configure(case_count: int, *, tries_limits: bool) -> SchemathesisConfig:
@@ -109,7 +112,7 @@ def _is_refused_for_a_reason(
         return
     field = details.get("field")
     assert field, f"no field is named: {problem}"
-    if NO_INTEGER.search(problem["message"]):
+    if BEYOND_TYPES.search(problem["message"]):
         return
     if case.meta is not None and case.meta.generation.mode.is_positive:
         is_beyond = BEYOND_SCHEMAS.fullmatch(field) or (
