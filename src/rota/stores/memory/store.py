@@ -166,6 +166,11 @@ class MemoryStore(DocumentVerbs):
         self._refuse_when_closed()
         return self._wakeups.listen(queues, tenants)
 
+    def read_version(self) -> int | None:
+        """See ``Watchable``."""
+        self._refuse_when_closed()
+        return self._tables.version + self._document_version
+
     async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
         """See ``JobStore.get``."""
         self._refuse_when_closed()

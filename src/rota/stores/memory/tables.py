@@ -42,7 +42,10 @@ from rota.stores.protocol import Document, KeptDocument, KeptJob, UnreadableJob
 
 
 class JobTables:
-    """All jobs. Every job is written through ``put`` and ``remove``, which keep the indexes."""
+    """All jobs. Every job is written through ``put`` and ``remove``, which keep the indexes.
+
+    ``version`` grows with every write.
+    """
 
     def __init__(self) -> None:
         self.jobs: dict[JobId, Job] = {}
@@ -52,6 +55,7 @@ class JobTables:
         self._identities: dict[Identity, JobId] = {}
         self._dependents: defaultdict[JobId, set[JobId]] = defaultdict(set)
         self.unreadable: dict[JobId, bytes] = {}
+        self.version = 0
         self._answers: dict[type, Callable[[Any], Any]] = {
             ReadJobs: self._read_jobs,
             ReadStatuses: self._read_statuses,
@@ -90,6 +94,7 @@ class JobTables:
 
     def put(self, job: Job) -> None:
         """Store the job in place of the one with its id."""
+        self.version += 1
         self._forget(job.id)
         self.jobs[job.id] = job
         identity = identity_of(job)
@@ -103,6 +108,7 @@ class JobTables:
             self.ready.add(job)
 
     def remove(self, job_id: JobId) -> None:
+        self.version += 1
         self._forget(job_id)
         del self.jobs[job_id]
         self.attempts.pop(job_id, None)
