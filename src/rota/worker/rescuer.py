@@ -1,15 +1,20 @@
 """Rescues jobs whose lease has expired, and hands back leases whose answer was lost."""
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
+from rota.clock.protocol import END_OF_TIME
+from rota.errors import RotaError
 from rota.fleet.outage import StoreRetry
 from rota.jobs import Interrupted, Job, JobId, JobStatus, Lease, Lost
 from rota.worker.attempts import Flow
+from rota.worker.changes import StoreChanges
 from rota.worker.completer import decide
 from rota.worker.job_events import job_stalled
+from rota.worker.progress import remove_progress
 from rota.worker.settings import Resources
 
 LONGEST_SWEEP = timedelta(seconds=15)
@@ -43,7 +48,17 @@ class Rescuer:
         while True:
             await self.reclaim()
             await self.sweep()
+            await self._wait_for_leases()
             await clock.sleep(interval * (0.5 + random.random() / 2))
+
+    async def _wait_for_leases(self) -> None:
+        """While nothing is leased, nothing can expire: under a virtual clock, wait for a write."""
+        changes = StoreChanges.of(self._resources.store, self._resources.clock)
+        if changes is None or self._unanswered:
+            return
+        version = changes.read_version()
+        if not await self._retry.call(partial(self._find, lambda: END_OF_TIME, None)):
+            await changes.wait(version)
 
     async def reclaim(self) -> int:
         """Hand back the jobs of leases whose answer was lost; returns how many.
@@ -87,13 +102,17 @@ class Rescuer:
             return 0
         changes = [decide(job, outcome, now, random.random()) for job, outcome in found]
         answers = await self._retry.call(lambda: self._resources.store.apply(changes, now))
-        count = 0
+        count, lost = 0, []
         for (job, outcome), change, answer in zip(found, changes, answers, strict=True):
             if answer.is_stale:
                 continue
             count += 1
             if isinstance(outcome, Lost) and job.lease is not None:
                 self._resources.events.emit(job_stalled(job, job.lease, change.job))
+                lost.append(job.id)
+        if lost:
+            with suppress(RotaError):  # it is not shown in any case
+                await remove_progress(self._resources.store, lost)
         return count
 
     def _judge_expired(self, job: Job, held_ids: Collection[JobId]) -> Lost | Interrupted | None:
