@@ -13,12 +13,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
 
+from msgspec.structs import replace
+
 from rota.clock.duration import Duration, read_duration
 from rota.clock.protocol import Clock
 from rota.errors import AppUseError, InvalidInputError, hide_password
 from rota.jobs import Overlap
 from rota.jobs.fields import read_priority, read_queue, read_word
 from rota.jobs.record import DEFAULT_PRIORITY
+from rota.ops.catalogue import publish_kinds
 from rota.runtime.configuration import read_configuration
 from rota.runtime.wiring import check_address
 from rota.schedules import CatchUp, DeclaredSchedule, When, declare
@@ -37,6 +40,7 @@ from rota.task import (
 )
 from rota.triggers.zone import Fold, Gap, load_zone
 from rota.worker import Context, StopReport, Worker, WorkerSettings, run_until_signalled
+from rota.worker.middleware import Lifespan, Middleware
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,8 +78,8 @@ class Rota:
         *,
         zone: tzinfo | str | None = None,
         clock: Clock | None = None,
-        lifespan: Callable[..., Any] | None = None,
-        middleware: Sequence[Callable[..., Any]] = (),
+        lifespan: Lifespan | None = None,
+        middleware: Sequence[Middleware] = (),
         settings: WorkerSettings | None = None,
     ) -> None:
         self.store_url = store or read_configuration().store_url
@@ -222,18 +226,23 @@ class Rota:
         return worker
 
     def adapt(self, settings: WorkerSettings) -> WorkerSettings:
-        """The settings of a worker, with what the app adds to each run."""
-        return settings
+        """The settings of a worker, with the middleware and the lifespan of the app."""
+        return replace(
+            settings,
+            middleware=(*self.middleware, *settings.middleware),
+            lifespan=self.user_lifespan or settings.lifespan,
+        )
 
     @asynccontextmanager
     async def serving(self, store: OpenStore, clock: Clock) -> AsyncIterator[Session]:
         """The app is open on this store while the context lasts, in a process that runs it."""
         async with self.opened(store, clock) as session:
+            await publish_kinds(store, {name: it.describe() for name, it in self.tasks.items()})
             yield session
 
     async def run(self) -> StopReport:
         """Run a worker and the schedules in this process, until SIGINT or SIGTERM."""
-        async with self.opened():
+        async with self.opened() as session, self.serving(session.store, session.clock):
             return await run_until_signalled(self.worker())
 
     def _declare(self, function: Any, options: Mapping[str, Any]) -> Any:

@@ -14,17 +14,18 @@ from rota.errors import (
 from rota.jobs import Ending, Job, JobId, JobStatus
 from rota.ops.explain import explain_job
 from rota.ops.explanation import Explanation
+from rota.outputs import Output
 from rota.rail.dead_letters import DeadLetters
 from rota.rail.jobs import cancel_jobs
 from rota.session import Session, Sessions
-from rota.signature import Output, TaskSignature
+from rota.signature import TaskSignature
 
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 LOOKED_EVERY = timedelta(milliseconds=50)
 
 
-class JobHandle(Generic[R]):
+class JobHandle(Generic[R_co]):
     """One job of a task, by its id. It holds no connection and can be kept or sent anywhere."""
 
     __slots__ = ("_sessions", "_signature", "id", "tenant")
@@ -47,23 +48,23 @@ class JobHandle(Generic[R]):
         return hash((self.id, self.tenant))
 
     @property
-    def output(self) -> R:
+    def output(self) -> R_co:
         """Stands for the result in the arguments of another job, which then waits for this one."""
-        return cast("R", Output(self.id))
+        return cast("R_co", Output(self.id))
 
-    async def result(self, timeout: Duration | None = None) -> R:  # noqa: ASYNC109 - fixed name
+    async def result(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - fixed name
         """Wait for the job to end, and return what its function returned.
 
         Raises JobFailedError, JobCancelledError, or ResultTimeoutError when the job has not ended
         within ``timeout``; without one it waits as long as it takes.
         """
         limit = None if timeout is None else read_duration(timeout, "timeout")
-        return cast("R", await self._sessions.run(lambda session: self._wait(session, limit)))
+        return cast("R_co", await self._sessions.run(lambda session: self._wait(session, limit)))
 
-    def result_sync(self, timeout: Duration | None = None) -> R:
+    def result_sync(self, timeout: Duration | None = None) -> R_co:
         """As ``result``; blocks the thread."""
         limit = None if timeout is None else read_duration(timeout, "timeout")
-        return cast("R", self._sessions.run_sync(lambda session: self._wait(session, limit)))
+        return cast("R_co", self._sessions.run_sync(lambda session: self._wait(session, limit)))
 
     async def status(self) -> JobStatus:
         """The status now. Raises JobNotFoundError when the job was removed."""
@@ -81,11 +82,11 @@ class JobHandle(Generic[R]):
         """As ``cancel``; blocks the thread."""
         self._sessions.run_sync(self._cancel)
 
-    async def retry(self) -> "JobHandle[R]":
+    async def retry(self) -> "JobHandle[R_co]":
         """Submit the failed job again, as a new job; returns its handle."""
         return await self._sessions.run(self._retry)
 
-    def retry_sync(self) -> "JobHandle[R]":
+    def retry_sync(self) -> "JobHandle[R_co]":
         """As ``retry``; blocks the thread."""
         return self._sessions.run_sync(self._retry)
 
@@ -128,7 +129,7 @@ class JobHandle(Generic[R]):
         reason = "cancelled by its handle"
         await cancel_jobs(session.as_rail(self.tenant), self.id, reason, ends_series=False)
 
-    async def _retry(self, session: Session) -> "JobHandle[R]":
+    async def _retry(self, session: Session) -> "JobHandle[R_co]":
         letters = DeadLetters(session.store, self.tenant, clock=session.clock)
         retried = await letters.retry(self.id)
         new_id = retried.replacements[self.id]

@@ -14,29 +14,15 @@ import msgspec
 
 from rota.errors import InvalidArgumentsError, TaskDeclarationError
 from rota.jobs import JobId
+from rota.outputs import OUTPUT, OutputEncoder, may_hold_outputs, shorten
 from rota.worker import Context, Discard, Snooze
 
-OUTPUT = "$output"
-"""The one key of the object that stands for the result of another job in a payload."""
-
-_OUTPUT_KEY = b'"$output":'
 _NOT_RESULTS = (Snooze, Discard)
-
-
-class Output:
-    """Stands in an argument for the result of a job that may not have run yet."""
-
-    __slots__ = ("job_id",)
-
-    def __init__(self, job_id: JobId) -> None:
-        self.job_id = job_id
-
-    def __repr__(self) -> str:
-        return f"<output of job {self.job_id}>"
+_UNENCODABLE = (TypeError, ValueError, OverflowError, RecursionError)
 
 
 class Arguments(NamedTuple):
-    """The payload of a call, and the jobs whose results it contains."""
+    """The payload of a call, and the jobs whose outputs it contains, by position."""
 
     payload: dict[str, Any]
     outputs: tuple[JobId, ...] = ()
@@ -89,13 +75,13 @@ class TaskSignature:
         """The payload of a call. InvalidArgumentsError names the argument that is not valid."""
         self._resolve()
         given = kwargs if not args and self._names.issuperset(kwargs) else self._match(args, kwargs)
-        outputs: list[JobId] = []
+        encoder = OutputEncoder()
         try:
-            encoded = _make_encoder(outputs).encode(given)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            encoded = encoder.encode(given)
+        except _UNENCODABLE as error:
             raise self._find_unencodable(given, error) from error
-        if outputs:
-            return self._bind_outputs(given, encoded, outputs)
+        if encoder.positions:
+            return self._bind_outputs(given, encoded, encoder.job_ids)
         try:
             self._decode_typed(encoded)
         except msgspec.ValidationError as error:
@@ -177,30 +163,31 @@ class TaskSignature:
         return given
 
     def _bind_outputs(
-        self, given: Mapping[str, Any], encoded: bytes, outputs: list[JobId]
+        self, given: Mapping[str, Any], encoded: bytes, job_ids: tuple[JobId, ...]
     ) -> Arguments:
         """Validate the arguments without outputs now; the others are validated before the run."""
-        if encoded.count(_OUTPUT_KEY) != len(outputs):
-            reason = f"must not hold the key {OUTPUT!r}: it is reserved for outputs"
-            raise InvalidArgumentsError(self.name, None, reason)
         payload: dict[str, Any] = msgspec.json.decode(encoded)
         for name, hint in self._resolve().arguments.items():
-            self._check_one(name, hint, given, payload)
-        return Arguments(payload, tuple(dict.fromkeys(outputs)))
+            if name in payload:
+                self._check_beside_outputs(name, hint, given, payload)
+            elif self._parameters[name].default is Parameter.empty:
+                raise InvalidArgumentsError(self.name, name, "is missing")
+        return Arguments(shorten(payload), job_ids)
 
-    def _check_one(
+    def _check_beside_outputs(
         self, name: str, hint: Any, given: Mapping[str, Any], payload: Mapping[str, Any]
     ) -> None:
-        if name not in payload:
-            if self._parameters[name].default is Parameter.empty:
-                raise InvalidArgumentsError(self.name, name, "is missing")
-            return
-        if _OUTPUT_KEY in msgspec.json.encode(payload[name]):
+        encoder = OutputEncoder()
+        if may_hold_outputs(encoder.encode(given[name])):
+            if not encoder.positions:
+                raise InvalidArgumentsError(
+                    self.name, name, f"must not hold the key {OUTPUT!r}, which stands for outputs"
+                )
             return
         try:
             msgspec.convert(payload[name], hint, str_keys=True)
         except msgspec.ValidationError as error:
-            raise self._refuse(str(error).replace("$", f"$.{name}", 1), given) from error
+            raise self._refuse(_with_path(str(error), name), given) from error
 
     def _refuse(self, reason: str, given: Any) -> InvalidArgumentsError:
         """The error for one of msgspec, whose text ends with a path such as ``$.a[0]``."""
@@ -223,8 +210,8 @@ class TaskSignature:
     def _find_unencodable(self, given: Mapping[str, Any], error: Exception) -> Exception:
         for name, value in given.items():
             try:
-                _make_encoder([]).encode(value)
-            except (TypeError, ValueError, OverflowError, RecursionError) as own:
+                OutputEncoder().encode(value)
+            except _UNENCODABLE as own:
                 return InvalidArgumentsError(
                     self.name, name, f"{value!r:.60} cannot be written as JSON: {own}"
                 )
@@ -235,14 +222,10 @@ class TaskSignature:
         return f"a parameter of the task; it has: {names}"
 
 
-def _make_encoder(outputs: list[JobId]) -> msgspec.json.Encoder:
-    def stand_in(value: Any) -> Any:
-        if isinstance(value, Output):
-            outputs.append(value.job_id)
-            return {OUTPUT: value.job_id}
-        raise TypeError(f"{type(value).__name__} has no JSON form")
-
-    return msgspec.json.Encoder(enc_hook=stand_in)
+def _with_path(reason: str, name: str) -> str:
+    """The text of msgspec about one argument, as it would be about all of them."""
+    said, at, path = reason.partition(" - at `$")
+    return f"{said} - at `$.{name}{path}" if at else f"{reason} - at `$.{name}`"
 
 
 def locate(function: Callable[..., Any]) -> str:

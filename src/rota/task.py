@@ -15,6 +15,7 @@ from rota.jobs import Job, JobId, JobRequest, RetryPolicy, admit_job
 from rota.jobs.fields import read_instant, read_priority, read_queue, read_word
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT
 from rota.jobs.validation import read_retry_policy
+from rota.ops.catalogue import KindEntry
 from rota.session import Session, Sessions
 from rota.signature import Arguments, TaskSignature, refuse_declaration
 from rota.worker import Context
@@ -185,8 +186,20 @@ class Task(Generic[P, R]):
             idempotency_key=options.key,
         )
         job = admit_job(request, job_id=job_id, now=now, tenant=options.tenant)
-        dependencies = tuple(dict.fromkeys((*options.after, *arguments.outputs)))
+        dependencies = tuple(dict.fromkeys((*arguments.outputs, *options.after)))
         return replace(job, dependencies=dependencies) if dependencies else job
+
+    def describe(self) -> KindEntry:
+        """What the catalogue of kinds says about this task."""
+        self.signature.check()
+        return KindEntry(
+            schema=self.signature.json_schema(),
+            result=self.signature.result_schema() if self.options.keep_result else {},
+            queue=self.options.queue,
+            priority=self.options.priority,
+            notifies=self.options.notifies,
+            doc=(inspect.getdoc(self.function) or "").partition("\n")[0],
+        )
 
     def as_handler(self) -> Handler:
         """What a worker calls for jobs of this task."""
