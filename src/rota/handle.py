@@ -5,15 +5,11 @@ from typing import Any, Generic, TypeVar, cast
 
 from rota.clock.duration import Duration, read_duration
 from rota.clock.timeout import timeout_after
-from rota.errors import (
-    JobCancelledError,
-    JobFailedError,
-    JobNotFoundError,
-    ResultTimeoutError,
-)
-from rota.jobs import Ending, Job, JobId, JobStatus
+from rota.errors import InvalidInputError, JobNotFoundError, ResultTimeoutError
+from rota.jobs import JobId, JobStatus
 from rota.ops.explain import explain_job
 from rota.ops.explanation import Explanation
+from rota.ops.results import read_end, wait_for_end
 from rota.outputs import Output
 from rota.rail.dead_letters import DeadLetters
 from rota.rail.jobs import cancel_jobs
@@ -21,8 +17,6 @@ from rota.session import Session, Sessions
 from rota.signature import TaskSignature
 
 R_co = TypeVar("R_co", covariant=True)
-
-LOOKED_EVERY = timedelta(milliseconds=50)
 
 
 class JobHandle(Generic[R_co]):
@@ -50,6 +44,12 @@ class JobHandle(Generic[R_co]):
     @property
     def output(self) -> R_co:
         """Stands for the result in the arguments of another job, which then waits for this one."""
+        if not self._signature.keeps_result:
+            raise InvalidInputError(
+                f"{self._signature.name} keeps no result, so its jobs have no output; declare it "
+                "without keep_result=False",
+                {"field": "keep_result"},
+            )
         return cast("R_co", Output(self.id))
 
     async def result(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - fixed name
@@ -108,22 +108,15 @@ class JobHandle(Generic[R_co]):
             raise ResultTimeoutError(self.id, limit) from error
 
     async def _wait_for_end(self, session: Session) -> Any:
-        while True:
-            job = await self._read(session)
-            if job.status is JobStatus.COMPLETED:
-                return None
-            if job.status in (JobStatus.FAILED, JobStatus.BLOCKED):
-                raise _ended_badly(job)
-            await session.clock.sleep(LOOKED_EVERY)
+        job = await wait_for_end(session.store, session.clock, self.tenant, self.id)
+        ended = await read_end(session.store, job)
+        return self._signature.decode_result(ended.result)
 
-    async def _read(self, session: Session) -> Job:
+    async def _read_status(self, session: Session) -> JobStatus:
         found = await session.store.get(self.tenant, [self.id])
         if self.id not in found:
             raise JobNotFoundError(self.id)
-        return found[self.id]
-
-    async def _read_status(self, session: Session) -> JobStatus:
-        return (await self._read(session)).status
+        return found[self.id].status
 
     async def _cancel(self, session: Session) -> None:
         reason = "cancelled by its handle"
@@ -137,9 +130,3 @@ class JobHandle(Generic[R_co]):
 
     async def _explain(self, session: Session) -> Explanation:
         return await explain_job(session.store, session.clock, self.tenant, self.id)
-
-
-def _ended_badly(job: Job) -> JobFailedError | JobCancelledError:
-    if job.ending is Ending.CANCELLED:
-        return JobCancelledError(job.id, job.last_error)
-    return JobFailedError(job.id, job.last_error or f"the job is {job.status}", None)

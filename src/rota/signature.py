@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 from types import UnionType
-from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, Never, NoReturn, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -43,9 +43,12 @@ class TaskSignature:
     classes that are defined further down in the module.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str) -> None:
+    def __init__(
+        self, function: Callable[..., Any], name: str, *, keeps_result: bool = True
+    ) -> None:
         self.function = function
         self.name = name
+        self.keeps_result = keeps_result
         self._parameters = inspect.signature(function).parameters
         self._names = frozenset(self._parameters)
         self._hints: _Hints | None = None
@@ -137,6 +140,8 @@ class TaskSignature:
         """What the annotations say. Raises NameError when one of them is not defined yet."""
         if self._hints is None:
             hints = _read_hints(self.function, self._parameters)
+            if self.keeps_result:
+                _check_result(self.function, hints.result)
             self._model = _make_model(self.function, self._parameters, hints)
             self._decode_typed = msgspec.json.Decoder(self._model).decode
             self._names = frozenset(hints.arguments)
@@ -275,6 +280,15 @@ def _check_parameter(
         raise refuse_declaration(function, reason) from error
 
 
+def _check_result(function: Callable[..., Any], hint: Any) -> None:
+    try:
+        msgspec.json.schema(hint)
+    except TypeError as error:
+        reason = f"the result: {hint!r} cannot be validated: {_last_line(error)}"
+        fix = "annotate a type of JSON, or do not keep it: keep_result=False"
+        raise refuse_declaration(function, f"{reason}; {fix}") from error
+
+
 def _make_model(
     function: Callable[..., Any], parameters: Mapping[str, Parameter], hints: _Hints
 ) -> Any:
@@ -289,7 +303,7 @@ def _make_model(
 
 def _result_type(hint: Any) -> Any:
     """The annotation without Snooze and Discard, which are not results."""
-    if hint in _NOT_RESULTS:
+    if hint in _NOT_RESULTS or hint in (NoReturn, Never):
         return None
     if get_origin(hint) not in (Union, UnionType):
         return hint
