@@ -225,7 +225,8 @@ def test_a_context_is_not_an_argument() -> None:
 
 
 def test_results_are_json_of_their_annotation() -> None:
-    def load() -> list[User] | Snooze | Discard: ...
+    def load() -> list[User] | Snooze | Discard:
+        return []
 
     signature = TaskSignature(load, "load")
     encoded = signature.encode_result([User("ada")])

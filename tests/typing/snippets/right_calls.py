@@ -83,6 +83,8 @@ async def right_calls() -> None:
     assert_type(await merge.enqueue([size.output, 4]), JobHandle[int])
     assert_type(await merge.enqueue(sizes=[size.output], labels={"a": "b"}), JobHandle[int])
 
+
+async def right_calls_with_options(page: JobHandle[Page]) -> None:
     assert_type(fetch.enqueue_sync(url="x"), JobHandle[Page])
     assert_type(
         await fetch.using(
@@ -102,6 +104,8 @@ async def right_calls() -> None:
         fetch.using(delay=timedelta(1)).enqueue_many_sync([fetch.call("x")]), list[JobHandle[Page]]
     )
 
+
+async def right_calls_of_other_functions() -> None:
     assert_type(await remind.enqueue("tea"), JobHandle[None])
     assert_type(await report.enqueue(text="tea"), JobHandle[str])
     assert_type(await Mailer.send.enqueue(to="ada"), JobHandle[bool])
@@ -109,6 +113,16 @@ async def right_calls() -> None:
     assert_type(await refresh.enqueue(), JobHandle[None])
     assert_type(await refresh_often.enqueue(currency="GBP"), JobHandle[None])
     await refresh_often()
+
+
+async def right_flows() -> None:
+    async with app.flow("pages") as flow:
+        page = flow.add(fetch, "x", tries=1)
+        size = flow.add(measure.using(queue="slow", on_parent_failure="run"), page.output)
+        assert_type(size, JobHandle[int])
+        assert_type(flow.add(merge, [size.output]), JobHandle[int])
+    with app.flow() as blocking:
+        blocking.add(refresh)
 
 
 def takes_any_task(task: Task[[str], Page]) -> None:

@@ -69,6 +69,16 @@ async def wrong_calls() -> None:
     del number, text, other
 
 
+async def wrong_flows() -> None:
+    async with app.flow() as flow:
+        page = flow.add(fetch, "x")
+        flow.add(measure, page)  # error
+        flow.add(merge, [page.output])  # error
+        flow.add(fetch.using(queue="slow"), 3)  # error
+        flow.add(fetch)  # error
+        flow.add(fetch.using(on_parent_failure="explode"), "x")  # error
+
+
 @app.task(colour="red")  # error
 async def painted() -> None: ...
 
