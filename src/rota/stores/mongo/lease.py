@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from bson import ObjectId
-from pymongo import MongoClient, UpdateOne
+from pymongo import MongoClient, UpdateMany, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 
 from rota.jobs import Job, JobId
@@ -123,8 +123,8 @@ async def claim(
         "mark": mark,
     }
     free = {"_id": {"$in": ids}, "phase": "due", **_in_queues(request.queues), **_due(now)}
-    update = {"$set": leased, "$inc": {"last_token": 1}}
-    await connection.jobs.update_many(free, update, hint=BY_ID, session=session)
+    update = UpdateMany(free, {"$set": leased, "$inc": {"last_token": 1}}, hint=BY_ID)
+    await connection.update_marked([update], session)
     mine = {"_id": {"$in": ids}, "mark": mark, "phase": "running"}
     found = connection.jobs.find(mine, WITHOUT_ATTEMPTS, hint=BY_ID, session=session)
     raws = await found.to_list()

@@ -23,7 +23,7 @@ _DIRECT = (
     *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),
     *("attempt_count", "loss_count", "last_token", "last_error", "ending", "deferral", "lease"),
 )
-_MOVABLE = (
+MOVABLE = (
     *("status", "due_at", "attempt_count", "loss_count", "last_error", "ending", "last_token"),
     *("deferral", "updated_at", "worker", "taken_at", "until", "phase", "ended_at"),
 )
@@ -107,7 +107,7 @@ def phase_of(job: Job, now: datetime) -> str | None:
 def move_update(job: Job, now: datetime, attempts: Sequence[Attempt] = ()) -> Raw:
     """The update that moves a job and adds attempts."""
     moved = encode_move(job, now)
-    update = _set_fields(moved, _MOVABLE)
+    update = _set_fields(moved, MOVABLE)
     if attempts:
         update["$push"] = {"attempts": {"$each": [_encode(each) for each in attempts]}}
     return update
@@ -117,7 +117,7 @@ def amend_update(job: Job, now: datetime) -> Raw:
     """The update that writes every field of a job."""
     raw = encode_job(job, now)
     del raw["_id"]
-    return _set_fields(raw, (*_MOVABLE, "dependencies", "is_recurring", "key"))
+    return _set_fields(raw, (*MOVABLE, "dependencies", "is_recurring", "key"))
 
 
 def _set_fields(values: Raw, names: Iterable[str]) -> Raw:

@@ -17,6 +17,7 @@ from rota.stores.kernel.records import check_portion
 from rota.stores.kernel.unit import NewJob, Partition, Plan, run_async
 from rota.stores.mongo import documents, lease, read
 from rota.stores.mongo.address import MongoSettings
+from rota.stores.mongo.completion import complete
 from rota.stores.mongo.connection import Connection, Session, is_duplicate
 from rota.stores.mongo.records import dump, load
 from rota.stores.mongo.schema import prepare
@@ -147,22 +148,14 @@ class MongoStore(ClosableStore):
         for change in decided:
             settlement.check_path(change)
 
-        async def work(session: Session) -> tuple[set[Partition], list[Applied]]:
-            unit = JobUnit(self._connection, session)
-            done = await unit.complete(decided, now) if self.uses_native_paths else set()
-            left = [change for change in decided if change.job_id not in done]
-            if not left:
-                return set(), [Applied(change.job) for change in decided]
-            writes, answers = await run_async(settlement.apply(left, now), unit.answer)
-            await unit.commit(writes)
-            others = iter(answers)
-            return writes.ready_partitions(), [
-                Applied(change.job) if change.job_id in done else next(others) for change in decided
-            ]
-
-        ready, answers = await self._connection.run(lambda: self._connection.transact(work))
-        self._wakeups.ring(ready)
-        return answers
+        done: set[JobId] = set()
+        if self.uses_native_paths:
+            done = await self._connection.run(lambda: complete(self._connection, decided, now))
+        left = [change for change in decided if change.job_id not in done]
+        others = iter(await self._commit(lambda: settlement.apply(left, now)) if left else ())
+        return [
+            Applied(change.job) if change.job_id in done else next(others) for change in decided
+        ]
 
     async def insert_within(
         self,

@@ -9,10 +9,9 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from bson import ObjectId
 from pymongo import DeleteMany, InsertOne, UpdateMany, UpdateOne
 
-from rota.jobs import Attempt, Change, Job, JobId, JobStatus
+from rota.jobs import Attempt, Job, JobId, JobStatus
 from rota.stores.kernel.unit import (
     Ended,
     NewJob,
@@ -75,23 +74,6 @@ class JobUnit:
         if operations:
             await self._jobs.bulk_write(operations, ordered=False, session=self._session)
 
-    async def complete(self, changes: Sequence[Change], now: datetime) -> set[JobId]:
-        """Native path: write the changes that only complete a job no other job depends on.
-
-        Returns which were written. The kernel decides about the others.
-        """
-        plain = [change for change in changes if is_plain(change)]
-        if not plain or len({change.job_id for change in changes}) < len(changes):
-            return set()
-        mark = ObjectId()
-        operations = [_complete(change, mark, now) for change in plain]
-        done = await self._jobs.bulk_write(operations, ordered=False, session=self._session)
-        ids = {change.job_id for change in plain}
-        if done.matched_count == len(plain):
-            return ids
-        marked = {"_id": {"$in": sorted(ids)}, "mark": mark}
-        return {raw["_id"] for raw in await self._find(marked, BY_ID, ["_id"])}
-
     async def _find(
         self, where: Raw, index: str, fields: Sequence[str] | Mapping[str, int] | None = None
     ) -> list[Raw]:
@@ -100,11 +82,10 @@ class JobUnit:
 
     async def _read_jobs(self, query: ReadJobs) -> dict[JobId, Stored]:
         found = await self._find(_by_ids(query.job_ids), BY_ID, WITHOUT_ATTEMPTS)
-        return {
-            raw["_id"]: Stored(decode_job(raw), "awaited_count" in raw)
-            for raw in found
-            if raw["status"] != SET_ASIDE
-        }
+        raws = [raw for raw in found if raw["status"] != SET_ASIDE]
+        jobs = decode_readable(raws) if query.skips_damaged else [decode_job(raw) for raw in raws]
+        awaited = {raw["_id"] for raw in raws if "awaited_count" in raw}
+        return {job.id: Stored(job, job.id in awaited) for job in jobs}
 
     async def _read_twins(self, query: ReadTwins) -> list[Job]:
         where = {
@@ -171,15 +152,6 @@ class JobUnit:
         ]
 
 
-def is_plain(change: Change) -> bool:
-    """Whether the change only completes its job."""
-    is_completion = change.expected_status is JobStatus.RUNNING and (
-        change.job.status is JobStatus.COMPLETED
-    )
-    has_more = change.attempt is not None or change.successor is not None or change.is_removed
-    return is_completion and not has_more
-
-
 def make_operations(
     writes: Writes,
 ) -> "list[InsertOne[Raw] | UpdateOne | UpdateMany | DeleteMany]":
@@ -226,19 +198,6 @@ async def guard(connection: Connection, session: Session, name: str) -> None:
     """Conflict with every other transaction that takes the same guard."""
     update = {"$inc": {"version": 1}, "$setOnInsert": {"body": b""}}
     await connection.documents.update_one({"_id": name}, update, upsert=True, session=session)
-
-
-def _complete(change: Change, mark: ObjectId, now: datetime) -> UpdateOne:
-    current = {
-        "_id": change.job_id,
-        "tenant": change.job.tenant,
-        "status": str(change.expected_status),
-        "last_token": change.expected_token,
-        "awaited_count": {"$exists": False},
-    }
-    update = move_update(change.job, now)
-    update["$set"]["mark"] = mark
-    return UpdateOne(current, update, hint=BY_ID)
 
 
 def _place_update(placed: Placed, now: datetime) -> Raw:
