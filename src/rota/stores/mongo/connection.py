@@ -35,8 +35,12 @@ Result = TypeVar("Result")
 APP_NAME = "rota"
 DOCUMENTS = "rota_documents"
 JOBS = "rota_jobs"
+RESULTS = "rota_results"
 SCHEMA = "rota_schema"
 WAKEUPS = "rota_wakeups"
+
+BY_ID = "_id_"
+"""The index of ids."""
 
 DURABLE = WriteConcern(w="majority", j=True)
 SNAPSHOT = ReadConcern("snapshot")
@@ -65,6 +69,7 @@ class Connection:
         self.database: AsyncDatabase[Raw] = client[settings.database]
         self.jobs = self.database[JOBS]
         self.documents = self.database[DOCUMENTS]
+        self.results = self.database[RESULTS]
 
     @classmethod
     async def open(cls, settings: MongoSettings) -> Self:

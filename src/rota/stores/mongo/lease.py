@@ -31,10 +31,10 @@ from rota.stores.kernel.limits import (
 from rota.stores.kernel.turns import order_turns, take_turns
 from rota.stores.kernel.unit import Partition, Query, run_async
 from rota.stores.mongo.address import MongoSettings
-from rota.stores.mongo.connection import JOBS, Connection, Raw, Session, options
+from rota.stores.mongo.connection import BY_ID, JOBS, Connection, Raw, Session, options
 from rota.stores.mongo.rows import decode_readable, to_instant, to_number
 from rota.stores.mongo.translation import translated
-from rota.stores.mongo.unit import BY_ID, SET_ASIDE, WITHOUT_ATTEMPTS, guard
+from rota.stores.mongo.unit import SET_ASIDE, WITHOUT_ATTEMPTS, guard
 from rota.stores.protocol import HeldLease, LeaseRequest, is_chosen
 from rota.triggers.zone import to_utc
 

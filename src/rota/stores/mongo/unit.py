@@ -12,6 +12,7 @@ from typing import Any
 from pymongo import DeleteMany, InsertOne, UpdateMany, UpdateOne
 
 from rota.jobs import Attempt, Job, JobId, JobStatus
+from rota.stores.kernel.records import seal
 from rota.stores.kernel.unit import (
     Ended,
     NewJob,
@@ -21,13 +22,14 @@ from rota.stores.kernel.unit import (
     ReadDependents,
     ReadEnded,
     ReadJobs,
+    ReadStatuses,
     ReadTwins,
     ReadWaiting,
     Stored,
     Waiting,
     Writes,
 )
-from rota.stores.mongo.connection import Connection, Raw, Session
+from rota.stores.mongo.connection import BY_ID, Connection, Raw, Session
 from rota.stores.mongo.rows import (
     amend_update,
     decode_job,
@@ -40,12 +42,11 @@ from rota.stores.mongo.rows import (
     to_number,
 )
 
-BY_ID = "_id_"
 SET_ASIDE = "DAMAGED"
 """The status of a job that cannot be read."""
 WITHOUT_ATTEMPTS = {"attempts": 0}
 
-_WAITING = ("tenant", "queue", "due_at", "open_count", "dependencies")
+_WAITING = ("tenant", "queue", "due_at", "open_count", "on_parent_failure", "watched")
 
 
 class JobUnit:
@@ -55,8 +56,11 @@ class JobUnit:
         self._connection = connection
         self._jobs = connection.jobs
         self._session = session
+        self.watched: set[JobId] = set()
+        """The jobs among those read for whose end other processes listen."""
         self._answers: Mapping[type, Callable[[Any], Awaitable[Any]]] = {
             ReadJobs: self._read_jobs,
+            ReadStatuses: self._read_statuses,
             ReadTwins: self._read_twins,
             ReadWaiting: self._read_waiting,
             ReadAncestors: self._read_ancestors,
@@ -73,9 +77,14 @@ class JobUnit:
         operations = make_operations(writes)
         if operations:
             await self._jobs.bulk_write(operations, ordered=False, session=self._session)
+        kept = self._connection.results
+        if writes.results:
+            await kept.bulk_write(_keep_results(writes), ordered=False, session=self._session)
+        if writes.removed:
+            await kept.delete_many(_by_ids(writes.removed), session=self._session)
 
     async def _find(
-        self, where: Raw, index: str, fields: Sequence[str] | Mapping[str, int] | None = None
+        self, where: Raw, index: str, fields: Sequence[str] | Mapping[str, Any] | None = None
     ) -> list[Raw]:
         found = self._jobs.find(where, fields, hint=index, session=self._session)
         return await found.to_list()
@@ -85,7 +94,12 @@ class JobUnit:
         raws = [raw for raw in found if raw["status"] != SET_ASIDE]
         jobs = decode_readable(raws) if query.skips_damaged else [decode_job(raw) for raw in raws]
         awaited = {raw["_id"] for raw in raws if "awaited_count" in raw}
+        self.watched |= {raw["_id"] for raw in raws if "watched" in raw}
         return {job.id: Stored(job, job.id in awaited) for job in jobs}
+
+    async def _read_statuses(self, query: ReadStatuses) -> dict[JobId, str]:
+        found = await self._find(_by_ids(query.job_ids), BY_ID, ["status"])
+        return {raw["_id"]: raw["status"] for raw in found}
 
     async def _read_twins(self, query: ReadTwins) -> list[Job]:
         where = {
@@ -95,17 +109,25 @@ class JobUnit:
         return decode_readable(await self._find(where, "keys", WITHOUT_ATTEMPTS))
 
     async def _read_waiting(self, query: ReadWaiting) -> list[Waiting]:
-        """Each level of dependents is one query."""
-        asked, reached = set(query.parents), set(query.parents)
+        """Each level of dependents is one query.
+
+        Of its dependencies a job shows only those of that level: it may have ten thousand others.
+        """
+        reached, asked = sorted(query.parents), set(query.parents)
         found: dict[JobId, Raw] = {}
+        parents: defaultdict[JobId, set[JobId]] = defaultdict(set)
         while reached:
-            where = {"dependencies": {"$in": sorted(reached)}, "status": str(JobStatus.PENDING)}
-            raws = await self._find(where, "depending", _WAITING)
-            new = {raw["_id"]: raw for raw in raws if raw["_id"] not in found}
-            found |= new
-            reached = new.keys() - asked if query.is_deep else set()
-            asked |= reached
-        return [_decode_waiting(raw, asked) for raw in found.values()]
+            where = {"dependencies": {"$in": reached}, "status": str(JobStatus.PENDING)}
+            near = {"$setIntersection": ["$dependencies", {"$literal": reached}]}
+            only = {"$literal": reached}  # which needs no look at the others
+            fields = {**dict.fromkeys(_WAITING, 1), "near": near if reached[1:] else only}
+            for raw in await self._find(where, "depending", fields):
+                found[raw["_id"]] = raw
+                parents[raw["_id"]].update(raw["near"])
+            reached = sorted(found.keys() - asked) if query.is_deep else []
+            asked.update(reached)
+        self.watched |= {job_id for job_id, raw in found.items() if "watched" in raw}
+        return [_decode_waiting(raw, parents[job_id]) for job_id, raw in found.items()]
 
     async def _read_ancestors(self, query: ReadAncestors) -> dict[JobId, tuple[JobId, ...]]:
         """Each level is one query. Two transactions that do this conflict: both write one guard."""
@@ -160,10 +182,9 @@ def make_operations(
     for attempt in writes.attempts:
         attempts[attempt.job_id].append(attempt)
     now = writes.now
-    inserts = [
-        InsertOne(encode_new(new, now, attempts.get(job_id, ())))
-        for job_id, new in writes.new.items()
-    ]
+    inserts = {
+        job_id: encode_new(new, now, attempts.get(job_id, ())) for job_id, new in writes.new.items()
+    }
     updates = {
         job_id: move_update(job, now, attempts.get(job_id, ()))
         for job_id, job in writes.moved.items()
@@ -173,7 +194,9 @@ def make_operations(
         if amended.open_count is not None:
             updates[job_id]["$set"]["open_count"] = amended.open_count
     updates |= {job_id: _place_update(placed, now) for job_id, placed in writes.placed.items()}
-    operations: list[Any] = [*inserts]
+    for job_id in writes.results:
+        (inserts.get(job_id) or updates[job_id]["$set"])["has_result"] = True
+    operations: list[Any] = [InsertOne(raw) for raw in inserts.values()]
     operations += [UpdateOne({"_id": job_id}, update) for job_id, update in updates.items()]
     if writes.awaited:
         operations.append(UpdateMany(_by_ids(writes.awaited), {"$inc": {"awaited_count": 1}}))
@@ -185,6 +208,8 @@ def make_operations(
 def encode_new(new: NewJob, now: datetime, attempts: Sequence[Attempt] = ()) -> Raw:
     """The document of a new job."""
     raw = encode_job(new.job, now)
+    if new.unreadable is not None:
+        raw |= {"status": SET_ASIDE, "phase": "damaged", "body": seal(new.unreadable)}
     if new.job.dependencies:
         raw["open_count"] = new.open_count
     if new.is_awaited:
@@ -192,6 +217,18 @@ def encode_new(new: NewJob, now: datetime, attempts: Sequence[Attempt] = ()) -> 
     if attempts:
         raw["attempts"] = [encode_attempt(each) for each in attempts]
     return raw
+
+
+def _keep_results(writes: Writes) -> list[UpdateOne]:
+    jobs = writes.moved | {job_id: new.job for job_id, new in writes.new.items()}
+    return [
+        UpdateOne(
+            {"_id": job_id},
+            {"$set": {"token": jobs[job_id].last_token, "body": body}},
+            upsert=True,
+        )
+        for job_id, body in writes.results.items()
+    ]
 
 
 async def guard(connection: Connection, session: Session, name: str) -> None:
@@ -208,17 +245,20 @@ def _place_update(placed: Placed, now: datetime) -> Raw:
         fields["phase"] = "due" if placed.waiting.due_at <= now else "later"
     if placed.status.is_terminal:
         fields["ended_at"] = to_number(now)
+    if placed.ending is not None:
+        fields |= {"ending": str(placed.ending), "last_error": placed.error}
     return {"$set": fields}
 
 
-def _decode_waiting(raw: Raw, asked: Collection[JobId]) -> Waiting:
+def _decode_waiting(raw: Raw, parents: Collection[JobId]) -> Waiting:
     return Waiting(
-        raw["_id"],
-        raw["tenant"],
-        raw["queue"],
-        to_instant(raw["due_at"]),
-        raw["open_count"],
-        tuple(each for each in raw["dependencies"] if each in asked),
+        job_id=raw["_id"],
+        tenant=raw["tenant"],
+        queue=raw["queue"],
+        due_at=to_instant(raw["due_at"]),
+        open_count=raw["open_count"],
+        parents=tuple(parents),
+        on_parent_failure=raw.get("on_parent_failure", "block"),
     )
 
 
