@@ -8,6 +8,7 @@ import asyncio
 from asyncio import Event, Task
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
 
 from bson import ObjectId
 from pymongo import CursorType, WriteConcern
@@ -29,6 +30,13 @@ LONGEST_PAUSE = 5.0
 _OPEN = {"$in": [str(status) for status in JobStatus if not status.is_terminal]}
 
 
+class _News(NamedTuple):
+    """What other processes are to hear: where jobs became READY, and which jobs ended."""
+
+    partitions: set[Partition]
+    ended: set[JobId]
+
+
 class MongoWakeups:
     """The listeners of this process, and the way to those of other processes."""
 
@@ -39,8 +47,7 @@ class MongoWakeups:
         )
         self._local = Wakeups()
         self._sender = ObjectId()
-        self._unsent: set[Partition] = set()
-        self._unsent_ends: set[JobId] = set()
+        self._unsent = _News(set(), set())
         self._sending: Task[None] | None = None
         self._tailing: Task[None] | None = None
         self._has_tried = Event()
@@ -95,10 +102,10 @@ class MongoWakeups:
         ready = set(partitions)
         self._local.ring_partitions(ready)
         self._local.ring_ends(ended)
-        self._unsent |= ready
-        self._unsent_ends.update(watched)
         if not ready and not watched:
             return
+        self._unsent.partitions.update(ready)
+        self._unsent.ended.update(watched)
         if self._sending is None or self._sending.done():
             self._sending = self._connection.start(self._send)
 
@@ -113,9 +120,9 @@ class MongoWakeups:
     async def _send(self) -> None:
         """Tell other processes; they poll if this fails."""
         with suppress(PyMongoError, OSError):
-            while self._unsent or self._unsent_ends:
-                partitions, self._unsent = sorted(self._unsent), set()
-                ended, self._unsent_ends = sorted(self._unsent_ends), set()
+            while any(self._unsent):
+                news, self._unsent = self._unsent, _News(set(), set())
+                partitions, ended = sorted(news.partitions), sorted(news.ended)
                 await self._collection.insert_one(
                     {"sender": self._sender, "partitions": partitions, "ended": ended}
                 )
