@@ -109,12 +109,14 @@ async def test_after_a_loss_of_the_connection_every_end_may_have_been_missed(
     own_redis: RedisServer,
 ) -> None:
     settings = read_address(own_redis.url)
-    async with await RedisStore.open(settings) as store:
-        async with store.listen_for_end(TENANT, [a_job().id]) as listener:
-            assert await hears_nothing(listener)
-            await asyncio.to_thread(own_redis.kill)
-            await asyncio.to_thread(own_redis.start)
-            await hear(listener)
+    async with (
+        await RedisStore.open(settings) as store,
+        store.listen_for_end(TENANT, [a_job().id]) as listener,
+    ):
+        assert await hears_nothing(listener)
+        await asyncio.to_thread(own_redis.kill)
+        await asyncio.to_thread(own_redis.start)
+        await hear(listener)
 
 
 async def test_the_end_of_a_parent_moves_few_bytes_however_wide_its_dependent(
