@@ -1,5 +1,6 @@
 """Checks that each key of a store on Redis says what the heads of its jobs say, and no more."""
 
+import json
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from rota.stores.redis.rows import Head, decode_head
 
 TERMINAL = "CFDB"
 COUNTED = "UD"
+CHANNELS = ("wake", "ends")
 
 
 class _Filed(NamedTuple):
@@ -25,16 +27,16 @@ class _Filed(NamedTuple):
 
     @property
     def partition(self) -> str:
-        return f"{self.head.tenant}\0{self.head.queue}\0"
+        tenant, queue = self.head.partition
+        return f"{tenant}\0{queue}\0"
 
     @property
     def is_prompt(self) -> bool:
-        return self.head.due == self.head.created
+        return self.head.slot.endswith(self.head.due)
 
     @property
     def place(self) -> str:
-        letter = self.head.sort if self.is_prompt else self.head.sort.upper()
-        return f"{self.partition}{letter}{self.head.rank}{self.head.created}{self.id}"
+        return f"{self.head.slot}{self.id}"
 
 
 def check_filing(address: str) -> None:
@@ -42,14 +44,18 @@ def check_filing(address: str) -> None:
     settings = read_address(address)
     names = dict(zip(JOB_KEYS, name_keys(settings.name).jobs, strict=True))
     with redis.Redis.from_url(settings.url) as client:
-        found = {part: _read(client, names[part]) for part in JOB_KEYS if part != "wake"}
+        found = {part: _read(client, names[part]) for part in JOB_KEYS if part not in CHANNELS}
     raw = found.pop("heads")
     jobs = {key: _Filed(key, decode_head(value)) for key, value in raw.items()}
-    expected = _file(jobs, found["later"])
+    for job in jobs.values():
+        letter = job.head.slot.removeprefix(job.partition)[0]
+        assert letter.islower() == job.is_prompt
+    expected = _file(jobs, found["later"], _edges_of(found))
     for part, members in expected.items():
         assert found[part] == members, part
     assert found["bodies"].keys() == jobs.keys()
     assert {member[:36] for member in found["attempts"]} <= jobs.keys()
+    assert set(found["results"]) <= {job.id for job in jobs.values() if job.code == "C"}
 
 
 def _read(client: "redis.Redis", key: str) -> Any:
@@ -61,11 +67,19 @@ def _read(client: "redis.Redis", key: str) -> Any:
     return {member.decode() for member in members}
 
 
-def _file(all_jobs: dict[str, _Filed], later: set[str]) -> dict[str, Any]:
+def _edges_of(found: dict[str, Any]) -> dict[str, list[str]]:
+    """By job, its dependencies as its body has them."""
+    bodies = {key: json.loads(body) for key, body in found["bodies"].items()}
+    return {key: body["dependencies"] for key, body in bodies.items() if "dependencies" in body}
+
+
+def _file(
+    all_jobs: dict[str, _Filed], later: set[str], parents_of: dict[str, list[str]]
+) -> dict[str, Any]:
     """What must be under the keys; the heads do not say which jobs were found to be due."""
     jobs = all_jobs.values()
     away = {job.id for job in jobs if job.code == "R" and f"{job.head.due}{job.id}" in later}
-    edges = [(parent, job) for job in jobs for parent in job.head.parents.split()]
+    edges = [(each, all_jobs[key]) for key, parents in parents_of.items() for each in parents]
     _check_dependencies(all_jobs, edges)
     parents = {parent for parent, _ in edges}
     counts = Counter(f"{job.code}{job.partition}" for job in jobs if job.code in COUNTED)
@@ -86,10 +100,16 @@ def _file(all_jobs: dict[str, _Filed], later: set[str]) -> dict[str, Any]:
             if job.code in TERMINAL and job.id not in parents
         },
         "children": {f"{parent}{job.id}" for parent, job in edges},
+        "parents": {key: " ".join(each).encode() for key, each in parents_of.items()} or set(),
         "identities": {j.head.identity: j.id.encode() for j in jobs if j.head.identity} or set(),
         "intent": set(),
         "counts": {name: str(number).encode() for name, number in counts.items()} or set(),
     }
+
+
+def _done(job: _Filed) -> str:
+    """The codes of dependencies for which the job does not wait."""
+    return TERMINAL if job.head.linked.on_parent_failure == "run" else "C"
 
 
 def _check_dependencies(jobs: dict[str, _Filed], edges: list[tuple[str, _Filed]]) -> None:
@@ -97,7 +117,7 @@ def _check_dependencies(jobs: dict[str, _Filed], edges: list[tuple[str, _Filed]]
     open_counts = Counter(
         job.id
         for parent, job in edges
-        if job.code == "P" and (parent not in jobs or jobs[parent].code != "C")
+        if job.code == "P" and (parent not in jobs or jobs[parent].code not in _done(job))
     )
     pending = [job for job in jobs.values() if job.code == "P"]
     assert all(job.head.linked.open_count == open_counts[job.id] for job in pending)

@@ -6,8 +6,9 @@ script sees all of them at once.
 Sorted sets have no scores: their members are ordered byte by byte. An instant is text of one
 length, and a name ends with NUL, so members sort by what they are made of. ``rank`` is ``10 -
 priority`` in two digits. ``letter`` is "o" for a job that comes once and "s" for one of a series, a
-capital if the job was not due from its creation on. ``place`` is ``tenant NUL queue NUL letter rank
-created id``. Each job is in the listing of its code, at its place.
+capital if the job was not due from its creation on. ``slot`` is ``tenant NUL queue NUL letter rank
+created``, and ``place`` is the slot and the id. Each job is in the listing of its code, at its
+place.
 """
 
 from typing import NamedTuple
@@ -28,12 +29,15 @@ JOB_KEYS = (
     *(f"listing-{code}" for code in "PLUCFDB"),  # sorted sets: place; L are the jobs in `later`
     "ended",  # sorted set: updated id; jobs that have ended and that no job depends on
     "children",  # sorted set: parent child; all dependencies
+    "parents",  # hash: id -> ids of its dependencies, if it has any; bodies have them too
     "identities",  # hash: JSON of tenant, kind, idempotency key and occurrence -> id
     "attempts",  # sorted set: id token JSON
+    "results",  # hash: id -> what the handler returned, if it is kept
     "counts",  # hash: code tenant NUL queue NUL -> number of RUNNING jobs (U), dead letters (D)
     "counters",  # hash: leases -> number of leases so far, graph -> of amended dependencies
     "intent",  # list: id, old head, new head of PENDING jobs that a commit has yet to write
     "wake",  # channel, not a key: sender and JSON of queues and tenants with a READY job
+    "ends",  # channel, not a key: sender and ids of jobs that have ended or are gone
 )
 
 ADDITION_KEYS = (
@@ -56,9 +60,10 @@ class Keys(NamedTuple):
     stream: str
     """Where long streams of writes are gathered; each stream appends a part of its own."""
 
-    @property
-    def channel(self) -> str:
-        return self.jobs[-1]
+    def jobs_with(self, content: str) -> tuple[str, ...]:
+        """As ``jobs``, with the key of another content in place of ``bodies``."""
+        heads, _, *others = self.jobs
+        return (heads, self.job_key(content), *others)
 
     def job_key(self, part: str) -> str:
         return self.jobs[JOB_KEYS.index(part)]

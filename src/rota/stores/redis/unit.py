@@ -7,19 +7,18 @@ Redis cannot lock what a plan reads. So a unit notes the head of each job it has
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from secrets import token_hex
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from rota.errors import DamagedJobError, RotaError, StoreUnavailableError
+from rota.errors import DamagedJobError, DuplicateJobError, StoreUnavailableError
 from rota.jobs import Job, JobId, JobStatus, format_instant
-from rota.stores.kernel import edits
 from rota.stores.kernel.identity import Identity
+from rota.stores.kernel.placement import Kept, plan_insertion
 from rota.stores.kernel.records import seal
 from rota.stores.kernel.unit import (
     Decision,
     Ended,
-    NewJob,
     Partition,
     Placed,
     Plan,
@@ -33,9 +32,9 @@ from rota.stores.kernel.unit import (
     Stored,
     Waiting,
     Writes,
-    run,
     run_async,
 )
+from rota.stores.protocol import Inserted
 from rota.stores.redis.database import Database
 from rota.stores.redis.documents import GATHER, GATHERED_FOR
 from rota.stores.redis.rows import (
@@ -49,7 +48,7 @@ from rota.stores.redis.rows import (
     encode_head,
     encode_identity,
     encode_move,
-    encode_place,
+    end_trials,
     pack_head,
     status_of,
     text_of,
@@ -76,22 +75,26 @@ _WRITTEN, _INTENT_FIRST = 1, 2
 NO_LIMIT = -1
 NO_BYTES_LIMIT = 1 << 40
 
-_UPDATED, _LINKS = Head._fields.index("updated"), Head._fields.index("links")
+_DUE, _UPDATED, _TRIALS, _SLOT, _LINKS = map(
+    Head._fields.index, ("due", "updated", "trials", "slot", "links")
+)
 _KEEP = "="
+_NOTHING = Kept({}, {}, {})
 _encode = msgspec.json.Encoder().encode
+_pack = msgspec.msgpack.Encoder().encode
 
 Answer = TypeVar("Answer")
 
 
 async def carry_out(
     database: Database, make_plan: Callable[[], Plan[Answer]], sender: str = ""
-) -> tuple[Answer, set[Partition]]:
-    """Run a plan and commit its writes; its answer, and where there is something to lease."""
+) -> Decision[Answer]:
+    """Run a plan and commit its writes, for other processes to hear of if there is a sender."""
     while True:
         unit = Unit(database)
         decision = await run_async(make_plan(), unit.answer)
         if await unit.commit(decision.writes, sender):
-            return decision.answer, decision.writes.ready_partitions()
+            return decision
 
 
 async def finish_intent(database: Database, now: datetime) -> None:
@@ -102,25 +105,21 @@ async def finish_intent(database: Database, now: datetime) -> None:
 
 async def insert_unseen(
     database: Database, jobs: Sequence[Job], now: datetime, sender: str
-) -> Decision[Any] | None:
-    """Insert jobs without reading, as if none of them existed; None if that does not hold.
-
-    Most jobs are new and depend on no job outside the call. ``commit.lua`` finds the others.
-    """
-    unit = Unit(database)
+) -> list[Inserted] | None:
+    """Insert jobs without dependencies as if none of them existed; None if one of them does."""
     try:
-        decision = run(edits.insert(jobs, now), unit.assume_absent)
-    except RotaError:  # with what is stored, there may be another reason
+        answers = plan_insertion(jobs, _NOTHING)
+    except DuplicateJobError:  # with what is stored, there may be another reason
         return None
-    new = decision.writes.new.values()
-    is_plain = bool(new) and all(map(_is_plain, new))
-    write = unit.add if is_plain else unit.commit
-    return decision if await write(decision.writes, sender) else None
-
-
-def _is_plain(new: NewJob) -> bool:
-    job = new.job
-    return job.status is JobStatus.READY and not job.dependencies and not new.is_awaited
+    new = [each.job for each in answers if not each.is_existing]
+    if not new:
+        return answers
+    places = encode_places({(job.tenant, job.queue) for job in new})
+    arguments = [text_of(now), sender.encode() + places]
+    for job in new:
+        arguments += _encode_addition(job, now)
+    is_written = await database.write(ADD, database.keys.additions, arguments)
+    return answers if is_written else None
 
 
 class Unit:
@@ -152,28 +151,19 @@ class Unit:
                 found = self._read_ended(before, limit)
         return await found
 
-    def assume_absent(self, query: Any) -> Any:
-        """The answer as if the store had no job."""
-        if isinstance(query, ReadJobs):
-            self._heads |= dict.fromkeys(query.job_ids, b"")
-            return {}
-        return []
-
     async def commit(self, writes: Writes, sender: str) -> bool:
         """Write, and wake listeners; False if what the plan has read has changed."""
         entries = _Entries(self._heads, writes)
         if not entries and not self._database.settings.replica_count:
             return True
         keys, now = self._database.keys, text_of(writes.now)
-        places = encode_places(writes.ready_partitions()) if sender else b""
-        notice = sender.encode() + places if places else b""
+        notices = _encode_notices(writes, sender)
         key, gathered = f"{keys.stream}:{token_hex(8)}", 0
         if len(writes.placed) > WRITTEN_AT_ONCE:
-            gathered = await self._gather(key, entries.split_off(writes.placed), notice)
-            notice = b""
-        attempts = list(map(encode_attempt, writes.attempts))
-        arguments = [now, notice, self._graph, gathered, len(attempts), *attempts]
-        arguments += entries.encode()
+            gathered = await self._gather(key, entries.split_off(writes.placed), notices)
+            notices = _Notices()
+        details = _encode_details(writes, notices.ends)
+        arguments = [now, notices.ready, self._graph, gathered, details, *entries.encode()]
         reply = await self._database.write(COMMIT, (*keys.jobs, key), arguments)
         if gathered or reply == _INTENT_FIRST:
             try:
@@ -182,21 +172,14 @@ class Unit:
                 raise (put_in_doubt(error) if reply == _WRITTEN else error) from error
         return bool(reply == _WRITTEN)
 
-    async def _gather(self, key: str, texts: list[Any], notice: bytes) -> int:
-        """Lay many writes aside on the server, and the message for listeners; how many texts."""
-        texts += ["", "", notice] if notice else []
+    async def _gather(self, key: str, texts: list[Any], notices: "_Notices") -> int:
+        """Lay many writes aside on the server, and the messages; how many texts."""
+        for channel, message in notices._asdict().items():
+            texts += ["", channel, message] if message else []
         for at in range(0, len(texts), GATHERED_AT_ONCE):
             part = texts[at : at + GATHERED_AT_ONCE]
             await self._database.write(GATHER, [key], [GATHERED_FOR, *part])
         return len(texts)
-
-    async def add(self, writes: Writes, sender: str) -> bool:
-        """As ``commit``, for READY jobs without dependencies; ``add.lua`` says what that saves."""
-        places = encode_places(writes.ready_partitions())
-        arguments = [text_of(writes.now), sender.encode() + places]
-        for new in writes.new.values():
-            arguments += _encode_addition(new.job)
-        return bool(await self._database.write(ADD, self._database.keys.additions, arguments))
 
     async def _read_jobs(
         self,
@@ -237,18 +220,22 @@ class Unit:
 
     async def _read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
         found: dict[JobId, Head] = {}
+        edges: dict[JobId, list[JobId]] = {}
+        asked: set[str] = set()
         left = list(parents)
         while left:
+            asked.update(left)
             arguments = ("1" if is_deep else "", *left)
             reply = await self._database.read(WAITING, self._database.keys.jobs, arguments)
-            ids, heads, rest = reply
+            ids, heads, by, rest = reply
             for name, head in zip(ids, heads, strict=True):
                 job_id = name.decode()
                 self._heads.setdefault(job_id, head)
                 found[job_id] = decode_head(head)
-            left = [each.decode() for each in rest]
-        known = {*parents, *found}
-        return [_make_waiting(job_id, head, known) for job_id, head in found.items()]
+            for edge in map(bytes.decode, by):
+                edges.setdefault(edge[36:], []).append(edge[:36])
+            left = [each for each in map(bytes.decode, rest) if each not in asked]
+        return [_make_waiting(each, head, edges[each]) for each, head in found.items()]
 
     async def _read_ancestors(self, job_ids: Collection[JobId]) -> dict[JobId, tuple[JobId, ...]]:
         found: dict[JobId, tuple[JobId, ...]] = {}
@@ -257,18 +244,18 @@ class Unit:
         while left:
             asked |= left
             arguments = (len(left), *left)
-            reply = await self._database.read(READ, self._database.keys.jobs, arguments)
-            graph, (ids, heads, _) = reply
+            keys = self._database.keys.jobs_with("parents")
+            graph, (ids, heads, parents) = await self._database.read(READ, keys, arguments)
             self._graph = self._graph or graph
-            for name, head in zip(ids, heads, strict=True):
+            for name, head, texts in zip(ids, heads, parents, strict=True):
                 if head is not None:
-                    found[name.decode()] = _parents_of(head)
+                    found[name.decode()] = _split(texts)
             left = {each for parents in found.values() for each in parents} - asked
         return found
 
     async def _read_dependents(self, job_ids: Collection[JobId]) -> dict[JobId, set[JobId]]:
         ranges = [part for each in job_ids for part in (f"[{each}", f"({each}~")]
-        edges, _, _ = await read_ranges(self._database, "children", "", NO_LIMIT, ranges)
+        (edges,) = await read_ranges(self._database, "children", (), NO_LIMIT, ranges)
         found: dict[JobId, set[JobId]] = {}
         for edge in map(bytes.decode, edges):
             found.setdefault(edge[:36], set()).add(edge[36:])
@@ -276,13 +263,14 @@ class Unit:
 
     async def _read_ended(self, before: datetime, limit: int) -> list[Ended]:
         ranges = ("-", f"({format_instant(before)}")
-        members, heads, _ = await read_ranges(self._database, "ended", "heads", limit, ranges)
+        contents = ("heads", "parents")
+        shown = await read_ranges(self._database, "ended", contents, limit, ranges)
         found: list[Ended] = []
-        for member, head in zip(members, heads, strict=True):
+        for member, head, parents in zip(*shown, strict=True):
             job_id = member[-36:].decode()
             self._heads.setdefault(job_id, head)
             ended_at = datetime.fromisoformat(member[:-36].decode())
-            found.append(Ended(ended_at, job_id, _parents_of(head)))
+            found.append(Ended(ended_at, job_id, _split(parents)))
         return found
 
 
@@ -295,7 +283,8 @@ class _Entries:
         """The texts of new heads; none for a job to remove."""
         self._bodies: dict[JobId, bytes] = {}
         for job_id, new in writes.new.items():
-            self._changed[job_id] = encode_head(new.job, Links(new.is_awaited, new.open_count))
+            links = Links(new.is_awaited, new.open_count, 0, new.job.on_parent_failure)
+            self._changed[job_id] = encode_head(new.job, links)
             unreadable = new.unreadable
             self._bodies[job_id] = encode_body(new.job) if unreadable is None else seal(unreadable)
         for job_id, job in writes.moved.items():
@@ -333,6 +322,8 @@ class _Entries:
         head = self._change(job_id, [CODES[placed.status]], placed.open_count)
         if placed.status is not JobStatus.PENDING:
             head[_UPDATED] = updated
+        if placed.ending is not None:
+            head[_TRIALS] = end_trials(head[_TRIALS], placed.ending, placed.error)
 
     def _change(
         self,
@@ -350,6 +341,7 @@ class _Entries:
             links.is_awaited or is_awaited,
             links.open_count if open_count is None else open_count,
             links.version + 1,
+            links.on_parent_failure,
         ).encode()
         return head
 
@@ -357,16 +349,16 @@ class _Entries:
 async def read_ranges(
     database: Database,
     part: str,
-    content: str,
+    contents: Sequence[str],
     limit: int,
     ranges: Sequence[str],
     *,
     size: int = NO_BYTES_LIMIT,
-) -> tuple[list[bytes], list[bytes], list[bytes]]:
-    """Members of a sorted set, heads and bodies; see ``range.lua``."""
-    keys = (*database.keys.jobs[:2], database.keys.job_key(part))
-    members, heads, bodies = await database.read(RANGE, keys, (content, limit, size, *ranges))
-    return members, heads, bodies
+) -> list[list[bytes]]:
+    """Members of a sorted set, and what hashes have of their jobs; see ``range.lua``."""
+    keys = [database.keys.job_key(each) for each in (part, *contents)]
+    columns: list[list[bytes]] = await database.read(RANGE, keys, (limit, size, *ranges))
+    return columns
 
 
 def encode_places(partitions: Iterable[Partition]) -> bytes:
@@ -375,20 +367,52 @@ def encode_places(partitions: Iterable[Partition]) -> bytes:
     return _encode(places) if places else b""
 
 
-def _encode_addition(job: Job) -> tuple[str | bytes, ...]:
+def _encode_addition(job: Job, now: datetime) -> tuple[str | bytes, ...]:
     """A job as ``add.lua`` takes it."""
-    head = Head(*encode_head(job))
-    due = "" if head.due == head.created else head.due
-    place = encode_place(job.id, head)
-    return job.id, pack_head(head), encode_body(job), place, due, head.identity
+    head = encode_head(job)
+    slot, identity = head[_SLOT], head[_SLOT + 1]
+    due = "" if job.due_at == job.created_at <= now else head[_DUE]
+    return job.id, pack_head(head), encode_body(job), slot + job.id, due, identity
 
 
-def _parents_of(head: bytes) -> tuple[JobId, ...]:
-    return tuple(decode_head(head).parents.split())
+def _split(parents: bytes | None) -> tuple[JobId, ...]:
+    return tuple((parents or b"").decode().split())
 
 
-def _make_waiting(job_id: JobId, head: Head, known: Collection[JobId] = ()) -> Waiting:
-    """A PENDING job, with those of its dependencies that are among ``known``."""
-    parents = tuple(each for each in head.parents.split() if each in known)
-    due_at = datetime.fromisoformat(head.due)
-    return Waiting(job_id, head.tenant, head.queue, due_at, head.linked.open_count, parents)
+class _Notices(NamedTuple):
+    """What other processes are told on each channel."""
+
+    ready: bytes = b""
+    ends: str = ""
+
+
+def _encode_notices(writes: Writes, sender: str) -> _Notices:
+    places = encode_places(writes.ready_partitions()) if sender else b""
+    ended = "".join(writes.ended_jobs()) if sender else ""
+    return _Notices(sender.encode() + places if places else b"", sender + ended if ended else "")
+
+
+def _encode_details(writes: Writes, ends: str) -> bytes:
+    """What is written beside the jobs, as ``commit.lua`` takes it. Scripts read texts only."""
+    links: list[str] = []
+    for job_id, new in writes.new.items():
+        if new.job.dependencies:
+            links += job_id, " ".join(new.job.dependencies)
+    for job_id, amended in writes.amended.items():
+        if amended.open_count is not None:
+            links += job_id, " ".join(amended.job.dependencies)
+    results = [text for each, result in writes.results.items() for text in (each, result.decode())]
+    return _pack((list(map(encode_attempt, writes.attempts)), links, results, ends))
+
+
+def _make_waiting(job_id: JobId, head: Head, parents: Iterable[JobId]) -> Waiting:
+    """A PENDING job, with those of its dependencies by which it was found."""
+    due_at, links = datetime.fromisoformat(head.due), head.linked
+    return Waiting(
+        job_id,
+        *head.partition,
+        due_at,
+        links.open_count,
+        tuple(parents),
+        links.on_parent_failure,
+    )
