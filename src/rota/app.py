@@ -213,7 +213,12 @@ class Rota:
         """Give a worker the handlers of all tasks."""
         for name, task in self.tasks.items():
             handler = task.as_handler()
-            worker.handler(name, notifies=handler.notifies, timeout=handler.timeout)(handler.work)
+            worker.handler(
+                name,
+                notifies=handler.notifies,
+                timeout=handler.timeout,
+                encode=handler.encode,
+            )(handler.work)
 
     def worker(
         self,
