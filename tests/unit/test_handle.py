@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rota import JobStatus, Rota
+from rota import JobStatus, Rota, Task
 from rota.errors import (
     InvalidInputError,
     JobCancelledError,
@@ -88,13 +88,15 @@ async def test_the_result_is_what_the_function_returned() -> None:
     async with working():
         assert await (await double.enqueue(21)).result() == 42
         assert await (await describe.enqueue(3)).result(timeout="10s") == {"text": "3 m"}
-        assert await (await nothing.enqueue()).result() is None
+        empty: object = nothing
+        assert isinstance(empty, Task)
+        assert await (await empty.enqueue()).result() is None
 
 
 async def test_a_result_that_is_not_kept_is_none_and_has_no_output() -> None:
     async with working():
         job = await forget.enqueue()
-        assert await job.result() is None  # type: ignore[comparison-overlap]  # it is not kept
+        assert await job.result() is None
         with pytest.raises(InvalidInputError, match="keeps no result"):
             _ = job.output
 
