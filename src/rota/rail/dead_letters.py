@@ -74,11 +74,19 @@ def replacement_id(job: Job) -> JobId:
 def replace_jobs(resubmission: Resubmission, now: datetime) -> list[Job]:
     """One new job for each, with the same dependencies among each other."""
     new_ids = {job.id: replacement_id(job) for job in resubmission.jobs}
-    made = [_replace(job, new_ids, now, dependencies=()) for job in resubmission.dead]
+    made = [
+        _replace(job, new_ids, now, dependencies=job.dependencies if _has_outputs(job) else ())
+        for job in resubmission.dead
+    ]
     made += [
         _replace(job, new_ids, now, dependencies=job.dependencies) for job in resubmission.blocked
     ]
     return made
+
+
+def _has_outputs(job: Job) -> bool:
+    """Whether the payload refers to results of dependencies, which the new job needs too."""
+    return bool(job.dependencies) and b'"$output' in msgspec.json.encode(job.payload)
 
 
 def _replace(
@@ -106,6 +114,7 @@ def _replace(
         occurrence=f"{occurrence}{RETRY_MARK}{job.id}",
         occurrence_at=job.occurrence_at,
         replaces=job.id,
+        on_parent_failure=job.on_parent_failure,
         created_at=now,
         updated_at=now,
     )
