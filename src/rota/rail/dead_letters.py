@@ -102,7 +102,6 @@ def _replace(job: Job, new_ids: Mapping[JobId, JobId], now: datetime) -> Job:
         occurrence=f"{occurrence}{RETRY_MARK}{job.id}",
         occurrence_at=job.occurrence_at,
         replaces=job.id,
-        on_parent_failure=job.on_parent_failure,
         created_at=now,
         updated_at=now,
     )
