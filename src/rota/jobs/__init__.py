@@ -17,6 +17,7 @@ from rota.jobs.graph import (
     dependency_status,
     detect_cycle,
     find_dependents,
+    is_done,
     propagate_completion,
     propagate_failure,
 )
@@ -43,6 +44,7 @@ from rota.jobs.record import (
     BackoffStrategy,
     Cancelled,
     Change,
+    Completion,
     Deferral,
     Discarded,
     Failed,
@@ -52,6 +54,7 @@ from rota.jobs.record import (
     JobRequest,
     Lease,
     Lost,
+    OnParentFailure,
     Outcome,
     Overlap,
     Recurrence,
@@ -85,6 +88,7 @@ from rota.jobs.states import Ending, JobStatus, can_transition, rail_word
 from rota.jobs.transitions import (
     Quarantine,
     assess_quarantine,
+    complete_history,
     decide_cancel,
     decide_complete,
     decide_defer,
@@ -95,6 +99,7 @@ from rota.jobs.transitions import (
     decide_lost,
     decide_outcome,
     decide_snooze,
+    shorten_report,
 )
 from rota.jobs.validation import admit_job, amend_job, check_deletion, place_job
 
@@ -105,6 +110,7 @@ __all__ = [
     "BackoffStrategy",
     "Cancelled",
     "Change",
+    "Completion",
     "CycleDetectionResult",
     "Deferral",
     "DependencyStatus",
@@ -120,6 +126,7 @@ __all__ = [
     "Lease",
     "Lost",
     "NextOccurrence",
+    "OnParentFailure",
     "Outcome",
     "Overlap",
     "Page",
@@ -141,6 +148,7 @@ __all__ = [
     "can_transition",
     "check_deletion",
     "check_limit",
+    "complete_history",
     "count_missed",
     "cut_page",
     "decide_block",
@@ -168,6 +176,7 @@ __all__ = [
     "find_dependents",
     "first_occurrence",
     "format_instant",
+    "is_done",
     "is_due",
     "is_stalled",
     "list_jobs",
@@ -187,5 +196,6 @@ __all__ = [
     "retry_after",
     "retry_delay",
     "select_next",
+    "shorten_report",
     "should_retry",
 ]

@@ -25,12 +25,16 @@ class RescueReport(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """How to read a table from both ends, and how to write its rows."""
+    """How to read a table from both ends, and how to write its rows.
+
+    Rows of an older version may have fewer columns than ``column_count``: the last ones are empty.
+    """
 
     name: str
     forwards: str
     backwards: str
     restore: str
+    column_count: int = 0
 
 
 _TABLES = (
@@ -52,6 +56,19 @@ _TABLES = (
         QUERIES.rescue_attempts,
         QUERIES.rescue_attempts_backwards,
         QUERIES.add_attempt,
+        column_count=10,
+    ),
+    _Table(
+        "job_results",
+        QUERIES.rescue_results,
+        QUERIES.rescue_results_backwards,
+        QUERIES.keep_result,
+    ),
+    _Table(
+        "open_dependencies",
+        QUERIES.rescue_open,
+        QUERIES.rescue_open_backwards,
+        QUERIES.restore_open,
     ),
 )
 
@@ -82,6 +99,7 @@ class _Copied(NamedTuple):
 def _copy(source: apsw.Connection, target: apsw.Connection) -> RescueReport:
     with transaction(target):
         copied = {table.name: _copy_table(source, target, table) for table in _TABLES}
+        target.execute(QUERIES.recount_open)
     target.close()
     is_complete = all(each.is_complete for each in copied.values())
     return RescueReport(copied["documents"].row_count, copied["jobs"].row_count, is_complete)
@@ -93,7 +111,7 @@ def _copy_table(source: apsw.Connection, target: apsw.Connection, table: _Table)
     before = target.total_changes()
     is_complete = False
     for statement in (table.forwards, table.backwards):
-        rows = _Readable(source.execute(statement))
+        rows = _Readable(source.execute(statement), table.column_count)
         target.executemany(table.restore, rows)
         if rows.is_complete:
             is_complete = True
@@ -104,13 +122,15 @@ def _copy_table(source: apsw.Connection, target: apsw.Connection, table: _Table)
 class _Readable:
     """Rows up to the first that cannot be read; ``is_complete`` if there was none."""
 
-    def __init__(self, rows: Iterator[tuple[Any, ...]]) -> None:
+    def __init__(self, rows: Iterator[tuple[Any, ...]], column_count: int) -> None:
         self._rows = rows
+        self._column_count = column_count
         self.is_complete = False
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         try:
-            yield from self._rows
+            for row in self._rows:
+                yield row + (None,) * (self._column_count - len(row))
         except apsw.CorruptError:
             return
         self.is_complete = True

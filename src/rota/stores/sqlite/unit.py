@@ -50,17 +50,18 @@ _COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
 
 
 class Committed(NamedTuple, Generic[Answer]):
-    """A caller's answer, and the partitions whose listeners to wake."""
+    """A caller's answer, and the partitions and ended jobs whose listeners to wake."""
 
     answer: Answer
     ready: set[Partition]
+    ended: set[JobId] = set()  # noqa: RUF012 - never changed
 
 
 def commit_plan(connection: apsw.Connection, plan: Plan[Answer]) -> Committed[Answer]:
     """Run a plan of the kernel and write what it decides."""
     writes, answer = run(plan, lambda query: _ANSWERS[type(query)](connection, query))
     _commit(connection, writes)
-    return Committed(answer, writes.ready_partitions())
+    return Committed(answer, writes.ready_partitions(), writes.ended_jobs())
 
 
 class Submitted(NamedTuple):
@@ -130,23 +131,19 @@ def apply_changes(
     plain = [change for change in changes if _is_plain(change)] if is_native else []
     completed = _complete_plain(connection, plain, now)
     if len(completed) == len(changes):
-        return Committed([Applied(change.job) for change in changes], set())
+        return Committed([Applied(change.job) for change in changes], set(), completed)
     rest = [change for change in changes if change.job_id not in completed]
-    answers, ready = commit_plan(connection, settlement.apply(rest, now))
+    answers, ready, ended = commit_plan(connection, settlement.apply(rest, now))
     others = iter(answers)
     return Committed(
         [Applied(change.job) if change.job_id in completed else next(others) for change in changes],
         ready,
+        ended | completed,
     )
 
 
 def _is_plain(change: Change) -> bool:
-    return (
-        change.path == _COMPLETION
-        and change.successor is None
-        and change.attempt is None
-        and not change.is_removed
-    )
+    return change.path == _COMPLETION and change.successor is None and not change.is_removed
 
 
 def _complete_plain(
@@ -160,12 +157,24 @@ def _complete_plain(
         for change in changes:
             job = change.job
             ended_at = now_micros if job.updated_at is now else to_micros(job.updated_at)
-            yield to_micros(job.due_at), ended_at, job.id, job.tenant, change.expected_token
+            started_at = None if job.completion is None else to_micros(job.completion.started_at)
+            expected = change.expected_token
+            yield to_micros(job.due_at), ended_at, job.id, job.tenant, expected, started_at
             if connection.changes():  # asked for the next row, SQLite has written this one
                 completed.add(job.id)
 
     connection.executemany(QUERIES.complete_job, encode_each())
+    _keep_reports(connection, [each for each in changes if each.job_id in completed])
     return completed
+
+
+def _keep_reports(connection: apsw.Connection, changes: Sequence[Change]) -> None:
+    results = [(each.job_id, each.result) for each in changes if each.result is not None]
+    if results:
+        connection.executemany(QUERIES.keep_result, results)
+    attempts = [encode_attempt(each.attempt) for each in changes if each.attempt is not None]
+    if attempts:
+        connection.executemany(QUERIES.add_attempt, attempts)
 
 
 def _read_jobs(connection: apsw.Connection, query: ReadJobs) -> dict[JobId, Stored]:
@@ -192,15 +201,14 @@ def _read_twins(connection: apsw.Connection, query: ReadTwins) -> list[Job]:
 def _read_waiting(connection: apsw.Connection, query: ReadWaiting) -> list[Waiting]:
     statement = QUERIES.find_waiting_deep if query.is_deep else QUERIES.find_waiting
     found: dict[JobId, Waiting] = {}
+    parents: dict[JobId, list[JobId]] = {}
     for row in connection.execute(statement, (encode_ids(query.parents),)):
-        job_id, tenant, queue, due_at, open_count, parent = row
-        known = found.get(job_id)
-        if known is None:
+        job_id, tenant, queue, due_at, open_count, parent, policy = row
+        if job_id not in found:
             due = to_instant(due_at)
-            found[job_id] = Waiting(job_id, tenant, queue, due, open_count, (parent,))
-        else:
-            found[job_id] = known._replace(parents=(*known.parents, parent))
-    return list(found.values())
+            found[job_id] = Waiting(job_id, tenant, queue, due, open_count, (), policy)
+        parents.setdefault(job_id, []).append(parent)
+    return [one._replace(parents=tuple(parents[job_id])) for job_id, one in found.items()]
 
 
 def _read_ancestors(
@@ -258,20 +266,53 @@ def _commit(connection: apsw.Connection, writes: Writes) -> None:
     write(QUERIES.amend_job, [encode_amendment(one.job, now) for one in writes.amended.values()])
     relinked = [one for one in writes.amended.values() if one.open_count is not None]
     write(QUERIES.remove_dependencies, [(one.job.id,) for one in relinked])
-    write(QUERIES.count_open, [(one.job.id, one.open_count) for one in relinked])
     linked = [one.job for one in writes.new.values()] + [one.job for one in relinked]
     edges = [(parent, job.id) for job in linked for parent in job.dependencies]
     write(QUERIES.add_dependency, edges)
     write(QUERIES.mark_awaited, [(job_id,) for job_id in writes.awaited])
-    now_micros = to_micros(now)
-    placed = writes.placed.items()
-    write(
-        QUERIES.place_job, [(each, one.status, one.open_count, now_micros) for each, one in placed]
-    )
+    place, count, forget = _encode_placed(writes)
+    write(QUERIES.place_job, place)
+    write(QUERIES.count_open, count)
+    write(QUERIES.forget_open, forget)
     write(QUERIES.add_attempt, [encode_attempt(attempt) for attempt in writes.attempts])
+    write(QUERIES.keep_result, list(writes.results.items()))
     removed = [(job_id,) for job_id in writes.removed]
-    for statement in (QUERIES.remove_dependencies, QUERIES.remove_attempts, QUERIES.remove_job):
+    for statement in _REMOVALS:
         write(statement, removed)
+
+
+_REMOVALS = (
+    QUERIES.remove_dependencies,
+    QUERIES.forget_open,
+    QUERIES.remove_attempts,
+    QUERIES.remove_result,
+    QUERIES.remove_job,
+)
+
+
+def _encode_placed(writes: Writes) -> tuple[list[Row], list[Row], list[Row]]:
+    """Jobs that wait no longer, new counts of open dependencies, and counts to forget."""
+    relinked = [one for one in writes.amended.values() if one.open_count is not None]
+    counted = [(one.job, one.open_count) for one in writes.new.values()]
+    counted += [(one.job, one.open_count or 0) for one in relinked]
+    count: list[Row] = [
+        (job.id, open_count, job.on_parent_failure)
+        for job, open_count in counted
+        if job.status is JobStatus.PENDING
+    ]
+    place: list[Row] = []
+    forget: list[Row] = [
+        (job.id,) for job in writes.moved.values() if job.status is JobStatus.BLOCKED
+    ]
+    forget += [(one.job.id,) for one in relinked if one.job.status is not JobStatus.PENDING]
+    now = to_micros(writes.now)
+    for job_id, one in writes.placed.items():
+        if one.status is JobStatus.PENDING:
+            count.append((job_id, one.open_count, one.waiting.on_parent_failure))
+        else:
+            place.append((job_id, one.status, now, one.ending, one.error))
+            forget.append((job_id,))
+    return place, count, forget
 
 
 def _encode_new(new: NewJob, now: datetime) -> Row:
