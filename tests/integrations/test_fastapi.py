@@ -13,9 +13,7 @@ pytestmark = pytest.mark.process
 def test_a_fastapi_service_runs_its_jobs_and_shows_the_pages(tmp_path: Path) -> None:
     port, store = find_port(), f"sqlite:///{tmp_path / 'rota.db'}"
     command = ["uvicorn", "fastapi_service:shop", "--port", str(port)]
-    with running(
-        command, EXAMPLES, port, LOG=str(tmp_path / "log"), ROTA_STORE=store
-    ) as service:
+    with running(command, EXAMPLES, port, LOG=str(tmp_path / "log"), ROTA_STORE=store) as service:
         status, taken = service.ask("/orders/7", "POST")
         assert status == 202
         assert service.ask(f"/confirmations/{taken['job']}") == (

@@ -35,9 +35,7 @@ if url:
     }
     OPTIONS = {"STORE": url, "DATABASE": "default"}
 else:
-    DATABASES = {
-        "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": FOLDER / "shop.db"}
-    }
+    DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": FOLDER / "shop.db"}}
     OPTIONS = {"STORE": os.environ.get("ROTA_STORE", f"sqlite:///{FOLDER / 'rota.db'}")}
 
 TASKS = {"default": {"BACKEND": "rota.django.RotaBackend", "QUEUES": [], "OPTIONS": OPTIONS}}

@@ -26,7 +26,7 @@ from rota.session import Session
 from rota.task import read_retry
 
 PRIORITY_STEP = 20
-"""Django has priorities from -100 to 100, Rota from 0 to 10: twenty of Django's are one of Rota's."""
+"""Django has priorities from -100 to 100, Rota from 0 to 10."""
 
 _OPTIONS = frozenset({"STORE", "TENANT", "RETRY", "DATABASE"})
 _apps: dict[str | None, Rota] = {}
@@ -35,10 +35,10 @@ _apps: dict[str | None, Rota] = {}
 class RotaBackend(BaseTaskBackend):
     """Runs Django tasks on a Rota store.
 
-    ``OPTIONS``: ``STORE`` is the address of the store (default ``$ROTA_STORE``, else a SQLite file),
-    ``TENANT`` the tenant of the jobs, ``RETRY`` the number of attempts or a mapping with the fields
-    of a retry policy. With ``DATABASE``, the alias of a PostgreSQL database that also holds the
-    store, tasks enqueued inside ``transaction.atomic()`` commit and roll back with it.
+    ``OPTIONS``: ``STORE`` is the address of the store (default ``$ROTA_STORE``, or else a SQLite
+    file), ``TENANT`` the tenant of the jobs, and ``RETRY`` the number of attempts or a mapping with
+    the fields of a retry policy. ``DATABASE`` is the alias of a PostgreSQL database that also holds
+    the store: tasks that are enqueued inside ``transaction.atomic()`` commit and roll back with it.
     """
 
     supports_defer = True
@@ -166,4 +166,3 @@ class RotaBackend(BaseTaskBackend):
             run_after=payload.run_after,
             backend=self.alias,
         )
-

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from django.http import HttpRequest, HttpResponse
 from django.urls import re_path
 from django.views.decorators.csrf import csrf_exempt
+from starlette.applications import Starlette
 
 from rota.auth.tokens import TokenBook
 from rota.django.asgi import Answer, call_application, make_response, make_scope
@@ -16,7 +17,6 @@ from rota.django.backend import RotaBackend
 from rota.django.tasks_api import task_backends
 from rota.server import create_app
 from rota.session import Session
-from starlette.applications import Starlette
 
 BACKEND = "default"
 

@@ -20,9 +20,7 @@ class Command(BaseCommand):
         work = commands.add_parser("work", help="run a worker until it is stopped")
         work.add_argument("--backend", default="default", help="alias in TASKS (default: default)")
         work.add_argument("--concurrency", type=int, default=10, help="tasks at a time (10)")
-        work.add_argument(
-            "--queue", action="append", help="serve only this queue; may be repeated"
-        )
+        work.add_argument("--queue", action="append", help="serve only this queue; may be repeated")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         backend = task_backends[options["backend"]]

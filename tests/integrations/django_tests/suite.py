@@ -47,61 +47,11 @@ def configure() -> None:
 
 
 def replace_backends() -> None:
+    from adapters import (  # type: ignore[import-not-found]  # beside this program
+        Immediate,
+        Stored,
+    )
     from django.tasks.backends import dummy, immediate
-
-    from rota.app import Rota
-    from rota.django.backend import RotaBackend
-    from rota.django.execution import register_tasks
-
-
-    app = Rota("memory://")
-
-    class Stored(RotaBackend):
-        """Rota's backend, with the two names that tests of the dummy backend use."""
-
-        app = app  # type: ignore[assignment]
-
-        @property
-        def results(self) -> list[Any]:
-            return app.sessions.run_sync(self._list)
-
-        def clear(self) -> None:
-            app.sessions.run_sync(self._delete_all)
-
-        async def _list(self, session: Any) -> list[Any]:
-            page = await session.store.find(self.tenant, limit=100)
-            return [await self._read(session, job.id) for job in page.jobs]
-
-        async def _delete_all(self, session: Any) -> None:
-            for job in (await session.store.find(self.tenant, limit=100)).jobs:
-                await session.store.delete(self.tenant, job.id)
-
-    class Immediate(Stored):
-        """Rota's backend; a worker runs each task at once, without retries."""
-
-        def __init__(self, alias: str, params: Any) -> None:
-            super().__init__(alias, params)
-            from rota.jobs import RetryPolicy
-
-            self.retry = RetryPolicy(max_attempts=1)
-
-        def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
-            result = super().enqueue(task, args, kwargs)
-            app.sessions.run_sync(self._work)
-            result.refresh()
-            return result
-
-        async def aenqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
-            result = await super().aenqueue(task, args, kwargs)
-            await app.sessions.run(self._work)
-            await result.arefresh()
-            return result
-
-        async def _work(self, session: Any) -> None:
-            worker = app.worker(store=session.store, clock=session.clock)
-            register_tasks(worker, self)
-            await worker.run_once()
-
 
     dummy.DummyBackend = Stored
     immediate.ImmediateBackend = Immediate
