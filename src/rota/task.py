@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.clock.duration import Duration, read_duration
-from rota.errors import InvalidInputError, InvalidJobError
+from rota.errors import AppUseError, InvalidInputError, InvalidJobError
 from rota.handle import JobHandle
 from rota.jobs import Job, JobId, JobRequest, RetryPolicy, admit_job
 from rota.jobs.fields import read_instant, read_priority, read_queue, read_word
@@ -17,6 +17,7 @@ from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT
 from rota.jobs.validation import read_retry_policy
 from rota.session import Session, Sessions
 from rota.signature import Arguments, TaskSignature, refuse_declaration
+from rota.transactions import find_connection
 from rota.worker import Context
 from rota.worker.registry import Handler
 
@@ -222,6 +223,7 @@ class TaskWithOptions(Generic[P, R]):
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """As ``Task.enqueue``, with these options."""
         calls = [self.task.signature.bind(args, kwargs)]
+        self._check_within()
         (handle,) = await self.task.sessions.run(lambda session: self._insert(session, calls))
         return handle
 
@@ -234,12 +236,20 @@ class TaskWithOptions(Generic[P, R]):
     async def enqueue_many(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
         """As ``Task.enqueue_many``, with these options."""
         bound = self._read_calls(calls)
+        self._check_within()
         return await self.task.sessions.run(lambda session: self._insert(session, bound))
 
     def enqueue_many_sync(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
         """As ``enqueue_many``; blocks the thread."""
         bound = self._read_calls(calls)
         return self.task.sessions.run_sync(lambda session: self._insert(session, bound))
+
+    def _check_within(self) -> None:
+        """A transaction belongs to its event loop, so the app must be open there."""
+        if self.options.within is not None and self.task.sessions.current() is None:
+            raise AppUseError(
+                "within= needs the app to be open in this event loop; write: async with app"
+            )
 
     def _read_calls(self, calls: Iterable[Call[P]]) -> list[Arguments]:
         bound: list[Arguments] = []
@@ -266,7 +276,8 @@ class TaskWithOptions(Generic[P, R]):
         if options.within is None:
             inserted = await session.store.insert(jobs, now)
         else:
-            inserted = await session.store.insert_within(options.within, jobs, now)
+            connection = await find_connection(options.within)
+            inserted = await session.store.insert_within(connection, jobs, now)
         sessions, signature = task.sessions, task.signature
         return [JobHandle(sessions, signature, it.job.id, options.tenant) for it in inserted]
 

@@ -69,16 +69,16 @@ def test_a_site_enqueues_and_a_worker_runs_its_tasks(site: Path, tmp_path: Path)
 
 
 def test_a_task_commits_and_rolls_back_with_its_transaction(
-    site: Path, tmp_path: Path, postgres_url: str
+    site: Path, tmp_path: Path, database_url: str
 ) -> None:
-    make_tables(site, DATABASE_URL=postgres_url)
+    make_tables(site, DATABASE_URL=database_url)
     port = find_port()
     web = ["gunicorn", "shop.wsgi", "--bind", f"127.0.0.1:{port}"]
-    with running(web, site, port, LOG=str(tmp_path / "web"), DATABASE_URL=postgres_url) as service:
+    with running(web, site, port, LOG=str(tmp_path / "web"), DATABASE_URL=database_url) as service:
         assert service.ask("/orders/1", "POST")[0] == 202, service.printed
         assert service.ask("/orders/2?fail=1", "POST")[0] == 500
-    assert list_orders(postgres_url) == [1]
-    assert list_payloads(postgres_url) == [[1]]
+    assert list_orders(database_url) == [1]
+    assert list_payloads(database_url) == [[1]]
 
 
 KILLED = """
@@ -101,23 +101,23 @@ with transaction.atomic():
     ids=["killed before the commit", "killed after the commit"],
 )
 def test_a_killed_process_leaves_both_or_neither(
-    site: Path, postgres_url: str, before: str, after: str, numbers: list[int]
+    site: Path, database_url: str, before: str, after: str, numbers: list[int]
 ) -> None:
-    make_tables(site, DATABASE_URL=postgres_url)
+    make_tables(site, DATABASE_URL=database_url)
     program = KILLED.format(before=before or "pass", after=after)
     subprocess.run(
         [sys.executable, "-c", program],
         cwd=site,
         env={
             **os.environ,
-            "DATABASE_URL": postgres_url,
+            "DATABASE_URL": database_url,
             "DJANGO_SETTINGS_MODULE": "shop.settings",
         },
         check=False,
         timeout=PATIENCE,
     )
-    assert list_orders(postgres_url) == numbers
-    assert list_payloads(postgres_url) == [[number] for number in numbers]
+    assert list_orders(database_url) == numbers
+    assert list_payloads(database_url) == [[number] for number in numbers]
 
 
 def list_orders(url: str) -> list[int]:
