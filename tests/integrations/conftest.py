@@ -1,4 +1,4 @@
-"""A PostgreSQL database for each test: frameworks put their own tables beside those of the store."""
+"""A PostgreSQL database for each test: frameworks have tables beside those of the store."""
 
 from collections.abc import Iterator
 
