@@ -7,7 +7,8 @@ task that is enqueued in a transaction exists only if the transaction commits.
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+
+from psycopg.conninfo import conninfo_to_dict
 
 FOLDER = Path(__file__).resolve().parent.parent
 SECRET_KEY = os.environ.get("SECRET_KEY", "only for this example")
@@ -22,15 +23,15 @@ if find_spec("django.tasks") is None:  # Django 5.2
 
 url = os.environ.get("DATABASE_URL", "")
 if url:
-    parts = urlsplit(url)
+    parts = conninfo_to_dict(url)
     DATABASES = {
         "default": {
             "ENGINE": "django.db.backends.postgresql",
-            "HOST": parts.hostname,
-            "PORT": parts.port,
-            "NAME": parts.path.strip("/"),
-            "USER": unquote(parts.username or ""),
-            "PASSWORD": unquote(parts.password or ""),
+            "HOST": parts.get("host", ""),
+            "PORT": parts.get("port", ""),
+            "NAME": parts["dbname"],
+            "USER": parts.get("user", ""),
+            "PASSWORD": parts.get("password", ""),
         }
     }
     OPTIONS = {"STORE": url, "DATABASE": "default"}
