@@ -298,6 +298,8 @@ def place_job(
     Raises DependencyCycleError when they form a cycle, with ``existing_jobs`` as the dependencies
     of others, and UnknownDependencyError when ``dependency_statuses`` lacks one of them.
     """
+    if not job.dependencies:
+        return job if job.status is JobStatus.READY else replace(job, status=JobStatus.READY)
     found = detect_cycle(job.id, job.dependencies, existing_jobs or {})
     if found.has_cycle:
         raise DependencyCycleError(found.cycle_path)

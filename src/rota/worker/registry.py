@@ -12,13 +12,22 @@ Work: TypeAlias = Callable[[Context], Any]
 """A function of one argument, or a coroutine function. A plain function runs in a thread."""
 
 
+Encode: TypeAlias = Callable[[Any], bytes | None]
+"""Turns what a handler returned into JSON; None if there is nothing to keep."""
+
+
 class Handler(NamedTuple):
-    """What is done for one kind of job, and how."""
+    """What is done for one kind of job, and how.
+
+    ``encode`` makes the result that is kept with the job. Without it, what the handler returns is
+    not kept.
+    """
 
     work: Work
     is_async: bool
     notifies: bool
     timeout: timedelta | None
+    encode: Encode | None = None
 
 
 class Registry(dict[str, Handler]):
@@ -33,7 +42,13 @@ class Registry(dict[str, Handler]):
             self.add(kind, work)
 
     def add(
-        self, kind: str, work: Work, *, notifies: bool = False, timeout: timedelta | None = None
+        self,
+        kind: str,
+        work: Work,
+        *,
+        notifies: bool = False,
+        timeout: timedelta | None = None,
+        encode: Encode | None = None,
     ) -> None:
         """Call ``work`` for jobs of this kind."""
         _check_kind(kind)
@@ -41,8 +56,10 @@ class Registry(dict[str, Handler]):
             raise invalid("kind", f"{kind!r} has a handler already")
         _check_work(kind, work)
         _check_timeout(timeout)
+        if encode is not None and not callable(encode):
+            raise invalid("encode", f"of {kind!r} must be callable, got {encode!r:.40}")
         is_notifying = notifies or kind in self._notifying
-        self[kind] = Handler(work, _is_async(work), is_notifying, timeout)
+        self[kind] = Handler(work, _is_async(work), is_notifying, timeout, encode)
 
     def notifies(self, kind: str) -> bool:
         """Whether jobs of this kind notify people, also if there is no handler."""

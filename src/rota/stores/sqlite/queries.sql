@@ -144,11 +144,12 @@ WHERE tenant = ?1 AND kind = ?2 AND idempotency_key = ?3
 -- name: waiting_below
 -- Begins with a table below (id) of parents.
 SELECT
-    waiting.id, tenant, queue, due_at, left.open_count, needed.parent, left.on_parent_failure
+    waiting.id, tenant, queue, due_at, coalesce(counted.open_count, waiting.open_count),
+    needed.parent, coalesce(counted.on_parent_failure, 'block')
 FROM below
 CROSS JOIN job_dependencies AS needed ON needed.parent = below.id
 CROSS JOIN jobs AS waiting ON waiting.id = needed.child
-CROSS JOIN open_dependencies AS left ON left.job_id = waiting.id
+LEFT JOIN open_dependencies AS counted ON counted.job_id = waiting.id
 WHERE waiting.status = 'PENDING';
 
 -- name: find_waiting
@@ -227,9 +228,17 @@ UPDATE jobs SET
 WHERE id = ?1;
 
 -- name: count_open
+-- ?1 id, ?2 open dependencies
+UPDATE jobs SET open_count = ?2
+WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM open_dependencies WHERE job_id = ?1);
+
+-- name: lower_open
+-- ?1 id, ?2 open dependencies. For the jobs that count_open leaves out.
+UPDATE open_dependencies SET open_count = ?2 WHERE job_id = ?1;
+
+-- name: keep_open
 -- ?1 id, ?2 open dependencies, ?3 on_parent_failure
-INSERT INTO open_dependencies VALUES (?1, ?2, ?3)
-ON CONFLICT (job_id) DO UPDATE SET open_count = excluded.open_count;
+INSERT OR REPLACE INTO open_dependencies VALUES (?1, ?2, ?3);
 
 -- name: forget_open
 -- ?1 id. The job waits for nothing any more.
@@ -266,7 +275,11 @@ INSERT INTO job_dependencies (parent, child) VALUES (?1, ?2) ON CONFLICT DO NOTH
 
 -- name: add_attempt
 -- In the order of the table.
-INSERT OR REPLACE INTO job_attempts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+INSERT OR REPLACE INTO job_attempts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+
+-- name: add_report
+-- ?1 job, ?2 token, ?3 traceback, ?4 log
+INSERT OR REPLACE INTO attempt_reports VALUES (?1, ?2, ?3, ?4);
 
 -- name: remove_dependencies
 -- ?1 child
@@ -275,6 +288,10 @@ DELETE FROM job_dependencies WHERE child = ?1;
 -- name: remove_attempts
 -- ?1 job
 DELETE FROM job_attempts WHERE job_id = ?1;
+
+-- name: remove_reports
+-- ?1 job
+DELETE FROM attempt_reports WHERE job_id = ?1;
 
 -- name: remove_result
 -- ?1 job
@@ -496,11 +513,18 @@ WHERE
 -- ?1 tenant. The index is enough.
 SELECT count(*) FROM jobs WHERE tenant = ?1;
 
+-- name: attempt_columns
+-- What rows.decode_attempt reads, in its order.
+SELECT attempts.*, reports.traceback, reports.log
+FROM job_attempts AS attempts
+LEFT JOIN attempt_reports AS reports
+    ON reports.job_id = attempts.job_id AND reports.token = attempts.token
+
 -- name: read_attempts
 -- ?1 tenant, ?2 job
-SELECT * FROM job_attempts
-WHERE job_id = ?2 AND EXISTS (SELECT 1 FROM jobs WHERE id = ?2 AND tenant = ?1)
-ORDER BY token;
+-- include: attempt_columns
+WHERE attempts.job_id = ?2 AND EXISTS (SELECT 1 FROM jobs WHERE id = ?2 AND tenant = ?1)
+ORDER BY attempts.token;
 
 -- name: survey
 -- ?1 now, ?2 the tenant, or NULL for all. For each queue the fields of a QueueDepth. Each part reads
@@ -559,7 +583,9 @@ LIMIT ?2;
 
 -- name: dump_attempts
 -- ?1 and ?2 the first and the last job
-SELECT * FROM job_attempts WHERE job_id BETWEEN ?1 AND ?2 ORDER BY job_id, token;
+-- include: attempt_columns
+WHERE attempts.job_id BETWEEN ?1 AND ?2
+ORDER BY attempts.job_id, attempts.token;
 
 -- name: dump_results
 -- ?1 and ?2 the first and the last job
@@ -615,22 +641,8 @@ SELECT * FROM open_dependencies ORDER BY job_id;
 -- name: rescue_open_backwards
 SELECT * FROM open_dependencies ORDER BY job_id DESC;
 
--- name: restore_open
--- ?1 job, ?2 open dependencies, ?3 on_parent_failure
-INSERT INTO open_dependencies VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
+-- name: rescue_reports
+SELECT * FROM attempt_reports ORDER BY job_id, token;
 
--- name: recount_open
--- For waiting jobs whose count is lost, or is in a file of an older version.
-INSERT INTO open_dependencies
-SELECT
-    id,
-    (
-        SELECT count(*)
-        FROM job_dependencies AS needed
-        LEFT JOIN jobs AS parent ON parent.id = needed.parent
-        WHERE needed.child = jobs.id AND coalesce(parent.status, '') <> 'COMPLETED'
-    ),
-    'block'
-FROM jobs
-WHERE status = 'PENDING'
-ON CONFLICT DO NOTHING;
+-- name: rescue_reports_backwards
+SELECT * FROM attempt_reports ORDER BY job_id DESC, token DESC;

@@ -25,16 +25,12 @@ class RescueReport(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """How to read a table from both ends, and how to write its rows.
-
-    Rows of an older version may have fewer columns than ``column_count``: the last ones are empty.
-    """
+    """How to read a table from both ends, and how to write its rows."""
 
     name: str
     forwards: str
     backwards: str
     restore: str
-    column_count: int = 0
 
 
 _TABLES = (
@@ -56,7 +52,12 @@ _TABLES = (
         QUERIES.rescue_attempts,
         QUERIES.rescue_attempts_backwards,
         QUERIES.add_attempt,
-        column_count=10,
+    ),
+    _Table(
+        "attempt_reports",
+        QUERIES.rescue_reports,
+        QUERIES.rescue_reports_backwards,
+        QUERIES.add_report,
     ),
     _Table(
         "job_results",
@@ -68,7 +69,7 @@ _TABLES = (
         "open_dependencies",
         QUERIES.rescue_open,
         QUERIES.rescue_open_backwards,
-        QUERIES.restore_open,
+        QUERIES.keep_open,
     ),
 )
 
@@ -99,7 +100,6 @@ class _Copied(NamedTuple):
 def _copy(source: apsw.Connection, target: apsw.Connection) -> RescueReport:
     with transaction(target):
         copied = {table.name: _copy_table(source, target, table) for table in _TABLES}
-        target.execute(QUERIES.recount_open)
     target.close()
     is_complete = all(each.is_complete for each in copied.values())
     return RescueReport(copied["documents"].row_count, copied["jobs"].row_count, is_complete)
@@ -111,7 +111,7 @@ def _copy_table(source: apsw.Connection, target: apsw.Connection, table: _Table)
     before = target.total_changes()
     is_complete = False
     for statement in (table.forwards, table.backwards):
-        rows = _Readable(source.execute(statement), table.column_count)
+        rows = _Readable(source.execute(statement))
         target.executemany(table.restore, rows)
         if rows.is_complete:
             is_complete = True
@@ -122,15 +122,13 @@ def _copy_table(source: apsw.Connection, target: apsw.Connection, table: _Table)
 class _Readable:
     """Rows up to the first that cannot be read; ``is_complete`` if there was none."""
 
-    def __init__(self, rows: Iterator[tuple[Any, ...]], column_count: int) -> None:
+    def __init__(self, rows: Iterator[tuple[Any, ...]]) -> None:
         self._rows = rows
-        self._column_count = column_count
         self.is_complete = False
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         try:
-            for row in self._rows:
-                yield row + (None,) * (self._column_count - len(row))
+            yield from self._rows
         except apsw.CorruptError:
             return
         self.is_complete = True

@@ -194,12 +194,21 @@ def encode_attempt(attempt: Attempt) -> Row:
     return (
         *(attempt.job_id, attempt.token, attempt.number, attempt.worker),
         *(to_micros(attempt.started_at), to_micros(attempt.ended_at)),
-        *(attempt.outcome, attempt.error or "", attempt.traceback, attempt.log),
+        *(attempt.outcome, attempt.error or ""),
     )
 
 
+def encode_reports(attempts: Iterable[Attempt]) -> list[Row]:
+    """The rows of what workers reported about these attempts."""
+    return [
+        (each.job_id, each.token, each.traceback, each.log)
+        for each in attempts
+        if each.traceback is not None or each.log is not None
+    ]
+
+
 def decode_attempt(row: Row) -> Attempt:
-    """The attempt in a row of the table."""
+    """The attempt in a row of ``attempt_columns``."""
     job_id, token, number, worker, started_at, ended_at, outcome, error, traceback, log = row
     return Attempt(
         job_id=job_id,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import apsw
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from rota.jobs import Change, Job, JobId, JobStatus
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.records import UNREADABLE_COPY, seal
 from rota.stores.kernel.unit import (
+    Amended,
     Ended,
     NewJob,
     Partition,
@@ -38,6 +39,7 @@ from rota.stores.sqlite.rows import (
     encode_ids,
     encode_job,
     encode_move,
+    encode_reports,
     encode_unreadable,
     logger,
     read_payload,
@@ -46,6 +48,11 @@ from rota.stores.sqlite.rows import (
 )
 
 Answer = TypeVar("Answer")
+Write: TypeAlias = Callable[[str, Sequence[Row]], None]
+
+MOST_NARROW = 50
+"""A job with more dependencies than this has the count of the open ones apart from its row."""
+
 _COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
 
 
@@ -172,9 +179,10 @@ def _keep_reports(connection: apsw.Connection, changes: Sequence[Change]) -> Non
     results = [(each.job_id, each.result) for each in changes if each.result is not None]
     if results:
         connection.executemany(QUERIES.keep_result, results)
-    attempts = [encode_attempt(each.attempt) for each in changes if each.attempt is not None]
+    attempts = [each.attempt for each in changes if each.attempt is not None]
     if attempts:
-        connection.executemany(QUERIES.add_attempt, attempts)
+        connection.executemany(QUERIES.add_attempt, map(encode_attempt, attempts))
+        connection.executemany(QUERIES.add_report, encode_reports(attempts))
 
 
 def _read_jobs(connection: apsw.Connection, query: ReadJobs) -> dict[JobId, Stored]:
@@ -270,11 +278,10 @@ def _commit(connection: apsw.Connection, writes: Writes) -> None:
     edges = [(parent, job.id) for job in linked for parent in job.dependencies]
     write(QUERIES.add_dependency, edges)
     write(QUERIES.mark_awaited, [(job_id,) for job_id in writes.awaited])
-    place, count, forget = _encode_placed(writes)
-    write(QUERIES.place_job, place)
-    write(QUERIES.count_open, count)
-    write(QUERIES.forget_open, forget)
+    _count_open(write, writes, relinked)
+    _place(write, writes)
     write(QUERIES.add_attempt, [encode_attempt(attempt) for attempt in writes.attempts])
+    write(QUERIES.add_report, encode_reports(writes.attempts))
     write(QUERIES.keep_result, list(writes.results.items()))
     removed = [(job_id,) for job_id in writes.removed]
     for statement in _REMOVALS:
@@ -285,34 +292,41 @@ _REMOVALS = (
     QUERIES.remove_dependencies,
     QUERIES.forget_open,
     QUERIES.remove_attempts,
+    QUERIES.remove_reports,
     QUERIES.remove_result,
     QUERIES.remove_job,
 )
 
 
-def _encode_placed(writes: Writes) -> tuple[list[Row], list[Row], list[Row]]:
-    """Jobs that wait no longer, new counts of open dependencies, and counts to forget."""
-    relinked = [one for one in writes.amended.values() if one.open_count is not None]
-    counted = [(one.job, one.open_count) for one in writes.new.values()]
-    counted += [(one.job, one.open_count or 0) for one in relinked]
-    count: list[Row] = [
-        (job.id, open_count, job.on_parent_failure)
-        for job, open_count in counted
-        if job.status is JobStatus.PENDING
-    ]
-    place: list[Row] = []
-    forget: list[Row] = [
-        (job.id,) for job in writes.moved.values() if job.status is JobStatus.BLOCKED
-    ]
-    forget += [(one.job.id,) for one in relinked if one.job.status is not JobStatus.PENDING]
+def _count_open(write: Write, writes: Writes, relinked: Sequence[Amended]) -> None:
+    """Count the dependencies for which new and amended jobs wait.
+
+    The row of the job has the count, unless it would be too large or has no place for the policy.
+    """
+    recounted = [(one.job, one.open_count or 0) for one in relinked]
+    write(QUERIES.forget_open, [(job.id,) for job, _ in recounted])
+    write(QUERIES.count_open, [(job.id, count) for job, count in recounted])
+    counted = [*((one.job, one.open_count) for one in writes.new.values()), *recounted]
+    apart = [(job.id, count, job.on_parent_failure) for job, count in counted if _is_apart(job)]
+    write(QUERIES.keep_open, apart)
+
+
+def _is_apart(job: Job) -> bool:
+    is_usual = job.on_parent_failure == "block" and len(job.dependencies) <= MOST_NARROW
+    return job.status is JobStatus.PENDING and not is_usual
+
+
+def _place(write: Write, writes: Writes) -> None:
+    placed = writes.placed.items()
+    lowered = [(each, one.open_count) for each, one in placed if one.status is JobStatus.PENDING]
+    write(QUERIES.count_open, lowered)
+    write(QUERIES.lower_open, lowered)
     now = to_micros(writes.now)
-    for job_id, one in writes.placed.items():
-        if one.status is JobStatus.PENDING:
-            count.append((job_id, one.open_count, one.waiting.on_parent_failure))
-        else:
-            place.append((job_id, one.status, now, one.ending, one.error))
-            forget.append((job_id,))
-    return place, count, forget
+    ended = [(each, one) for each, one in placed if one.status is not JobStatus.PENDING]
+    write(
+        QUERIES.place_job, [(each, one.status, now, one.ending, one.error) for each, one in ended]
+    )
+    write(QUERIES.forget_open, [(each,) for each, _ in ended])
 
 
 def _encode_new(new: NewJob, now: datetime) -> Row:
