@@ -317,7 +317,6 @@ class TaskWithOptions(Generic[P, R]):
         if task.options.unique:
             inserted = [await self._insert_unique(session, job) for job in jobs]
         else:
-        self._check_within()
             inserted = await insert_jobs(session, jobs, now, options.within)
         sessions, signature = task.sessions, task.signature
         return [JobHandle(sessions, signature, it.job.id, options.tenant) for it in inserted]
@@ -325,7 +324,7 @@ class TaskWithOptions(Generic[P, R]):
     async def _insert_unique(self, session: Session, job: Job) -> Inserted:
         unique = self.task.options.unique
         key = digest_job(job, unique if isinstance(unique, tuple) else None)
-        return await insert_unique(session, job, key, adapt_connection(self.options.within))
+        return await insert_unique(session, job, key, await find_connection(self.options.within))
 
 
 async def insert_jobs(
@@ -334,15 +333,10 @@ async def insert_jobs(
     """Create the jobs in one step, or within a transaction of the caller."""
     if not jobs:
         return []
-    connection = adapt_connection(within)
+    connection = await find_connection(within)
     if connection is None:
         return await session.store.insert(jobs, now)
     return await session.store.insert_within(connection, jobs, now)
-
-
-def adapt_connection(within: Any) -> Any:
-    """The connection inside what a caller gives as ``within``, as the store knows it."""
-    return within
 
 
 def _read_policy(value: object) -> OnParentFailure:

@@ -14,6 +14,8 @@ BEGIN = "SELECT 1"
 
 async def find_connection(within: Any) -> Any:
     """The driver's connection of the transaction; other objects are returned as they are."""
+    if within is None:
+        return None
     module = type(within).__module__.partition(".")[0]
     if module == "django":
         within.ensure_connection()

@@ -35,7 +35,7 @@ def register_tasks(worker: Worker, backend: RotaBackend) -> None:
 
 def encode_result(value: Any) -> bytes | None:
     """What a task returned, as JSON. None is not kept."""
-    return None if value is None else msgspec.json.encode(normalize_json(value))
+    return None if value is None else msgspec.json.encode(value)
 
 
 def make_handler(backend: RotaBackend, task: Task) -> Callable[[Context], Any]:
@@ -45,7 +45,7 @@ def make_handler(backend: RotaBackend, task: Task) -> Callable[[Context], Any]:
         async def run_async(context: Context) -> Any:
             run = _Run(backend, context)
             try:
-                returned = await task.func(*run.arguments, **run.payload.kwargs)
+                returned = normalize_json(await task.func(*run.arguments, **run.payload.kwargs))
             except BaseException:
                 run.finish(TaskResultStatus.FAILED)
                 raise
@@ -58,7 +58,7 @@ def make_handler(backend: RotaBackend, task: Task) -> Callable[[Context], Any]:
         close_old_connections()
         run = _Run(backend, context)
         try:
-            returned = task.func(*run.arguments, **run.payload.kwargs)
+            returned = normalize_json(task.func(*run.arguments, **run.payload.kwargs))
         except BaseException:
             run.finish(TaskResultStatus.FAILED)
             raise
