@@ -31,6 +31,6 @@ async def take_order(order: int) -> dict[str, str]:
 async def read_confirmation(job_id: str) -> dict[str, str | None]:
     job = confirm.handle(job_id)
     try:
-        return {"status": JobStatus.COMPLETED, "text": await job.result(timeout="10s")}
+        return {"status": JobStatus.COMPLETED, "text": await job.result(timeout="30s")}
     except ResultTimeoutError:
         return {"status": await job.status(), "text": None}

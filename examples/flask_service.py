@@ -29,4 +29,4 @@ def take_order(order: int) -> tuple[dict[str, str], int]:
 
 @shop.get("/confirmations/<job_id>")
 def read_confirmation(job_id: str) -> dict[str, str]:
-    return {"text": confirm.handle(job_id).result_sync(timeout="10s")}
+    return {"text": confirm.handle(job_id).result_sync(timeout="30s")}
