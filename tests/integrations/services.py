@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PATIENCE = 60
 
 
-class Service:
+class HostProgram:
     """A running program, and requests to it."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
@@ -66,7 +66,7 @@ def find_port() -> int:
 @contextmanager
 def running(
     command: Sequence[str], folder: Path, port: int | None, **environ: str
-) -> Iterator[Service]:
+) -> Iterator[HostProgram]:
     """Start a program of the environment in a folder of the examples; kill it at the end."""
     name = command[0]
     log = Path(environ.pop("LOG"))
@@ -79,7 +79,7 @@ def running(
             stdout=printed,
             stderr=subprocess.STDOUT,
         )
-    service = Service(process, port or 0, log)
+    service = HostProgram(process, port or 0, log)
     try:
         if port is not None:
             wait_for(service.is_up, f"an answer of {name}", PATIENCE)

@@ -9,6 +9,7 @@ Django 6.0 and newer has ``django.tasks``; with Django 5.2 the package ``django-
 names.
 """
 
+from importlib import import_module
 from typing import Any
 
 __all__ = ["RotaBackend"]
@@ -17,7 +18,5 @@ __all__ = ["RotaBackend"]
 def __getattr__(name: str) -> Any:
     if name == "RotaBackend":
         # Django loads this package before its settings are complete; the backend needs them.
-        from rota.django.backend import RotaBackend  # noqa: PLC0415
-
-        return RotaBackend
+        return import_module("rota.django.backend").RotaBackend
     raise AttributeError(f"module 'rota.django' has no attribute {name!r}")
