@@ -213,13 +213,7 @@ class Rota:
     def register(self, worker: Worker) -> None:
         """Give a worker the handlers of all tasks."""
         for name, task in self.tasks.items():
-            handler = task.as_handler()
-            worker.handler(
-                name,
-                notifies=handler.notifies,
-                timeout=handler.timeout,
-                encode=handler.encode,
-            )(handler.work)
+            worker.register(name, task.as_handler())
 
     def worker(
         self,

@@ -21,7 +21,7 @@ from rota.jobs.fields import read_id, read_instant, read_priority, read_queue, r
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT, OnParentFailure
 from rota.jobs.validation import read_retry_policy
 from rota.ops.catalogue import KindEntry
-from rota.outputs import OUTPUT, may_hold_outputs
+from rota.outputs import OUTPUT, may_hold_outputs, resolve_outputs
 from rota.session import Session, Sessions
 from rota.signature import Arguments, TaskSignature, refuse_declaration
 from rota.stores.protocol import Inserted
@@ -233,7 +233,9 @@ class Task(Generic[P, R]):
         self.signature.check()
         is_async = inspect.iscoroutinefunction(self.function)
         work = self._run_async if is_async else self._run
-        return Handler(work, is_async, self.options.notifies, self.options.timeout)
+        encode = self.signature.encode_result if self.options.keep_result else None
+        options = self.options
+        return Handler(work, is_async, options.notifies, options.timeout, encode, resolve_outputs)
 
     async def _run_async(self, context: Context) -> Any:
         args, kwargs = self._read_arguments(context)
@@ -244,7 +246,13 @@ class Task(Generic[P, R]):
         return self.function(*args, **kwargs)
 
     def _read_arguments(self, context: Context) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        args, kwargs = self.signature.decode(context.job.payload)
+        try:
+            args, kwargs = self.signature.decode(context.job.payload)
+        except InvalidArgumentsError as error:
+            if not context.job.dependencies or "got null" not in error.reason:
+                raise
+            reason = f"{error.reason}; the output of a job without a result is None"
+            raise InvalidArgumentsError(self.name, error.argument, reason) from error
         if self.signature.context_name is not None:
             kwargs[self.signature.context_name] = context
         return args, kwargs

@@ -230,6 +230,8 @@ class Executor:
         if handler.timeout is not None:
             alarm = asyncio.create_task(self._cancel_after(handler.timeout, attempt))
         try:
+            if handler.prepare is not None and context.job.dependencies:
+                await handler.prepare(context, self._resources.store)
             if settings.middleware:
                 return await isolated(self._call_inside(handler, attempt, context))
             if handler.is_async:

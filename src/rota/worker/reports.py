@@ -10,7 +10,7 @@ from rota.worker.registry import Encode
 LARGEST_RESULT = 64 * 1024
 """The number of bytes of JSON that are kept of a result."""
 
-_WORKER = "rota.worker."
+_OURS = ("rota.worker.", "rota.task")
 
 
 def encode_result(returned: object, encode: Encode) -> bytes | None:
@@ -22,7 +22,7 @@ def encode_result(returned: object, encode: Encode) -> bytes | None:
 
 
 def format_traceback(error: BaseException) -> str | None:
-    """The traceback as Python prints it, without the frames of the worker; shortened."""
+    """The traceback as Python prints it, without the frames of Rota at its start; shortened."""
     frames = _skip_worker(error.__traceback__)
     try:
         report = traceback.TracebackException(type(error), error, frames)
@@ -32,8 +32,8 @@ def format_traceback(error: BaseException) -> str | None:
 
 
 def _skip_worker(frames: TracebackType | None) -> TracebackType | None:
-    """The frames from the first that is not the worker's; all of them if there is none."""
+    """The frames from the first that is not Rota's; all of them if there is none."""
     first = frames
-    while first is not None and first.tb_frame.f_globals.get("__name__", "").startswith(_WORKER):
+    while first is not None and first.tb_frame.f_globals.get("__name__", "").startswith(_OURS):
         first = first.tb_next
     return frames if first is None else first

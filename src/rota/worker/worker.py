@@ -46,7 +46,7 @@ from rota.worker.producer import Producer, listen
 from rota.worker.progress import ProgressWriter
 from rota.worker.pruner import run_pruner
 from rota.worker.quarantine import Quarantine
-from rota.worker.registry import Encode, Registry, Work
+from rota.worker.registry import Encode, Handler, Registry, Work
 from rota.worker.rescuer import Rescuer
 from rota.worker.settings import Resources, WorkerSettings, WorkerStore
 
@@ -165,6 +165,10 @@ class Worker:
             return work
 
         return register
+
+    def register(self, kind: str, handler: Handler) -> None:
+        """Use a handler that is complete for jobs of this kind."""
+        self._handlers.register(kind, handler)
 
     def run(self) -> Coroutine[Any, Any, StopReport]:
         """Work until ``stop``, and return how it ended.
