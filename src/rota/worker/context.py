@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import wraps
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from rota.errors import InvalidInputError, invalid
-from rota.jobs import Job, Punctuality, assess_punctuality
+from rota.jobs import Job, JobId, Punctuality, assess_punctuality
 from rota.policy.once import Action, Ledger, OnCrash, effect_key
 from rota.worker.job_log import JobLogger, make_job_logger
-from rota.worker.progress import ProgressWriter
 
 
 class CancelReason(StrEnum):
@@ -48,12 +47,37 @@ class Discard(msgspec.Struct, frozen=True):
             raise invalid("reason", f"must be a text, got {self.reason!r:.40}")
 
 
+class ProgressSink(Protocol):
+    """Takes the reports of attempts."""
+
+    def report(self, job: Job, done: float, total: float | None, message: str | None) -> None:
+        """Show this instead of what was reported before."""
+        ...
+
+    def end(self, job_id: JobId) -> None:
+        """The attempt has ended: show nothing more."""
+        ...
+
+    async def close(self) -> None:
+        """No attempt is left."""
+        ...
+
+
+class ProcessRunner(Protocol):
+    """Calls functions in child processes."""
+
+    async def call(self, target: Any, context: "Context", payload: Any) -> Any:
+        """What the function returns: JSON as bytes, a Snooze, a Discard or None."""
+        ...
+
+
 @dataclass(slots=True)
 class Facilities:
     """What the attempts of one run share: ``state`` is the value of the worker's lifespan."""
 
-    ledger: Ledger
-    progress: ProgressWriter
+    ledger: Ledger | None
+    progress: ProgressSink
+    processes: ProcessRunner | None = None
     state: Any = None
 
 
@@ -155,6 +179,17 @@ class Context:
         """
         return effect_key(self.job)
 
+    async def call_in_process(self, target: Any, payload: Any = None) -> Any:
+        """Call a function by name in a child process, with this payload or else the job's.
+
+        ``target`` comes from ``rota.worker.processes.ProcessCall``. A cancelled call kills the
+        child if it does not end within a second.
+        """
+        processes = None if self._facilities is None else self._facilities.processes
+        if processes is None:
+            raise InvalidInputError("this context was made without a worker", {"field": "target"})
+        return await processes.call(target, self, self.payload if payload is None else payload)
+
     async def once(
         self,
         key: str,
@@ -188,9 +223,10 @@ class Context:
         )
 
     def _open_ledger(self) -> Ledger:
-        if self._facilities is None:
+        ledger = None if self._facilities is None else self._facilities.ledger
+        if ledger is None:
             raise InvalidInputError("this context was made without a ledger", {"field": "ledger"})
-        return self._facilities.ledger
+        return ledger
 
 
 Answer = Snooze | Discard | None

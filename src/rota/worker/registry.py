@@ -3,13 +3,18 @@
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from rota.errors import invalid
 from rota.worker.context import Context
+from rota.worker.processes import ProcessCall
 
 Work: TypeAlias = Callable[[Context], Any]
 """A function of one argument, or a coroutine function. A plain function runs in a thread."""
+
+
+RunIn: TypeAlias = Literal["thread", "process"]
+"""Where a plain function runs: in a thread of the worker, or in a child process."""
 
 
 class Handler(NamedTuple):
@@ -33,7 +38,13 @@ class Registry(dict[str, Handler]):
             self.add(kind, work)
 
     def add(
-        self, kind: str, work: Work, *, notifies: bool = False, timeout: timedelta | None = None
+        self,
+        kind: str,
+        work: Work,
+        *,
+        notifies: bool = False,
+        timeout: timedelta | None = None,
+        run_in: RunIn | None = None,
     ) -> None:
         """Call ``work`` for jobs of this kind."""
         _check_kind(kind)
@@ -41,6 +52,10 @@ class Registry(dict[str, Handler]):
             raise invalid("kind", f"{kind!r} has a handler already")
         _check_work(kind, work)
         _check_timeout(timeout)
+        if run_in not in (None, "thread", "process"):
+            raise invalid("run_in", f'must be "thread" or "process", got {run_in!r:.40}')
+        if run_in == "process":
+            work = ProcessCall(work)
         is_notifying = notifies or kind in self._notifying
         self[kind] = Handler(work, _is_async(work), is_notifying, timeout)
 
