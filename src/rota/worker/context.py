@@ -81,26 +81,15 @@ class Facilities:
     state: Any = None
 
 
-class Context:
-    """One attempt at one job.
+class AttemptFacts:
+    """What is known about an attempt when it starts. ``now`` is that instant."""
 
-    ``now`` is when the attempt started. A handler that is cut short gets a ``CancelledError`` where
-    it awaits, and ``cancel_reason`` says why. A handler in a thread cannot be interrupted: let it
-    check ``cancel_reason`` from time to time. Its attempt did not succeed, whatever it returns.
-    """
+    __slots__ = ("_punctuality", "job", "now")
 
-    __slots__ = ("_facilities", "_log", "_punctuality", "cancel_reason", "job", "now")
-
-    def __init__(self, job: Job, now: datetime, facilities: Facilities | None = None) -> None:
+    def __init__(self, job: Job, now: datetime) -> None:
         self.job = job
         self.now = now
-        self._facilities = facilities
-        self.cancel_reason: CancelReason | None = None
         self._punctuality: Punctuality | None = None
-        self._log: JobLogger | None = None
-
-    def __repr__(self) -> str:
-        return f"<Context of job {self.job.id}, attempt {self.attempt}>"
 
     @property
     def tenant(self) -> str:
@@ -126,11 +115,6 @@ class Context:
         return self.job.last_token
 
     @property
-    def is_lost(self) -> bool:
-        """Whether the job no longer belongs to this worker."""
-        return self.cancel_reason is CancelReason.LOST
-
-    @property
     def scheduled_for(self) -> datetime:
         """The occurrence of the job, or else the instant it was due."""
         return self.punctuality.scheduled_for
@@ -146,6 +130,40 @@ class Context:
         if self._punctuality is None:
             self._punctuality = assess_punctuality(self.job, self.now)
         return self._punctuality
+
+    @property
+    def effect_key(self) -> str:
+        """A key for ``once`` that is the same for every attempt at this job.
+
+        It consists of the job's kind, its idempotency key or else its id, and its occurrence. A job
+        that replaces a dead one has the dead one's key.
+        """
+        return effect_key(self.job)
+
+
+class Context(AttemptFacts):
+    """One attempt at one job.
+
+    ``now`` is when the attempt started. A handler that is cut short gets a ``CancelledError`` where
+    it awaits, and ``cancel_reason`` says why. A handler in a thread cannot be interrupted: let it
+    check ``cancel_reason`` from time to time. Its attempt did not succeed, whatever it returns.
+    """
+
+    __slots__ = ("_facilities", "_log", "cancel_reason")
+
+    def __init__(self, job: Job, now: datetime, facilities: Facilities | None = None) -> None:
+        super().__init__(job, now)
+        self._facilities = facilities
+        self.cancel_reason: CancelReason | None = None
+        self._log: JobLogger | None = None
+
+    def __repr__(self) -> str:
+        return f"<Context of job {self.job.id}, attempt {self.attempt}>"
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the job no longer belongs to this worker."""
+        return self.cancel_reason is CancelReason.LOST
 
     @property
     def state(self) -> Any:
@@ -169,15 +187,6 @@ class Context:
             raise InvalidInputError("this context was made without a worker", {"field": "progress"})
         if self.cancel_reason is None:
             self._facilities.progress.report(self.job, done, total, message)
-
-    @property
-    def effect_key(self) -> str:
-        """A key for ``once`` that is the same for every attempt at this job.
-
-        It consists of the job's kind, its idempotency key or else its id, and its occurrence. A job
-        that replaces a dead one has the dead one's key.
-        """
-        return effect_key(self.job)
 
     async def call_in_process(self, target: Any, payload: Any = None) -> Any:
         """Call a function by name in a child process, with this payload or else the job's.
