@@ -72,7 +72,7 @@ def test_code_for_another_library_is_shown_if_it_parses_and_is_not_for_rota(tmp_
     with pytest.raises(SyntaxError):
         run("'''py\nfrom celery import\n'''\n", tmp_path)
     with pytest.raises(ValueError, match="uses Rota"):
-        run("'''py\nfrom rota import Rota\n'''\n", tmp_path)
+        run("'''py\nimport celery\nfrom rota import Rota\n'''\n", tmp_path)
 
 
 def test_sessions_are_checked(tmp_path: Path) -> None:
