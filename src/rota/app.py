@@ -7,8 +7,8 @@ the packages below.
 import inspect
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import timedelta, tzinfo
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -40,6 +40,7 @@ from rota.task import (
     check_function,
     read_retry,
 )
+from rota.testing.virtual_app import VirtualApp, virtual_app
 from rota.triggers.zone import Fold, Gap, load_zone
 from rota.unique import sweep_unique
 from rota.worker import Context, StopReport, Worker, WorkerSettings, run_until_signalled
@@ -250,6 +251,13 @@ class Rota:
             if any(task.options.unique for task in self.tasks.values()):
                 await sweep_unique(session)
             yield session
+
+    def testing(self, at: datetime | str | None = None) -> AbstractAsyncContextManager[VirtualApp]:
+        """The app on a store in memory and a virtual clock, for tests.
+
+        ``async with app.testing() as rota`` opens it. Time starts at ``at``, or on a Monday.
+        """
+        return virtual_app(self, at)
 
     async def run(self) -> StopReport:
         """Run a worker and the schedules in this process, until SIGINT or SIGTERM."""
