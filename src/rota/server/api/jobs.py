@@ -308,9 +308,11 @@ class JobUpdate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     completion: Fixed = UNSET
     created_at: Fixed = UNSET
     updated_at: Fixed = UNSET
+    warnings: Annotated[Any, Meta(description="Ignored.")] | UnsetType = UNSET
 
 
 CHANGEABLE = JobUpdate.__struct_fields__[: JobUpdate.__struct_fields__.index("id")]
+FIXED = JobUpdate.__struct_fields__[len(CHANGEABLE) : -1]
 
 
 def _given(update: JobUpdate, names: Iterable[str]) -> dict[str, Any]:
@@ -418,7 +420,7 @@ async def update_job(call: Call[JobUpdate, Nothing]) -> JobView:
     Only the fields that are sent change. A field that never changes may be sent with its current
     value.
     """
-    fixed = _given(call.body, JobUpdate.__struct_fields__[len(CHANGEABLE) :])
+    fixed = _given(call.body, FIXED)
     if fixed:
         job = await read_job(call)
         if job.status.is_terminal:
