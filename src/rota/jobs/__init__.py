@@ -42,6 +42,7 @@ from rota.jobs.record import (
     Attempt,
     BackoffStrategy,
     Cancelled,
+    CatchUp,
     Change,
     Deferral,
     Discarded,
@@ -56,6 +57,7 @@ from rota.jobs.record import (
     Overlap,
     Recurrence,
     RetryPolicy,
+    Skipped,
     Snoozed,
     Succeeded,
 )
@@ -67,9 +69,12 @@ from rota.jobs.recurrence import (
     begin_beside,
     count_missed,
     first_occurrence,
+    is_missed,
     make_trigger,
     next_occurrence,
     occurrence_key,
+    planned_start,
+    start_at,
 )
 from rota.jobs.retry import retry_after, retry_delay, should_retry
 from rota.jobs.search import (
@@ -94,6 +99,7 @@ from rota.jobs.transitions import (
     decide_lease,
     decide_lost,
     decide_outcome,
+    decide_skip,
     decide_snooze,
 )
 from rota.jobs.validation import admit_job, amend_job, check_deletion, place_job
@@ -104,6 +110,7 @@ __all__ = [
     "Attempt",
     "BackoffStrategy",
     "Cancelled",
+    "CatchUp",
     "Change",
     "CycleDetectionResult",
     "Deferral",
@@ -128,6 +135,7 @@ __all__ = [
     "Recurrence",
     "RetryPolicy",
     "SeriesEnd",
+    "Skipped",
     "Snoozed",
     "Succeeded",
     "admit_job",
@@ -155,6 +163,7 @@ __all__ = [
     "decide_lost",
     "decide_outcome",
     "decide_release",
+    "decide_skip",
     "decide_snooze",
     "decode_attempt",
     "decode_cursor",
@@ -169,6 +178,7 @@ __all__ = [
     "first_occurrence",
     "format_instant",
     "is_due",
+    "is_missed",
     "is_stalled",
     "list_jobs",
     "make_job_id",
@@ -181,6 +191,7 @@ __all__ = [
     "order_key",
     "parse_instant",
     "place_job",
+    "planned_start",
     "propagate_completion",
     "propagate_failure",
     "rail_word",
@@ -188,4 +199,5 @@ __all__ = [
     "retry_delay",
     "select_next",
     "should_retry",
+    "start_at",
 ]

@@ -38,6 +38,7 @@ from rota.jobs.graph import DependencyStatus, dependency_status, detect_cycle
 from rota.jobs.record import (
     DEFAULT_TENANT,
     BackoffStrategy,
+    CatchUp,
     Job,
     JobId,
     JobRequest,
@@ -45,7 +46,14 @@ from rota.jobs.record import (
     Recurrence,
     RetryPolicy,
 )
-from rota.jobs.recurrence import first_occurrence, occurrence_key
+from rota.jobs.recurrence import (
+    CALENDAR_END,
+    first_occurrence,
+    make_trigger,
+    occurrence_key,
+    parse_jitter,
+    start_at,
+)
 from rota.jobs.states import JobStatus
 from rota.triggers.rrule import parse_rrule
 from rota.triggers.zone import Fold, Gap, load_zone, to_utc
@@ -115,9 +123,11 @@ def _read_ladder(value: object) -> tuple[int, ...]:
 
 MAX_COUNT = 100_000
 LONGEST_TEXT = 8_192
+LONGEST_JITTER = timedelta(hours=24)
 
 _TEXTS = ("cron", "rrule", "interval")
 _SECOND = timedelta(seconds=1)
+_CHECKED_GAPS = 5
 
 
 def read_recurrence(value: object, now: datetime) -> tuple[Recurrence, datetime]:
@@ -141,12 +151,23 @@ def read_recurrence(value: object, now: datetime) -> tuple[Recurrence, datetime]
         gap=_read_choice(fields["gap"], "recurrence.gap", get_args(Gap)),
         fold=_read_choice(fields["fold"], "recurrence.fold", get_args(Fold)),
         overlap=_read_overlap(fields["overlap"]),
+        catch_up=_read_catch_up(fields["catch_up"]),
+        jitter=_read_jitter(fields["jitter"]),
     )
-    return recurrence, _read_first(recurrence, trigger)
+    if recurrence.start >= CALENDAR_END:
+        raise InvalidJobError("recurrence.start", f"must be before {CALENDAR_END:%Y-%m-%d}")
+    first = _read_first(recurrence, trigger, now)
+    if recurrence.jitter is not None:
+        _check_jitter(recurrence, recurrence.jitter, first)
+    return recurrence, first
 
 
 def _recurrence_fields(value: object) -> dict[str, Any]:
-    defaults = dict.fromkeys(Recurrence.__struct_fields__) | {"zone": "UTC", "overlap": "skip"}
+    defaults = dict.fromkeys(Recurrence.__struct_fields__) | {
+        "zone": "UTC",
+        "overlap": "skip",
+        "catch_up": "once",
+    }
     if isinstance(value, Recurrence):
         return msgspec.structs.asdict(value)
     if not isinstance(value, Mapping):
@@ -179,9 +200,9 @@ def _read_start(fields: Mapping[str, Any], trigger: str, zone: str, now: datetim
     return now
 
 
-def _read_first(recurrence: Recurrence, trigger: str) -> datetime:
+def _read_first(recurrence: Recurrence, trigger: str, now: datetime) -> datetime:
     try:
-        first = first_occurrence(recurrence)
+        first = first_occurrence(recurrence, now)
     except (InvalidInputError, NoOccurrenceError) as error:
         raise InvalidJobError(f"recurrence.{trigger}", f"is refused: {error.message}") from error
     if first is None:
@@ -201,6 +222,38 @@ def _read_zone(value: object) -> str:
 def _read_overlap(value: object) -> Overlap:
     choice: Overlap | None = _read_choice(value, "recurrence.overlap", get_args(Overlap))
     return choice or "skip"
+
+
+def _read_catch_up(value: object) -> CatchUp:
+    choice: CatchUp | None = _read_choice(value, "recurrence.catch_up", get_args(CatchUp))
+    return choice or "once"
+
+
+def _read_jitter(value: object) -> str | None:
+    if value is None:
+        return None
+    text = require(str, value, "recurrence.jitter", "a duration such as 30s or 5m")
+    try:
+        longest = parse_jitter(text)
+    except InvalidInputError as error:
+        reason = f'must be a duration such as 30s or 5m, got "{text[:40]}"'
+        raise InvalidJobError("recurrence.jitter", reason) from error
+    if longest > LONGEST_JITTER:
+        raise InvalidJobError("recurrence.jitter", f'must be at most 24h, got "{text[:40]}"')
+    return text
+
+
+def _check_jitter(recurrence: Recurrence, jitter: str, first: datetime) -> None:
+    """A jitter as long as the time between two occurrences would make one pass the other."""
+    trigger, longest, at = make_trigger(recurrence), parse_jitter(jitter), first
+    for _ in range(_CHECKED_GAPS):
+        after = trigger.next_after(at)
+        if after is None:
+            return
+        if after - at <= longest:
+            reason = f"must be shorter than the time between occurrences, which is {after - at}"
+            raise InvalidJobError("recurrence.jitter", f'{reason}; got "{jitter}"')
+        at = after
 
 
 def _read_optional_instant(value: object, field: str) -> datetime | None:
@@ -312,7 +365,7 @@ def _with_series(job: Job, asked: JobRequest, now: datetime) -> Job:
     recurrence, first_at = read_recurrence(asked.recurrence, now)
     return replace(
         job,
-        due_at=first_at,
+        due_at=start_at(recurrence, job.id, first_at),
         recurrence=recurrence,
         occurrence_at=first_at,
         origin=job.id,

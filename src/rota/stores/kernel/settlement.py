@@ -7,7 +7,16 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from rota.errors import IllegalMoveError
-from rota.jobs import PAUSED_UNTIL, Change, Job, JobId, JobStatus, can_transition, is_stalled
+from rota.jobs import (
+    PAUSED_UNTIL,
+    Change,
+    Job,
+    JobId,
+    JobStatus,
+    can_transition,
+    is_stalled,
+    planned_start,
+)
 from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.unit import (
     Decision,
@@ -79,7 +88,7 @@ def make_successor(change: Change, stored: Job) -> Job | None:
     successor = replace(change.successor, **{name: getattr(stored, name) for name in SERIES_FIELDS})
     if successor.is_paused:
         return replace(successor, due_at=PAUSED_UNTIL)
-    return replace(successor, due_at=successor.occurrence_at or successor.due_at)
+    return replace(successor, due_at=planned_start(successor))
 
 
 def apply(changes: Sequence[Change], now: datetime) -> Plan[list[Applied]]:
