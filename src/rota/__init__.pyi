@@ -1,5 +1,7 @@
 from rota import errors as errors
 from rota import events as events
+from rota.app import Rota as Rota
+from rota.handle import JobHandle as JobHandle
 from rota.jobs import BackoffStrategy as BackoffStrategy
 from rota.jobs import Job as Job
 from rota.jobs import JobStatus as JobStatus
@@ -12,6 +14,7 @@ from rota.scheduler import POLLING as POLLING
 from rota.scheduler import Scheduler as Scheduler
 from rota.scheduler import SchedulerPolicy as SchedulerPolicy
 from rota.scheduler import SchedulerSettings as SchedulerSettings
+from rota.task import Task as Task
 from rota.triggers.cron import parse_cron as parse_cron
 from rota.triggers.rrule import parse_rrule as parse_rrule
 from rota.worker import Context as Context
@@ -27,14 +30,17 @@ __all__ = [
     "Context",
     "Discard",
     "Job",
+    "JobHandle",
     "JobStatus",
     "Poller",
     "Rail",
     "RetryPolicy",
+    "Rota",
     "Scheduler",
     "SchedulerPolicy",
     "SchedulerSettings",
     "Snooze",
+    "Task",
     "Worker",
     "WorkerSettings",
     "errors",

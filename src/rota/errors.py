@@ -5,8 +5,10 @@ RotaError
     InvalidTriggerError
       InvalidCronExpressionError
       InvalidRecurrenceRuleError
+    AppUseError
     ClockUseError
     FieldParseError
+    InvalidArgumentsError
     InvalidConfigurationError
     InvalidCursorError
     InvalidJobError
@@ -24,6 +26,7 @@ RotaError
     ScheduleDuplicateTaskError
     CronExpressionInvalidError
     NegativeRetryDelayError
+    TaskDeclarationError
     UnguardedAddressError
     UnsupportedConnectionError
     UnsupportedMediaError
@@ -72,8 +75,11 @@ RotaError
   CronCalculationError
   DeadlockError
   DeliveryError
+  JobCancelledError
+  JobFailedError
   MissingExtraError
   NoOccurrenceError
+  ResultTimeoutError
   ScheduleTaskError
   SchedulerInitializationError
   StopSchedulerError
@@ -92,6 +98,7 @@ from typing import Any, ClassVar
 
 __all__ = [
     "AddressUnusableError",
+    "AppUseError",
     "BusyLoopError",
     "ClockUseError",
     "ConflictError",
@@ -114,6 +121,7 @@ __all__ = [
     "ForbiddenError",
     "HasDependentsError",
     "IllegalMoveError",
+    "InvalidArgumentsError",
     "InvalidConfigurationError",
     "InvalidCronExpressionError",
     "InvalidCursorError",
@@ -127,8 +135,10 @@ __all__ = [
     "InvalidStoreUrlError",
     "InvalidTriggerError",
     "InvalidZoneError",
+    "JobCancelledError",
     "JobChangedError",
     "JobEndedError",
+    "JobFailedError",
     "JobNotFoundError",
     "LockLostError",
     "MethodNotAllowedError",
@@ -142,6 +152,7 @@ __all__ = [
     "RegistrationsNotArrayError",
     "RequestTooLargeError",
     "RequestTooSlowError",
+    "ResultTimeoutError",
     "RotaError",
     "ScheduleDuplicateTaskError",
     "ScheduleTaskError",
@@ -156,6 +167,7 @@ __all__ = [
     "StoreDamagedError",
     "StoreError",
     "StoreUnavailableError",
+    "TaskDeclarationError",
     "TaskInvalidStructureError",
     "TaskInvalidTypeError",
     "TaskInvalidValueError",
@@ -374,6 +386,76 @@ class InvalidJobError(InvalidInputError):
         super().__init__(f"{field} {reason}", {"field": field, "reason": reason})
         self.field = field
         self.reason = reason
+
+
+class AppUseError(InvalidInputError):
+    """An app was used in an unsupported way, such as outside of ``async with app``."""
+
+
+class TaskDeclarationError(InvalidInputError):
+    """A function cannot be a task; ``location`` is its file and line."""
+
+    def __init__(self, function: str, location: str, reason: str) -> None:
+        super().__init__(
+            f"{function} at {location}: {reason}",
+            {"function": function, "location": location, "reason": reason},
+        )
+        self.function = function
+        self.location = location
+        self.reason = reason
+
+
+class InvalidArgumentsError(InvalidInputError):
+    """The arguments of a task do not fit its signature.
+
+    ``argument`` is the path of the first that does not, such as ``user.age``; None if it is the
+    call as a whole.
+    """
+
+    def __init__(self, task: str, argument: str | None, reason: str) -> None:
+        where = "" if argument is None else f"{argument}: "
+        super().__init__(
+            f"{task}: {where}{reason}", {"task": task, "field": argument, "reason": reason}
+        )
+        self.task = task
+        self.argument = argument
+        self.reason = reason
+
+
+class JobFailedError(RotaError):
+    """The job whose result was awaited has failed, or can no longer run.
+
+    ``error`` and ``traceback`` are those of its last attempt, as text.
+    """
+
+    def __init__(self, job_id: str, error: str, traceback: str | None = None) -> None:
+        super().__init__(f"Job {job_id} failed: {error}", {"jobId": job_id, "error": error})
+        self.job_id = job_id
+        self.error = error
+        self.traceback = traceback
+
+
+class JobCancelledError(RotaError):
+    """The job whose result was awaited was cancelled."""
+
+    def __init__(self, job_id: str, reason: str | None = None) -> None:
+        why = f": {reason}" if reason else ""
+        super().__init__(f"Job {job_id} was cancelled{why}", {"jobId": job_id, "reason": reason})
+        self.job_id = job_id
+        self.reason = reason
+
+
+class ResultTimeoutError(RotaError):
+    """The job has not ended in time. It goes on; the result can be awaited again."""
+
+    def __init__(self, job_id: str, waited_for: timedelta) -> None:
+        seconds = waited_for.total_seconds()
+        super().__init__(
+            f"Job {job_id} has not ended within {seconds:g} s",
+            {"jobId": job_id, "seconds": seconds},
+        )
+        self.job_id = job_id
+        self.waited_for = waited_for
 
 
 class UnknownDependencyError(InvalidJobError):

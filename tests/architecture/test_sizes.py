@@ -14,6 +14,10 @@ PUBLIC_METHODS = 12
 CONSTRUCTOR_PARAMETERS = 5
 NESTING_LEVELS = 3
 
+DOOR = "src/rota/app.py"
+"""``Rota`` has the parameters that decision 0024 fixes; a settings record would be one more word
+on the first screen."""
+
 STORE_FOLDER = "src/rota/stores/"
 """A backend has all the verbs of the store's protocol, however many these are."""
 
@@ -52,7 +56,7 @@ def test_no_class_has_too_many_public_methods() -> None:
 def test_no_constructor_takes_too_many_parameters() -> None:
     found = _over(
         CONSTRUCTOR_PARAMETERS,
-        source_tree.source_modules(),
+        [module for module in source_tree.source_modules() if module.path != DOOR],
         counting.constructor_parameter_counts,
     )
     assert found == []

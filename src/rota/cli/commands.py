@@ -163,7 +163,8 @@ a first job. Ctrl-C stops it once running jobs have finished; a second
 ctrl-C does not wait. The next start continues where it stopped. Try:
 
     rota up
-    rota up --handlers myapp.jobs:handlers --reload
+    rota up tasks:app --reload
+    rota up --handlers myapp.jobs:handlers
     rota up --tasks examples.declarative_tasks:registrations --board
     rota up --store postgresql://rota@db.example/rota --port 9000
 """
@@ -175,19 +176,21 @@ jobs whose lease has expired. The first ctrl-C or SIGTERM lets running
 requests finish; the second one does not wait. Try:
 
     rota serve
+    rota serve tasks:app
     rota serve --store postgresql://rota@db.example/rota --port 9000
     rota serve --host 0.0.0.0 --json
 """
 
-WORK = """Run jobs with your own handlers and the built-in ones.
+WORK = """Run the jobs of an app, with your own handlers and the built-in ones.
 
 WORKER_POLL_MS, WORKER_BATCH and WORKER_LEASE_MS in the environment tune
 it. The first ctrl-C or SIGTERM lets running jobs finish, for 25 seconds
 at most; the second one releases them. That costs no attempt. Try:
 
+    rota work tasks:app
+    rota work tasks:app --queue mail --concurrency 50
+    rota work tasks:app --reload
     rota work --handlers myapp.jobs:handlers
-    rota work --handlers myapp.jobs:handlers --queue mail --concurrency 50
-    rota work --handlers myapp.jobs:handlers --reload
 """
 
 DEMO = """Fill a store with an example.

@@ -93,6 +93,17 @@ StoreOption = Annotated[
         help="Where things are remembered, such as sqlite:///rota.db.",
     ),
 ]
+AppArgument = Annotated[
+    str | None,
+    value("MODULE:APP", "The app whose tasks to run, such as tasks:app."),
+]
+AppStoreOption = Annotated[
+    str | None,
+    value(
+        "URL",
+        "Where things are remembered. Default: the app's store, ROTA_STORE, or sqlite:///rota.db.",
+    ),
+]
 GivenTerminal = Annotated[Terminal, Parameter(parse=False)]
 
 

@@ -2,27 +2,48 @@
 
 import asyncio
 
+from rota.app import Rota
 from rota.auth.binding import check_binding
 from rota.cli.event_lines import reporting
 from rota.cli.options import (
+    AppArgument,
+    AppStoreOption,
     GivenTerminal,
     HostOption,
     LinesOption,
     PortOption,
-    StoreOption,
 )
 from rota.cli.output import Terminal
-from rota.cli.place import DEFAULT_STORE
 from rota.runtime.configuration import read_configuration
 from rota.runtime.process import RuntimeEnd
 from rota.runtime.startup import RuntimePlan, run_runtime
+from rota.runtime.user_modules import load_reference, refuse
 from rota.runtime.web import DEFAULT_HOST, DEFAULT_PORT, Binding
 from rota.worker import WorkerSettings
+
+APP = "app"
 
 
 def read_settings() -> WorkerSettings:
     """The worker settings of the environment, such as ``WORKER_POLL_MS``, validated."""
     return read_configuration().worker
+
+
+def load_app(reference: str | None) -> Rota | None:
+    """The app at ``module:app``; None if none is named."""
+    if reference is None:
+        return None
+    found = load_reference(reference, APP)
+    if not isinstance(found, Rota):
+        raise refuse(reference, APP, f"it is not a Rota app but {type(found).__name__}")
+    return found
+
+
+def choose_store(store: str | None, app: Rota | None) -> str:
+    """The address that was given, or else the app's, or else that of the environment."""
+    if store is not None:
+        return store
+    return read_configuration().store_url if app is None else app.store_url
 
 
 def plan_binding(host: str, port: int) -> Binding:
@@ -44,8 +65,10 @@ def end_on(end: RuntimeEnd) -> None:
 
 
 def serve(
+    app: AppArgument = None,
+    /,
     *,
-    store: StoreOption = DEFAULT_STORE,
+    store: AppStoreOption = None,
     host: HostOption = DEFAULT_HOST,
     port: PortOption = DEFAULT_PORT,
     as_json: LinesOption = False,
@@ -53,6 +76,10 @@ def serve(
 ) -> None:
     """Run the API and the pages."""
     read_settings()
-    run_plan(
-        terminal, RuntimePlan(store_url=store, binding=plan_binding(host, port)), as_json=as_json
+    loaded = load_app(app)
+    plan = RuntimePlan(
+        store_url=choose_store(store, loaded),
+        binding=plan_binding(host, port),
+        apps=() if loaded is None else (loaded,),
     )
+    run_plan(terminal, plan, as_json=as_json)

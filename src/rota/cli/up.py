@@ -15,6 +15,8 @@ from rich.text import Text
 from rota.cli.arguments import choose_zone
 from rota.cli.event_lines import describe_event, format_event_duration, make_line_reporter
 from rota.cli.options import (
+    AppArgument,
+    AppStoreOption,
     ConcurrencyOption,
     GivenTerminal,
     HandlersOption,
@@ -23,15 +25,13 @@ from rota.cli.options import (
     PortOption,
     QueueOption,
     ReloadOption,
-    StoreOption,
     TasksOption,
     ZoneOption,
     flag,
 )
 from rota.cli.output import Terminal, format_duration
-from rota.cli.place import DEFAULT_STORE
-from rota.cli.serve import end_on, plan_binding, run_plan
-from rota.cli.work import plan_work
+from rota.cli.serve import choose_store, end_on, load_app, plan_binding, run_plan
+from rota.cli.work import name_handlers, plan_work
 from rota.clock.protocol import Clock
 from rota.errors import CronCalculationError, InvalidCronExpressionError, StoreError
 from rota.escape import escape
@@ -151,11 +151,13 @@ BoardOption = Annotated[bool, flag("On a terminal: show the tasks as a live boar
 
 
 def up(
+    app: AppArgument = None,
+    /,
     *,
     tasks: TasksOption = None,
     handlers: HandlersOption = None,
     queues: QueueOption = None,
-    store: StoreOption = DEFAULT_STORE,
+    store: AppStoreOption = None,
     host: HostOption = DEFAULT_HOST,
     port: PortOption = DEFAULT_PORT,
     zone: ZoneOption = None,
@@ -169,10 +171,12 @@ def up(
     local = choose_zone(zone).zone
     shown = Board(terminal.clock, local) if board and terminal.out.is_terminal else None
     registrations = None if tasks is None else read_registrations(tasks)
+    loaded = load_app(app)
+    named = name_handlers(app, handlers)
     plan = RuntimePlan(
-        store_url=store,
+        store_url=choose_store(store, loaded),
         binding=plan_binding(host, port),
-        work=plan_work(handlers, queues=queues, concurrency=concurrency, reloads=reload),
+        work=plan_work(named, queues=queues, concurrency=concurrency, reloads=reload),
         tasks=TaskPlan(_make_lister(registrations, shown), local),
         greets=not as_json,
     )

@@ -5,6 +5,8 @@ from collections.abc import Collection, Sequence
 from msgspec.structs import replace
 
 from rota.cli.options import (
+    AppArgument,
+    AppStoreOption,
     ConcurrencyOption,
     GivenTerminal,
     HandlersOption,
@@ -12,19 +14,19 @@ from rota.cli.options import (
     OnlyTenantOption,
     QueueOption,
     ReloadOption,
-    StoreOption,
 )
-from rota.cli.place import DEFAULT_STORE
-from rota.cli.serve import read_settings, run_plan
+from rota.cli.serve import choose_store, load_app, read_settings, run_plan
 from rota.kinds import make_built_in
 from rota.runtime.engines import WorkPlan
 from rota.runtime.startup import RuntimePlan
 
 
 def work(
+    app: AppArgument = None,
+    /,
     *,
     handlers: HandlersOption = None,
-    store: StoreOption = DEFAULT_STORE,
+    store: AppStoreOption = None,
     queues: QueueOption = None,
     tenants: OnlyTenantOption = None,
     concurrency: ConcurrencyOption = 10,
@@ -33,10 +35,21 @@ def work(
     terminal: GivenTerminal,
 ) -> None:
     """Run a worker."""
+    loaded = load_app(app)
     plan = plan_work(
-        handlers, queues=queues, tenants=tenants, concurrency=concurrency, reloads=reload
+        name_handlers(app, handlers),
+        queues=queues,
+        tenants=tenants,
+        concurrency=concurrency,
+        reloads=reload,
     )
-    run_plan(terminal, RuntimePlan(store_url=store, work=plan), as_json=as_json)
+    runtime = RuntimePlan(store_url=choose_store(store, loaded), work=plan)
+    run_plan(terminal, runtime, as_json=as_json)
+
+
+def name_handlers(app: str | None, handlers: Sequence[str] | None) -> list[str]:
+    """The references of a worker: the app, and handlers beside it."""
+    return [*([] if app is None else [app]), *(handlers or ())]
 
 
 def plan_work(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
 from random import Random
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ from rota.runtime.process import StopRequest
 from rota.runtime.user_modules import (
     FileWatch,
     Registration,
+    ServedApp,
+    list_apps,
     list_watched_files,
     register_handlers,
     reload_handlers,
@@ -66,6 +69,7 @@ class WorkPart:
         self._engine = engine
         self._plan = plan
         self._registrations = registrations
+        self._reloaded: Sequence[ServedApp] = ()
         self._worker = self._make_worker()
         self._is_stopping = False
 
@@ -91,13 +95,19 @@ class WorkPart:
     async def _work(self) -> None:
         if self._is_stopping:  # stopped before it began
             return
-        report = await self._worker.run()
+        async with AsyncExitStack() as stack:
+            for app in self._reloaded:
+                serving = app.serving(self._engine.store, self._engine.clock)
+                await stack.enter_async_context(serving)
+            report = await self._worker.run()
         if report.manner is StopManner.WORN_OUT:
             raise WorkerWornOutError(report.leaked_count)
 
     def _make_worker(self) -> Worker:
-        engine = self._engine
-        worker = Worker(engine.store, clock=engine.clock, settings=self._plan.settings)
+        engine, settings = self._engine, self._plan.settings
+        for app in list_apps(self._registrations):
+            settings = app.adapt(settings)
+        worker = Worker(engine.store, clock=engine.clock, settings=settings)
         register_handlers(worker, self._registrations, self._plan.built_in)
         engine.follow(worker.events)
         return worker
@@ -111,6 +121,7 @@ class WorkPart:
             except RotaError as error:
                 self._engine.say(f"{names} changed, and the handlers stay as they were: {error}")
                 continue
+            self._reloaded = list_apps(self._registrations)
             self._engine.say(f"{names} changed: the worker starts anew")
             self._worker.stop()
 

@@ -31,7 +31,7 @@ from rota.runtime.engines import (
     make_rescue,
 )
 from rota.runtime.process import Part, Runtime, RuntimeEnd, Say
-from rota.runtime.user_modules import Registration, load_handlers
+from rota.runtime.user_modules import Registration, ServedApp, list_apps, load_handlers
 from rota.runtime.web import Binding, Listening, WebPart, listen_on
 from rota.runtime.wiring import inspect_store, open_clock, open_store
 from rota.scheduler import Scheduler
@@ -55,7 +55,8 @@ class RuntimePlan(msgspec.Struct, frozen=True, kw_only=True):
     """The store, and the parts that run on it. A part that is None does not run.
 
     ``binding`` is the address of the API and the pages. ``greets`` gives a new store a first token
-    and, once the tasks are scheduled, a first job.
+    and, once the tasks are scheduled, a first job. ``apps`` are open while the process runs, beside
+    those among the worker's references.
     """
 
     store_url: str
@@ -63,6 +64,7 @@ class RuntimePlan(msgspec.Struct, frozen=True, kw_only=True):
     work: WorkPlan | None = None
     tasks: TaskPlan | None = None
     greets: bool = False
+    apps: Sequence[ServedApp] = ()
 
     @property
     def worker_settings(self) -> WorkerSettings:
@@ -138,6 +140,8 @@ async def open_runtime(
         reporter.say(f"Store: {show_address(plan.store_url)}")
         if clock is None or keeps_real_time(clock):
             clock = await stack.enter_async_context(open_clock(store))
+        for app in (*plan.apps, *list_apps(registrations)):
+            await stack.enter_async_context(app.serving(store, clock))
         yield await _assemble(plan, reporter, _Resources(store, clock, registrations, listening))
 
 

@@ -4,13 +4,16 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from rota.clock.protocol import Clock
 from rota.errors import InvalidInputError
-from rota.worker import Worker
+from rota.stores.opened import OpenStore
+from rota.worker import Worker, WorkerSettings
 from rota.worker.registry import Handler, Registry, Work
 
 
@@ -88,6 +91,38 @@ Registration: TypeAlias = Callable[[Worker], None]
 """Gives a worker its handlers."""
 
 
+@runtime_checkable
+class ServedApp(Protocol):
+    """An app, as far as a process that runs it needs it."""
+
+    def register(self, worker: Worker) -> None:
+        """Give a worker the handlers of all tasks."""
+        ...
+
+    def adapt(self, settings: WorkerSettings) -> WorkerSettings:
+        """The settings of a worker, with what the app adds to each run."""
+        ...
+
+    def serving(self, store: OpenStore, clock: Clock) -> AbstractAsyncContextManager[object]:
+        """The app is open on this store while the context lasts."""
+        ...
+
+
+@dataclass(frozen=True)
+class AppRegistration:
+    """Gives a worker the tasks of an app."""
+
+    app: ServedApp
+
+    def __call__(self, worker: Worker) -> None:
+        self.app.register(worker)
+
+
+def list_apps(registrations: Collection[Registration]) -> list[ServedApp]:
+    """The apps among what was loaded."""
+    return [it.app for it in registrations if isinstance(it, AppRegistration)]
+
+
 def load_handlers(references: Collection[str]) -> list[Registration]:
     """The handlers that the references name, checked as far as possible without a worker."""
     return [_load_one(reference) for reference in references]
@@ -143,6 +178,8 @@ def _load_one(reference: str) -> Registration:
     found = load_reference(reference, HANDLERS)
     if inspect.isroutine(found) and _argument_count(found) == 0:
         found = found()
+    if isinstance(found, ServedApp):
+        return AppRegistration(found)
     if isinstance(found, Registry):
         return _from_registry(found)
     if isinstance(found, Mapping):
@@ -152,7 +189,7 @@ def _load_one(reference: str) -> Registration:
     raise refuse(
         reference,
         HANDLERS,
-        "it must be a mapping of kinds to functions, a Registry, or a function of a worker",
+        "it must be an app, a mapping of kinds to functions, a Registry, or a function of a worker",
     )
 
 

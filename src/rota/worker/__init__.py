@@ -3,6 +3,8 @@
 from rota.fleet.workers import WorkerPresence, list_workers
 from rota.worker.completer import Settled
 from rota.worker.context import CancelReason, Context, Discard, Snooze, effectively_once
+from rota.worker.middleware import CallNext, Lifespan, Middleware
+from rota.worker.progress import Progress, read_progress
 from rota.worker.settings import WorkerSettings
 from rota.worker.worker import (
     StopManner,
@@ -13,9 +15,13 @@ from rota.worker.worker import (
 )
 
 __all__ = [
+    "CallNext",
     "CancelReason",
     "Context",
     "Discard",
+    "Lifespan",
+    "Middleware",
+    "Progress",
     "Settled",
     "Snooze",
     "StopManner",
@@ -25,6 +31,7 @@ __all__ = [
     "WorkerSettings",
     "effectively_once",
     "list_workers",
+    "read_progress",
     "run_until_signalled",
     "stop_on_signals",
 ]

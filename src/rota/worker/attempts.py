@@ -16,6 +16,7 @@ from rota.jobs import Change, Interrupted, Job, Outcome
 from rota.policy.gates import Closed
 from rota.stores.protocol import HeldLease
 from rota.worker.context import CancelReason, Context
+from rota.worker.job_log import LogCapture
 
 
 class Stage(Enum):
@@ -41,6 +42,7 @@ class Attempt:
         "is_interrupted",
         "job",
         "lease_until",
+        "log",
         "stage",
         "started_at",
     )
@@ -54,6 +56,7 @@ class Attempt:
         self.cancel_reason: CancelReason | None = None
         self.cancel_detail = ""
         self.is_interrupted = False
+        self.log: LogCapture | None = None
 
     @property
     def lease(self) -> HeldLease:

@@ -1,6 +1,7 @@
 """What a handler is given, and what it may return."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import wraps
@@ -11,6 +12,8 @@ import msgspec
 from rota.errors import InvalidInputError, invalid
 from rota.jobs import Job, Punctuality, assess_punctuality
 from rota.policy.once import Action, Ledger, OnCrash, effect_key
+from rota.worker.job_log import JobLogger, make_job_logger
+from rota.worker.progress import ProgressWriter
 
 
 class CancelReason(StrEnum):
@@ -45,6 +48,15 @@ class Discard(msgspec.Struct, frozen=True):
             raise invalid("reason", f"must be a text, got {self.reason!r:.40}")
 
 
+@dataclass(slots=True)
+class Facilities:
+    """What the attempts of one run share: ``state`` is the value of the worker's lifespan."""
+
+    ledger: Ledger
+    progress: ProgressWriter
+    state: Any = None
+
+
 class Context:
     """One attempt at one job.
 
@@ -53,14 +65,15 @@ class Context:
     check ``cancel_reason`` from time to time. Its attempt did not succeed, whatever it returns.
     """
 
-    __slots__ = ("_ledger", "_punctuality", "cancel_reason", "job", "now")
+    __slots__ = ("_facilities", "_log", "_punctuality", "cancel_reason", "job", "now")
 
-    def __init__(self, job: Job, now: datetime, ledger: Ledger | None = None) -> None:
+    def __init__(self, job: Job, now: datetime, facilities: Facilities | None = None) -> None:
         self.job = job
         self.now = now
-        self._ledger = ledger
+        self._facilities = facilities
         self.cancel_reason: CancelReason | None = None
         self._punctuality: Punctuality | None = None
+        self._log: JobLogger | None = None
 
     def __repr__(self) -> str:
         return f"<Context of job {self.job.id}, attempt {self.attempt}>"
@@ -111,6 +124,29 @@ class Context:
         return self._punctuality
 
     @property
+    def state(self) -> Any:
+        """What the lifespan of the worker has opened; None without a lifespan."""
+        return None if self._facilities is None else self._facilities.state
+
+    @property
+    def log(self) -> JobLogger:
+        """A logger whose records have the job's fields and are kept with the attempt."""
+        if self._log is None:
+            self._log = make_job_logger(self.job, self.attempt)
+        return self._log
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Report how far the handler is, from any thread and as often as is convenient.
+
+        Pages and commands show the latest report. It is written about once a second, and removed
+        when the attempt ends.
+        """
+        if self._facilities is None:
+            raise InvalidInputError("this context was made without a worker", {"field": "progress"})
+        if self.cancel_reason is None:
+            self._facilities.progress.report(self.job, done, total, message)
+
+    @property
     def effect_key(self) -> str:
         """A key for ``once`` that is the same for every attempt at this job.
 
@@ -152,9 +188,9 @@ class Context:
         )
 
     def _open_ledger(self) -> Ledger:
-        if self._ledger is None:
+        if self._facilities is None:
             raise InvalidInputError("this context was made without a ledger", {"field": "ledger"})
-        return self._ledger
+        return self._facilities.ledger
 
 
 Answer = Snooze | Discard | None

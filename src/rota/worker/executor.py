@@ -21,11 +21,12 @@ from rota.events import JobStarted
 from rota.jobs import Discarded, Failed, Skipped, Snoozed, Succeeded, is_missed
 from rota.jobs.recurrence import MISSED
 from rota.policy.gates import Closed
-from rota.policy.once import Ledger
 from rota.worker.attempts import HANDED_BACK, Attempt, Flow, Result, Stage
 from rota.worker.calls import Threads, isolated
-from rota.worker.context import CancelReason, Context, Discard, Snooze
+from rota.worker.context import CancelReason, Context, Discard, Facilities, Snooze
 from rota.worker.job_events import NOT_HELD, handler_leaked, job_started, lease_lost
+from rota.worker.job_log import begin_capture
+from rota.worker.middleware import compose
 from rota.worker.registry import Handler
 from rota.worker.settings import Resources
 
@@ -87,12 +88,12 @@ class Leaks:
 class Executor:
     """Runs the ready attempts of a flow, ``concurrency`` at a time."""
 
-    def __init__(self, resources: Resources, flow: Flow) -> None:
+    def __init__(self, resources: Resources, flow: Flow, facilities: Facilities) -> None:
         self.slots: dict[str, Slot] = {}
         self.leaks = Leaks()
         self._resources = resources
         self._flow = flow
-        self._ledger = Ledger(resources.store, resources.clock)
+        self._facilities = facilities
         self._threads = Threads()
         self._idle: deque[Future[None]] = deque()
         self._is_waking = False
@@ -198,7 +199,7 @@ class Executor:
                 return Result(held_back)
             if handler is None:
                 return Result(Failed(f"No handler for type={job.kind}"), NO_HANDLER)
-            attempt.context = Context(job, attempt.started_at, self._ledger)
+            attempt.context = Context(job, attempt.started_at, self._facilities)
             if events.wants(JobStarted):
                 events.emit(job_started(attempt))
             return classify(await self._call(handler, attempt, attempt.context))
@@ -209,6 +210,7 @@ class Executor:
         except BaseException as error:  # noqa: BLE001 - whatever else it is, the job failed
             return _failed(error)
         finally:
+            self._facilities.progress.end(job.id)
             if attempt.is_interrupted and slot.task is not None:
                 slot.task.uncancel()
 
@@ -225,16 +227,30 @@ class Executor:
 
     async def _call(self, handler: Handler, attempt: Attempt, context: Context) -> Any:
         """What the handler returns. A handler that takes longer than its timeout is cancelled."""
-        alarm = None
+        settings, alarm = self._resources.settings, None
+        if settings.captures_logs:
+            attempt.log = begin_capture(self._resources.clock)
         if handler.timeout is not None:
             alarm = asyncio.create_task(self._cancel_after(handler.timeout, attempt))
         try:
+            if settings.middleware:
+                return await isolated(self._call_inside(handler, attempt, context))
             if handler.is_async:
                 return await isolated(handler.work(context))
             return await self._call_in_thread(handler, attempt, context)
         finally:
             if alarm is not None:
                 alarm.cancel()
+
+    async def _call_inside(self, handler: Handler, attempt: Attempt, context: Context) -> Any:
+        """Call the handler with the middleware around it, in the same context variables."""
+
+        async def call() -> Any:
+            if handler.is_async:
+                return await handler.work(context)
+            return await self._call_in_thread(handler, attempt, context)
+
+        return await compose(self._resources.settings.middleware, context, call)()
 
     async def _cancel_after(self, allowed_for: timedelta, attempt: Attempt) -> None:
         await self._resources.clock.sleep(allowed_for)

@@ -1,15 +1,18 @@
 """Rescues jobs whose lease has expired, and hands back leases whose answer was lost."""
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
+from rota.errors import RotaError
 from rota.fleet.outage import StoreRetry
 from rota.jobs import Interrupted, Job, JobId, JobStatus, Lease, Lost
 from rota.worker.attempts import Flow
 from rota.worker.completer import decide
 from rota.worker.job_events import job_stalled
+from rota.worker.progress import remove_progress
 from rota.worker.settings import Resources
 
 LONGEST_SWEEP = timedelta(seconds=15)
@@ -87,13 +90,17 @@ class Rescuer:
             return 0
         changes = [decide(job, outcome, now, random.random()) for job, outcome in found]
         answers = await self._retry.call(lambda: self._resources.store.apply(changes, now))
-        count = 0
+        count, lost = 0, []
         for (job, outcome), change, answer in zip(found, changes, answers, strict=True):
             if answer.is_stale:
                 continue
             count += 1
             if isinstance(outcome, Lost) and job.lease is not None:
                 self._resources.events.emit(job_stalled(job, job.lease, change.job))
+                lost.append(job.id)
+        if lost:
+            with suppress(RotaError):  # it is not shown in any case
+                await remove_progress(self._resources.store, lost)
         return count
 
     def _judge_expired(self, job: Job, held_ids: Collection[JobId]) -> Lost | Interrupted | None:

@@ -1,6 +1,6 @@
 """The settings of a worker, and the resources that its parts share."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
@@ -15,6 +15,7 @@ from rota.fleet.outage import Outage
 from rota.policy.gates import Gate
 from rota.policy.watch import LimitWatch
 from rota.stores.protocol import JobStore, TransactionalStore
+from rota.worker.middleware import Lifespan, Middleware, check_middleware
 from rota.worker.registry import Registry
 
 _NO_TIME = timedelta(0)
@@ -30,6 +31,10 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     - ``queues``, ``tenants``: which jobs are leased; by default all.
     - ``grace_for``: how long running jobs may go on when the worker stops.
     - ``retention``: jobs that ended longer ago are removed; by default they are kept.
+
+    And what the program adds to each run: ``middleware`` is called around every handler, the first
+    one outermost. ``lifespan`` opens what handlers share, and closes it when the worker has
+    stopped. With ``captures_logs``, the log lines of an attempt are kept with it.
     """
 
     batch: int = 10
@@ -42,6 +47,9 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     retention: timedelta | None = None
     gate: Gate | None = None
     limits: LimitWatch | None = None
+    middleware: Sequence[Middleware] = ()
+    lifespan: Lifespan | None = None
+    captures_logs: bool = True
 
     def __post_init__(self) -> None:
         for field in ("batch", "concurrency"):
@@ -57,6 +65,9 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise invalid("gate", f"must have a method judge, got {self.gate!r:.40}")
         if self.limits is not None and not isinstance(self.limits, LimitWatch):
             raise invalid("limits", f"must be a LimitWatch, got {self.limits!r:.40}")
+        check_middleware(self.middleware)
+        if self.lifespan is not None and not callable(self.lifespan):
+            raise invalid("lifespan", f"must be callable, got {self.lifespan!r:.40}")
 
 
 class WorkerStore(JobStore, TransactionalStore, Protocol):

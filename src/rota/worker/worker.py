@@ -33,14 +33,17 @@ from rota.events import EventEmitter, LoopBlocked, WorkerStarted, WorkerStopped,
 from rota.fleet.identity import make_process_name
 from rota.fleet.outage import Outage
 from rota.fleet.signals import call_on_signals
+from rota.policy.once import Ledger
 from rota.policy.watch import GateWatch, LimitWatch
 from rota.worker.attempts import Attempt, Flow
 from rota.worker.completer import Completer, Settled
-from rota.worker.context import CancelReason
+from rota.worker.context import CancelReason, Facilities
 from rota.worker.executor import Executor
 from rota.worker.heartbeat import Heartbeat
+from rota.worker.job_log import log_captured
 from rota.worker.presence import show_presence
 from rota.worker.producer import Producer, listen
+from rota.worker.progress import ProgressWriter
 from rota.worker.pruner import run_pruner
 from rota.worker.quarantine import Quarantine
 from rota.worker.registry import Registry, Work
@@ -258,7 +261,11 @@ class _Run:
         self._resources = resources
         self._flow = Flow()
         self._completer = Completer(resources, self._flow)
-        self._executor = Executor(resources, self._flow)
+        self._facilities = Facilities(
+            Ledger(resources.store, resources.clock),
+            ProgressWriter(resources.store, resources.clock),
+        )
+        self._executor = Executor(resources, self._flow, self._facilities)
         self._quarantine = Quarantine(resources, self._flow, self._executor)
         self._producer = Producer(resources, self._flow, self._executor, self._quarantine)
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -309,7 +316,7 @@ class _Run:
     @asynccontextmanager
     async def _at_work(self) -> AsyncIterator[None]:
         """Extend leases and write outcomes; at the end nothing is held any more."""
-        with _watch_loop(self._resources, self._executor):
+        async with self._surrounded():
             self._start("completer", self._completer.run())
             heartbeat = Heartbeat(self._resources, self._flow, self._executor)
             self._start("heartbeat", heartbeat.run())
@@ -319,10 +326,21 @@ class _Run:
                 try:
                     await self._hand_back()
                     await self._write_the_last()
+                    await self._remove_progress()
                 finally:
                     await self._end_tasks()
         if self._failure is not None:
             raise self._failure
+
+    @asynccontextmanager
+    async def _surrounded(self) -> AsyncIterator[None]:
+        """The lifespan, whose value is the state, and the watches over loop and log."""
+        settings = self._resources.settings
+        lifespan = nullcontext() if settings.lifespan is None else settings.lifespan()
+        watch = log_captured() if settings.captures_logs else nullcontext()
+        async with lifespan as self._facilities.state:
+            with _watch_loop(self._resources, self._executor), watch:
+                yield
 
     def _start_leasing(self) -> None:
         resources, flow = self._resources, self._flow
@@ -398,6 +416,11 @@ class _Run:
         with suppress(TimeoutError):
             async with timeout_after(self._resources.clock, LAST_MOMENT):
                 await rescuer.reclaim()
+
+    async def _remove_progress(self) -> None:
+        with suppress(TimeoutError):
+            async with timeout_after(self._resources.clock, LAST_MOMENT):
+                await self._facilities.progress.close()
 
     async def _end_tasks(self) -> None:
         tasks = [task for task in self._tasks.values() if not task.done()]

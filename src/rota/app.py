@@ -1,0 +1,296 @@
+"""The front door: ``Rota`` declares tasks and schedules, and opens what they need when it is used.
+
+It is thin: it declares, validates and delegates. Stores, workers, schedulers and pages are those of
+the packages below.
+"""
+
+import inspect
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta, tzinfo
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
+
+from rota.clock.duration import Duration, read_duration
+from rota.clock.protocol import Clock
+from rota.errors import AppUseError, InvalidInputError, hide_password
+from rota.jobs import Overlap
+from rota.jobs.fields import read_priority, read_queue, read_word
+from rota.jobs.record import DEFAULT_PRIORITY
+from rota.runtime.configuration import read_configuration
+from rota.runtime.wiring import check_address
+from rota.schedules import CatchUp, DeclaredSchedule, When, declare
+from rota.session import Session, Sessions
+from rota.signature import locate, refuse_declaration
+from rota.stores.opened import OpenStore
+from rota.task import (
+    AsyncTask,
+    Retry,
+    RunIn,
+    SyncTask,
+    Task,
+    TaskOptions,
+    check_function,
+    read_retry,
+)
+from rota.triggers.zone import Fold, Gap, load_zone
+from rota.worker import Context, StopReport, Worker, WorkerSettings, run_until_signalled
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class TaskDecorator(Protocol):
+    """What ``@app.task(...)`` returns."""
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # the first that fits is meant
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # the first that fits is meant
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
+
+
+class Rota:
+    """An application: its tasks, its schedules, and the store they live in.
+
+    ``store`` is an address; without one it is ``$ROTA_STORE``, or else ``sqlite:///rota.db``.
+    Nothing is opened until it is used. ``async with app`` opens it in the running event loop;
+    calls outside of that, and all ``_sync`` calls, share a connection in a thread of its own.
+    ``settings`` are those of its workers.
+    """
+
+    def __init__(
+        self,
+        store: str | None = None,
+        *,
+        zone: tzinfo | str | None = None,
+        clock: Clock | None = None,
+        lifespan: Callable[..., Any] | None = None,
+        middleware: Sequence[Callable[..., Any]] = (),
+        settings: WorkerSettings | None = None,
+    ) -> None:
+        self.store_url = store or read_configuration().store_url
+        check_address(self.store_url)
+        self.zone = load_zone(zone) if isinstance(zone, str) else zone
+        self.clock = clock
+        self.user_lifespan = lifespan
+        self.middleware = tuple(middleware)
+        self.settings = settings
+        self.tasks: dict[str, Task[..., Any]] = {}
+        self.schedules: list[DeclaredSchedule] = []
+        self.sessions = Sessions(self.store_url, clock)
+        self._stacks: list[AsyncExitStack] = []
+
+    def __repr__(self) -> str:
+        return f"<Rota {hide_password(self.store_url)}, {len(self.tasks)} tasks>"
+
+    @overload
+    def task(  # type: ignore[overload-overlap]  # the first that fits is meant
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> Task[P, R]: ...
+    @overload
+    def task(self, function: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
+    @overload
+    def task(  # type: ignore[overload-overlap]  # the first that fits is meant
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = DEFAULT_PRIORITY,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        notifies: bool = False,
+        unique: bool | Sequence[str] = False,
+        keep_result: bool = True,
+        run_in: RunIn | None = None,
+    ) -> TaskDecorator: ...
+    def task(self, *functions: Any, **options: Any) -> Any:
+        """Declare a task. Calling it still runs the function.
+
+        ``name`` is the kind of its jobs, ``module.function`` by default. The other options are the
+        defaults of its jobs: ``queue``, ``priority`` (10 is the highest), ``retry``, ``timeout``,
+        ``notifies`` (quiet hours hold it back), ``unique``, ``keep_result`` and ``run_in``.
+        """
+        if functions:
+            return self._declare(functions[0], options)
+        return lambda decorated: self._declare(decorated, options)
+
+    def schedule(
+        self,
+        when: When,
+        *,
+        name: str | None = None,
+        zone: tzinfo | str | None = None,
+        gap: Gap | None = None,
+        fold: Fold | None = None,
+        overlap: Overlap = "skip",
+        catch_up: CatchUp = "once",
+        jitter: Duration | None = None,
+        retry: Retry | None = None,
+        tenant: str | None = None,
+        args: Mapping[str, Any] | None = None,
+    ) -> TaskDecorator:
+        """Run the decorated function, or task, when it is due.
+
+        ``when`` is cron text in the extended dialect, RRULE text, a ``timedelta``, or a trigger.
+        """
+        return declare(
+            self,
+            when,
+            name=name,
+            zone=self.zone if zone is None else zone,
+            gap=gap,
+            fold=fold,
+            overlap=overlap,
+            catch_up=catch_up,
+            jitter=jitter,
+            retry=retry,
+            tenant=tenant,
+            args=args or {},
+        )
+
+    async def session(self) -> Session:
+        """The session of the running event loop. Raises AppUseError if the app is not open in it.
+
+        ``async with app`` opens it.
+        """
+        session = self.sessions.current()
+        if session is None:
+            raise AppUseError("The app is not open in this event loop; write: async with app")
+        return session
+
+    @asynccontextmanager
+    async def opened(
+        self, store: OpenStore | None = None, clock: Clock | None = None
+    ) -> AsyncIterator[Session]:
+        """Open the app in the running event loop, on its own store or on one that is open."""
+        async with self.sessions.opened(store, clock) as session:
+            yield session
+
+    async def __aenter__(self) -> Self:
+        stack = AsyncExitStack()
+        await stack.enter_async_context(self.opened())
+        self._stacks.append(stack)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stacks.pop().__aexit__(kind, error, trace)
+
+    def register(self, worker: Worker) -> None:
+        """Give a worker the handlers of all tasks."""
+        for name, task in self.tasks.items():
+            handler = task.as_handler()
+            worker.handler(name, notifies=handler.notifies, timeout=handler.timeout)(handler.work)
+
+    def worker(
+        self,
+        settings: WorkerSettings | None = None,
+        *,
+        store: OpenStore | None = None,
+        clock: Clock | None = None,
+    ) -> Worker:
+        """A worker for all tasks, on the open app or on the given store."""
+        session = self.sessions.current()
+        if store is None and session is None:
+            raise AppUseError("The app is not open in this event loop; write: async with app")
+        worker = Worker(
+            store or session.store,  # type: ignore[union-attr]  # one of them is there
+            clock=clock or (session.clock if session is not None else self.clock),
+            settings=self.adapt(settings or self.settings or WorkerSettings()),
+        )
+        self.register(worker)
+        return worker
+
+    def adapt(self, settings: WorkerSettings) -> WorkerSettings:
+        """The settings of a worker, with what the app adds to each run."""
+        return settings
+
+    @asynccontextmanager
+    async def serving(self, store: OpenStore, clock: Clock) -> AsyncIterator[Session]:
+        """The app is open on this store while the context lasts, in a process that runs it."""
+        async with self.opened(store, clock) as session:
+            yield session
+
+    async def run(self) -> StopReport:
+        """Run a worker and the schedules in this process, until SIGINT or SIGTERM."""
+        async with self.opened():
+            return await run_until_signalled(self.worker())
+
+    def _declare(self, function: Any, options: Mapping[str, Any]) -> Any:
+        if isinstance(function, staticmethod):
+            function = function.__func__
+        settings = _read_options(function, options)
+        check_function(function, settings)
+        kind = _read_kind(function, options.get("name"))
+        known = self.tasks.get(kind)
+        if known is not None:
+            reason = f"the name {kind!r} is taken by the task at {locate(known.function)}"
+            raise refuse_declaration(function, f"{reason}; give one of them a name of its own")
+        make: Any = AsyncTask if inspect.iscoroutinefunction(function) else SyncTask
+        task: Task[..., Any] = make(function, kind, settings, self.sessions)
+        task.signature.check(may_wait=True)
+        self.tasks[kind] = task
+        return task
+
+
+def _read_options(function: Any, options: Mapping[str, Any]) -> TaskOptions:
+    """The options of a declaration; an error names the function and the line."""
+    given = {name: value for name, value in options.items() if name != "name"}
+    try:
+        _replace(given, "queue", read_queue)
+        _replace(given, "priority", read_priority)
+        _replace(given, "retry", lambda value: value if value is None else read_retry(value))
+        _replace(given, "timeout", _read_timeout)
+        _replace(given, "unique", lambda value: value if value in (True, False) else tuple(value))
+        if given.get("retry", 0) is None:
+            del given["retry"]
+        return TaskOptions(**given)
+    except (InvalidInputError, TypeError) as error:
+        raise refuse_declaration(function, str(error)) from error
+
+
+def _replace(options: dict[str, Any], name: str, read: Callable[[Any], Any]) -> None:
+    if name in options:
+        options[name] = read(options[name])
+
+
+def _read_timeout(value: Any) -> timedelta | None:
+    return None if value is None else read_duration(value, "timeout")
+
+
+def _read_kind(function: Any, name: str | None) -> str:
+    try:
+        return read_word(_default_name(function) if name is None else name, "name")
+    except InvalidInputError as error:
+        raise refuse_declaration(function, str(error)) from error
+
+
+def _default_name(function: Any) -> str:
+    """``module.function``; a program's main module is named as others would import it."""
+    module = getattr(function, "__module__", None) or "tasks"
+    if module == "__main__":
+        main = sys.modules["__main__"]
+        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+        module = spec.name if spec is not None else Path(file or "main").stem
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return f"{module}.{name}".replace("<locals>.", "")

@@ -1,0 +1,179 @@
+"""Sessions of an app: an open store and a clock, one for each event loop that uses the app.
+
+A call in an event loop in which the app is open runs there. Every other call runs in the bridge,
+which opens the store when it is first used.
+"""
+
+import asyncio
+import os
+from asyncio import AbstractEventLoop
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
+from secrets import randbits
+from typing import TypeAlias, TypeVar
+
+from rota.bridge import Bridge
+from rota.clock.idle import in_flight
+from rota.clock.protocol import Clock, keeps_real_time
+from rota.errors import AppUseError
+from rota.jobs import JobId, make_job_ids
+from rota.rail.jobs import RailContext, RailSettings
+from rota.runtime.wiring import open_clock, open_store
+from rota.stores.opened import OpenStore
+
+Value = TypeVar("Value")
+
+_BITS_OF_AN_ID = 62
+_MEMORY = "memory://"
+
+
+class Session:
+    """An open store and its clock, in one event loop."""
+
+    __slots__ = ("clock", "loop", "store")
+
+    def __init__(self, store: OpenStore, clock: Clock, loop: AbstractEventLoop) -> None:
+        self.store = store
+        self.clock = clock
+        self.loop = loop
+
+    def make_ids(self, now: datetime, count: int) -> list[JobId]:
+        return make_job_ids(now, randbits(_BITS_OF_AN_ID), count)
+
+    def as_rail(self, tenant: str) -> RailContext:
+        """The same for the functions that act on a tenant's jobs."""
+        return RailContext(self.store, tenant, self.clock, RailSettings(), randbits)
+
+
+Work: TypeAlias = Callable[[Session], Awaitable[Value]]
+
+
+class Sessions:
+    """The open sessions of one app in this process."""
+
+    def __init__(self, store_url: str, clock: Clock | None) -> None:
+        self.store_url = store_url
+        self._clock = clock
+        self._process_id = os.getpid()
+        self._open: dict[AbstractEventLoop, Session] = {}
+        self._left_behind: list[object] = []
+        self._own_stack: AsyncExitStack | None = None
+        self._own_lock: asyncio.Lock | None = None
+        self._bridge = Bridge(self._close_own)
+
+    def current(self) -> Session | None:
+        """The session of the running event loop, if the app is open in it."""
+        if self._process_id != os.getpid():
+            self._leave_behind()
+        return self._open.get(asyncio.get_running_loop())
+
+    async def run(self, work: Work[Value]) -> Value:
+        """Run the work with the session of this event loop, or else in the bridge."""
+        session = self.current()
+        if session is not None:
+            return await work(session)
+        shared = self._find_shared()
+        if shared is not None:
+            waiting = asyncio.run_coroutine_threadsafe(_run(work, shared), shared.loop)
+            return await asyncio.wrap_future(waiting)
+        with in_flight():
+            return await self._bridge.wait(self._run_in_bridge(work))
+
+    def run_sync(self, work: Work[Value]) -> Value:
+        """Run the work, and block this thread until it has ended."""
+        if self._process_id != os.getpid():
+            self._leave_behind()
+        shared = self._find_shared()
+        if shared is None:
+            return self._bridge.call(lambda: self._run_in_bridge(work))
+        if asyncio._get_running_loop() is shared.loop:  # noqa: SLF001 - public in all but its name
+            raise AppUseError(
+                "A _sync call in the event loop in which the app is open would wait for itself: "
+                "this store exists only there; await the call without _sync"
+            )
+        return asyncio.run_coroutine_threadsafe(_run(work, shared), shared.loop).result()
+
+    @asynccontextmanager
+    async def opened(
+        self, store: OpenStore | None = None, clock: Clock | None = None
+    ) -> AsyncIterator[Session]:
+        """Open the app in the running event loop, on its own store or on one that is open."""
+        known = self.current()
+        if known is not None and store is None:
+            yield known
+            return
+        if store is None and self._find_shared() is not None:
+            raise AppUseError(
+                f"The app is open in another event loop, and its store {self.store_url} exists "
+                "only there; use a store that several loops can share, such as sqlite:///rota.db"
+            )
+        loop = asyncio.get_running_loop()
+        async with AsyncExitStack() as stack:
+            session = await self._make_session(stack, store, clock)
+            self._open[loop] = session
+            try:
+                yield session
+            finally:
+                if known is None:
+                    self._open.pop(loop, None)
+                else:
+                    self._open[loop] = known
+
+    def close_bridge(self) -> None:
+        self._bridge.close()
+
+    async def _make_session(
+        self, stack: AsyncExitStack, store: OpenStore | None, clock: Clock | None
+    ) -> Session:
+        chosen = clock or self._clock
+        if store is None:
+            store = await stack.enter_async_context(await open_store(self.store_url))
+            if chosen is None or keeps_real_time(chosen):
+                chosen = await stack.enter_async_context(open_clock(store))
+        elif chosen is None:
+            chosen = await stack.enter_async_context(open_clock(store))
+        return Session(store, chosen, asyncio.get_running_loop())
+
+    def _find_shared(self) -> Session | None:
+        """The session that all threads must use, because its store or its time exists only there.
+
+        A store in memory and a virtual clock belong to one event loop.
+        """
+        for session in tuple(self._open.values()):
+            if self.store_url == _MEMORY or not keeps_real_time(session.clock):
+                return session
+        return None
+
+    async def _run_in_bridge(self, work: Work[Value]) -> Value:
+        return await work(await self._open_own())
+
+    async def _open_own(self) -> Session:
+        """The bridge's own session; opened once."""
+        session = self._open.get(asyncio.get_running_loop())
+        if session is not None:
+            return session
+        if self._own_lock is None:
+            self._own_lock = asyncio.Lock()
+        async with self._own_lock:
+            if self._own_stack is None:
+                stack = AsyncExitStack()
+                await stack.enter_async_context(self.opened())
+                self._own_stack = stack
+        return self._open[asyncio.get_running_loop()]
+
+    async def _close_own(self) -> None:
+        stack, self._own_stack, self._own_lock = self._own_stack, None, None
+        if stack is not None:
+            await stack.aclose()
+
+    def _leave_behind(self) -> None:
+        """Forget what the parent process has open: its connections are not for this one."""
+        self._left_behind += [dict(self._open), self._own_stack, self._own_lock]
+        self._process_id = os.getpid()
+        self._open.clear()
+        self._own_stack = self._own_lock = None
+
+
+async def _run(work: Work[Value], session: Session) -> Value:
+    return await work(session)

@@ -1,0 +1,328 @@
+"""The signature of a task: binds and validates arguments, and encodes results.
+
+A call becomes a JSON object by parameter name. What ``bind`` accepts is exactly what ``decode``
+accepts later in a worker: both read the JSON with the types of the function's annotations.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter
+from types import UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from rota.errors import InvalidArgumentsError, TaskDeclarationError
+from rota.jobs import JobId
+from rota.worker import Context, Discard, Snooze
+
+OUTPUT = "$output"
+"""The one key of the object that stands for the result of another job in a payload."""
+
+_OUTPUT_KEY = b'"$output":'
+_NOT_RESULTS = (Snooze, Discard)
+
+
+class Output:
+    """Stands in an argument for the result of a job that may not have run yet."""
+
+    __slots__ = ("job_id",)
+
+    def __init__(self, job_id: JobId) -> None:
+        self.job_id = job_id
+
+    def __repr__(self) -> str:
+        return f"<output of job {self.job_id}>"
+
+
+class Arguments(NamedTuple):
+    """The payload of a call, and the jobs whose results it contains."""
+
+    payload: dict[str, Any]
+    outputs: tuple[JobId, ...] = ()
+
+
+class _Hints(NamedTuple):
+    """What the annotations say."""
+
+    arguments: Mapping[str, Any]
+    context: str | None
+    result: Any
+
+
+class TaskSignature:
+    """The parameters and the result of a task's function.
+
+    The types are read from the annotations when they are first needed, so that they may name
+    classes that are defined further down in the module.
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self.function = function
+        self.name = name
+        self._parameters = inspect.signature(function).parameters
+        self._names = frozenset(self._parameters)
+        self._hints: _Hints | None = None
+        self._model: Any = None
+        self._decode_typed: Callable[[bytes], Any] = msgspec.json.decode
+        self._result_decoder: msgspec.json.Decoder[Any] | None = None
+
+    @property
+    def context_name(self) -> str | None:
+        """The parameter that is given the context."""
+        return self._resolve().context
+
+    def check(self, *, may_wait: bool = False) -> None:
+        """Raise TaskDeclarationError if a parameter or the result cannot be validated.
+
+        With ``may_wait`` an annotation whose name is not defined yet is left for later.
+        """
+        try:
+            self._resolve()
+        except NameError as error:
+            if not may_wait:
+                raise refuse_declaration(
+                    self.function, f"an annotation is not defined: {error}"
+                ) from error
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
+        """The payload of a call. InvalidArgumentsError names the argument that is not valid."""
+        self._resolve()
+        given = kwargs if not args and self._names.issuperset(kwargs) else self._match(args, kwargs)
+        outputs: list[JobId] = []
+        try:
+            encoded = _make_encoder(outputs).encode(given)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise self._find_unencodable(given, error) from error
+        if outputs:
+            return self._bind_outputs(given, encoded, outputs)
+        try:
+            self._decode_typed(encoded)
+        except msgspec.ValidationError as error:
+            raise self._refuse(str(error), given) from error
+        return Arguments(msgspec.json.decode(encoded))
+
+    def decode(self, payload: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments in a payload. InvalidArgumentsError when they do not fit the signature."""
+        self._resolve()
+        try:
+            typed = msgspec.convert(payload, self._model, str_keys=True)
+        except msgspec.ValidationError as error:
+            raise self._refuse(str(error), payload) from error
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        for name in self._resolve().arguments:
+            value = getattr(typed, name)
+            if value is msgspec.UNSET:
+                continue
+            if self._parameters[name].kind is Parameter.POSITIONAL_ONLY:
+                positional.append(value)
+            else:
+                named[name] = value
+        return tuple(positional), named
+
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of a payload."""
+        self._resolve()
+        whole = msgspec.json.schema(self._model)
+        definitions = whole.pop("$defs")
+        schema: dict[str, Any] = definitions.pop(whole["$ref"].rpartition("/")[2])
+        for name, parameter in self._parameters.items():
+            if name in schema["properties"]:
+                _add_default(schema["properties"], name, parameter.default)
+        return schema | ({"$defs": definitions} if definitions else {})
+
+    def result_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the result."""
+        return msgspec.json.schema(self._resolve().result)
+
+    def encode_result(self, value: Any) -> bytes | None:
+        """The result as JSON; None for None."""
+        return None if value is None else msgspec.json.encode(value, order="deterministic")
+
+    def decode_result(self, encoded: bytes | None) -> Any:
+        if encoded is None:
+            return None
+        if self._result_decoder is None:
+            self._result_decoder = msgspec.json.Decoder(self._resolve().result)
+        return self._result_decoder.decode(encoded)
+
+    def _resolve(self) -> _Hints:
+        """What the annotations say. Raises NameError when one of them is not defined yet."""
+        if self._hints is None:
+            hints = _read_hints(self.function, self._parameters)
+            self._model = _make_model(self.function, self._parameters, hints)
+            self._decode_typed = msgspec.json.Decoder(self._model).decode
+            self._names = frozenset(hints.arguments)
+            self._hints = hints
+        return self._hints
+
+    def _match(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments by parameter name."""
+        names = [
+            name
+            for name in self._resolve().arguments
+            if self._parameters[name].kind is not Parameter.KEYWORD_ONLY
+        ]
+        if len(args) > len(names):
+            reason = f"takes {len(names)} positional arguments, got {len(args)}"
+            raise InvalidArgumentsError(self.name, None, reason)
+        given = dict(zip(names, args, strict=False))
+        for name, value in kwargs.items():
+            if name not in self._names:
+                raise InvalidArgumentsError(self.name, name, f"is not {self._list_names()}")
+            if name in given:
+                raise InvalidArgumentsError(self.name, name, "is given twice")
+            given[name] = value
+        return given
+
+    def _bind_outputs(
+        self, given: Mapping[str, Any], encoded: bytes, outputs: list[JobId]
+    ) -> Arguments:
+        """Validate the arguments without outputs now; the others are validated before the run."""
+        if encoded.count(_OUTPUT_KEY) != len(outputs):
+            reason = f"must not hold the key {OUTPUT!r}: it is reserved for outputs"
+            raise InvalidArgumentsError(self.name, None, reason)
+        payload: dict[str, Any] = msgspec.json.decode(encoded)
+        for name, hint in self._resolve().arguments.items():
+            self._check_one(name, hint, given, payload)
+        return Arguments(payload, tuple(dict.fromkeys(outputs)))
+
+    def _check_one(
+        self, name: str, hint: Any, given: Mapping[str, Any], payload: Mapping[str, Any]
+    ) -> None:
+        if name not in payload:
+            if self._parameters[name].default is Parameter.empty:
+                raise InvalidArgumentsError(self.name, name, "is missing")
+            return
+        if _OUTPUT_KEY in msgspec.json.encode(payload[name]):
+            return
+        try:
+            msgspec.convert(payload[name], hint, str_keys=True)
+        except msgspec.ValidationError as error:
+            raise self._refuse(str(error).replace("$", f"$.{name}", 1), given) from error
+
+    def _refuse(self, reason: str, given: Any) -> InvalidArgumentsError:
+        """The error for one of msgspec, whose text ends with a path such as ``$.a[0]``."""
+        said, _, path = reason.partition(" - at `$.")
+        if path:
+            path = path.rstrip("`")
+            name = path.partition(".")[0].partition("[")[0]
+            value = given.get(name) if isinstance(given, Mapping) else None
+            said = said.replace("`", "")
+            return InvalidArgumentsError(
+                self.name, path, f"{value!r:.60} is not valid: {said[0].lower()}{said[1:]}"
+            )
+        for start in ("Object missing required field `", "Object contains unknown field `"):
+            if reason.startswith(start):
+                name = reason.removeprefix(start).partition("`")[0]
+                fault = "is missing" if "missing" in start else f"is not {self._list_names()}"
+                return InvalidArgumentsError(self.name, name, fault)
+        return InvalidArgumentsError(self.name, None, f"the payload is not valid: {reason}")
+
+    def _find_unencodable(self, given: Mapping[str, Any], error: Exception) -> Exception:
+        for name, value in given.items():
+            try:
+                _make_encoder([]).encode(value)
+            except (TypeError, ValueError, OverflowError, RecursionError) as own:
+                return InvalidArgumentsError(
+                    self.name, name, f"{value!r:.60} cannot be written as JSON: {own}"
+                )
+        return error
+
+    def _list_names(self) -> str:
+        names = ", ".join(self._names and sorted(self._names)) or "none"
+        return f"a parameter of the task; it has: {names}"
+
+
+def _make_encoder(outputs: list[JobId]) -> msgspec.json.Encoder:
+    def stand_in(value: Any) -> Any:
+        if isinstance(value, Output):
+            outputs.append(value.job_id)
+            return {OUTPUT: value.job_id}
+        raise TypeError(f"{type(value).__name__} has no JSON form")
+
+    return msgspec.json.Encoder(enc_hook=stand_in)
+
+
+def locate(function: Callable[..., Any]) -> str:
+    """Where a function is defined, as ``file:line``."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return "unknown" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def refuse_declaration(function: Callable[..., Any], reason: str) -> TaskDeclarationError:
+    name = getattr(function, "__qualname__", repr(function))
+    return TaskDeclarationError(name, locate(function), reason)
+
+
+def _read_hints(function: Callable[..., Any], parameters: Mapping[str, Parameter]) -> _Hints:
+    try:
+        hints = get_type_hints(inspect.unwrap(function), include_extras=True)
+    except TypeError as error:
+        raise refuse_declaration(function, f"its annotations are not valid: {error}") from error
+    context = None
+    arguments: dict[str, Any] = {}
+    for name, parameter in parameters.items():
+        if hints.get(name) is Context:
+            if context is not None:
+                reason = f"both {context} and {name} are a Context; one is enough"
+                raise refuse_declaration(function, reason)
+            context = name
+            continue
+        _check_parameter(function, parameter, hints)
+        arguments[name] = hints[name]
+    return _Hints(arguments, context, _result_type(hints.get("return", Any)))
+
+
+def _check_parameter(
+    function: Callable[..., Any], parameter: Parameter, hints: Mapping[str, Any]
+) -> None:
+    name = parameter.name
+    if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+        reason = f"parameter {parameter} takes any number of values; use a list or a dict"
+        raise refuse_declaration(function, reason)
+    if name not in hints:
+        reason = f"parameter {name} has no annotation, so nothing can validate it; add a type"
+        raise refuse_declaration(function, reason)
+    try:
+        msgspec.json.schema(hints[name])
+    except TypeError as error:
+        reason = f"parameter {name}: {hints[name]!r} cannot be validated: {_last_line(error)}"
+        raise refuse_declaration(function, reason) from error
+
+
+def _make_model(
+    function: Callable[..., Any], parameters: Mapping[str, Parameter], hints: _Hints
+) -> Any:
+    """A struct with the parameters as fields. A field with a default may be left out."""
+    fields: list[Any] = [
+        (name, hint) if parameters[name].default is Parameter.empty else (name, hint, msgspec.UNSET)
+        for name, hint in hints.arguments.items()
+    ]
+    name = getattr(function, "__name__", "task")
+    return msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def _result_type(hint: Any) -> Any:
+    """The annotation without Snooze and Discard, which are not results."""
+    if hint in _NOT_RESULTS:
+        return None
+    if get_origin(hint) not in (Union, UnionType):
+        return hint
+    kept = tuple(each for each in get_args(hint) if each not in _NOT_RESULTS)
+    return Union[kept] if kept else None  # noqa: UP007 - the members are a value
+
+
+def _add_default(properties: dict[str, Any], name: str, default: Any) -> None:
+    """Show the default of a parameter, if JSON has a form for it."""
+    if default is Parameter.empty:
+        return
+    try:
+        properties[name] = {**properties[name], "default": msgspec.to_builtins(default)}
+    except (TypeError, ValueError):
+        return
+
+
+def _last_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[-1]

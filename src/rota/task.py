@@ -1,0 +1,310 @@
+"""Tasks: functions that can be enqueued as jobs."""
+
+import inspect
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from rota.clock.duration import Duration, read_duration
+from rota.errors import InvalidInputError, InvalidJobError
+from rota.handle import JobHandle
+from rota.jobs import Job, JobId, JobRequest, RetryPolicy, admit_job
+from rota.jobs.fields import read_instant, read_priority, read_queue, read_word
+from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT
+from rota.jobs.validation import read_retry_policy
+from rota.session import Session, Sessions
+from rota.signature import Arguments, TaskSignature, refuse_declaration
+from rota.worker import Context
+from rota.worker.registry import Handler
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+RunIn: TypeAlias = Literal["thread", "process"]
+Retry: TypeAlias = RetryPolicy | Mapping[str, Any] | int
+"""A retry policy, a mapping of its fields, or a number of attempts."""
+
+_LONGEST_KIND = 200
+
+
+class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a declaration says about all jobs of a task."""
+
+    queue: str = "default"
+    priority: int = DEFAULT_PRIORITY
+    retry: RetryPolicy = JobRequest(name="", queue="").retry_policy
+    timeout: timedelta | None = None
+    notifies: bool = False
+    unique: bool | tuple[str, ...] = False
+    keep_result: bool = True
+    run_in: RunIn | None = None
+
+
+class EnqueueOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one enqueue says about its job. None leaves it to the task."""
+
+    at: datetime | None = None
+    delay: timedelta | None = None
+    queue: str | None = None
+    priority: int | None = None
+    key: str | None = None
+    tenant: str = DEFAULT_TENANT
+    after: tuple[JobId, ...] = ()
+    retry: RetryPolicy | None = None
+    within: Any = None
+
+    def due_at(self, now: datetime) -> datetime | None:
+        return now + self.delay if self.delay is not None else self.at
+
+
+_NO_OPTIONS = EnqueueOptions()
+
+
+def read_retry(value: Any) -> RetryPolicy:
+    """The retry policy. A number is the number of attempts, with the usual delays."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = {"max_attempts": value}
+    try:
+        return read_retry_policy(value)
+    except InvalidJobError as error:
+        field = error.field.replace("retry_policy", "retry", 1)
+        raise InvalidJobError(field, error.reason) from error
+
+
+class Call(Generic[P]):
+    """The arguments of one call, validated, for ``enqueue_many``."""
+
+    __slots__ = ("arguments", "kind")
+
+    def __init__(self, kind: str, arguments: Arguments) -> None:
+        self.kind = kind
+        self.arguments = arguments
+
+
+class Task(Generic[P, R]):
+    """A function whose calls can be enqueued. Calling the task runs the function itself."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        options: TaskOptions,
+        sessions: Sessions,
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.options = options
+        self.signature = TaskSignature(function, name)
+        self.sessions = sessions
+        self.__doc__ = function.__doc__
+        self.__name__ = getattr(function, "__name__", name)
+        self.__wrapped__ = function
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    @property
+    def queue(self) -> str:
+        return self.options.queue
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Validate the arguments, and create a job that calls the function with them."""
+        return await TaskWithOptions(self, _NO_OPTIONS).enqueue(*args, **kwargs)
+
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """As ``enqueue``; blocks the thread."""
+        return TaskWithOptions(self, _NO_OPTIONS).enqueue_sync(*args, **kwargs)
+
+    async def enqueue_many(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
+        """Create a job for each of these, made by ``call``: all of them or none."""
+        return await TaskWithOptions(self, _NO_OPTIONS).enqueue_many(calls)
+
+    def enqueue_many_sync(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
+        """As ``enqueue_many``; blocks the thread."""
+        return TaskWithOptions(self, _NO_OPTIONS).enqueue_many_sync(calls)
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[P]:
+        """The arguments of one call, validated, for ``enqueue_many``."""
+        return Call(self.name, self.signature.bind(args, kwargs))
+
+    def using(
+        self,
+        *,
+        at: datetime | str | None = None,
+        delay: Duration | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        key: str | None = None,
+        tenant: str | None = None,
+        after: Sequence[JobHandle[Any] | JobId] = (),
+        retry: Retry | None = None,
+        within: Any = None,
+    ) -> "TaskWithOptions[P, R]":
+        """The task with options for one enqueue."""
+        if at is not None and delay is not None:
+            raise InvalidInputError(
+                "at and delay are both given; give one of them", {"field": "delay"}
+            )
+        return TaskWithOptions(
+            self,
+            EnqueueOptions(
+                at=None if at is None else read_instant(at, "at"),
+                delay=None if delay is None else read_duration(delay, "delay"),
+                queue=None if queue is None else read_queue(queue),
+                priority=None if priority is None else read_priority(priority),
+                key=key,
+                tenant=DEFAULT_TENANT if tenant is None else read_word(tenant, "tenant"),
+                after=tuple(it.id if isinstance(it, JobHandle) else it for it in after),
+                retry=None if retry is None else read_retry(retry),
+                within=within,
+            ),
+        )
+
+    def handle(self, job_id: JobId, *, tenant: str = DEFAULT_TENANT) -> JobHandle[R]:
+        """A handle on a job of this task that was enqueued elsewhere, by its id."""
+        return JobHandle(self.sessions, self.signature, job_id, tenant)
+
+    def make_job(
+        self, arguments: Arguments, options: EnqueueOptions, job_id: JobId, now: datetime
+    ) -> Job:
+        """The job of one call, validated."""
+        request = JobRequest(
+            name=self.name,
+            kind=self.name,
+            queue=options.queue or self.options.queue,
+            payload=arguments.payload,
+            priority=options.priority or self.options.priority,
+            due_at=options.due_at(now),
+            retry_policy=options.retry or self.options.retry,
+            idempotency_key=options.key,
+        )
+        job = admit_job(request, job_id=job_id, now=now, tenant=options.tenant)
+        dependencies = tuple(dict.fromkeys((*options.after, *arguments.outputs)))
+        return replace(job, dependencies=dependencies) if dependencies else job
+
+    def as_handler(self) -> Handler:
+        """What a worker calls for jobs of this task."""
+        self.signature.check()
+        is_async = inspect.iscoroutinefunction(self.function)
+        work = self._run_async if is_async else self._run
+        return Handler(work, is_async, self.options.notifies, self.options.timeout)
+
+    async def _run_async(self, context: Context) -> Any:
+        args, kwargs = self._read_arguments(context)
+        return await self.function(*args, **kwargs)
+
+    def _run(self, context: Context) -> Any:
+        args, kwargs = self._read_arguments(context)
+        return self.function(*args, **kwargs)
+
+    def _read_arguments(self, context: Context) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        args, kwargs = self.signature.decode(context.job.payload)
+        if self.signature.context_name is not None:
+            kwargs[self.signature.context_name] = context
+        return args, kwargs
+
+
+class TaskWithOptions(Generic[P, R]):
+    """A task, and the options of one enqueue."""
+
+    __slots__ = ("options", "task")
+
+    def __init__(self, task: Task[P, R], options: EnqueueOptions) -> None:
+        self.task = task
+        self.options = options
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """As ``Task.enqueue``, with these options."""
+        calls = [self.task.signature.bind(args, kwargs)]
+        (handle,) = await self.task.sessions.run(lambda session: self._insert(session, calls))
+        return handle
+
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """As ``enqueue``; blocks the thread."""
+        calls = [self.task.signature.bind(args, kwargs)]
+        (handle,) = self.task.sessions.run_sync(lambda session: self._insert(session, calls))
+        return handle
+
+    async def enqueue_many(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
+        """As ``Task.enqueue_many``, with these options."""
+        bound = self._read_calls(calls)
+        return await self.task.sessions.run(lambda session: self._insert(session, bound))
+
+    def enqueue_many_sync(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
+        """As ``enqueue_many``; blocks the thread."""
+        bound = self._read_calls(calls)
+        return self.task.sessions.run_sync(lambda session: self._insert(session, bound))
+
+    def _read_calls(self, calls: Iterable[Call[P]]) -> list[Arguments]:
+        bound: list[Arguments] = []
+        for call in calls:
+            known: object = call
+            if not isinstance(known, Call) or known.kind != self.task.name:
+                raise InvalidInputError(
+                    f"calls: {call!r:.60} is not a call of {self.task.name}; write "
+                    f"{self.task.__name__}.call(...)",
+                    {"field": "calls"},
+                )
+            bound.append(call.arguments)
+        return bound
+
+    async def _insert(self, session: Session, calls: Sequence[Arguments]) -> list[JobHandle[R]]:
+        task, options, now = self.task, self.options, session.clock.now()
+        ids = session.make_ids(now, len(calls))
+        jobs = [
+            task.make_job(arguments, options, job_id, now)
+            for arguments, job_id in zip(calls, ids, strict=True)
+        ]
+        if not jobs:
+            return []
+        if options.within is None:
+            inserted = await session.store.insert(jobs, now)
+        else:
+            inserted = await session.store.insert_within(options.within, jobs, now)
+        sessions, signature = task.sessions, task.signature
+        return [JobHandle(sessions, signature, it.job.id, options.tenant) for it in inserted]
+
+
+class AsyncTask(Task[P, R]):
+    """A task made from a coroutine function."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Call the function itself."""
+        called: Coroutine[Any, Any, R] = self.function(*args, **kwargs)
+        return called
+
+
+class SyncTask(Task[P, R]):
+    """A task made from a plain function."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself."""
+        called: R = self.function(*args, **kwargs)
+        return called
+
+
+def check_function(function: Any, options: TaskOptions) -> None:
+    """Refuse what cannot be a task. TaskDeclarationError names the function and the line."""
+    if not callable(function):
+        raise refuse_declaration(function, "it is not a function")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise refuse_declaration(function, "it is a generator function: nothing of it would run")
+    if options.run_in == "process":
+        _check_importable(function)
+
+
+def _check_importable(function: Any) -> None:
+    name = getattr(function, "__qualname__", "")
+    if inspect.iscoroutinefunction(function):
+        reason = 'run_in="process" is for plain functions; this one is async'
+        raise refuse_declaration(function, reason)
+    if "<" in name:
+        what = "a lambda" if name.endswith("<lambda>") else "defined inside another function"
+        reason = f'it is {what}, and run_in="process" can only call functions of a module by name'
+        raise refuse_declaration(function, reason)
