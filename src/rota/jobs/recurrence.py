@@ -184,6 +184,10 @@ def first_occurrence(recurrence: Recurrence, now: datetime | None = None) -> dat
     start = recurrence.start
     if recurrence.catch_up == "skip" and now is not None:
         start = max(start, now)
+    return _first_from(recurrence, start)
+
+
+def _first_from(recurrence: Recurrence, start: datetime) -> datetime | None:
     at = make_trigger(recurrence).next_after(start - _INSTANT_BEFORE)
     if at is None or at > min(recurrence.until or CALENDAR_END, CALENDAR_END):
         return None
@@ -325,6 +329,34 @@ def begin_beside(job: Job, now: datetime) -> Job | None:
     if isinstance(following, SeriesEnd):
         return None
     return _follow(job, occurrence_at, following, now)
+
+
+def reschedule(job: Job, recurrence: Recurrence, now: datetime) -> dict[str, Any]:
+    """The fields of a job whose series has a new rule.
+
+    A job that has begun, or is due already, keeps its occurrence; its successor follows the new
+    rule. Any other job moves to the rule's next occurrence. If there is none, the job keeps its
+    occurrence and is the last.
+    """
+    has_begun = job.status is JobStatus.RUNNING or job.attempt_count > 0
+    if has_begun or job.due_at <= now or is_same_timing(job.recurrence, recurrence):
+        return {"recurrence": recurrence}
+    at = _first_from(recurrence, max(recurrence.start, now))
+    if at is None:
+        return {"recurrence": recurrence}
+    due_at = PAUSED_UNTIL if job.is_paused else start_at(recurrence, series_of(job), at)
+    return {"recurrence": recurrence, "occurrence_at": at, "due_at": due_at}
+
+
+def is_same_timing(before: Recurrence | None, after: Recurrence) -> bool:
+    """Whether both occur at the same instants, and start their jobs at the same instants."""
+    if before is None:
+        return False
+    return (make_trigger(before), before.until, before.jitter) == (
+        make_trigger(after),
+        after.until,
+        after.jitter,
+    )
 
 
 def series_of(job: Job) -> JobId:

@@ -52,6 +52,7 @@ from rota.jobs.recurrence import (
     make_trigger,
     occurrence_key,
     parse_jitter,
+    reschedule,
     start_at,
 )
 from rota.jobs.states import JobStatus
@@ -374,6 +375,9 @@ def _with_series(job: Job, asked: JobRequest, now: datetime) -> Job:
     )
 
 
+RESCHEDULE = "reschedule"
+"""The field that gives a job's series another rule: a ``Recurrence`` that was validated."""
+
 _READERS: dict[str, Callable[[object], Any]] = {
     "name": read_name,
     "queue": read_queue,
@@ -400,7 +404,7 @@ def amend_job(
 
     A fixed field may be given with its current value. With ``updated_at``, JobChangedError is
     raised when the job has changed since. Dependencies can change only while the job is PENDING;
-    its status then follows from them, as for a new job.
+    its status then follows from them, as for a new job. ``reschedule`` gives its series a rule.
     """
     if job.status.is_terminal:
         raise JobEndedError(job.id, job.status)
@@ -411,7 +415,9 @@ def amend_job(
     for name, value in fields.items():
         if name == "kind" and value == job.kind:
             continue  # a kind taken from the name may contain other characters
-        if name in _READERS:
+        if name == RESCHEDULE and isinstance(value, Recurrence):
+            changes |= reschedule(job, value, now)
+        elif name in _READERS:
             changes[name] = _READERS[name](value)
         else:
             _check_same(name, value, known)

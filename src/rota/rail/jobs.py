@@ -414,7 +414,7 @@ async def resume_series(around: RailContext, job_id: object, *, catch_up: bool) 
 
 async def _scan_series(around: RailContext, origin: JobId) -> AsyncIterator[Job]:
     for status in _LIVE:
-        async for job in walk_jobs(around, JobFilter(status=status)):
+        async for job in walk_jobs(around, JobFilter(status=status, is_recurring=True)):
             if job.origin == origin:
                 yield job
 

@@ -1,6 +1,7 @@
 """Missed occurrences: covered by one run, skipped, or run one by one; and the jitter of starts."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -94,7 +95,7 @@ def test_all_in_parallel_begins_the_next_missed_occurrence_at_once() -> None:
 @pytest.mark.parametrize(
     "rule", [{"interval": "1h"}, {"interval": None, "cron": "0 * * * *"}], ids=["interval", "cron"]
 )
-def test_all_is_bounded_and_counts_what_it_drops(rule: dict[str, str | None]) -> None:
+def test_all_is_bounded_and_counts_what_it_drops(rule: dict[str, Any]) -> None:
     now = START + (CATCH_UP_LIMIT + 500) * HOUR + MINUTE
     change = decide_complete(running("all", started_at=now, **rule), now)
     assert change.successor is not None
@@ -114,7 +115,12 @@ def test_all_counts_every_run_towards_the_count() -> None:
 
 def test_all_runs_each_day_of_a_week_with_a_clock_change() -> None:
     start = datetime(2026, 3, 27, 1, 30, tzinfo=UTC)
-    rule = {"interval": None, "cron": "30 1 * * *", "zone": "Europe/London", "start": start}
+    rule: dict[str, Any] = {
+        "interval": None,
+        "cron": "30 1 * * *",
+        "zone": "Europe/London",
+        "start": start,
+    }
     now = start + timedelta(days=4)
     job = running("all", at=start, started_at=now, gap="shift", **rule)
     days = []
