@@ -25,7 +25,7 @@ _PARAMETER = re.compile(r"\$(\d+)(::\w+(?:\[\])?)?")
 _GATHERED = """
 )
 SELECT
-    array_agg(id) AS ids, array_agg(last_token) AS tokens, array_agg(tenant) AS tenants,
+    string_agg(id, ',') AS ids, array_agg(last_token) AS tokens, array_agg(tenant) AS tenants,
     array_agg(due_at) AS dues, count(body) AS read_count
 FROM claimed WHERE id IS NOT NULL \\gset
 """
@@ -33,8 +33,8 @@ _LEASE_VALUES = (":now", "''", "'~'", ":batch", ":until", "'bench'", "true")
 """Now, the first and the last queue, how many, until when, for whom, whether to look for jobs to
 mark as due."""
 
-_COMPLETE_VALUES = (":ids", ":tokens", ":tenants", ":dues", "'{}'", ":now")
-"""Ids, tokens, tenants, when they were due, when each ended if not all at once, when all ended."""
+_COMPLETE_VALUES = (":ids", ":tokens", ":tenants", ":dues", "array[:now]")
+"""Ids, tokens, tenants, when they were due, when they ended."""
 
 
 def measure(

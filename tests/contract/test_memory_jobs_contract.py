@@ -4,10 +4,11 @@ import pytest
 
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import JobStore
+from rota.testing.job_result_contract import JobResultContract
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 
-class TestMemoryJobs(JobStoreContract):
+class TestMemoryJobs(JobResultContract, JobStoreContract):
     @pytest.fixture
     def job_store_factory(self) -> JobStoreFactory:
         async def open_empty() -> JobStore:

@@ -24,7 +24,9 @@ SQLITE_STATEMENTS = (
     "complete_job",
 )
 _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF)"
-_LEASED = "SELECT id, last_token, tenant, due_at FROM rota.jobs WHERE lease_worker = $1 ORDER BY id"
+_LEASED = (
+    "SELECT id::text, last_token, tenant, due_at FROM rota.jobs WHERE lease_worker = $1 ORDER BY id"
+)
 
 
 def explain_sqlite() -> list[str]:
@@ -51,8 +53,8 @@ async def explain_postgres() -> list[str]:
     asked = (now, "", "~", LEASED_COUNT, until, WHO, True)
     lines = await _explain(connection, "lease", postgres.QUERIES.lease, asked)
     leased = await connection.fetch(_LEASED, WHO)
-    columns = [[row[place] for row in leased] for place in range(4)]
-    ended = (*columns, [], now)
+    ids, *columns = [[row[place] for row in leased] for place in range(4)]
+    ended = (",".join(ids), *columns, [now])
     lines += await _explain(connection, "complete", postgres.QUERIES.complete_jobs, ended)
     await transaction.rollback()
     await connection.close()

@@ -17,6 +17,7 @@ from rota.jobs.graph import (
     dependency_status,
     detect_cycle,
     find_dependents,
+    is_done,
     propagate_completion,
     propagate_failure,
 )
@@ -44,6 +45,7 @@ from rota.jobs.record import (
     Cancelled,
     CatchUp,
     Change,
+    Completion,
     Deferral,
     Discarded,
     Failed,
@@ -53,6 +55,7 @@ from rota.jobs.record import (
     JobRequest,
     Lease,
     Lost,
+    OnParentFailure,
     Outcome,
     Overlap,
     Recurrence,
@@ -90,6 +93,7 @@ from rota.jobs.states import Ending, JobStatus, can_transition, rail_word
 from rota.jobs.transitions import (
     Quarantine,
     assess_quarantine,
+    complete_history,
     decide_cancel,
     decide_complete,
     decide_defer,
@@ -101,6 +105,7 @@ from rota.jobs.transitions import (
     decide_outcome,
     decide_skip,
     decide_snooze,
+    shorten_report,
 )
 from rota.jobs.validation import admit_job, amend_job, check_deletion, place_job
 
@@ -112,6 +117,7 @@ __all__ = [
     "Cancelled",
     "CatchUp",
     "Change",
+    "Completion",
     "CycleDetectionResult",
     "Deferral",
     "DependencyStatus",
@@ -127,6 +133,7 @@ __all__ = [
     "Lease",
     "Lost",
     "NextOccurrence",
+    "OnParentFailure",
     "Outcome",
     "Overlap",
     "Page",
@@ -149,6 +156,7 @@ __all__ = [
     "can_transition",
     "check_deletion",
     "check_limit",
+    "complete_history",
     "count_missed",
     "cut_page",
     "decide_block",
@@ -177,6 +185,7 @@ __all__ = [
     "find_dependents",
     "first_occurrence",
     "format_instant",
+    "is_done",
     "is_due",
     "is_missed",
     "is_stalled",
@@ -198,6 +207,7 @@ __all__ = [
     "retry_after",
     "retry_delay",
     "select_next",
+    "shorten_report",
     "should_retry",
     "start_at",
 ]

@@ -36,6 +36,14 @@ job of its own, in order; with an ``overlap`` of ``allow``, in parallel.
 """
 
 
+OnParentFailure = Literal["block", "run", "skip"]
+"""What a PENDING job does when one of its dependencies ends without COMPLETED.
+
+``block``: it becomes BLOCKED. ``run``: that dependency counts as done. ``skip``: the job is
+cancelled; it names the dependency in its error, and to its own dependents it has failed.
+"""
+
+
 class BackoffStrategy(StrEnum):
     """How the delay before a retry grows."""
 
@@ -73,6 +81,18 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     worker: str
     taken_at: Instant
     until: Instant
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The attempt that completed a job: its worker, start and end."""
+
+    worker: str
+    started_at: Instant
+    ended_at: Instant
+
+    @property
+    def lasted_for(self) -> timedelta:
+        return self.ended_at - self.started_at
 
 
 class Deferral(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -130,6 +150,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     recurrence: Recurrence | None = None
     auto_remove: bool = False
     replaces: JobId | None = None
+    on_parent_failure: OnParentFailure = "block"
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -146,6 +167,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
       no handler has been given yet. ``is_paused``: the following jobs wait until the series is
       resumed.
     - ``trace`` is the trace of the enqueue: a W3C Trace Context ``traceparent``.
+    - ``completion`` is the attempt that succeeded; its end is ``updated_at`` of the COMPLETED job.
     """
 
     id: JobId
@@ -176,12 +198,18 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     auto_remove: bool = False
     replaces: JobId | None = None
     trace: str | None = None
+    on_parent_failure: OnParentFailure = "block"
+    completion: Completion | None = None
     created_at: Instant
     updated_at: Instant
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A failed attempt: its worker, start, end and error."""
+    """An attempt that has ended.
+
+    ``outcome`` is "failed", "lost", "discarded", "cancelled" or "succeeded"; only a success has no
+    ``error``. ``traceback`` and ``log`` are texts of at most 16 KiB each.
+    """
 
     job_id: JobId
     number: int
@@ -190,7 +218,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     started_at: Instant
     ended_at: Instant
     outcome: str
-    error: str
+    error: str | None = None
+    traceback: str | None = None
+    log: str | None = None
 
     @property
     def lasted_for(self) -> timedelta:
@@ -213,7 +243,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
     expected_token: int
     attempt: Attempt | None = None
-    """The failed attempt to record."""
+    """The attempt to record: one that failed, or one that succeeded and has a log."""
+    result: bytes | None = None
+    """What the handler returned, as JSON, if it is to be kept. Only a COMPLETED job has one."""
     successor: Job | None = None
     """The next job of the series. If a job with that id exists, it is left alone."""
     missed_count: int = 0
@@ -233,13 +265,18 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Succeeded(msgspec.Struct, frozen=True, gc=False):
-    """The handler returned."""
+    """The handler returned. ``result`` is what it returned, as JSON; None: nothing to keep."""
+
+    result: bytes | None = None
+    log: str | None = None
 
 
 class Failed(msgspec.Struct, frozen=True, gc=False):
     """The handler raised, ran too long, or there was none."""
 
     error: str
+    traceback: str | None = None
+    log: str | None = None
 
 
 class Snoozed(msgspec.Struct, frozen=True, gc=False):
@@ -252,6 +289,8 @@ class Discarded(msgspec.Struct, frozen=True, gc=False):
     """The handler said that no attempt can succeed."""
 
     reason: str
+    traceback: str | None = None
+    log: str | None = None
 
 
 class Cancelled(msgspec.Struct, frozen=True, gc=False):

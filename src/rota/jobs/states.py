@@ -29,7 +29,7 @@ class Ending(StrEnum):
     LOST = "lost"
     """It lost its worker again and again."""
     CANCELLED = "cancelled"
-    """An operator cancelled it."""
+    """An operator cancelled it, or it was skipped because a dependency did not complete."""
 
 
 TERMINAL = frozenset({JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.BLOCKED})

@@ -1,5 +1,6 @@
 """Decides the next state of a job: (job, outcome, now) -> Change. Writes nothing."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Any
@@ -13,6 +14,7 @@ from rota.jobs.record import (
     Attempt,
     Cancelled,
     Change,
+    Completion,
     Deferral,
     Discarded,
     Failed,
@@ -34,6 +36,13 @@ LOSS_LIMIT = 3
 LONGEST_ERROR = 10_000
 """The number of characters of an error that are kept."""
 
+LONGEST_REPORT = 16 * 1024
+"""The number of bytes of a traceback, or of a log, that are kept."""
+
+_CUT = "\n... cut ...\n"
+SUCCEEDED = "succeeded"
+"""The outcome of an attempt that completed its job."""
+
 _COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
@@ -50,11 +59,23 @@ def decide_lease(job: Job, worker: str, lease_for: timedelta, now: datetime) -> 
     return _change(job, leased)
 
 
-def decide_outcome(job: Job, outcome: Outcome, now: datetime, chance: float = 0.0) -> Change:
-    """The change that an attempt's outcome means. ``chance`` is for the jitter of a retry."""
+def decide_outcome(
+    job: Job,
+    outcome: Outcome,
+    now: datetime,
+    chance: float = 0.0,
+    started_at: datetime | None = None,
+) -> Change:
+    """The change that an attempt's outcome means. ``chance`` is for the jitter of a retry.
+
+    ``started_at`` is when the handler was called; without it the attempt began with the lease.
+    """
     match outcome:
-        case Succeeded():
-            change = decide_complete(job, now)
+        case Succeeded(result, log):
+            change = decide_complete(job, now, started_at, result)
+            if log:
+                change = replace(change, attempt=_success(change.job, log))
+            return change
         case Failed(error):
             change = decide_fail(job, error, now, chance)
         case Snoozed(for_):
@@ -69,20 +90,74 @@ def decide_outcome(job: Job, outcome: Outcome, now: datetime, chance: float = 0.
             change = decide_lost(job, now, chance)
         case _:  # Interrupted, the only outcome left
             change = decide_hand_back(job, now)
-    return change
+    return _with_report(change, outcome, started_at)
 
 
-def decide_complete(job: Job, now: datetime) -> Change:
+def _with_report(change: Change, outcome: Outcome, started_at: datetime | None) -> Change:
+    """The change, whose attempt also has what the worker reported about it."""
+    attempt = change.attempt
+    if attempt is None:
+        return change
+    if started_at is not None:
+        attempt = replace(attempt, started_at=started_at)
+    if isinstance(outcome, Failed | Discarded):
+        traceback, log = shorten_report(outcome.traceback), shorten_report(outcome.log)
+        attempt = replace(attempt, traceback=traceback, log=log)
+    return replace(change, attempt=attempt)
+
+
+def decide_complete(
+    job: Job, now: datetime, started_at: datetime | None = None, result: bytes | None = None
+) -> Change:
     """The handler returned: COMPLETED, and the next occurrence if the job recurs."""
-    _held(job, JobStatus.COMPLETED)
+    lease = _held(job, JobStatus.COMPLETED)
     # Most jobs end here without a series; every avoided call counts.
+    completion = Completion(
+        worker=lease.worker, started_at=started_at or lease.taken_at, ended_at=now
+    )
     change = Change(
-        job=replace(job, status=JobStatus.COMPLETED, lease=None, updated_at=now, loss_count=0),
+        job=replace(
+            job,
+            status=JobStatus.COMPLETED,
+            lease=None,
+            updated_at=now,
+            loss_count=0,
+            completion=completion,
+        ),
         path=_COMPLETION,
         expected_token=job.last_token,
+        result=result,
         is_removed=job.auto_remove,
     )
     return change if job.recurrence is None else replace(change, **continue_series(job, now))
+
+
+def complete_history(job: Job, attempts: Iterable[Attempt]) -> list[Attempt]:
+    """All attempts of a job, the first one first.
+
+    A success is stored as an attempt only if it has a log; otherwise it is that of
+    ``Job.completion``.
+    """
+    history = list(attempts)
+    if job.completion is None or any(each.outcome == SUCCEEDED for each in history):
+        return history
+    return [*history, _success(job, None)]
+
+
+def _success(job: Job, log: str | None) -> Attempt:
+    completion = job.completion
+    if completion is None:
+        raise IllegalMoveError(job.status, JobStatus.COMPLETED, "it has no completion")
+    return Attempt(
+        job_id=job.id,
+        number=job.attempt_count + 1,
+        token=job.last_token,
+        worker=completion.worker,
+        started_at=completion.started_at,
+        ended_at=completion.ended_at,
+        outcome=SUCCEEDED,
+        log=shorten_report(log),
+    )
 
 
 def decide_fail(job: Job, error: str, now: datetime, chance: float = 0.0) -> Change:
@@ -236,9 +311,25 @@ def _later(now: datetime, duration: timedelta) -> datetime:
         return _END_OF_TIME
 
 
+def shorten_report(text: str | None) -> str | None:
+    """A traceback or log as it is kept: if it is too long, its middle is cut out."""
+    if not text:
+        return None
+    kept = _clean(text).encode()
+    if len(kept) <= LONGEST_REPORT:
+        return kept.decode()
+    half = (LONGEST_REPORT - len(_CUT)) // 2
+    return kept[:half].decode(errors="ignore") + _CUT + kept[-half:].decode(errors="ignore")
+
+
+def _clean(text: str) -> str:
+    """The text in characters that every store can keep."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
+
+
 def _storable(error: str) -> str:
-    """The handler's error in characters every store can keep, shortened."""
-    text = error.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
+    """The handler's error, shortened."""
+    text = _clean(error)
     return text if len(text) <= LONGEST_ERROR else text[: LONGEST_ERROR - 1] + "…"
 
 

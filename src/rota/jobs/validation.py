@@ -34,7 +34,13 @@ from rota.jobs.fields import (
     require,
     type_name,
 )
-from rota.jobs.graph import DependencyStatus, dependency_status, detect_cycle
+from rota.jobs.graph import (
+    DependencyStatus,
+    dependency_status,
+    detect_cycle,
+    first_dead,
+    mark_blocked,
+)
 from rota.jobs.record import (
     DEFAULT_TENANT,
     BackoffStrategy,
@@ -42,6 +48,7 @@ from rota.jobs.record import (
     Job,
     JobId,
     JobRequest,
+    OnParentFailure,
     Overlap,
     Recurrence,
     RetryPolicy,
@@ -257,6 +264,13 @@ def _check_jitter(recurrence: Recurrence, jitter: str, first: datetime) -> None:
         at = after
 
 
+def _read_on_parent_failure(value: object) -> OnParentFailure:
+    choice: OnParentFailure | None = _read_choice(
+        value, "on_parent_failure", get_args(OnParentFailure)
+    )
+    return choice or "block"
+
+
 def _read_optional_instant(value: object, field: str) -> datetime | None:
     return None if value is None else read_instant(value, field)
 
@@ -277,7 +291,6 @@ REQUEST_FIELDS = frozenset(JobRequest.__struct_fields__) - {"occurrence", "repla
 _STATUS_AT_FIRST = {
     DependencyStatus.SATISFIED: JobStatus.READY,
     DependencyStatus.WAITING: JobStatus.PENDING,
-    DependencyStatus.BLOCKED: JobStatus.BLOCKED,
 }
 
 
@@ -298,7 +311,7 @@ def admit_job(
     asked = request if isinstance(request, JobRequest) else _read_mapping(request)
     now = to_utc(now, "now")
     name, key = read_name(asked.name), asked.idempotency_key
-    # Three more fields follow below: a call with more than 15 keywords takes four times as long.
+    # Other fields follow below: a call with more than 15 keywords takes four times as long.
     job = Job(
         id=read_id(job_id, "id"),
         tenant=read_word(tenant, "tenant"),
@@ -319,6 +332,9 @@ def admit_job(
         job = replace(job, occurrence=read_name(asked.occurrence, "occurrence"))
     if asked.auto_remove is not False:
         job = replace(job, auto_remove=read_flag(asked.auto_remove, "auto_remove"))
+    if asked.on_parent_failure != "block":
+        policy = _read_on_parent_failure(asked.on_parent_failure)
+        job = replace(job, on_parent_failure=policy)
     if asked.replaces is not None:
         job = replace(job, replaces=read_id(asked.replaces, "replaces"))
     if asked.recurrence is not None:
@@ -336,6 +352,8 @@ def place_job(
     Raises DependencyCycleError when they form a cycle, with ``existing_jobs`` as the dependencies
     of others, and UnknownDependencyError when ``dependency_statuses`` lacks one of them.
     """
+    if not job.dependencies:
+        return job if job.status is JobStatus.READY else replace(job, status=JobStatus.READY)
     found = detect_cycle(job.id, job.dependencies, existing_jobs or {})
     if found.has_cycle:
         raise DependencyCycleError(found.cycle_path)
@@ -343,7 +361,10 @@ def place_job(
         missing = [each for each in job.dependencies if each not in dependency_statuses]
         if missing:
             raise UnknownDependencyError(missing)
-    readiness = dependency_status(job, dependency_statuses or {})
+    statuses = dependency_statuses or {}
+    readiness = dependency_status(job, statuses)
+    if readiness is DependencyStatus.BLOCKED:
+        return mark_blocked(job, first_dead(job, statuses))
     return replace(job, status=_STATUS_AT_FIRST[readiness])
 
 

@@ -166,7 +166,7 @@ def describe_attempt(facts: JobFacts, attempt: Attempt) -> Reason:
         code="attempt",
         text=f"Attempt {attempt.number} of {facts.job.retry_policy.max_attempts}, on "
         f"{attempt.worker}, {_outcome(attempt)} at {facts.show(attempt.ended_at)}: "
-        f"{format_error(attempt.error)}",
+        f"{format_error(attempt.error or '')}",
         at=attempt.started_at,
         until=attempt.ended_at,
         who=attempt.worker,

@@ -11,6 +11,7 @@ from rota.errors import InvalidZoneError, JobNotFoundError
 from rota.fleet.workers import WorkerPresence, list_workers
 from rota.jobs import Attempt, Ending, Job, JobId, JobStatus, derive_job_id
 from rota.jobs.fields import read_id
+from rota.jobs.transitions import SUCCEEDED
 from rota.ops.audit import find_audit_entries
 from rota.policy.gate_settings import GateSettings, make_gate_settings
 from rota.policy.limits import BUCKETS, Bucket, Limit, key_of
@@ -257,11 +258,16 @@ async def read_facts(store: RailStore, now: datetime, tenant: str, job_id: objec
         snapshot=None if has_ended else await read_snapshot(store, now, job),
         dependencies={each: kin[each] for each in job.dependencies if each in kin},
         culprits=await _find_culprits(store, job) if job.status is JobStatus.BLOCKED else (),
-        attempts=tuple(await store.attempts(tenant, job.id)),
+        attempts=tuple(await _read_failures(store, tenant, job.id)),
         audit=await _find_audit(store, job) if _may_be_audited(job) else (),
         successor=kin.get(follower),
         replacement=kin.get(stand_in) if has_ended else None,
     )
+
+
+async def _read_failures(store: RailStore, tenant: str, job_id: JobId) -> list[Attempt]:
+    attempts = await store.attempts(tenant, job_id)
+    return [each for each in attempts if each.outcome != SUCCEEDED]
 
 
 async def read_snapshot(store: RailStore, now: datetime, job: Job) -> Snapshot:

@@ -7,6 +7,7 @@ between loses nothing, and processes that do the same do it once.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -14,7 +15,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from rota.errors import ConflictError, JobEndedError, JobNotFoundError, StaleVersionError
+from rota.errors import (
+    ConflictError,
+    DuplicateJobError,
+    InvalidJobError,
+    JobEndedError,
+    JobNotFoundError,
+    StaleVersionError,
+)
 from rota.jobs import (
     CatchUp,
     Job,
@@ -79,7 +87,9 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
     def make_recurrence(self, anchor: datetime) -> Recurrence:
         """The rule of its series. Raises InvalidJobError for a rule without occurrences."""
         fields = {name: getattr(self, name) for name in _RULE_FIELDS}
-        return read_recurrence(fields | {"start": self.start or self._find_start(anchor)}, anchor)[0]
+        return read_recurrence(fields | {"start": self.start or self._find_start(anchor)}, anchor)[
+            0
+        ]
 
     def _find_start(self, anchor: datetime) -> datetime | None:
         """Where the phase begins; None leaves it to the DTSTART of the rule."""
@@ -106,7 +116,8 @@ class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     ``app`` declares it; without one it was made at run time. ``anchor`` fixes the phase of its
     rule. ``is_settled``: the series is as the definition says. ``is_removed``: the series is to
-    end, and then the document goes.
+    end, and then the document goes. ``has_begun``: it was settled before. If its series has ended
+    since, and the schedule changes, a new series begins as ``spare_id``.
     """
 
     name: str
@@ -117,6 +128,8 @@ class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     updated_at: datetime
     app: str | None = None
     declared_at: str | None = None
+    spare_id: JobId | None = None
+    has_begun: bool = False
     is_settled: bool = False
     is_removed: bool = False
 
@@ -124,11 +137,16 @@ class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     def key(self) -> str:
         return schedule_key(self.tenant, self.name)
 
-    def make_recurrence(self) -> Recurrence:
-        return self.definition.make_recurrence(self.anchor)
+    def make_recurrence(self) -> Recurrence | None:
+        """The rule of its series; None if it has no occurrence any more."""
+        try:
+            recurrence = self.definition.make_recurrence(self.anchor)
+        except InvalidJobError:  # each definition was valid when it was declared
+            return None
+        return None if _is_over(recurrence, self.updated_at) else recurrence
 
     def redefine(
-        self, definition: ScheduleDefinition, now: datetime, declared_at: str | None
+        self, definition: ScheduleDefinition, now: datetime, spare_id: JobId
     ) -> "StoredSchedule":
         """The schedule with another definition, yet to be settled."""
         is_same = self.definition.timing == definition.timing
@@ -137,7 +155,7 @@ class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             definition=definition,
             anchor=self.anchor if is_same else now,
             updated_at=now,
-            declared_at=declared_at,
+            spare_id=spare_id,
             is_settled=False,
             is_removed=False,
         )
@@ -195,36 +213,71 @@ async def settle(around: RailContext, found: Iterable[VersionedSchedule]) -> Non
     """Bring the series of these schedules into line with their definitions.
 
     Series that are new come into being together. Repeating it, also elsewhere and at the same time,
-    changes nothing.
+    changes nothing. A schedule that others change meanwhile is settled as they want it.
     """
     waiting = [each for each in found if not each.schedule.is_settled]
+    for _ in range(ROUND_LIMIT):
+        if not waiting:
+            return
+        waiting = await _settle_once(around, waiting)
+    raise _outrun(waiting[0].schedule)
+
+
+async def _settle_once(
+    around: RailContext, waiting: Sequence[VersionedSchedule]
+) -> list[VersionedSchedule]:
+    """Settle these; returns those that others have changed meanwhile."""
+    begun = await _find_begun(around, [each.schedule for each in waiting])
+    settled: list[StoredSchedule] = []
+    new: list[Job] = []
     for each in waiting:
-        if each.schedule.is_removed:
-            await end_series(around, each.schedule)
-    left = [each for each in waiting if not each.schedule.is_removed]
-    missing = [each.schedule for each in left if not await _adjust(around, each.schedule)]
-    await _begin_series(around, missing)
-    writes = [
-        each.write(None if each.schedule.is_removed else replace(each.schedule, is_settled=True))
-        for each in waiting
-    ]
-    if writes:
-        await around.store.write_each(writes)
+        schedule = each.schedule
+        if schedule.series_id in begun:
+            schedule = await _adjust(around, schedule)
+        job = None if schedule.is_settled or schedule.is_removed else make_first_job(schedule)
+        new += [] if job is None else [job]
+        settled.append(replace(schedule, is_settled=True, has_begun=True))
+    if new:
+        with suppress(DuplicateJobError):  # another definition was quicker: settle again
+            await around.store.insert(new, around.clock.now())
+    return await _record(around, list(zip(waiting, settled, strict=True)))
 
 
-async def _begin_series(around: RailContext, schedules: Sequence[StoredSchedule]) -> None:
-    """Insert the first jobs of these series; those that exist already are left as they are."""
-    jobs = [job for schedule in schedules if (job := make_first_job(schedule)) is not None]
-    if jobs:
-        await around.store.insert(jobs, around.clock.now())
+async def _record(
+    around: RailContext, done: Sequence[tuple[VersionedSchedule, StoredSchedule]]
+) -> list[VersionedSchedule]:
+    """Write what is settled; returns the schedules that have changed since they were read."""
+    writes = [each.write(None if after.is_removed else after) for each, after in done]
+    answers = await around.store.write_each(writes)
+    changed: list[VersionedSchedule] = []
+    for (_, after), answer in zip(done, answers, strict=True):
+        if answer is not None:
+            continue
+        present = await find_schedule(around.store, after.tenant, after.name)
+        if present is None or present.schedule.series_id != after.series_id:
+            await end_series(around, after)
+        if present is not None and not present.schedule.is_settled:
+            changed.append(present)
+    return changed
+
+
+async def _find_begun(around: RailContext, schedules: Sequence[StoredSchedule]) -> set[JobId]:
+    """The series that have begun: settled once, or their first job exists."""
+    begun = {each.series_id for each in schedules if each.has_begun}
+    for each in schedules:
+        if not each.has_begun:
+            begun |= (await around.store.get(each.tenant, [each.series_id])).keys()
+    return begun
 
 
 def make_first_job(schedule: StoredSchedule) -> Job | None:
     """The first job of the series: the same whoever makes it. None if the rule has ended."""
     definition, now = schedule.definition, schedule.updated_at
     recurrence = schedule.make_recurrence()
-    if _is_over(recurrence, now):
+    if recurrence is None:
         return None
+    # Occurrences before the schedule was made were not missed.
+    first = replace(recurrence, catch_up="skip") if recurrence.start < now else recurrence
     request = JobRequest(
         name=schedule.name,
         kind=definition.kind,
@@ -232,7 +285,7 @@ def make_first_job(schedule: StoredSchedule) -> Job | None:
         payload=definition.payload,
         priority=definition.priority,
         retry_policy=definition.retry,
-        recurrence=_from_now(recurrence, now),
+        recurrence=first,
     )
     job = admit_job(request, job_id=schedule.series_id, now=now, tenant=schedule.tenant)
     return replace(job, recurrence=recurrence)
@@ -242,27 +295,29 @@ def _is_over(recurrence: Recurrence, now: datetime) -> bool:
     return first_occurrence(replace(recurrence, catch_up="skip"), now) is None
 
 
-def _from_now(recurrence: Recurrence, now: datetime) -> Recurrence:
-    """The rule, without the occurrences before the schedule was made: they were not missed."""
-    return replace(recurrence, catch_up="skip") if recurrence.start < now else recurrence
+async def _adjust(around: RailContext, schedule: StoredSchedule) -> StoredSchedule:
+    """Give the live jobs of the series its rule and its arguments, or end them.
 
-
-async def _adjust(around: RailContext, schedule: StoredSchedule) -> bool:
-    """Give the live jobs of the series its rule and its arguments; False if there are none."""
-    fields = _series_fields(schedule)
+    If the series has ended by itself, the schedule is to begin another.
+    """
+    recurrence = None if schedule.is_removed else schedule.make_recurrence()
+    if recurrence is None:
+        await end_series(around, schedule)
+        return replace(schedule, is_settled=True)
+    fields = _series_fields(schedule, recurrence)
     for _ in range(ROUND_LIMIT):
-        live = await _find_live(around, schedule.series_id)
+        live = await _find_live(around, schedule)
         if not live:
-            return False
+            return replace(schedule, series_id=schedule.spare_id or schedule.series_id)
         if all([await _amend(around, job, fields) for job in live]):
-            return True
+            return replace(schedule, is_settled=True)
     raise _outrun(schedule)
 
 
-def _series_fields(schedule: StoredSchedule) -> dict[str, Any]:
+def _series_fields(schedule: StoredSchedule, recurrence: Recurrence) -> dict[str, Any]:
     definition = schedule.definition
     return {
-        RESCHEDULE: schedule.make_recurrence(),
+        RESCHEDULE: recurrence,
         "queue": definition.queue,
         "payload": definition.payload,
         "priority": definition.priority,
@@ -273,7 +328,7 @@ def _series_fields(schedule: StoredSchedule) -> dict[str, Any]:
 async def end_series(around: RailContext, schedule: StoredSchedule) -> None:
     """End the series. An occurrence that runs finishes; a waiting one is cancelled."""
     for _ in range(ROUND_LIMIT):
-        live = await _find_live(around, schedule.series_id)
+        live = await _find_live(around, schedule)
         if all([await _end(around, job) for job in live]):
             return
     raise _outrun(schedule)
@@ -291,15 +346,15 @@ async def _end(around: RailContext, job: Job) -> bool:
 
 async def _amend(around: RailContext, job: Job, fields: Mapping[str, Any]) -> bool:
     try:
-        await around.store.amend(around.tenant_of(job), job.id, fields, around.clock.now())
+        await around.store.amend(job.tenant, job.id, fields, around.clock.now())
     except (JobEndedError, JobNotFoundError):
         return False
     return True
 
 
-async def _find_live(around: RailContext, series_id: JobId) -> list[Job]:
+async def _find_live(around: RailContext, schedule: StoredSchedule) -> list[Job]:
     try:
-        return await find_live(around, series_id)
+        return await find_live(around._replace(tenant=schedule.tenant), schedule.series_id)
     except (JobNotFoundError, JobEndedError):
         return []
 

@@ -148,10 +148,13 @@ class TransactionalStore(DocumentStore, Protocol):
 
 
 class Listener(Protocol):
-    """Hears when there may be a job to lease. This is only a hint: a caller polls as well."""
+    """Hears of events in the store. This is only a hint: a caller polls as well."""
 
     async def wait(self) -> None:
-        """Return when a job has become READY, or READY at another time, since the last return.
+        """Return when it has happened since the last return.
+
+        ``listen``: a job has become READY, or READY at another time. ``listen_for_end``: one of the
+        jobs has ended.
 
         Nothing that happens after listening began, or between two calls, is missed; several events
         may count as one. May return without cause, for example after a lost connection. Cancelling
@@ -280,7 +283,7 @@ class Applied(msgspec.Struct, frozen=True):
     released: tuple[JobId, ...] = ()
     """The dependents that became READY, by id."""
     blocked: tuple[JobId, ...] = ()
-    """The descendants that became BLOCKED, by id."""
+    """The descendants that became BLOCKED, skipped ones included; by id."""
     is_removed: bool = False
     """Whether the job was removed from the store."""
 
@@ -361,12 +364,14 @@ class JobStore(Protocol):
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         """Write each change that still holds, as a whole; a stale one writes nothing.
 
-        With the job are written its attempt, its successor (unless it exists already) and the
-        effect on others. Dependents whose dependencies are now all COMPLETED become READY, exactly
-        once however their dependencies race. If the job ended in any other way, its PENDING
-        descendants become BLOCKED. A job to be removed stays while others depend on it. A change
-        sees those before it in the same call. IllegalMoveError, and nothing is written, if the path
-        of a change is not in the table of moves.
+        With the job are written its attempt, its result, its successor (unless it exists already)
+        and the effect on others. Dependents whose dependencies are now all COMPLETED become READY,
+        exactly once however their dependencies race. If the job ended in any other way, its PENDING
+        dependents do as their ``on_parent_failure`` says: they become BLOCKED, and their dependents
+        in turn; or wait for one dependency less. The cost does not grow with the number of other
+        dependencies that a dependent has. A job to be removed stays while others depend on it. A
+        change sees those before it in the same call. IllegalMoveError, and nothing is written, if
+        the path of a change is not in the table of moves.
 
         Where the database can do so, the whole call is one step. Elsewhere an interrupted call may
         have written some of its changes: submit all of them again, and the written ones are stale.
@@ -407,8 +412,28 @@ class JobStore(Protocol):
         """Listen while the context lasts."""
         ...
 
+    def listen_for_end(
+        self, tenant: str, job_ids: Collection[JobId]
+    ) -> AbstractAsyncContextManager[Listener]:
+        """Listen for the end of these jobs while the context lasts.
+
+        ``wait`` returns when one of them may have become COMPLETED, FAILED or BLOCKED, or is gone.
+        No end after the context was entered is missed; what had ended before shows in ``get``. As
+        with ``listen`` it is a hint, and a ``Watchable`` store hears only of its own process. While
+        no one listens, ends cost nothing more.
+        """
+        ...
+
     async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
         """The tenant's jobs that exist among these, as of one moment."""
+        ...
+
+    async def results(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
+        """The kept results of the tenant's COMPLETED jobs among these, as of one moment.
+
+        A result is JSON, as the change that completed the job has it. It is written in the same
+        step, kept apart from the job, and removed with it.
+        """
         ...
 
     async def find(
@@ -429,7 +454,11 @@ class JobStore(Protocol):
         ...
 
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
-        """The unsuccessful attempts of a job, the first one first."""
+        """All attempts of a job that have ended, the first one first.
+
+        Those that did not succeed are stored, and so is a success with a log;
+        ``rota.jobs.complete_history`` adds the success of a COMPLETED job.
+        """
         ...
 
     async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
@@ -448,7 +477,7 @@ class JobStore(Protocol):
         ...
 
     async def delete(self, tenant: str, job_id: JobId) -> Job:
-        """Remove a job in any state, with its attempts, and return it as it was.
+        """Remove a job in any state, with its attempts and result, and return it as it was.
 
         A worker that runs it learns from ``extend`` that the lease is lost. Raises JobNotFoundError
         if there is no such job, and HasDependentsError if another job, even a finished one, depends
@@ -488,10 +517,11 @@ class KeptDocument(NamedTuple):
 
 
 class KeptJob(NamedTuple):
-    """A job in any state, with its attempts, the first one first."""
+    """A job in any state, with its stored attempts, the first one first, and its result."""
 
     job: Job
     attempts: tuple[Attempt, ...] = ()
+    result: bytes | None = None
 
 
 class UnreadableJob(NamedTuple):

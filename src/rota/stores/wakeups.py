@@ -1,12 +1,12 @@
 """Wake-ups inside one process."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, KeysView
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 from rota.errors import StoreClosedError
-from rota.jobs import Job
+from rota.jobs import Job, JobId
 from rota.stores.kernel.unit import Partition
 from rota.stores.protocol import check_choice, is_chosen
 
@@ -15,10 +15,12 @@ Place: TypeAlias = tuple[str, str]
 
 
 class Wakeups:
-    """Wakes listeners, each for the queues and tenants it has chosen."""
+    """Wakes listeners, each for its queues and tenants, or for the end of its jobs."""
 
     def __init__(self) -> None:
         self._listeners: set[_Listener] = set()
+        self._by_job: dict[JobId, set[_Bell]] = {}
+        self._bells: set[_Bell] = set()
 
     @asynccontextmanager
     async def listen(
@@ -33,6 +35,31 @@ class Wakeups:
             yield listener
         finally:
             self._listeners.discard(listener)
+
+    @asynccontextmanager
+    async def listen_for_end(self, job_ids: Collection[JobId]) -> AsyncIterator["_Bell"]:
+        """A listener for the end of these jobs, while the context lasts."""
+        check_choice(job_ids, "job_ids")
+        bell, wanted = _Bell(), frozenset(job_ids)
+        self._bells.add(bell)
+        for job_id in wanted:
+            self._by_job.setdefault(job_id, set()).add(bell)
+        try:
+            yield bell
+        finally:
+            self._bells.discard(bell)
+            for job_id in wanted:
+                self._leave(job_id, bell)
+
+    @property
+    def awaits_ends(self) -> bool:
+        """Whether anyone listens for the end of a job."""
+        return bool(self._by_job)
+
+    @property
+    def awaited_jobs(self) -> KeysView[JobId]:
+        """The jobs for whose end anyone listens."""
+        return self._by_job.keys()
 
     def ring(self, jobs: Iterable[Job]) -> None:
         """These jobs have become READY, or READY at another time."""
@@ -49,28 +76,36 @@ class Wakeups:
             if any(listener.cares(queue, tenant) for queue, tenant in named):
                 listener.wake()
 
+    def ring_ends(self, job_ids: Iterable[JobId]) -> None:
+        """These jobs have ended, or are gone."""
+        if self._by_job:
+            for job_id in self._by_job.keys() & set(job_ids):
+                for bell in self._by_job[job_id]:
+                    bell.wake()
+
     def ring_everywhere(self) -> None:
-        """There may be jobs to lease in any partition."""
-        for listener in self._listeners:
-            listener.wake()
+        """There may be jobs to lease in any partition, and any job may have ended."""
+        for bell in (*self._listeners, *self._bells):
+            bell.wake()
 
     def close(self) -> None:
         """End all waits with StoreClosedError; nothing rings any more."""
-        for listener in self._listeners:
-            listener.end()
+        for bell in (*self._listeners, *self._bells):
+            bell.end()
+
+    def _leave(self, job_id: JobId, bell: "_Bell") -> None:
+        bells = self._by_job[job_id]
+        bells.discard(bell)
+        if not bells:
+            del self._by_job[job_id]
 
 
-class _Listener:
+class _Bell:
     """Waits until it is woken; a wake-up between two waits is not lost."""
 
-    def __init__(self, queues: Collection[str] | None, tenants: Collection[str] | None) -> None:
-        self._queues = queues
-        self._tenants = tenants
+    def __init__(self) -> None:
         self._is_ended = False
         self._called = asyncio.Event()
-
-    def cares(self, queue: str, tenant: str) -> bool:
-        return is_chosen(queue, self._queues) and is_chosen(tenant, self._tenants)
 
     def wake(self) -> None:
         self._called.set()
@@ -85,3 +120,15 @@ class _Listener:
         if self._is_ended:
             raise StoreClosedError
         self._called.clear()
+
+
+class _Listener(_Bell):
+    """Wakes for the queues and tenants it has chosen."""
+
+    def __init__(self, queues: Collection[str] | None, tenants: Collection[str] | None) -> None:
+        super().__init__()
+        self._queues = queues
+        self._tenants = tenants
+
+    def cares(self, queue: str, tenant: str) -> bool:
+        return is_chosen(queue, self._queues) and is_chosen(tenant, self._tenants)

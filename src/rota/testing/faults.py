@@ -285,6 +285,17 @@ class JobQuestions:
         async with self._jobs.listen(queues, tenants) as listener:
             yield _FaultyListener(listener, self._striker)
 
+    @asynccontextmanager
+    async def listen_for_end(
+        self, tenant: str, job_ids: Collection[JobId]
+    ) -> AsyncIterator[Listener]:
+        """As ``listen``, for the end of jobs."""
+        async with self._jobs.listen_for_end(tenant, job_ids) as listener:
+            yield _FaultyListener(listener, self._striker)
+
+    async def results(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
+        return await self._striker.suffer("results", lambda: self._jobs.results(tenant, job_ids))
+
     async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
         return await self._striker.suffer("get", lambda: self._jobs.get(tenant, job_ids))
 

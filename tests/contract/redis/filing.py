@@ -1,5 +1,6 @@
 """Checks that each key of a store on Redis says what the heads of its jobs say, and no more."""
 
+import json
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -25,16 +26,16 @@ class _Filed(NamedTuple):
 
     @property
     def partition(self) -> str:
-        return f"{self.head.tenant}\0{self.head.queue}\0"
+        tenant, queue = self.head.partition
+        return f"{tenant}\0{queue}\0"
 
     @property
     def is_prompt(self) -> bool:
-        return self.head.due == self.head.created
+        return self.head.slot.endswith(self.head.due)
 
     @property
     def place(self) -> str:
-        letter = self.head.sort if self.is_prompt else self.head.sort.upper()
-        return f"{self.partition}{letter}{self.head.rank}{self.head.created}{self.id}"
+        return f"{self.head.slot}{self.id}"
 
 
 def check_filing(address: str) -> None:
@@ -45,7 +46,10 @@ def check_filing(address: str) -> None:
         found = {part: _read(client, names[part]) for part in JOB_KEYS if part != "wake"}
     raw = found.pop("heads")
     jobs = {key: _Filed(key, decode_head(value)) for key, value in raw.items()}
-    expected = _file(jobs, found["later"])
+    for job in jobs.values():
+        letter = job.head.slot.removeprefix(job.partition)[0]
+        assert letter.islower() == job.is_prompt
+    expected = _file(jobs, found["later"], _edges_of(found))
     for part, members in expected.items():
         assert found[part] == members, part
     assert found["bodies"].keys() == jobs.keys()
@@ -61,11 +65,19 @@ def _read(client: "redis.Redis", key: str) -> Any:
     return {member.decode() for member in members}
 
 
-def _file(all_jobs: dict[str, _Filed], later: set[str]) -> dict[str, Any]:
+def _edges_of(found: dict[str, Any]) -> dict[str, list[str]]:
+    """By job, its dependencies as its body has them."""
+    bodies = {key: json.loads(body) for key, body in found["bodies"].items()}
+    return {key: body["dependencies"] for key, body in bodies.items() if "dependencies" in body}
+
+
+def _file(
+    all_jobs: dict[str, _Filed], later: set[str], parents_of: dict[str, list[str]]
+) -> dict[str, Any]:
     """What must be under the keys; the heads do not say which jobs were found to be due."""
     jobs = all_jobs.values()
     away = {job.id for job in jobs if job.code == "R" and f"{job.head.due}{job.id}" in later}
-    edges = [(parent, job) for job in jobs for parent in job.head.parents.split()]
+    edges = [(each, all_jobs[key]) for key, parents in parents_of.items() for each in parents]
     _check_dependencies(all_jobs, edges)
     parents = {parent for parent, _ in edges}
     counts = Counter(f"{job.code}{job.partition}" for job in jobs if job.code in COUNTED)
@@ -86,6 +98,7 @@ def _file(all_jobs: dict[str, _Filed], later: set[str]) -> dict[str, Any]:
             if job.code in TERMINAL and job.id not in parents
         },
         "children": {f"{parent}{job.id}" for parent, job in edges},
+        "parents": {key: " ".join(each).encode() for key, each in parents_of.items()} or set(),
         "identities": {j.head.identity: j.id.encode() for j in jobs if j.head.identity} or set(),
         "intent": set(),
         "counts": {name: str(number).encode() for name, number in counts.items()} or set(),

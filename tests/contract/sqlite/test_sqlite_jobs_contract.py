@@ -7,10 +7,11 @@ import pytest
 from rota.stores.protocol import JobStore
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.store import SqliteStore
+from rota.testing.job_result_contract import JobResultContract
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 
-class TestSqliteJobs(JobStoreContract):
+class TestSqliteJobs(JobResultContract, JobStoreContract):
     @pytest.fixture
     def job_store_factory(self, tmp_path: Path) -> JobStoreFactory:
         async def open_empty() -> JobStore:

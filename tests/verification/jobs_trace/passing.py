@@ -33,6 +33,17 @@ class PassedQuestions:
         listener: AbstractAsyncContextManager[Listener] = self._store.listen(queues, tenants)
         return listener
 
+    def listen_for_end(
+        self, tenant: str, job_ids: Collection[JobId]
+    ) -> AbstractAsyncContextManager[Listener]:
+        listener: AbstractAsyncContextManager[Listener]
+        listener = self._store.listen_for_end(tenant, job_ids)
+        return listener
+
+    async def results(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
+        found: dict[JobId, bytes] = await self._store.results(tenant, job_ids)
+        return found
+
     async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
         found: dict[JobId, Job] = await self._store.get(tenant, job_ids)
         return found

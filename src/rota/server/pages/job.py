@@ -39,6 +39,7 @@ _OUTCOMES = {
     "discarded": ("was discarded", "cross", "red"),
     "lost": ("was lost with its worker", "alert", "red"),
     "cancelled": ("was cancelled", "slash", "quiet"),
+    "succeeded": ("succeeded", "check", "green"),
 }
 
 
@@ -256,8 +257,8 @@ def _show_attempt(attempt: Attempt, *, is_new: bool) -> Step:
     words, shape, tone = _OUTCOMES.get(attempt.outcome, (attempt.outcome, "cross", "red"))
     note = f"after {format_length(attempt.lasted_for)}, on {attempt.worker}"
     headline = f"Attempt {attempt.number} {words}"
-    error = show_text(attempt.error) if is_new else None
-    if not is_new:
+    error = show_text(attempt.error) if is_new and attempt.error is not None else None
+    if not is_new and attempt.error is not None:
         note += ", same error as before"
     return Step(attempt.started_at, headline, shape, tone, note, error)
 

@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 from rota.errors import DuplicateJobError, InvalidJobError, JobNotFoundError
-from rota.jobs import Job, JobId, JobStatus, amend_job, check_deletion
+from rota.jobs import Job, JobId, JobStatus, amend_job, check_deletion, is_done
 from rota.jobs.fields import read_dependencies
 from rota.stores.kernel.identity import identity_of
 from rota.stores.kernel.placement import Kept, plan_insertion
@@ -49,18 +49,18 @@ def insert(jobs: Sequence[Job], now: datetime) -> Plan[list[Inserted]]:
 def _create(new: Sequence[Job], stored: Mapping[JobId, Stored], now: datetime) -> Writes:
     awaited = {parent for job in new for parent in job.dependencies}
     writes = Writes(now, awaited=awaited & stored.keys())
+    statuses = {each: one.job.status for each, one in stored.items()}
+    statuses |= {job.id: job.status for job in new}
     for job in new:
-        open_count = _count_open(job.dependencies, stored)
+        open_count = _count_open(job, statuses)
         writes.new[job.id] = NewJob(job, open_count, is_awaited=job.id in awaited)
     return writes
 
 
-def _count_open(dependencies: Sequence[JobId], stored: Mapping[JobId, Stored]) -> int:
-    """How many are not COMPLETED; a new job never is."""
-    return sum(
-        each not in stored or stored[each].job.status is not JobStatus.COMPLETED
-        for each in dependencies
-    )
+def _count_open(job: Job, statuses: Mapping[JobId, JobStatus]) -> int:
+    """The number of dependencies for which the job waits."""
+    policy = job.on_parent_failure
+    return sum(not is_done(statuses.get(each), policy) for each in job.dependencies)
 
 
 class Amendment(NamedTuple):
@@ -98,7 +98,8 @@ def amend(asked: Amendment) -> Plan[Job]:
     if amended.dependencies != stored.job.dependencies:
         # Those it depended on before too: one of them may end while this one is not PENDING.
         jobs.writes.awaited |= set(amended.dependencies)
-        open_count = _count_open(amended.dependencies, parents)
+        statuses = {each: one.job.status for each, one in parents.items()}
+        open_count = _count_open(amended, statuses)
     jobs.writes.amended[amended.id] = Amended(stored.job, amended, open_count)
     return Decision(jobs.writes, amended)
 

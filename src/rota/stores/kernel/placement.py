@@ -61,6 +61,8 @@ def _find_duplicates(jobs: Sequence[Job], kept: Kept) -> tuple[list[Job], set[Jo
 
 def _redirected(job: Job, stand_ins: Mapping[JobId, JobId]) -> Job:
     """A dependency on a duplicate in the same call becomes one on the existing job."""
+    if not job.dependencies:
+        return job
     dependencies = tuple(dict.fromkeys(stand_ins.get(each, each) for each in job.dependencies))
     return job if dependencies == job.dependencies else replace(job, dependencies=dependencies)
 

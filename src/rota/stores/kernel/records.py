@@ -7,7 +7,17 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from rota.errors import InvalidCursorError, InvalidInputError, InvalidJobError
-from rota.jobs import PAUSED_UNTIL, Attempt, Job, JobId, JobStatus, are_job_ids, normalize_job_id
+from rota.jobs import (
+    PAUSED_UNTIL,
+    Attempt,
+    Job,
+    JobId,
+    JobStatus,
+    are_job_ids,
+    is_done,
+    normalize_job_id,
+)
+from rota.jobs.states import TERMINAL
 from rota.stores.kernel.identity import identity_of
 from rota.stores.kernel.unit import (
     Decision,
@@ -89,7 +99,7 @@ def cut_at_size(items: Iterable[Sized], size_of: Callable[[Sized], int]) -> Iter
 def load_jobs(records: Sequence[Record], now: datetime) -> Plan[int]:
     """Store the jobs among these records as they are; how many were new.
 
-    Jobs come in any order. So a new job may have dependents already, and may be COMPLETED for jobs
+    Jobs come in any order. So a new job may have dependents already, and may have ended for jobs
     that came before it and wait for it.
     """
     loaded = [each for each in map(_read_record, records) if each is not None]
@@ -101,13 +111,17 @@ def load_jobs(records: Sequence[Record], now: datetime) -> Plan[int]:
     dependents = yield from read_dependents(new.keys())
     writes = Writes(now, awaited=parents & stored.keys())
     for job_id, one in new.items():
-        is_open = [statuses.get(each) != JobStatus.COMPLETED for each in one.job.dependencies]
+        policy = one.job.on_parent_failure
+        is_open = [not is_done(statuses.get(each), policy) for each in one.job.dependencies]
         is_awaited = job_id in parents or bool(dependents[job_id])
         writes.new[job_id] = NewJob(one.job, sum(is_open), is_awaited, one.unreadable)
         writes.attempts += one.attempts
-    completed = [job_id for job_id in new if statuses[job_id] == JobStatus.COMPLETED]
-    for waiting in (yield from read_waiting(completed, is_deep=False)):
-        left = waiting.open_count - len(waiting.parents)
+        if one.result is not None:
+            writes.results[job_id] = one.result
+    ended = [job_id for job_id in new if statuses[job_id] in TERMINAL]
+    for waiting in (yield from read_waiting(ended, is_deep=False)):
+        policy = waiting.on_parent_failure
+        left = waiting.open_count - sum(is_done(statuses[each], policy) for each in waiting.parents)
         writes.placed[waiting.job_id] = Placed(waiting, JobStatus.PENDING, left)
     return Decision(writes, len(new))
 
@@ -116,13 +130,14 @@ class _Loaded(NamedTuple):
     job: Job
     attempts: Sequence[Attempt] = ()
     unreadable: bytes | None = None
+    result: bytes | None = None
 
 
 def _read_record(record: Record) -> _Loaded | None:
     if isinstance(record, KeptDocument):
         return None
     if isinstance(record, KeptJob):
-        return _Loaded(record.job, record.attempts)
+        return _Loaded(record.job, record.attempts, result=record.result)
     return _Loaded(make_stand_in(record), unreadable=record.content)
 
 

@@ -18,6 +18,7 @@ from rota.jobs import (
     is_stalled,
     planned_start,
 )
+from rota.jobs.graph import describe_skip
 from rota.jobs.recurrence import continue_series
 from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.unit import (
@@ -47,6 +48,7 @@ MOVE_FIELDS = (
     "lease",
     "last_token",
     "deferral",
+    "completion",
     "updated_at",
 )
 """What a change writes of its job. Other fields may have been amended since it was decided."""
@@ -81,6 +83,14 @@ def is_current(change: Change, stored: Job | None, now: datetime) -> bool:
 def write_move(change: Change, stored: Job) -> Job:
     """The stored job, moved as decided."""
     return replace(stored, **{name: getattr(change.job, name) for name in MOVE_FIELDS})
+
+
+def apply_placed(job: Job, placed: Placed, now: datetime) -> Job:
+    """The job as ``placed`` leaves it, which is not PENDING any more."""
+    moved = replace(job, status=placed.status, updated_at=now)
+    if placed.ending is None:
+        return moved
+    return replace(moved, ending=placed.ending, last_error=placed.error)
 
 
 def make_successor(change: Change, stored: Job) -> Job | None:
@@ -120,7 +130,7 @@ class WorkingSet:
         self.writes = Writes(now)
         self._jobs: dict[JobId, Stored] = {}
         self._waiting: dict[JobId, Waiting] = {}
-        self._children: dict[JobId, list[JobId]] = {}
+        self._children: dict[JobId, dict[JobId, None]] = {}
         self._dependents: dict[JobId, set[JobId]] = {}
         self._taken: set[Identity] = set()
 
@@ -146,8 +156,7 @@ class WorkingSet:
         for one in found:
             self._waiting.setdefault(one.job_id, one)
         for parent, children in group_by_parent(found).items():
-            known = self._children.setdefault(parent, [])
-            known += [child for child in children if child not in known]
+            self._children.setdefault(parent, {}).update(dict.fromkeys(children))
 
     def carry_out(self, change: Change) -> Applied:
         """What the change did, or that it was stale."""
@@ -158,6 +167,8 @@ class WorkingSet:
         self._put(stored._replace(job=moved))
         if change.attempt is not None:
             self.writes.attempts.append(change.attempt)
+        if change.result is not None and moved.status is JobStatus.COMPLETED:
+            self.writes.results[moved.id] = change.result
         successor = self._continue_series(make_successor(change, stored.job))
         released, blocked = self.settle_dependents(moved)
         is_removed = change.is_removed and self._remove(moved)
@@ -168,7 +179,8 @@ class WorkingSet:
         if ended.status is JobStatus.COMPLETED:
             return tuple(sorted(self._release_children(ended.id))), ()
         if ended.status.is_terminal:
-            return (), tuple(sorted(self._block_descendants(ended.id)))
+            released, blocked = self._fail_children(ended.id)
+            return tuple(sorted(released)), tuple(sorted(blocked))
         return (), ()
 
     def _read_taken(self, changes: Sequence[Change]) -> Reading[None]:
@@ -202,40 +214,55 @@ class WorkingSet:
         return successor
 
     def _release_children(self, parent: JobId) -> list[JobId]:
+        children = self._waiting_for(parent)
+        return [child.job_id for child in children if self._lower(child)]
+
+    def _fail_children(self, failed: JobId) -> tuple[list[JobId], list[JobId]]:
+        """Release or block the descendants of a job that did not complete.
+
+        Each is reached once, in an order that does not depend on the store: level by level, by id.
+        """
         released: list[JobId] = []
-        for child in self._children.get(parent, ()):
-            waiting = self._waiting.get(child)
-            if waiting is None:
-                continue
-            lowered = waiting._replace(open_count=waiting.open_count - 1)
-            is_released = lowered.open_count == 0
-            self._place(lowered, JobStatus.READY if is_released else JobStatus.PENDING)
-            if is_released:
-                released.append(child)
-        return released
-
-    def _block_descendants(self, parent: JobId) -> list[JobId]:
         blocked: list[JobId] = []
-        reached = [parent]
-        while reached:
-            for child in self._children.get(reached.pop(), ()):
-                waiting = self._waiting.get(child)
-                if waiting is not None:
-                    self._place(waiting, JobStatus.BLOCKED)
-                    blocked.append(child)
-                    reached.append(child)
-        return blocked
+        reached = [failed]
+        for parent in reached:  # grows while it is walked
+            for child in sorted(self._waiting_for(parent)):
+                if child.on_parent_failure == "run":
+                    released += [child.job_id] if self._lower(child) else []
+                    continue
+                self._block(child, parent)
+                blocked.append(child.job_id)
+                reached.append(child.job_id)
+        return released, blocked
 
-    def _place(self, waiting: Waiting, status: JobStatus) -> None:
-        job_id = waiting.job_id
-        self.writes.placed[job_id] = Placed(waiting, status, waiting.open_count)
-        if status is JobStatus.PENDING:
-            self._waiting[job_id] = waiting
+    def _waiting_for(self, parent: JobId) -> list[Waiting]:
+        children = self._children.get(parent, ())
+        return [self._waiting[child] for child in children if child in self._waiting]
+
+    def _lower(self, waiting: Waiting) -> bool:
+        """The job waits for one dependency less; whether it is released."""
+        lowered = waiting._replace(open_count=waiting.open_count - 1)
+        is_released = lowered.open_count == 0
+        status = JobStatus.READY if is_released else JobStatus.PENDING
+        self._place(Placed(lowered, status, lowered.open_count))
+        return is_released
+
+    def _block(self, waiting: Waiting, parent: JobId) -> None:
+        blocked = Placed(waiting, JobStatus.BLOCKED, waiting.open_count)
+        if waiting.on_parent_failure == "skip":
+            blocked = blocked._replace(ending=Ending.CANCELLED, error=describe_skip(parent))
+        self._place(blocked)
+
+    def _place(self, placed: Placed) -> None:
+        job_id = placed.waiting.job_id
+        self.writes.placed[job_id] = placed
+        if placed.status is JobStatus.PENDING:
+            self._waiting[job_id] = placed.waiting
             return
         del self._waiting[job_id]
         if job_id in self._jobs:  # a later change of the same call may concern it
             stored = self._jobs[job_id]
-            moved = replace(stored.job, status=status, updated_at=self.writes.now)
+            moved = apply_placed(stored.job, placed, self.writes.now)
             self._jobs[job_id] = stored._replace(job=moved)
 
     def _remove(self, job: Job) -> bool:
@@ -245,6 +272,7 @@ class WorkingSet:
         del self._jobs[job.id]
         self.writes.moved.pop(job.id, None)
         self.writes.attempts = [each for each in self.writes.attempts if each.job_id != job.id]
+        self.writes.results.pop(job.id, None)
         if self.writes.new.pop(job.id, None) is None:
             self.writes.removed.add(job.id)
         return True

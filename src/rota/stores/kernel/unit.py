@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from rota.jobs import Attempt, Job, JobId, JobStatus
+from rota.jobs import Attempt, Ending, Job, JobId, JobStatus, OnParentFailure
 from rota.stores.kernel.identity import Identity
 
 Answer = TypeVar("Answer")
@@ -35,7 +35,7 @@ class Stored(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A PENDING job, and how many of its dependencies are not COMPLETED.
+    """A PENDING job, and the number of dependencies for which it still waits.
 
     ``parents`` are those of its dependencies that the query asked about or found on its way.
     """
@@ -46,6 +46,7 @@ class Waiting(NamedTuple):
     due_at: datetime
     open_count: int
     parents: tuple[JobId, ...]
+    on_parent_failure: OnParentFailure = "block"
 
 
 class Ended(NamedTuple):
@@ -157,7 +158,7 @@ def read_ended(before: datetime, limit: int) -> Reading[list[Ended]]:
 
 
 class NewJob(NamedTuple):
-    """A job to create, with the number of its dependencies that are not COMPLETED.
+    """A job to create, with the number of dependencies for which it waits: ``is_done`` decides.
 
     ``unreadable`` is the content of a job that cannot be read, which comes only from ``load``.
     Then ``job`` is a stand-in that the store never shows or leases.
@@ -172,8 +173,8 @@ class NewJob(NamedTuple):
 class Amended(NamedTuple):
     """A job whose every field may have changed.
 
-    ``open_count`` is the number of its new dependencies that are not COMPLETED; None if its
-    dependencies are the same as ``before``.
+    ``open_count`` is the number of new dependencies for which it waits; None if its dependencies
+    are the same as ``before``.
     """
 
     before: Job
@@ -184,12 +185,15 @@ class Amended(NamedTuple):
 class Placed(NamedTuple):
     """A PENDING job with a new count of open dependencies, and perhaps a new status.
 
-    READY and BLOCKED also set ``updated_at``, to the time of the writes.
+    READY and BLOCKED also set ``updated_at``, to the time of the writes. A skipped job is BLOCKED
+    and has an ``ending`` and an ``error``, its ``last_error``; otherwise both stay as they are.
     """
 
     waiting: Waiting
     status: JobStatus
     open_count: int
+    ending: Ending | None = None
+    error: str | None = None
 
 
 @dataclass(slots=True)
@@ -198,7 +202,8 @@ class Writes:
 
     ``moved`` jobs have new values in ``MOVE_FIELDS`` only. ``awaited`` jobs gain a dependent: they
     are marked, and written even if they are marked already, so that a concurrent end of such a job
-    conflicts. ``removed`` jobs go with their attempts and dependencies.
+    conflicts. ``results`` belong to jobs in ``moved`` and ``new``. ``removed`` jobs go with their
+    attempts, dependencies and results.
     """
 
     now: datetime
@@ -209,6 +214,7 @@ class Writes:
     awaited: set[JobId] = field(default_factory=set)
     removed: set[JobId] = field(default_factory=set)
     attempts: list[Attempt] = field(default_factory=list)
+    results: dict[JobId, bytes] = field(default_factory=dict)
 
     def ready_partitions(self) -> set[Partition]:
         """Where jobs became READY, or READY at another time: who listens there is woken."""
@@ -221,6 +227,13 @@ class Writes:
             for one in self.placed.values()
             if one.status is JobStatus.READY
         }
+
+    def ended_jobs(self) -> set[JobId]:
+        """The jobs that ended or are gone: who listens for their end is woken."""
+        ended = {job.id for job in self.moved.values() if job.status.is_terminal}
+        ended |= {one.job.id for one in self.amended.values() if one.job.status.is_terminal}
+        ended |= {each for each, one in self.placed.items() if one.status.is_terminal}
+        return ended | self.removed
 
 
 class Decision(NamedTuple, Generic[Answer]):

@@ -21,6 +21,7 @@ from rota.jobs import (
     JobFilter,
     JobId,
     Page,
+    complete_history,
     decide_lease,
     is_stalled,
     list_jobs,
@@ -53,6 +54,7 @@ from rota.stores.protocol import (
     Record,
     check_choice,
     check_count,
+    check_name,
     expiry_key,
 )
 from rota.stores.survey import survey_jobs
@@ -166,6 +168,21 @@ class MemoryStore(DocumentVerbs):
         self._refuse_when_closed()
         return self._wakeups.listen(queues, tenants)
 
+    def listen_for_end(
+        self, tenant: str, job_ids: Collection[JobId]
+    ) -> AbstractAsyncContextManager[Listener]:
+        """See ``JobStore.listen_for_end``."""
+        self._refuse_when_closed()
+        check_name("tenant", tenant)
+        return self._wakeups.listen_for_end(job_ids)
+
+    async def results(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
+        """See ``JobStore.results``."""
+        self._refuse_when_closed()
+        mine = (each for each in job_ids if self._tables.find(tenant, each) is not None)
+        kept = self._tables.results
+        return {job_id: kept[job_id] for job_id in mine if job_id in kept}
+
     async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
         """See ``JobStore.get``."""
         self._refuse_when_closed()
@@ -193,9 +210,10 @@ class MemoryStore(DocumentVerbs):
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
         """See ``JobStore.attempts``."""
         self._refuse_when_closed()
-        if self._tables.find(tenant, job_id) is None:
+        job = self._tables.find(tenant, job_id)
+        if job is None:
             return []
-        return list(self._tables.attempts.get(job_id, ()))
+        return complete_history(job, self._tables.attempts.get(job_id, ()))
 
     async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
         """See ``JobStore.find_dependents``."""
@@ -269,6 +287,8 @@ class MemoryStore(DocumentVerbs):
             self._tables.commit(writes)
         if not is_silent:
             self._wakeups.ring_partitions(writes.ready_partitions())
+            if self._wakeups.awaits_ends:
+                self._wakeups.ring_ends(writes.ended_jobs())
         return answer
 
     def _extend_each(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:

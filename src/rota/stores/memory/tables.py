@@ -20,11 +20,14 @@ from rota.stores.kernel.limits import (
     scopes_of,
 )
 from rota.stores.kernel.records import JobPortion, cut_at_size
+from rota.stores.kernel.settlement import apply_placed
 from rota.stores.kernel.turns import order_turns
 from rota.stores.kernel.unit import (
+    Amended,
     Ended,
     NewJob,
     Partition,
+    Placed,
     Query,
     ReadAncestors,
     ReadDependents,
@@ -51,6 +54,8 @@ class JobTables:
         self.attempts: defaultdict[JobId, list[Attempt]] = defaultdict(list)
         self._identities: dict[Identity, JobId] = {}
         self._dependents: defaultdict[JobId, set[JobId]] = defaultdict(set)
+        self._open_counts: dict[JobId, int] = {}
+        self.results: dict[JobId, bytes] = {}
         self.unreadable: dict[JobId, bytes] = {}
         self._answers: dict[type, Callable[[Any], Any]] = {
             ReadJobs: self._read_jobs,
@@ -73,11 +78,10 @@ class JobTables:
         for job in writes.moved.values():
             self.put(job)
         for amended in writes.amended.values():
-            self.put(amended.job)
-        for job_id, placed in writes.placed.items():
-            if placed.status is not JobStatus.PENDING:
-                changed = replace(self.jobs[job_id], status=placed.status, updated_at=writes.now)
-                self.put(changed)
+            self._amend(amended)
+        for placed in writes.placed.values():
+            self._place(placed, writes.now)
+        self.results |= writes.results
         for attempt in writes.attempts:
             self.attempts[attempt.job_id].append(attempt)
         for job_id in writes.removed:
@@ -85,8 +89,21 @@ class JobTables:
 
     def _create(self, new: NewJob) -> None:
         self.put(copied(new.job))
+        if new.open_count:
+            self._open_counts[new.job.id] = new.open_count
         if new.unreadable is not None:
             self.unreadable[new.job.id] = new.unreadable
+
+    def _amend(self, amended: Amended) -> None:
+        self.put(amended.job)
+        if amended.open_count is not None:
+            self._open_counts[amended.job.id] = amended.open_count
+
+    def _place(self, placed: Placed, now: datetime) -> None:
+        job_id = placed.waiting.job_id
+        self._open_counts[job_id] = placed.open_count
+        if placed.status is not JobStatus.PENDING:
+            self.put(apply_placed(self.jobs[job_id], placed, now))
 
     def put(self, job: Job) -> None:
         """Store the job in place of the one with its id."""
@@ -106,6 +123,8 @@ class JobTables:
         self._forget(job_id)
         del self.jobs[job_id]
         self.attempts.pop(job_id, None)
+        self.results.pop(job_id, None)
+        self._open_counts.pop(job_id, None)
         self.unreadable.pop(job_id, None)
 
     def find(self, tenant: str, job_id: JobId) -> Job | None:
@@ -145,29 +164,31 @@ class JobTables:
         return [self.jobs[each] for each in named if each is not None]
 
     def _read_waiting(self, query: ReadWaiting) -> list[Waiting]:
-        found: dict[JobId, Job] = {}
+        """The cost does not grow with the number of other dependencies of the jobs found."""
+        parents: dict[JobId, list[JobId]] = {}
         reached = list(query.parents)
-        asked = set(reached)
         for parent in reached:  # grows while it is walked
-            for job in self._waiting_for(parent):
-                if job.id not in found and query.is_deep:
-                    reached.append(job.id)
-                found[job.id] = job
-        asked.update(reached)
-        return [self._describe_waiting(job, asked) for job in found.values()]
+            for child in self._waiting_for(parent):
+                if child not in parents and query.is_deep:
+                    reached.append(child)
+                parents.setdefault(child, []).append(parent)
+        return [self._describe_waiting(each, found) for each, found in parents.items()]
 
-    def _waiting_for(self, parent: JobId) -> Iterable[Job]:
-        children = (self.jobs[each] for each in self.dependents(parent))
-        return (job for job in children if job.status is JobStatus.PENDING)
+    def _waiting_for(self, parent: JobId) -> Iterable[JobId]:
+        children = self.dependents(parent)
+        return (each for each in children if self.jobs[each].status is JobStatus.PENDING)
 
-    def _describe_waiting(self, job: Job, asked: set[JobId]) -> Waiting:
-        parents = tuple(each for each in job.dependencies if each in asked)
-        is_open = [not self._is_completed(each) for each in job.dependencies]
-        return Waiting(job.id, job.tenant, job.queue, job.due_at, sum(is_open), parents)
-
-    def _is_completed(self, job_id: JobId) -> bool:
-        job = self.jobs.get(job_id)
-        return job is not None and job.status is JobStatus.COMPLETED
+    def _describe_waiting(self, job_id: JobId, parents: Sequence[JobId]) -> Waiting:
+        job = self.jobs[job_id]
+        return Waiting(
+            job_id=job_id,
+            tenant=job.tenant,
+            queue=job.queue,
+            due_at=job.due_at,
+            open_count=self._open_counts.get(job_id, 0),
+            parents=tuple(parents),
+            on_parent_failure=job.on_parent_failure,
+        )
 
     def _read_ancestors(self, query: ReadAncestors) -> dict[JobId, tuple[JobId, ...]]:
         found: dict[JobId, tuple[JobId, ...]] = {}
@@ -268,7 +289,8 @@ def _read_job(tables: JobTables, job_id: JobId) -> KeptJob | UnreadableJob:
     content = tables.unreadable.get(job_id)
     if content is not None:
         return UnreadableJob(job_id, job.tenant, job.queue, job.dependencies, content)
-    return KeptJob(copied(job), tuple(tables.attempts.get(job_id, ())))
+    attempts = tuple(tables.attempts.get(job_id, ()))
+    return KeptJob(copied(job), attempts, tables.results.get(job_id))
 
 
 def copied(job: Job) -> Job:

@@ -206,6 +206,22 @@ class MongoStore(ClosableStore):
         self._refuse_when_unusable()
         return self._wakeups.listen(queues, tenants)
 
+    def listen_for_end(
+        self,
+        tenant: str,  # noqa: ARG002 - as the protocol has it
+        job_ids: Collection[JobId],  # noqa: ARG002 - as the protocol has it
+    ) -> AbstractAsyncContextManager[Listener]:
+        """Not there yet: wakes for jobs that become READY."""
+        return self.listen()
+
+    async def results(
+        self,
+        tenant: str,  # noqa: ARG002 - as the protocol has it
+        job_ids: Sequence[JobId],  # noqa: ARG002 - as the protocol has it
+    ) -> dict[JobId, bytes]:
+        """Not there yet: none is kept."""
+        return {}
+
     async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
         """See ``JobStore.get``."""
         self._refuse_when_unusable()

@@ -124,7 +124,7 @@ class LeaseCall:
             if not rows or rows[0][0] is not None:
                 await self._keep(rows)
                 return True
-            if not rows[0][-1]:
+            if not rows[0][3]:
                 return False
             await self.mark_due()
         return False
@@ -324,7 +324,7 @@ async def warm_up(statements: Statements) -> None:
     closed = FastPath()
     closed.close()
     await call.take_at_once(0, closed)
-    await statements.fetch(QUERIES.complete_jobs, [], [], [], [], [], LONG_AGO)
+    await statements.fetch(QUERIES.complete_jobs, "", [], [], [], [])
     await statements.fetch(QUERIES.next_due, _FAR_FUTURE)
 
 

@@ -149,12 +149,15 @@ SELECT
     CASE WHEN misses_removed THEN ARRAY(SELECT position FROM removed) END AS removed
 FROM counted;
 
--- name: job_rows
--- The columns of a job in the order of rows.py, for statements that begin with them.
-SELECT
+-- name: job_columns
+-- The columns of a job in the order of rows.py.
     id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, last_error, ending, deferral,
     lease_worker, lease_taken_at, lease_until, body, is_awaited
+
+-- name: job_rows
+SELECT
+-- include: job_columns
 FROM rota.jobs
 
 -- name: read_jobs
@@ -216,11 +219,25 @@ FROM (
 -- name: insert_missing
 -- begins as: insert_jobs
 -- One row for each job that did not exist by id or identity, and is stored now. Waits for other
--- transactions that are writing the same jobs: if they roll back, these are stored. Notifies in the
--- same commit if there is a channel.
--- $20 channel (NULL for none), $21 message
+-- transactions that are writing the same jobs: if they roll back, these are stored.
 ON CONFLICT DO NOTHING
-RETURNING CASE WHEN $20::text IS NOT NULL THEN pg_notify($20, $21::text)::text END AS notified;
+RETURNING 1 AS one;
+
+-- name: insert_one
+-- As insert_missing, for one job that has only just been made: single values take two thirds of the
+-- time that lists take. Notifies in the same commit if there is a channel.
+-- $1 now, $2 id, $3 tenant, $4 queue, $5 priority, $6 due instant, $7 instant of its creation,
+-- $8 identity, $9 whether it recurs (NULL if not), $10 body, $11 channel (NULL for none), $12 message
+INSERT INTO rota.jobs (
+    id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
+    attempt_count, loss_count, last_token, identity, is_recurring, body
+)
+VALUES (
+    $2::uuid, $3::text, $4::text, $5::integer, 'READY', $6::timestamptz <= $1::timestamptz, false,
+    $6, $7::timestamptz, $7, 0, 0, 0, $8::uuid, $9::boolean, $10::text
+)
+ON CONFLICT DO NOTHING
+RETURNING CASE WHEN $11::text IS NOT NULL THEN pg_notify($11, $12::text)::text END AS notified;
 
 -- name: add_dependencies
 -- $1 parents, $2 children
@@ -241,21 +258,28 @@ WHERE id = ANY ($1::uuid[]) AND is_awaited
 -- name: complete_jobs
 -- Completes jobs that are not awaited and whose leases are still held. The answer is NULL if all were;
 -- otherwise it lists the positions, from 1, of those that were.
--- $1 ids, $2 tokens, $3 tenants, $4 due instants, $5 instants of the ends, or nothing if all ended at $6
+-- $1 ids with commas, which a client encodes in a fraction of the time that an array takes; $2 tokens,
+-- $3 tenants, $4 due instants, $5 instants of the ends: each holds one value where all jobs have the
+-- same
 WITH ended AS (
     UPDATE rota.jobs AS job SET
-        status = 'COMPLETED', due_at = wanted.due_at, loss_count = 0,
-        updated_at = coalesce(wanted.ended_at, $6::timestamptz),
+        status = 'COMPLETED', loss_count = 0,
+        due_at = coalesce(wanted.due_at, ($4::timestamptz[])[1]),
+        updated_at = coalesce(wanted.ended_at, ($5::timestamptz[])[1]),
         lease_worker = NULL, lease_taken_at = NULL, lease_until = NULL
-    FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::timestamptz[], $5::timestamptz[])
-        WITH ORDINALITY AS wanted (id, token, tenant, due_at, ended_at, position)
-    WHERE job.id = wanted.id AND job.last_token = wanted.token
-        AND (job.tenant, job.status) IS NOT DISTINCT FROM (wanted.tenant, 'RUNNING')
+    FROM unnest(
+        string_to_array($1::text, ',')::uuid[], $2::bigint[], $3::text[], $4::timestamptz[],
+        $5::timestamptz[]
+    ) WITH ORDINALITY AS wanted (id, token, tenant, due_at, ended_at, position)
+    WHERE job.id = wanted.id AND job.last_token = coalesce(wanted.token, ($2::bigint[])[1])
+        AND (job.tenant, job.status)
+            IS NOT DISTINCT FROM (coalesce(wanted.tenant, ($3::text[])[1]), 'RUNNING')
         AND NOT job.is_awaited
     RETURNING wanted.position
 )
 SELECT CASE
-    WHEN (SELECT count(*) FROM ended) < cardinality($1) THEN ARRAY(SELECT position FROM ended)
+    WHEN (SELECT count(*) FROM ended) < cardinality(string_to_array($1, ','))
+        THEN ARRAY(SELECT position FROM ended)
 END AS positions;
 
 -- name: move_jobs
@@ -416,11 +440,16 @@ DELETE FROM rota.job_attempts WHERE job_id = ANY ($1::uuid[]);
 -- $1 ids
 DELETE FROM rota.jobs WHERE id = ANY ($1::uuid[]);
 
+-- name: leased_columns
+-- What a lease returns of a job beside its id, in the order of rows.py. The caller knows the rest.
+    tenant, queue, priority, due_at, created_at, attempt_count, loss_count, last_token, last_error,
+    deferral, body
+
 -- name: lease
 -- Fast path: leases from the ready set if all of it is in one queue and of one tenant, which is so if
--- its first and its last job are. One row for each job, in order, without the lease, which the caller
--- knows. A single row without an id: nothing is leased, because jobs must be marked as due first
--- (is_awaited is true), or because there are several partitions (false).
+-- its first and its last job are. One row for each job, in order. A single row without an id: nothing
+-- is leased, because jobs must be marked as due first (its priority is 1), or because there are several
+-- partitions (0).
 --
 -- $1 now, $2 the first and $3 the last queue, $4 how many, $5 end of the lease, $6 worker, $7 whether
 -- to look for jobs to mark as due
@@ -461,21 +490,18 @@ WITH ends AS MATERIALIZED (
     FROM picked
     WHERE job.id = picked.id
     RETURNING
-        job.id, job.tenant, job.queue, job.priority, job.status, job.due_at, job.created_at,
-        job.attempt_count, job.loss_count, job.last_token, job.last_error, job.ending,
-        job.deferral, job.body, job.is_awaited
+        job.id,
+-- include: leased_columns
 ), ordered AS MATERIALIZED (
     SELECT * FROM leased ORDER BY priority DESC, created_at, id
 )
 SELECT
-    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, NULL::timestamptz,
-    attempt_count, loss_count, last_token, last_error, ending, deferral,
-    NULL, NULL::timestamptz, NULL::timestamptz, body, is_awaited
+    id::text AS job_id,
+-- include: leased_columns
 FROM ordered
 UNION ALL
 SELECT
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, is_late
+    NULL, NULL, NULL, is_late::integer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM ends WHERE is_late OR NOT is_one;
 
 -- name: partition_steps
@@ -630,21 +656,18 @@ ORDER BY number, queue;
     FROM picked
     WHERE job.id = picked.id
     RETURNING
-        job.id, job.tenant, job.queue, job.priority, job.status, job.due_at, job.created_at,
-        job.attempt_count, job.loss_count, job.last_token, job.last_error, job.ending,
-        job.deferral, job.body, job.is_awaited, picked.number
+        picked.number, job.id,
+-- include: leased_columns
 ), ordered AS MATERIALIZED (
     SELECT * FROM leased ORDER BY number, priority DESC, created_at, id
 )
 SELECT
-    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, NULL::timestamptz,
-    attempt_count, loss_count, last_token, last_error, ending, deferral,
-    NULL, NULL::timestamptz, NULL::timestamptz, body, is_awaited
+    id::text AS job_id,
+-- include: leased_columns
 FROM ordered
 UNION ALL
 SELECT
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, is_late
+    NULL, NULL, NULL, is_late::integer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM late WHERE is_late;
 
 -- name: find_first
@@ -708,14 +731,12 @@ WITH picked AS MATERIALIZED (
     FROM picked
     WHERE job.id = picked.id
     RETURNING
-        job.id, job.tenant, job.queue, job.priority, job.status, job.due_at, job.created_at,
-        job.attempt_count, job.loss_count, job.last_token, job.last_error, job.ending,
-        job.deferral, job.body, job.is_awaited, picked.place
+        picked.place, job.id,
+-- include: leased_columns
 )
 SELECT
-    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, NULL::timestamptz,
-    attempt_count, loss_count, last_token, last_error, ending, deferral,
-    NULL, NULL::timestamptz, NULL::timestamptz, body, is_awaited
+    id::text AS job_id,
+-- include: leased_columns
 FROM leased
 ORDER BY place;
 
@@ -924,28 +945,33 @@ CROSS JOIN LATERAL (
 WHERE job.id = $2::uuid AND job.tenant IS NOT DISTINCT FROM $1::text
 ORDER BY attempt.number;
 
+-- name: list_conditions
+-- What a list asks of a job, beside its tenant and status.
+-- $1 tenant; $2 queue, $3 status, $4 lowest and $5 highest priority, $6 created from then on and
+-- $7 before then, $8 whether they recur, each NULL for any
+AND ($2::text IS NULL OR queue = $2)
+AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
+AND created_at >= coalesce($6::timestamptz, '-infinity')
+AND created_at < coalesce($7::timestamptz, 'infinity')
+AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8)
+
+-- name: after_last
+-- $9 instant and $10 id of the last one before (NULL at first); then $11 how many
+AND created_at <= coalesce($9::timestamptz, 'infinity')
+AND ($9 IS NULL OR created_at < $9 OR id > $10::uuid)
+
 -- name: find_page
 -- RUNNING jobs are in an index of their own, in an order that is useless here, but that no other index
 -- has.
--- $1 tenant; $2 queue, $3 status, $4 lowest and $5 highest priority, $6 created from then on and
--- $7 before then, $8 whether they recur, each NULL for any; $9 instant and $10 id of the last one
--- before (NULL at first); $11 how many
 SELECT
-    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
-    attempt_count, loss_count, last_token, last_error, ending, deferral,
-    lease_worker, lease_taken_at, lease_until, body, is_awaited
+-- include: job_columns
 FROM (
     (
         SELECT * FROM rota.jobs
         WHERE tenant = $1::text AND set_aside IS NULL AND status <> 'RUNNING'
             AND $3::text IS DISTINCT FROM 'RUNNING' AND ($3 IS NULL OR status = $3)
-            AND ($2::text IS NULL OR queue = $2)
-            AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
-            AND created_at >= coalesce($6::timestamptz, '-infinity')
-            AND created_at < coalesce($7::timestamptz, 'infinity')
-            AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8)
-            AND created_at <= coalesce($9::timestamptz, 'infinity')
-            AND ($9 IS NULL OR created_at < $9 OR id > $10::uuid)
+-- include: list_conditions
+-- include: after_last
         ORDER BY created_at DESC, id
         LIMIT $11::bigint
     )
@@ -954,12 +980,8 @@ FROM (
         SELECT * FROM rota.jobs
         WHERE tenant IS NOT DISTINCT FROM $1 AND status = 'RUNNING'
             AND coalesce($3, 'RUNNING') = 'RUNNING'
-            AND ($2 IS NULL OR queue = $2)
-            AND ($4 IS NULL OR priority >= $4) AND ($5 IS NULL OR priority <= $5)
-            AND created_at >= coalesce($6, '-infinity') AND created_at < coalesce($7, 'infinity')
-            AND ($8 IS NULL OR coalesce(is_recurring, false) = $8)
-            AND created_at <= coalesce($9, 'infinity')
-            AND ($9 IS NULL OR created_at < $9 OR id > $10)
+-- include: list_conditions
+-- include: after_last
         ORDER BY lease_until, id
     )
 ) AS job
@@ -967,88 +989,52 @@ ORDER BY created_at DESC, id
 LIMIT $11;
 
 -- name: find_held_up
+-- begins as: job_rows
 -- As find_page, for a status that is PENDING, FAILED or BLOCKED.
-SELECT
-    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
-    attempt_count, loss_count, last_token, last_error, ending, deferral,
-    lease_worker, lease_taken_at, lease_until, body, is_awaited
-FROM rota.jobs
 WHERE tenant = $1::text AND set_aside IS NULL
-    AND ($2::text IS NULL OR queue = $2)
     AND status = $3::text AND status IN ('PENDING', 'FAILED', 'BLOCKED')
-    AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
-    AND created_at >= coalesce($6::timestamptz, '-infinity')
-    AND created_at < coalesce($7::timestamptz, 'infinity')
-    AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8)
-    AND created_at <= coalesce($9::timestamptz, 'infinity')
-    AND ($9 IS NULL OR created_at < $9 OR id > $10::uuid)
+-- include: list_conditions
+-- include: after_last
 ORDER BY created_at DESC, id
 LIMIT $11::bigint;
 
 -- name: find_recurring
+-- begins as: job_rows
 -- As find_page, for jobs that recur, of one status.
-SELECT
-    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
-    attempt_count, loss_count, last_token, last_error, ending, deferral,
-    lease_worker, lease_taken_at, lease_until, body, is_awaited
-FROM rota.jobs
-WHERE tenant = $1::text AND set_aside IS NULL
-    AND ($2::text IS NULL OR queue = $2)
-    AND status = $3::text
-    AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
-    AND created_at >= coalesce($6::timestamptz, '-infinity')
-    AND created_at < coalesce($7::timestamptz, 'infinity')
-    AND is_recurring AND $8::boolean
-    AND created_at <= coalesce($9::timestamptz, 'infinity')
-    AND ($9 IS NULL OR created_at < $9 OR id > $10::uuid)
+WHERE tenant = $1::text AND set_aside IS NULL AND status = $3::text AND is_recurring
+-- include: list_conditions
+-- include: after_last
 ORDER BY created_at DESC, id
 LIMIT $11::bigint;
 
 -- name: count_page
--- $1 to $8 as for find_page
 SELECT (
     SELECT count(*) FROM rota.jobs
     WHERE tenant = $1::text AND set_aside IS NULL AND status <> 'RUNNING'
         AND $3::text IS DISTINCT FROM 'RUNNING' AND ($3 IS NULL OR status = $3)
-        AND ($2::text IS NULL OR queue = $2)
-        AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
-        AND created_at >= coalesce($6::timestamptz, '-infinity')
-        AND created_at < coalesce($7::timestamptz, 'infinity')
-        AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8)
+-- include: list_conditions
 ) + (
     SELECT count(*) FROM (
         SELECT FROM rota.jobs
         WHERE tenant IS NOT DISTINCT FROM $1 AND status = 'RUNNING'
             AND coalesce($3, 'RUNNING') = 'RUNNING'
-            AND ($2 IS NULL OR queue = $2)
-            AND ($4 IS NULL OR priority >= $4) AND ($5 IS NULL OR priority <= $5)
-            AND created_at >= coalesce($6, '-infinity') AND created_at < coalesce($7, 'infinity')
-            AND ($8 IS NULL OR coalesce(is_recurring, false) = $8)
+-- include: list_conditions
         ORDER BY lease_until, id
     ) AS running
 ) AS count;
 
 -- name: count_held_up
--- $1 to $8 as for find_page, for a status that is PENDING, FAILED or BLOCKED.
 SELECT count(*) AS count FROM rota.jobs
 WHERE tenant = $1::text AND set_aside IS NULL
-    AND ($2::text IS NULL OR queue = $2)
     AND status = $3::text AND status IN ('PENDING', 'FAILED', 'BLOCKED')
-    AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
-    AND created_at >= coalesce($6::timestamptz, '-infinity')
-    AND created_at < coalesce($7::timestamptz, 'infinity')
-    AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8);
+-- include: list_conditions
+;
 
 -- name: count_recurring
--- $1 to $8 as for find_page, for jobs that recur, of one status.
 SELECT count(*) AS count FROM rota.jobs
-WHERE tenant = $1::text AND set_aside IS NULL
-    AND ($2::text IS NULL OR queue = $2)
-    AND status = $3::text
-    AND ($4::integer IS NULL OR priority >= $4) AND ($5::integer IS NULL OR priority <= $5)
-    AND created_at >= coalesce($6::timestamptz, '-infinity')
-    AND created_at < coalesce($7::timestamptz, 'infinity')
-    AND is_recurring AND $8::boolean;
+WHERE tenant = $1::text AND set_aside IS NULL AND status = $3::text AND is_recurring
+-- include: list_conditions
+;
 
 -- name: survey
 -- The fields of a QueueDepth, for each queue. Each part reads one index; jobs that have ended are in
@@ -1116,9 +1102,8 @@ ORDER BY collection, key;
 -- In the order of rows.py, and why a job was set aside.
 -- $1 the first id, $2 how many, $3 how many bytes
 SELECT
-    id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
-    attempt_count, loss_count, last_token, last_error, ending, deferral,
-    lease_worker, lease_taken_at, lease_until, body, is_awaited, set_aside
+-- include: job_columns
+    , set_aside
 FROM (
     SELECT
         following.*,

@@ -110,10 +110,10 @@ def encode_jobs(
         _unless_all([encode_deferral(job.deferral) for job in jobs], None),
         _unless_all([digest_identity(identity_of(job)) for job in jobs], None),
         _unless_all([recurs(job) for job in jobs], None),
-        _once_if_same([job.tenant for job in jobs]),
-        _once_if_same([job.queue for job in jobs]),
-        _once_if_same([job.priority for job in jobs]),
-        _once_if_same(created),
+        once_if_same([job.tenant for job in jobs]),
+        once_if_same([job.queue for job in jobs]),
+        once_if_same([job.priority for job in jobs]),
+        once_if_same(created),
     ]
 
 
@@ -125,7 +125,8 @@ def _unless_same(values: list[Any], usual: list[Any]) -> list[Any]:
     return [] if values == usual else values
 
 
-def _once_if_same(values: list[Any]) -> list[Any]:
+def once_if_same(values: list[Any]) -> list[Any]:
+    """One value if all are equal: to encode a single value takes as long as to compare ten."""
     return values[:1] if values.count(values[0]) == len(values) else values
 
 
@@ -160,6 +161,22 @@ def decode_jobs(rows: Iterable[Row]) -> Decoded:
     return decoded
 
 
+def is_fresh(job: Job) -> bool:
+    """Whether the job has only just been made, and depends on no other."""
+    return (
+        job.status is JobStatus.READY
+        and not (job.dependencies or job.attempt_count or job.loss_count or job.last_token)
+        and job.updated_at == job.created_at
+        and (job.lease, job.last_error, job.ending, job.deferral) == (None,) * 4
+    )
+
+
+def encode_fresh(job: Job) -> tuple[Any, ...]:
+    """The columns that ``insert_one`` takes."""
+    place = (job.id, job.tenant, job.queue, job.priority, job.due_at, job.created_at)
+    return (*place, digest_identity(identity_of(job)), recurs(job), encode_body(job))
+
+
 class Leases(dict[int, Lease]):
     """The leases of one call by token: equal ones are one object."""
 
@@ -174,15 +191,12 @@ class Leases(dict[int, Lease]):
 
 
 def decode_leased(rows: Iterable[Row], leases: Leases) -> tuple[list[Job], list[Damage]]:
-    """Jobs that were just leased, in order, and those that cannot be read.
-
-    Their rows are without the lease: to decode its instants would take as long as all the rest.
-    """
+    """Jobs that were just leased, in order, and those that cannot be read."""
     jobs: list[Job] = []
     damaged: list[Damage] = []
     for row in rows:
         try:
-            jobs.append(_decode_job(row, leases))
+            jobs.append(_decode_leased(row, leases))
         except _UNREADABLE as error:
             damaged.append(Damage(row[0], _describe(error)))
     return jobs, damaged
@@ -196,14 +210,41 @@ def decode_job(row: Row) -> Job:
         raise DamagedJobError(row[0], _describe(error)) from error
 
 
-def _decode_job(row: Row, leases: Leases | None = None) -> Job:
+def _decode_leased(row: Row, leases: Leases) -> Job:
+    """Without what is the same for all: to decode it for each job would take as long again."""
+    # fmt: off
+    (
+        job_id, tenant, queue, priority, due_at, created_at, attempt_count, loss_count, token,
+        last_error, deferral, body,
+    ) = row
+    # fmt: on
+    lease = leases[token]
+    return Job(
+        id=job_id,
+        tenant=tenant,
+        queue=queue,
+        priority=priority,
+        status=JobStatus.RUNNING,
+        due_at=in_calendar(due_at),
+        created_at=in_calendar(created_at),
+        updated_at=lease.taken_at,
+        attempt_count=attempt_count,
+        loss_count=loss_count,
+        last_token=token,
+        last_error=last_error,
+        deferral=None if deferral is None else _decode_deferral(deferral),
+        lease=lease,
+        **_decode_rest(body),
+    )
+
+
+def _decode_job(row: Row) -> Job:
     # fmt: off
     (
         job_id, tenant, queue, priority, status, due_at, created_at, updated_at, attempt_count,
         loss_count, token, last_error, ending, deferral, worker, taken_at, until, body, _,
     ) = row
     # fmt: on
-    lease = None if leases is None else leases[token]
     return Job(
         id=job_id,
         tenant=tenant,
@@ -212,14 +253,14 @@ def _decode_job(row: Row, leases: Leases | None = None) -> Job:
         status=_STATUSES[status],
         due_at=in_calendar(due_at),
         created_at=in_calendar(created_at),
-        updated_at=in_calendar(updated_at) if lease is None else lease.taken_at,
+        updated_at=in_calendar(updated_at),
         attempt_count=attempt_count,
         loss_count=loss_count,
         last_token=token,
         last_error=last_error,
         ending=None if ending is None else _ENDINGS[ending],
         deferral=None if deferral is None else _decode_deferral(deferral),
-        lease=lease if until is None else _decode_lease(token, worker, taken_at, until),
+        lease=None if until is None else _decode_lease(token, worker, taken_at, until),
         **_decode_rest(body),
     )
 

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
 from rota.stores.kernel import edits
 from rota.stores.kernel.records import check_portion
-from rota.stores.kernel.settlement import check_path
 from rota.stores.kernel.unit import Decision, Plan
 from rota.stores.opened import ClosableStore
 from rota.stores.postgres import documents, lease, read, unit
@@ -34,6 +33,7 @@ from rota.stores.postgres.connections import (
 from rota.stores.postgres.cursor import Cursors
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.records import dump, load
+from rota.stores.postgres.rows import is_fresh
 from rota.stores.postgres.schema import open_database
 from rota.stores.postgres.wakeups import Notices
 from rota.stores.protocol import (
@@ -146,9 +146,9 @@ class PostgresStore(ClosableStore):
         return await self._run_plan(lambda: edits.insert(jobs, now))
 
     def _may_be_new(self, jobs: Sequence[Job]) -> bool:
-        """Whether to try the native path, which takes new jobs without dependencies."""
+        """Whether to try the native path."""
         unit.check_ids(jobs)
-        return self.uses_native_paths and unit.are_independent(jobs)
+        return self.uses_native_paths and all(map(is_fresh, jobs))
 
     async def _insert_new(self, jobs: Sequence[Job], now: datetime) -> bool:
         with self._notices.notify_within(jobs) as notice:
@@ -207,8 +207,7 @@ class PostgresStore(ClosableStore):
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         """Write each change that still holds."""
         now = to_utc(now, "now")
-        for change in changes:
-            check_path(change)
+        unit.check_paths(changes)
         is_native = self.uses_native_paths
         settled = await self._repeat(
             lambda session: unit.apply(session, changes, now, is_native=is_native)
@@ -264,6 +263,22 @@ class PostgresStore(ClosableStore):
         self._refuse_when_unusable()
         self._database.warm_up(lease.warm_up, CONNECTIONS_OF_A_WORKER)
         return self._notices.listen(queues, tenants)
+
+    def listen_for_end(
+        self,
+        tenant: str,  # noqa: ARG002 - as the protocol has it
+        job_ids: Collection[JobId],  # noqa: ARG002 - as the protocol has it
+    ) -> AbstractAsyncContextManager[Listener]:
+        """Not there yet: wakes for jobs that become READY."""
+        return self.listen()
+
+    async def results(
+        self,
+        tenant: str,  # noqa: ARG002 - as the protocol has it
+        job_ids: Sequence[JobId],  # noqa: ARG002 - as the protocol has it
+    ) -> dict[JobId, bytes]:
+        """Not there yet: none is kept."""
+        return {}
 
     async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
         """The tenant's jobs that exist among these."""

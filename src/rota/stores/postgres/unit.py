@@ -44,10 +44,12 @@ from rota.stores.postgres.rows import (
     digest_identity,
     encode_attempt,
     encode_body,
+    encode_fresh,
     encode_jobs,
     encode_moves,
     in_calendar,
     known_ids,
+    once_if_same,
 )
 from rota.stores.protocol import Applied
 
@@ -261,27 +263,21 @@ def check_ids(jobs: Sequence[Job]) -> None:
         raise InvalidJobError("id", "must be a UUID in lower case")
 
 
-def are_independent(jobs: Iterable[Job]) -> bool:
-    """Whether all jobs are READY, as jobs without dependencies are stored."""
-    return all(
-        job.status is JobStatus.READY and not job.dependencies and job.lease is None for job in jobs
-    )
-
-
 async def insert_new(
     statements: Statements, jobs: Sequence[Job], now: datetime, notice: Notice = None
 ) -> bool:
-    """Native path: store independent jobs that are all new; otherwise none, and False.
+    """Native path: store jobs that have only just been made, if all are new; otherwise none.
 
     One job is one statement, which also notifies. So are several jobs without keys, which are
     unlikely to exist: an expected failure would be an error in the server's log.
     """
+    if len(jobs) == 1:
+        values = (now, *encode_fresh(jobs[0]), *(notice or (None, None)))
+        return bool(await statements.fetch(QUERIES.insert_one, *values))
     new = [NewJob(job) for job in jobs]
     has_keys = any(job.idempotency_key is not None for job in jobs)
     try:
-        if len(new) == 1:
-            await _store(statements, new, now, notice)
-        elif has_keys or statements.is_callers or len(batches := list(_batches(new))) != 1:
+        if has_keys or statements.is_callers or len(batches := list(_batches(new))) != 1:
             async with statements.transaction():
                 await _store(statements, new, now)
         else:
@@ -292,15 +288,12 @@ async def insert_new(
     return True
 
 
-async def _store(
-    statements: Statements, new: Sequence[NewJob], now: datetime, notice: Notice = None
-) -> None:
+async def _store(statements: Statements, new: Sequence[NewJob], now: datetime) -> None:
     """Store the jobs; ContendedError if one exists already."""
     for batch, bodies in _batches(new):
         awaited = {one.job.id for one in batch if one.is_awaited}
         columns = encode_jobs([one.job for one in batch], bodies, awaited)
-        values = (now, *columns, *(notice or (None, None)))
-        if len(await statements.fetch(QUERIES.insert_missing, *values)) < len(batch):
+        if len(await statements.fetch(QUERIES.insert_missing, now, *columns)) < len(batch):
             raise ContendedError
 
 
@@ -319,6 +312,13 @@ def _batches(new: Sequence[NewJob]) -> Iterator[tuple[Sequence[NewJob], Sequence
         byte_count += len(body)
     if bodies:
         yield new[start:], bodies
+
+
+def check_paths(changes: Iterable[Change]) -> None:
+    """Refuse a change whose path is not in the table of moves; most are completions."""
+    for change in changes:
+        if change.path != _COMPLETION:
+            settlement.check_path(change)
 
 
 class Settled(NamedTuple):
@@ -340,6 +340,8 @@ async def apply(
 
     async def work(unit: UnitOfWork) -> Settled:
         done = await _complete(statements, [changes[place] for place in plain])
+        if len(done) == len(changes):
+            return Settled([Applied(change.job) for change in changes])
         answers = {plain[index]: Applied(changes[plain[index]].job) for index in done}
         return await _apply_rest(unit, changes, answers, now)
 
@@ -351,10 +353,11 @@ def _find_plain(changes: Sequence[Change]) -> list[int]:
 
     None where several changes are about one job: each must see those before it.
     """
-    if len({change.job_id for change in changes}) < len(changes):
+    ids = [change.job.id for change in changes]
+    if len(set(ids)) < len(ids):
         return []
     plain = [place for place, change in enumerate(changes) if _is_plain(change)]
-    return sorted(plain, key=lambda place: changes[place].job_id)
+    return sorted(plain, key=ids.__getitem__)
 
 
 async def _apply_rest(
@@ -362,8 +365,6 @@ async def _apply_rest(
 ) -> Settled:
     """The changes that have no answer yet, by the kernel."""
     left = {place: change for place, change in enumerate(changes) if place not in answers}
-    if not left:
-        return Settled([answers[place] for place in range(len(changes))])
     decision = await unit.run(settlement.apply(list(left.values()), now))
     answers |= zip(left, decision.answer, strict=True)
     ready = decision.writes.ready_partitions()
@@ -389,14 +390,12 @@ async def _complete(statements: Statements, changes: Sequence[Change]) -> Sequen
     if not changes:
         return ()
     jobs = [change.job for change in changes]
-    ends = [job.updated_at for job in jobs]
     ((positions,),) = await statements.fetch(
         QUERIES.complete_jobs,
-        [job.id for job in jobs],
-        [change.expected_token for change in changes],
-        [job.tenant for job in jobs],
-        [job.due_at for job in jobs],
-        [] if ends.count(ends[0]) == len(ends) else ends,
-        ends[0],
+        ",".join([job.id for job in jobs]),
+        once_if_same([change.expected_token for change in changes]),
+        once_if_same([job.tenant for job in jobs]),
+        once_if_same([job.due_at for job in jobs]),
+        once_if_same([job.updated_at for job in jobs]),
     )
     return range(len(jobs)) if positions is None else [position - 1 for position in positions]

@@ -1,7 +1,7 @@
 -- add: create READY jobs without dependencies, all or none
 -- KEYS    those of additions, as keys.py lists them
--- ARGV    now; the message for listeners; then for each job its id, head, body and place; '' or when
---         it is due, if not from its creation on; '' or its identity
+-- ARGV    now; the message for listeners; then for each job its id, head, body and place; '' if it
+--         is due and was from its creation on, else when it is due; '' or its identity
 -- reply   1; or 0, and nothing is written, if one of them exists or its identity is taken
 -- atomic  because no twin may come between the comparison and the write
 -- It does what `commit` does, without all that other jobs need. Medians of four alternating runs, in
@@ -31,13 +31,12 @@ local ids, heads, bodies, names, owners = {}, {}, {}, {}, {}
 local ready, later, future, timetable = {}, {}, {}, {}
 local length = 0
 for at = 3, #ARGV, 6 do
-  local id, head, body, place, put_off, identity = unpack(ARGV, at, at + 5)
-  local due = put_off ~= '' and put_off or string.sub(place, -36 - 27, -36 - 1)
+  local id, head, body, place, due, identity = unpack(ARGV, at, at + 5)
   ids[length / 2 + 1] = id
   heads[length + 1], heads[length + 2] = id, head
   bodies[length + 1], bodies[length + 2] = id, body
   length = length + 2
-  if due <= now then
+  if due <= now then  -- also if it is empty
     ready[#ready + 1] = '0'
     ready[#ready + 1] = place
   else
@@ -46,7 +45,7 @@ for at = 3, #ARGV, 6 do
     future[#future + 1] = '0'
     future[#future + 1] = place
   end
-  if due > now or put_off ~= '' then
+  if due ~= '' then
     timetable[#timetable + 1] = '0'
     timetable[#timetable + 1] = string.sub(place, 1, -TAIL_LENGTH - 1) .. due .. id
   end

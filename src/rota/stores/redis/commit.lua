@@ -1,17 +1,19 @@
 -- commit: write jobs and their indexes, if all jobs that the caller has read are as they were
 -- KEYS    those of jobs, as keys.py lists them, and the list in which writes were gathered
 -- ARGV    now; '' or the message for listeners; '' or how often dependencies had been amended when
---         the caller read them; how long the list must be; how many attempts follow; the attempts;
---         then for each job its id, its head as it was read ('' if there was none), its new head
---         ('' to remove the job, '=' to leave it as it is), and its new body ('' to leave it as it
---         is). The list holds the same without bodies, of PENDING jobs; the intent takes it over
+--         the caller read them; how long the list must be; in MessagePack the attempts, and the ids
+--         of jobs whose dependencies change, each followed by the ids of these; then for each job
+--         its id, its head as it was read ('' if there was none), its new head ('' to remove the
+--         job, '=' to leave it as it is), and its new body ('' to leave it as it is). The list holds
+--         the same without bodies, of PENDING jobs; the intent takes it over
 -- reply   1; or 0, and nothing is written, if a job is not as it was or an identity is taken; or 2,
 --         and nothing is written, while there is an intent: finish it first
 -- atomic  because a decision holds only while everything it was based on is the same. Takes a few
 --         commands for each thousand jobs, and one or two for each dependency, removed job, and
 --         ended job with dependents
 -- uses    index
-local GATHERED, first = KEYS[#KEYS], 6 + tonumber(ARGV[5])
+local GATHERED, FIRST = KEYS[#KEYS], 6
+local attempts, links = unpack(cmsgpack.unpack(ARGV[5]))
 
 local function are_as_read(ids, texts)
   for place, text in ipairs(get_all(HEADS, ids)) do
@@ -24,7 +26,7 @@ local function is_as_read()
   local graph = ARGV[3]
   if graph ~= '' and (redis.call('HGET', COUNTERS, 'graph') or '0') ~= graph then return false end
   local ids, texts = {}, {}
-  for at = first, #ARGV, 4 do
+  for at = FIRST, #ARGV, 4 do
     ids[#ids + 1] = ARGV[at]
     texts[#texts + 1] = ARGV[at + 1]
   end
@@ -51,8 +53,8 @@ end
 
 local removed = {}
 
-local function gather()
-  for at = first, #ARGV, 4 do
+local function gather_jobs()
+  for at = FIRST, #ARGV, 4 do
     local id, old, new, body = unpack(ARGV, at, at + 3)
     if new ~= '=' then
       local old_head, new_head = old ~= '' and read_head(old), new ~= '' and read_head(new)
@@ -69,6 +71,14 @@ local function gather()
   end
 end
 
+local function gather_dependencies()
+  local changed = {}
+  for at = 1, #links, 2 do changed[#changed + 1] = links[at] end
+  unlink(removed)
+  unlink(changed)
+  for at = 1, #links, 2 do link(links[at], links[at + 1]) end
+end
+
 local function is_any_identity_taken()
   local names = {}
   for at, text in ipairs(hash_adds[IDENTITIES] or {}) do
@@ -82,14 +92,15 @@ end
 
 if redis.call('EXISTS', INTENT) == 1 then return 2 end
 if not (is_as_read() and is_gathered_as_read()) then return 0 end
-gather()
+gather_jobs()
+gather_dependencies()
 if is_any_identity_taken() then return 0 end
 write_index()
 for _, id in ipairs(removed) do
   redis.call('ZREMRANGEBYLEX', ATTEMPTS, '[' .. id, '(' .. id .. '~')
 end
 drops, adds = {}, {}
-for at = 6, first - 1 do add(ATTEMPTS, ARGV[at]) end
+for _, attempt in ipairs(attempts) do add(ATTEMPTS, attempt) end
 write_all('ZADD', adds)
 if ARGV[3] ~= '' then redis.call('HINCRBY', COUNTERS, 'graph', 1) end
 if not next(hash_adds) and not next(hash_drops) then

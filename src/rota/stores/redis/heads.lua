@@ -2,15 +2,16 @@
 -- run defines all this again, so it holds only what nearly all scripts need.
 local HEADS, BODIES, READY, LATER, TIMETABLE, LEASED = unpack(KEYS)
 local FUTURE, RUNNING, COMPLETED = KEYS[8], KEYS[9], KEYS[10]
-local ENDED, CHILDREN, IDENTITIES, ATTEMPTS, COUNTS, COUNTERS, INTENT, WAKE =
+local ENDED, CHILDREN, PARENTS, IDENTITIES, ATTEMPTS, COUNTS, COUNTERS, INTENT, WAKE =
   unpack(KEYS, 14)
 
 -- The texts of a head, as Head in rows.py names them.
 local CODE, TOKEN, DUE, UPDATED, UNTIL, WORKER, TAKEN, TRIALS = 1, 2, 3, 4, 5, 6, 7, 8
-local TENANT, QUEUE, RANK, CREATED, PARENTS, IDENTITY, SORT, LINKS = 9, 10, 11, 12, 13, 14, 15, 16
+local SLOT, IDENTITY, LINKS = 9, 10, 11
 
 local INSTANT_LENGTH, ID_LENGTH = 27, 36
-local PROMPT, PUT_OFF = {o = 'o', s = 's'}, {o = 'O', s = 'S'}
+-- What follows the partition in a slot: letter, rank and created.
+local TAIL_LENGTH = 1 + 2 + INSTANT_LENGTH
 
 local read_head, write_head = cmsgpack.unpack, cmsgpack.pack
 
@@ -44,19 +45,15 @@ local function is_awaited(head)
   return string.sub(head[LINKS], 1, 1) == 'a'
 end
 
+-- The tenant and the queue, each with a NUL behind it.
 local function partition_of(head)
-  return head[TENANT] .. '\0' .. head[QUEUE] .. '\0'
+  return string.sub(head[SLOT], 1, -TAIL_LENGTH - 1)
 end
 
--- Whether a job was due from its creation on: then its place says since when.
+-- Whether a job was due from its creation on: then its letter is small, and its place says since
+-- when.
 local function is_prompt(head)
-  return head[DUE] == head[CREATED]
-end
-
-local function place_of(id, head)
-  local letters = is_prompt(head) and PROMPT or PUT_OFF
-  return head[TENANT] .. '\0' .. head[QUEUE] .. '\0' .. letters[head[SORT]] .. head[RANK]
-    .. head[CREATED] .. id
+  return string.byte(head[SLOT], -TAIL_LENGTH) >= 97
 end
 
 -- Adds to the numbers in `counts`; a number that becomes 0 is removed.

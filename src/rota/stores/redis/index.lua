@@ -83,18 +83,25 @@ end
 -- Jobs that may have to enter or leave `ended`, with their heads; false for one that is removed.
 local ending = {}
 
--- Changes the edges from the parents in one head to those in another.
-local function link(id, old, new)
-  local before, after = old and old[PARENTS] or '', new and new[PARENTS] or ''
-  if before == after then return end
-  for parent in string.gmatch(before, '%S+') do
-    drop(CHILDREN, parent .. id)
-    if ending[parent] == nil then
-      local text = redis.call('HGET', HEADS, parent)
-      ending[parent] = text and read_head(text)
+-- Removes the dependencies of jobs. A parent that has ended may have lost its last dependent.
+local function unlink(ids)
+  local unknown = {}
+  for at, parents in ipairs(get_all(PARENTS, ids)) do
+    if parents then unset(PARENTS, ids[at]) end
+    for parent in string.gmatch(parents or '', '%S+') do
+      drop(CHILDREN, parent .. ids[at])
+      if ending[parent] == nil then unknown[#unknown + 1], ending[parent] = parent, false end
     end
   end
-  for parent in string.gmatch(after, '%S+') do add(CHILDREN, parent .. id) end
+  for at, text in ipairs(get_all(HEADS, unknown)) do
+    ending[unknown[at]] = text and read_head(text)
+  end
+end
+
+local function link(id, parents)
+  if parents == '' then return end
+  set(PARENTS, id, parents)
+  for parent in string.gmatch(parents, '%S+') do add(CHILDREN, parent .. id) end
 end
 
 local function name(id, old, new)
@@ -104,31 +111,21 @@ local function name(id, old, new)
   if after ~= '' then set(IDENTITIES, after, id) end
 end
 
--- Where a job is with its old head and with its new one; false where it has none.
-local function places_of(id, old, new)
-  local old_place = old and place_of(id, old)
-  local is_same = old and new and old[DUE] == new[DUE] and old[QUEUE] == new[QUEUE]
-    and old[RANK] == new[RANK] and old[SORT] == new[SORT]
-  return old_place, is_same and old_place or new and place_of(id, new)
+-- Whether a job with either head is in the same sets.
+local function is_filed_alike(old, new)
+  return old and new and old[SLOT] == new[SLOT] and old[CODE] == new[CODE] and old[DUE] == new[DUE]
+    and old[UNTIL] == new[UNTIL] and old[UPDATED] == new[UPDATED]
 end
 
 local function replace(id, old, new)
-  local old_place, new_place = places_of(id, old, new)
-  link(id, old, new)
   name(id, old, new)
-  if old_place == new_place and old[CODE] == new[CODE] and old[DUE] == new[DUE]
-    and old[UNTIL] == new[UNTIL] and old[UPDATED] == new[UPDATED] then
-    ending[id] = TERMINAL[new[CODE]] and new or false
-    return
-  end
+  if new then ending[id] = TERMINAL[new[CODE]] and new or false end
+  if is_filed_alike(old, new) then return end
   if old then
-    take_out(id, old, old_place)
+    take_out(id, old, old[SLOT] .. id)
     if TERMINAL[old[CODE]] then drop(ENDED, old[UPDATED] .. id) end
   end
-  if new then
-    file(id, new, new_place)
-    ending[id] = TERMINAL[new[CODE]] and new or false
-  end
+  if new then file(id, new, new[SLOT] .. id) end
 end
 
 local function has_children(id, head)

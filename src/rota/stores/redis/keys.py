@@ -6,8 +6,9 @@ script sees all of them at once.
 Sorted sets have no scores: their members are ordered byte by byte. An instant is text of one
 length, and a name ends with NUL, so members sort by what they are made of. ``rank`` is ``10 -
 priority`` in two digits. ``letter`` is "o" for a job that comes once and "s" for one of a series, a
-capital if the job was not due from its creation on. ``place`` is ``tenant NUL queue NUL letter rank
-created id``. Each job is in the listing of its code, at its place.
+capital if the job was not due from its creation on. ``slot`` is ``tenant NUL queue NUL letter rank
+created``, and ``place`` is the slot and the id. Each job is in the listing of its code, at its
+place.
 """
 
 from typing import NamedTuple
@@ -28,6 +29,7 @@ JOB_KEYS = (
     *(f"listing-{code}" for code in "PLUCFDB"),  # sorted sets: place; L are the jobs in `later`
     "ended",  # sorted set: updated id; jobs that have ended and that no job depends on
     "children",  # sorted set: parent child; all dependencies
+    "parents",  # hash: id -> ids of its dependencies, if it has any; bodies have them too
     "identities",  # hash: JSON of tenant, kind, idempotency key and occurrence -> id
     "attempts",  # sorted set: id token JSON
     "counts",  # hash: code tenant NUL queue NUL -> number of RUNNING jobs (U), dead letters (D)
@@ -55,6 +57,12 @@ class Keys(NamedTuple):
     additions: tuple[str, ...]
     stream: str
     """Where long streams of writes are gathered; each stream appends a part of its own."""
+
+    @property
+    def jobs_with_parents(self) -> tuple[str, ...]:
+        """As ``jobs``, with ``parents`` in place of ``bodies``."""
+        heads, _, *others = self.jobs
+        return (heads, self.job_key("parents"), *others)
 
     @property
     def channel(self) -> str:

@@ -17,7 +17,7 @@ local function mark_due(now)
   for at, member in ipairs(due) do ids[at] = string.sub(member, INSTANT_LENGTH + 1) end
   for at, text in ipairs(get_all(HEADS, ids)) do
     local head, id = read_head(text), ids[at]
-    local place = place_of(id, head)
+    local place = head[SLOT] .. id
     future[at], ready[2 * at - 1], ready[2 * at] = place, '0', place
     if is_prompt(head) then timetable[#timetable + 1] = partition_of(head) .. head[DUE] .. id end
   end

@@ -157,7 +157,7 @@ def _split_counts(counts: Sequence[bytes]) -> Iterator[tuple[str, str, str, int]
 async def _read_range(
     database: Database, part: str, limit: int, ranges: Sequence[str]
 ) -> list[Job]:
-    members, heads, bodies = await read_ranges(database, part, "jobs", limit, ranges)
+    members, heads, bodies = await read_ranges(database, part, "bodies", limit, ranges)
     return decode_all(([member[-36:] for member in members], heads, bodies))
 
 

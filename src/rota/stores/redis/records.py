@@ -33,6 +33,7 @@ class _Shown(NamedTuple):
     job_id: JobId
     head: bytes
     body: bytes
+    parents: bytes | None
     attempts: Sequence[bytes]
 
 
@@ -49,12 +50,13 @@ async def dump(database: Database, cursor: str | None, limit: int) -> Portion:
             raise InvalidCursorError("is none of this store's")
         part = "ready" if code == "R" else f"listing-{code}"
         ranges = (f"({last}" if last else "-", "+")
-        found = await read_ranges(database, part, "jobs", limit, ranges, size=PORTION_SIZE)
+        found = await read_ranges(database, part, "bodies", limit, ranges, size=PORTION_SIZE)
         members, heads, bodies = found
         ids = [member[-36:].decode() for member in members]
         attempts = await _read_attempts(database, ids)
-        shown = zip(ids, heads, bodies, (attempts[each] for each in ids), strict=True)
-        records = [_read_record(_Shown(*each)) for each in shown]
+        parents = await _read_parents(database, ids)
+        columns = ids, heads, bodies, parents, (attempts[each] for each in ids)
+        records = [_read_record(_Shown(*each)) for each in zip(*columns, strict=True)]
         return JobPortion(records, _following(code, members[-1].decode() if members else ""))
 
     return await walk(cursor, read_documents, read_jobs)
@@ -66,6 +68,13 @@ async def _read_attempts(database: Database, ids: Sequence[JobId]) -> dict[JobId
     found: dict[JobId, list[bytes]] = {each: [] for each in ids}
     for member in members:
         found[member[:36].decode()].append(member)
+    return found
+
+
+async def _read_parents(database: Database, ids: Sequence[JobId]) -> Sequence[bytes | None]:
+    found: Sequence[bytes | None] = []
+    if ids:
+        found = await database.call("HMGET", database.keys.job_key("parents"), *ids)
     return found
 
 
@@ -101,9 +110,8 @@ def _set_aside(shown: _Shown, reason: str) -> UnreadableJob:
         job = decode_job(shown.job_id, shown.head, _SOUND_BODY)
     except DamagedJobError:
         return UnreadableJob(shown.job_id, "", "", (), content)
-    return UnreadableJob(
-        shown.job_id, job.tenant, job.queue, tuple(sorted(job.dependencies)), content
-    )
+    parents = tuple(sorted((shown.parents or b"").decode().split()))
+    return UnreadableJob(shown.job_id, job.tenant, job.queue, parents, content)
 
 
 async def load(database: Database, records: Sequence[Record], now: datetime) -> int:

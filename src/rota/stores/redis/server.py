@@ -21,7 +21,7 @@ from rota.stores.redis.keys import LISTING_CODES, Keys, name_keys
 from rota.stores.redis.rows import status_of
 from rota.stores.redis.translation import NOTHING_WRITTEN
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """The layout of the keys; this program cannot work with any other."""
 
 OLDEST_VERSION = (6, 2)

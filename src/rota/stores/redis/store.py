@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Self, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from rota.errors import InvalidInputError, StoreUnavailableError, UnsupportedConnectionError
@@ -58,6 +59,7 @@ PRUNED_AT_ONCE = 500
 """Jobs that one script removes."""
 
 _COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
+_pack = msgspec.msgpack.Encoder().encode
 
 Answer = TypeVar("Answer")
 
@@ -89,11 +91,10 @@ class RedisStore(DocumentVerbs):
         now = to_utc(now, "now")
         _refuse_too_many("jobs", len(jobs))
         _refuse_too_many("dependencies", sum(len(job.dependencies) for job in jobs))
-        if self.uses_native_paths and not _depend_on_others(jobs):
-            decision = await insert_unseen(self._database, jobs, now, self._notices.sender)
-            if decision is not None:
-                self._notices.ring(decision.writes.ready_partitions())
-                answers: list[Inserted] = decision.answer
+        if self.uses_native_paths and not any(job.dependencies for job in jobs):
+            answers = await insert_unseen(self._database, jobs, now, self._notices.sender)
+            if answers is not None:
+                self._notices.ring({(each.job.tenant, each.job.queue) for each in answers})
                 return answers
         return await self._carry_out(lambda: edits.insert(jobs, now))
 
@@ -168,6 +169,22 @@ class RedisStore(DocumentVerbs):
         """Listen, to this process and to others, for as long as the context lasts."""
         self._refuse_when_unusable()
         return self._notices.listen(queues, tenants)
+
+    def listen_for_end(
+        self,
+        tenant: str,  # noqa: ARG002 - as the protocol has it
+        job_ids: Collection[JobId],  # noqa: ARG002 - as the protocol has it
+    ) -> AbstractAsyncContextManager[Listener]:
+        """Not there yet: wakes for jobs that become READY."""
+        return self.listen()
+
+    async def results(
+        self,
+        tenant: str,  # noqa: ARG002 - as the protocol has it
+        job_ids: Sequence[JobId],  # noqa: ARG002 - as the protocol has it
+    ) -> dict[JobId, bytes]:
+        """Not there yet: none is kept."""
+        return {}
 
     async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
         """The tenant's jobs that exist among these."""
@@ -268,8 +285,8 @@ class RedisStore(DocumentVerbs):
         applied: list[Applied | None] = [None] * len(changes)
         plain = _find_plain(changes) if self.uses_native_paths else []
         if plain:
-            texts = [text for at in plain for text in _encode_completion(changes[at])]
-            written = await self._database.write(COMPLETE, self._database.keys.jobs, texts)
+            texts = _pack([text for at in plain for text in _encode_completion(changes[at])])
+            written = await self._database.write(COMPLETE, self._database.keys.jobs, [texts])
             for at, is_written in zip(plain, written, strict=True):
                 applied[at] = Applied(changes[at].job) if is_written else None
         rest = [change for change, one in zip(changes, applied, strict=True) if one is None]
@@ -308,11 +325,6 @@ def _encode_completion(change: Change) -> tuple[str, ...]:
         text_of(job.updated_at),
         encode_trials(job),
     )
-
-
-def _depend_on_others(jobs: Sequence[Job]) -> bool:
-    mine = {job.id for job in jobs}
-    return any(each not in mine for job in jobs for each in job.dependencies)
 
 
 def _refuse_too_many(field: str, count: int) -> None:

@@ -18,7 +18,7 @@ for at, lease in ipairs(redis.call('ZRANGEBYLEX', LEASED, '-', '(' .. now)) do
   ids[at] = string.sub(lease, INSTANT_LENGTH + 1)
 end
 for at, text in ipairs(get_all(HEADS, ids)) do
-  local head = read_head(text)
-  stalled[2 * at - 1], stalled[2 * at] = head[TENANT], head[QUEUE]
+  local tenant, queue = string.match(read_head(text)[SLOT], '^([^%z]*)%z([^%z]*)')
+  stalled[2 * at - 1], stalled[2 * at] = tenant, queue
 end
 return {parts, redis.call('HGETALL', COUNTS), stalled}

@@ -13,9 +13,9 @@ for at = 5, #ARGV, 3 do ids[#ids + 1] = ARGV[at] end
 for place, text in ipairs(get_all(HEADS, ids)) do
   local id, head = ids[place], text and read_head(text)
   if head and head[CODE] == 'R' and head[DUE] <= now
-    and head[TENANT] == ARGV[3 + 3 * place] and head[QUEUE] == ARGV[4 + 3 * place] then
+    and partition_of(head) == ARGV[3 + 3 * place] .. '\0' .. ARGV[4 + 3 * place] .. '\0' then
     local due, at = head[DUE] .. id, #taken + 1
-    taken[at] = {id = id, head = head, place = place_of(id, head)}
+    taken[at] = {id = id, head = head, place = head[SLOT] .. id}
     -- It may be due and not be in `ready` yet.
     places[at], later[at], timetable[at] = taken[at].place, due, partition_of(head) .. due
   end

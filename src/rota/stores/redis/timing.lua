@@ -14,7 +14,7 @@ local function each_due(visit)
   member = redis.call('ZRANGEBYLEX', READY, '-', '+', 'LIMIT', 0, 1)[1]
   while member do
     local range, tenant, queue, letter = string.match(member, '^(([^%z]*)%z([^%z]*)%z(%a)%d%d)')
-    if PROMPT[letter] then
+    if letter == string.lower(letter) then
       visit(tenant, queue, string.sub(member, #range + 1, #range + INSTANT_LENGTH), READY, range)
     end
     member = redis.call('ZRANGEBYLEX', READY, '(' .. range .. '~', '+', 'LIMIT', 0, 1)[1]

@@ -11,15 +11,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rota.errors import DamagedJobError, RotaError, StoreUnavailableError
+from rota.errors import DamagedJobError, DuplicateJobError, StoreUnavailableError
 from rota.jobs import Job, JobId, JobStatus, format_instant
-from rota.stores.kernel import edits
 from rota.stores.kernel.identity import Identity
+from rota.stores.kernel.placement import Kept, plan_insertion
 from rota.stores.kernel.records import seal
 from rota.stores.kernel.unit import (
-    Decision,
     Ended,
-    NewJob,
     Partition,
     Placed,
     Plan,
@@ -33,9 +31,9 @@ from rota.stores.kernel.unit import (
     Stored,
     Waiting,
     Writes,
-    run,
     run_async,
 )
+from rota.stores.protocol import Inserted
 from rota.stores.redis.database import Database
 from rota.stores.redis.documents import GATHER, GATHERED_FOR
 from rota.stores.redis.rows import (
@@ -49,7 +47,6 @@ from rota.stores.redis.rows import (
     encode_head,
     encode_identity,
     encode_move,
-    encode_place,
     pack_head,
     status_of,
     text_of,
@@ -76,9 +73,11 @@ _WRITTEN, _INTENT_FIRST = 1, 2
 NO_LIMIT = -1
 NO_BYTES_LIMIT = 1 << 40
 
-_UPDATED, _LINKS = Head._fields.index("updated"), Head._fields.index("links")
+_DUE, _UPDATED, _SLOT, _LINKS = map(Head._fields.index, ("due", "updated", "slot", "links"))
 _KEEP = "="
+_NOTHING = Kept({}, {}, {})
 _encode = msgspec.json.Encoder().encode
+_pack = msgspec.msgpack.Encoder().encode
 
 Answer = TypeVar("Answer")
 
@@ -102,25 +101,21 @@ async def finish_intent(database: Database, now: datetime) -> None:
 
 async def insert_unseen(
     database: Database, jobs: Sequence[Job], now: datetime, sender: str
-) -> Decision[Any] | None:
-    """Insert jobs without reading, as if none of them existed; None if that does not hold.
-
-    Most jobs are new and depend on no job outside the call. ``commit.lua`` finds the others.
-    """
-    unit = Unit(database)
+) -> list[Inserted] | None:
+    """Insert jobs without dependencies as if none of them existed; None if one of them does."""
     try:
-        decision = run(edits.insert(jobs, now), unit.assume_absent)
-    except RotaError:  # with what is stored, there may be another reason
+        answers = plan_insertion(jobs, _NOTHING)
+    except DuplicateJobError:  # with what is stored, there may be another reason
         return None
-    new = decision.writes.new.values()
-    is_plain = bool(new) and all(map(_is_plain, new))
-    write = unit.add if is_plain else unit.commit
-    return decision if await write(decision.writes, sender) else None
-
-
-def _is_plain(new: NewJob) -> bool:
-    job = new.job
-    return job.status is JobStatus.READY and not job.dependencies and not new.is_awaited
+    new = [each.job for each in answers if not each.is_existing]
+    if not new:
+        return answers
+    places = encode_places({(job.tenant, job.queue) for job in new})
+    arguments = [text_of(now), sender.encode() + places]
+    for job in new:
+        arguments += _encode_addition(job, now)
+    is_written = await database.write(ADD, database.keys.additions, arguments)
+    return answers if is_written else None
 
 
 class Unit:
@@ -152,13 +147,6 @@ class Unit:
                 found = self._read_ended(before, limit)
         return await found
 
-    def assume_absent(self, query: Any) -> Any:
-        """The answer as if the store had no job."""
-        if isinstance(query, ReadJobs):
-            self._heads |= dict.fromkeys(query.job_ids, b"")
-            return {}
-        return []
-
     async def commit(self, writes: Writes, sender: str) -> bool:
         """Write, and wake listeners; False if what the plan has read has changed."""
         entries = _Entries(self._heads, writes)
@@ -171,8 +159,7 @@ class Unit:
         if len(writes.placed) > WRITTEN_AT_ONCE:
             gathered = await self._gather(key, entries.split_off(writes.placed), notice)
             notice = b""
-        attempts = list(map(encode_attempt, writes.attempts))
-        arguments = [now, notice, self._graph, gathered, len(attempts), *attempts]
+        arguments = [now, notice, self._graph, gathered, _encode_details(writes)]
         arguments += entries.encode()
         reply = await self._database.write(COMMIT, (*keys.jobs, key), arguments)
         if gathered or reply == _INTENT_FIRST:
@@ -189,14 +176,6 @@ class Unit:
             part = texts[at : at + GATHERED_AT_ONCE]
             await self._database.write(GATHER, [key], [GATHERED_FOR, *part])
         return len(texts)
-
-    async def add(self, writes: Writes, sender: str) -> bool:
-        """As ``commit``, for READY jobs without dependencies; ``add.lua`` says what that saves."""
-        places = encode_places(writes.ready_partitions())
-        arguments = [text_of(writes.now), sender.encode() + places]
-        for new in writes.new.values():
-            arguments += _encode_addition(new.job)
-        return bool(await self._database.write(ADD, self._database.keys.additions, arguments))
 
     async def _read_jobs(
         self,
@@ -237,18 +216,22 @@ class Unit:
 
     async def _read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
         found: dict[JobId, Head] = {}
+        edges: dict[JobId, list[JobId]] = {}
+        asked: set[str] = set()
         left = list(parents)
         while left:
+            asked.update(left)
             arguments = ("1" if is_deep else "", *left)
             reply = await self._database.read(WAITING, self._database.keys.jobs, arguments)
-            ids, heads, rest = reply
+            ids, heads, by, rest = reply
             for name, head in zip(ids, heads, strict=True):
                 job_id = name.decode()
                 self._heads.setdefault(job_id, head)
                 found[job_id] = decode_head(head)
-            left = [each.decode() for each in rest]
-        known = {*parents, *found}
-        return [_make_waiting(job_id, head, known) for job_id, head in found.items()]
+            for edge in map(bytes.decode, by):
+                edges.setdefault(edge[36:], []).append(edge[:36])
+            left = [each for each in map(bytes.decode, rest) if each not in asked]
+        return [_make_waiting(each, head, edges[each]) for each, head in found.items()]
 
     async def _read_ancestors(self, job_ids: Collection[JobId]) -> dict[JobId, tuple[JobId, ...]]:
         found: dict[JobId, tuple[JobId, ...]] = {}
@@ -257,12 +240,14 @@ class Unit:
         while left:
             asked |= left
             arguments = (len(left), *left)
-            reply = await self._database.read(READ, self._database.keys.jobs, arguments)
-            graph, (ids, heads, _) = reply
+            reply = await self._database.read(
+                READ, self._database.keys.jobs_with_parents, arguments
+            )
+            graph, (ids, heads, parents) = reply
             self._graph = self._graph or graph
-            for name, head in zip(ids, heads, strict=True):
+            for name, head, texts in zip(ids, heads, parents, strict=True):
                 if head is not None:
-                    found[name.decode()] = _parents_of(head)
+                    found[name.decode()] = _split(texts)
             left = {each for parents in found.values() for each in parents} - asked
         return found
 
@@ -276,13 +261,13 @@ class Unit:
 
     async def _read_ended(self, before: datetime, limit: int) -> list[Ended]:
         ranges = ("-", f"({format_instant(before)}")
-        members, heads, _ = await read_ranges(self._database, "ended", "heads", limit, ranges)
+        shown = await read_ranges(self._database, "ended", "parents", limit, ranges)
         found: list[Ended] = []
-        for member, head in zip(members, heads, strict=True):
+        for member, head, parents in zip(*shown, strict=True):
             job_id = member[-36:].decode()
             self._heads.setdefault(job_id, head)
             ended_at = datetime.fromisoformat(member[:-36].decode())
-            found.append(Ended(ended_at, job_id, _parents_of(head)))
+            found.append(Ended(ended_at, job_id, _split(parents)))
         return found
 
 
@@ -363,10 +348,11 @@ async def read_ranges(
     *,
     size: int = NO_BYTES_LIMIT,
 ) -> tuple[list[bytes], list[bytes], list[bytes]]:
-    """Members of a sorted set, heads and bodies; see ``range.lua``."""
-    keys = (*database.keys.jobs[:2], database.keys.job_key(part))
-    members, heads, bodies = await database.read(RANGE, keys, (content, limit, size, *ranges))
-    return members, heads, bodies
+    """Members of a sorted set, heads, and the ``content``: bodies, parents, or nothing at all."""
+    keys = [database.keys.job_key(each) for each in ("heads", content or "bodies", part)]
+    flag = "1" if content else ""
+    members, heads, contents = await database.read(RANGE, keys, (flag, limit, size, *ranges))
+    return members, heads, contents
 
 
 def encode_places(partitions: Iterable[Partition]) -> bytes:
@@ -375,20 +361,31 @@ def encode_places(partitions: Iterable[Partition]) -> bytes:
     return _encode(places) if places else b""
 
 
-def _encode_addition(job: Job) -> tuple[str | bytes, ...]:
+def _encode_addition(job: Job, now: datetime) -> tuple[str | bytes, ...]:
     """A job as ``add.lua`` takes it."""
-    head = Head(*encode_head(job))
-    due = "" if head.due == head.created else head.due
-    place = encode_place(job.id, head)
-    return job.id, pack_head(head), encode_body(job), place, due, head.identity
+    head = encode_head(job)
+    slot, identity = head[_SLOT], head[_SLOT + 1]
+    due = "" if job.due_at == job.created_at <= now else head[_DUE]
+    return job.id, pack_head(head), encode_body(job), slot + job.id, due, identity
 
 
-def _parents_of(head: bytes) -> tuple[JobId, ...]:
-    return tuple(decode_head(head).parents.split())
+def _split(parents: bytes | None) -> tuple[JobId, ...]:
+    return tuple((parents or b"").decode().split())
 
 
-def _make_waiting(job_id: JobId, head: Head, known: Collection[JobId] = ()) -> Waiting:
-    """A PENDING job, with those of its dependencies that are among ``known``."""
-    parents = tuple(each for each in head.parents.split() if each in known)
+def _encode_details(writes: Writes) -> bytes:
+    """Attempts and changed dependencies, as ``commit.lua`` takes them."""
+    links: list[str] = []
+    for job_id, new in writes.new.items():
+        if new.job.dependencies:
+            links += job_id, " ".join(new.job.dependencies)
+    for job_id, amended in writes.amended.items():
+        if amended.open_count is not None:
+            links += job_id, " ".join(amended.job.dependencies)
+    return _pack((list(map(encode_attempt, writes.attempts)), links))
+
+
+def _make_waiting(job_id: JobId, head: Head, parents: Iterable[JobId]) -> Waiting:
+    """A PENDING job, with those of its dependencies by which it was found."""
     due_at = datetime.fromisoformat(head.due)
-    return Waiting(job_id, head.tenant, head.queue, due_at, head.linked.open_count, parents)
+    return Waiting(job_id, *head.partition, due_at, head.linked.open_count, tuple(parents))

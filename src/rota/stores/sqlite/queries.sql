@@ -143,10 +143,13 @@ WHERE tenant = ?1 AND kind = ?2 AND idempotency_key = ?3
 
 -- name: waiting_below
 -- Begins with a table below (id) of parents.
-SELECT waiting.id, tenant, queue, due_at, open_count, needed.parent
+SELECT
+    waiting.id, tenant, queue, due_at, coalesce(counted.open_count, waiting.open_count),
+    needed.parent, coalesce(counted.on_parent_failure, 'block')
 FROM below
 CROSS JOIN job_dependencies AS needed ON needed.parent = below.id
 CROSS JOIN jobs AS waiting ON waiting.id = needed.child
+LEFT JOIN open_dependencies AS counted ON counted.job_id = waiting.id
 WHERE waiting.status = 'PENDING';
 
 -- name: find_waiting
@@ -217,27 +220,54 @@ UPDATE jobs SET
 WHERE id = ?1;
 
 -- name: place_job
--- ?1 id, ?2 status, ?3 open dependencies, ?4 now. A job that stays PENDING is not updated otherwise.
+-- ?1 id, ?2 READY or BLOCKED, ?3 now, ?4 and ?5 the ending and the error of a skipped job.
 UPDATE jobs SET
-    status = ?2, open_count = ?3, updated_at = iif(?2 = 'PENDING', updated_at, ?4),
-    is_due = iif(?2 = 'READY', due_at <= ?4, NULL), ended_at = iif(?2 = 'BLOCKED', ?4, NULL)
+    status = ?2, updated_at = ?3, is_due = iif(?2 = 'READY', due_at <= ?3, NULL),
+    ended_at = iif(?2 = 'BLOCKED', ?3, NULL), ending = coalesce(?4, ending),
+    last_error = coalesce(?5, last_error)
 WHERE id = ?1;
 
 -- name: count_open
 -- ?1 id, ?2 open dependencies
-UPDATE jobs SET open_count = ?2 WHERE id = ?1;
+UPDATE jobs SET open_count = ?2
+WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM open_dependencies WHERE job_id = ?1);
+
+-- name: lower_open
+-- ?1 id, ?2 open dependencies. For the jobs that count_open leaves out.
+UPDATE open_dependencies SET open_count = ?2 WHERE job_id = ?1;
+
+-- name: keep_open
+-- ?1 id, ?2 open dependencies, ?3 on_parent_failure
+INSERT OR REPLACE INTO open_dependencies VALUES (?1, ?2, ?3);
+
+-- name: forget_open
+-- ?1 id. The job waits for nothing any more.
+DELETE FROM open_dependencies WHERE job_id = ?1;
 
 -- name: mark_awaited
 -- ?1 id
 UPDATE jobs SET is_awaited = 1 WHERE id = ?1 AND is_awaited = 0;
 
 -- name: complete_job
--- ?1 when it was due, ?2 now, ?3 id, ?4 tenant, ?5 the expected token. The native path of apply: a
--- plain job without dependents succeeds. Under the same token, the rest is as it was when leased.
+-- ?1 when it was due, ?2 now, ?3 id, ?4 tenant, ?5 the expected token, ?6 when it started. The native
+-- path of apply: a plain job without dependents succeeds. Under the same token, the rest is as it
+-- was when leased. The worker stays: rows.py reads the completion from the columns of the lease.
 UPDATE jobs SET
     status = 'COMPLETED', due_at = ?1, loss_count = 0, updated_at = ?2, ended_at = ?2,
-    lease_token = NULL, lease_worker = NULL, lease_taken_at = NULL, lease_until = NULL
+    lease_token = NULL, lease_taken_at = ?6, lease_until = NULL
 WHERE id = ?3 AND tenant = ?4 AND status = 'RUNNING' AND last_token = ?5 AND is_awaited = 0;
+
+-- name: keep_result
+-- ?1 job, ?2 body
+INSERT OR REPLACE INTO job_results VALUES (?1, ?2);
+
+-- name: read_results
+-- ?1 tenant, ?2 ids
+SELECT kept.job_id, kept.body
+FROM json_each(?2) AS wanted
+CROSS JOIN job_results AS kept ON kept.job_id = wanted.value
+CROSS JOIN jobs ON jobs.id = kept.job_id
+WHERE jobs.tenant = ?1;
 
 -- name: add_dependency
 -- ?1 parent, ?2 child
@@ -247,6 +277,10 @@ INSERT INTO job_dependencies (parent, child) VALUES (?1, ?2) ON CONFLICT DO NOTH
 -- In the order of the table.
 INSERT OR REPLACE INTO job_attempts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
 
+-- name: add_report
+-- ?1 job, ?2 token, ?3 traceback, ?4 log
+INSERT OR REPLACE INTO attempt_reports VALUES (?1, ?2, ?3, ?4);
+
 -- name: remove_dependencies
 -- ?1 child
 DELETE FROM job_dependencies WHERE child = ?1;
@@ -254,6 +288,14 @@ DELETE FROM job_dependencies WHERE child = ?1;
 -- name: remove_attempts
 -- ?1 job
 DELETE FROM job_attempts WHERE job_id = ?1;
+
+-- name: remove_reports
+-- ?1 job
+DELETE FROM attempt_reports WHERE job_id = ?1;
+
+-- name: remove_result
+-- ?1 job
+DELETE FROM job_results WHERE job_id = ?1;
 
 -- name: remove_job
 -- ?1 id
@@ -471,11 +513,18 @@ WHERE
 -- ?1 tenant. The index is enough.
 SELECT count(*) FROM jobs WHERE tenant = ?1;
 
+-- name: attempt_columns
+-- What rows.decode_attempt reads, in its order.
+SELECT attempts.*, reports.traceback, reports.log
+FROM job_attempts AS attempts
+LEFT JOIN attempt_reports AS reports
+    ON reports.job_id = attempts.job_id AND reports.token = attempts.token
+
 -- name: read_attempts
 -- ?1 tenant, ?2 job
-SELECT * FROM job_attempts
-WHERE job_id = ?2 AND EXISTS (SELECT 1 FROM jobs WHERE id = ?2 AND tenant = ?1)
-ORDER BY token;
+-- include: attempt_columns
+WHERE attempts.job_id = ?2 AND EXISTS (SELECT 1 FROM jobs WHERE id = ?2 AND tenant = ?1)
+ORDER BY attempts.token;
 
 -- name: survey
 -- ?1 now, ?2 the tenant, or NULL for all. For each queue the fields of a QueueDepth. Each part reads
@@ -534,7 +583,13 @@ LIMIT ?2;
 
 -- name: dump_attempts
 -- ?1 and ?2 the first and the last job
-SELECT * FROM job_attempts WHERE job_id BETWEEN ?1 AND ?2 ORDER BY job_id, token;
+-- include: attempt_columns
+WHERE attempts.job_id BETWEEN ?1 AND ?2
+ORDER BY attempts.job_id, attempts.token;
+
+-- name: dump_results
+-- ?1 and ?2 the first and the last job
+SELECT job_id, body FROM job_results WHERE job_id BETWEEN ?1 AND ?2;
 
 -- name: load_document
 -- ?1 collection, ?2 key, ?3 version, ?4 body. An existing one is left as it is.
@@ -573,3 +628,21 @@ SELECT * FROM job_attempts ORDER BY job_id, token;
 
 -- name: rescue_attempts_backwards
 SELECT * FROM job_attempts ORDER BY job_id DESC, token DESC;
+
+-- name: rescue_results
+SELECT * FROM job_results ORDER BY job_id;
+
+-- name: rescue_results_backwards
+SELECT * FROM job_results ORDER BY job_id DESC;
+
+-- name: rescue_open
+SELECT * FROM open_dependencies ORDER BY job_id;
+
+-- name: rescue_open_backwards
+SELECT * FROM open_dependencies ORDER BY job_id DESC;
+
+-- name: rescue_reports
+SELECT * FROM attempt_reports ORDER BY job_id, token;
+
+-- name: rescue_reports_backwards
+SELECT * FROM attempt_reports ORDER BY job_id DESC, token DESC;

@@ -6,7 +6,17 @@ from typing import NamedTuple, TypeAlias
 
 import apsw
 
-from rota.jobs import Attempt, Job, JobFilter, JobId, JobStatus, Page, cut_page, decode_cursor
+from rota.jobs import (
+    Attempt,
+    Job,
+    JobFilter,
+    JobId,
+    JobStatus,
+    Page,
+    complete_history,
+    cut_page,
+    decode_cursor,
+)
 from rota.stores.protocol import QueueDepth, expiry_key
 from rota.stores.sqlite.lease import find_partitions, is_partition_due
 from rota.stores.sqlite.queries import QUERIES
@@ -61,7 +71,16 @@ def count(connection: apsw.Connection, wanted: JobFilter) -> int:
 
 def read_attempts(connection: apsw.Connection, tenant: str, job_id: JobId) -> list[Attempt]:
     """See ``JobStore.attempts``."""
-    return list(map(decode_attempt, connection.execute(QUERIES.read_attempts, (tenant, job_id))))
+    stored = map(decode_attempt, connection.execute(QUERIES.read_attempts, (tenant, job_id)))
+    job = get(connection, tenant, [job_id]).get(job_id)
+    return list(stored) if job is None else complete_history(job, stored)
+
+
+def read_results(
+    connection: apsw.Connection, tenant: str, job_ids: Sequence[JobId]
+) -> dict[JobId, bytes]:
+    """See ``JobStore.results``."""
+    return dict(connection.execute(QUERIES.read_results, (tenant, encode_ids(job_ids))))
 
 
 def find_dependents(

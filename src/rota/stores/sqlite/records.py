@@ -34,7 +34,8 @@ def read_job_portion(connection: apsw.Connection, last_id: JobId, limit: int) ->
     attempts: dict[JobId, list[Row]] = {row[0]: [] for row in rows}
     for row in connection.execute(QUERIES.dump_attempts, (rows[0][0], rows[-1][0])):
         attempts.setdefault(row[0], []).append(row)
-    records = [_read_record(connection, row, attempts[row[0]]) for row in rows]
+    results = dict(connection.execute(QUERIES.dump_results, (rows[0][0], rows[-1][0])))
+    records = [_read_record(connection, row, attempts[row[0]], results.get(row[0])) for row in rows]
     return JobPortion(records, rows[-1][0])
 
 
@@ -47,12 +48,12 @@ def load_documents(connection: apsw.Connection, records: Sequence[Record]) -> in
 
 
 def _read_record(
-    connection: apsw.Connection, row: Row, attempts: Sequence[Row]
+    connection: apsw.Connection, row: Row, attempts: Sequence[Row], result: bytes | None
 ) -> KeptJob | UnreadableJob:
     if row[_SET_ASIDE] is not None:
         return _read_unreadable(connection, row, attempts, row[_SET_ASIDE])
     try:
-        return KeptJob(decode_job(row), decode_attempts(row[0], attempts))
+        return KeptJob(decode_job(row), decode_attempts(row[0], attempts), result)
     except DamagedJobError as damage:
         return _read_unreadable(connection, row, attempts, damage.reason)
 

@@ -53,6 +53,24 @@ _TABLES = (
         QUERIES.rescue_attempts_backwards,
         QUERIES.add_attempt,
     ),
+    _Table(
+        "attempt_reports",
+        QUERIES.rescue_reports,
+        QUERIES.rescue_reports_backwards,
+        QUERIES.add_report,
+    ),
+    _Table(
+        "job_results",
+        QUERIES.rescue_results,
+        QUERIES.rescue_results_backwards,
+        QUERIES.keep_result,
+    ),
+    _Table(
+        "open_dependencies",
+        QUERIES.rescue_open,
+        QUERIES.rescue_open_backwards,
+        QUERIES.keep_open,
+    ),
 )
 
 

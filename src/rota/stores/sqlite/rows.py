@@ -10,8 +10,9 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.errors import DamagedJobError
-from rota.jobs import Attempt, Deferral, Ending, Job, JobId, JobStatus, Lease
+from rota.jobs import Attempt, Completion, Deferral, Ending, Job, JobId, JobStatus, Lease
 from rota.jobs.codec import BodyCodec
+from rota.jobs.transitions import SUCCEEDED
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -26,7 +27,7 @@ COLUMNS = (
 
 _STATUSES = {str(status): status for status in JobStatus}
 _ENDINGS = {str(ending): ending for ending in Ending}
-_bodies = BodyCodec(frozenset({*COLUMNS, "lease"}))
+_bodies = BodyCodec(frozenset({*COLUMNS, "lease", "completion"}))
 _UNTRIED = (0, 0, None, None)
 _DAMAGE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, OverflowError)
 logger = logging.getLogger("rota.stores.sqlite")
@@ -88,7 +89,7 @@ def encode_job(
         job.loss_count,
         job.last_error,
         job.ending,
-        *_encode_lease(job.lease),
+        *_encode_lease(job),
         job.last_token,
         encode_deferral(job.deferral),
         job.idempotency_key,
@@ -112,7 +113,7 @@ def encode_move(job: Job, now: datetime) -> Row:
     return (
         *(job.id, job.status, to_micros(job.due_at), is_due_at(job, now)),
         *(job.attempt_count, job.loss_count, job.last_error, job.ending),
-        *_encode_lease(job.lease),
+        *_encode_lease(job),
         *(job.last_token, encode_deferral(job.deferral)),
         *(updated_at, updated_at if job.status.is_terminal else None),
     )
@@ -159,6 +160,8 @@ def decode_job(row: Row) -> Job:
         # Most jobs are plain and succeed at once: what is rare is read last.
         if row[9:13] != _UNTRIED or row[18] is not None:
             rest |= _decode_history((*row[9:13], row[18]))
+        if row[13] is None and row[14] is not None:
+            rest["completion"] = _decode_completion(row[14], row[15], updated_at)
         return replace(job, **rest) if rest else job
     except _DAMAGE as error:
         raise DamagedJobError(job_id, str(error)) from error
@@ -191,13 +194,22 @@ def encode_attempt(attempt: Attempt) -> Row:
     return (
         *(attempt.job_id, attempt.token, attempt.number, attempt.worker),
         *(to_micros(attempt.started_at), to_micros(attempt.ended_at)),
-        *(attempt.outcome, attempt.error),
+        *(attempt.outcome, attempt.error or ""),
     )
 
 
+def encode_reports(attempts: Iterable[Attempt]) -> list[Row]:
+    """The rows of what workers reported about these attempts."""
+    return [
+        (each.job_id, each.token, each.traceback, each.log)
+        for each in attempts
+        if each.traceback is not None or each.log is not None
+    ]
+
+
 def decode_attempt(row: Row) -> Attempt:
-    """The attempt in a row of the table."""
-    job_id, token, number, worker, started_at, ended_at, outcome, error = row
+    """The attempt in a row of ``attempt_columns``."""
+    job_id, token, number, worker, started_at, ended_at, outcome, error, traceback, log = row
     return Attempt(
         job_id=job_id,
         number=number,
@@ -206,7 +218,9 @@ def decode_attempt(row: Row) -> Attempt:
         started_at=to_instant(started_at),
         ended_at=to_instant(ended_at),
         outcome=outcome,
-        error=error,
+        error=None if outcome == SUCCEEDED else error,
+        traceback=traceback,
+        log=log,
     )
 
 
@@ -218,11 +232,22 @@ def decode_attempts(job_id: JobId, rows: Iterable[Row]) -> tuple[Attempt, ...]:
         raise DamagedJobError(job_id, f"an attempt: {error}") from error
 
 
-def _encode_lease(lease: Lease | None) -> tuple[int | str | None, ...]:
-    if lease is None:
-        return None, None, None, None
-    return lease.token, lease.worker, to_micros(lease.taken_at), to_micros(lease.until)
+def _encode_lease(job: Job) -> tuple[int | str | None, ...]:
+    """The columns of the lease. A job without a lease has its completion in two of them."""
+    lease, completion = job.lease, job.completion
+    if lease is not None:
+        return lease.token, lease.worker, to_micros(lease.taken_at), to_micros(lease.until)
+    if completion is not None:
+        return None, completion.worker, to_micros(completion.started_at), None
+    return None, None, None, None
 
 
 def _decode_lease(token: int, worker: str, taken_at: int, until: int) -> Lease:
     return Lease(token=token, worker=worker, taken_at=to_instant(taken_at), until=to_instant(until))
+
+
+def _decode_completion(worker: str, started_at: int, updated_at: int) -> Completion:
+    """A COMPLETED job never changes: it ended when it was updated."""
+    return Completion(
+        worker=worker, started_at=to_instant(started_at), ended_at=to_instant(updated_at)
+    )

@@ -26,6 +26,7 @@ from rota.stores.protocol import (
     Record,
     check_choice,
     check_count,
+    check_name,
     expiry_key,
 )
 from rota.stores.sqlite import read
@@ -188,6 +189,14 @@ class SqliteStore(DocumentVerbs):
         self._refuse_when_unusable()
         return self._wakeups.listen(queues, tenants)
 
+    def listen_for_end(
+        self, tenant: str, job_ids: Collection[JobId]
+    ) -> AbstractAsyncContextManager[Listener]:
+        """See ``JobStore.listen_for_end``; ends in other processes are not heard."""
+        self._refuse_when_unusable()
+        check_name("tenant", tenant)
+        return self._wakeups.listen_for_end(job_ids)
+
     def read_version(self) -> int | None:
         """See ``Watchable``: shows that other processes have written."""
         return self._open_reader().read_version()
@@ -197,6 +206,13 @@ class SqliteStore(DocumentVerbs):
         wanted = tuple(job_ids)
         return await self._open_reader().run(
             lambda connection: read.get(connection, tenant, wanted)
+        )
+
+    async def results(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
+        """See ``JobStore.results``."""
+        wanted = tuple(job_ids)
+        return await self._open_reader().run(
+            lambda connection: read.read_results(connection, tenant, wanted)
         )
 
     async def find(
@@ -280,6 +296,7 @@ class SqliteStore(DocumentVerbs):
 
     def _wake(self, committed: Committed[Any]) -> None:
         self._wakeups.ring_partitions(committed.ready)
+        self._wakeups.ring_ends(committed.ended)
 
 
 def _narrowed(wanted: JobFilter | None, tenant: str) -> JobFilter:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import apsw
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from rota.jobs import Change, Job, JobId, JobStatus
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.records import UNREADABLE_COPY, seal
 from rota.stores.kernel.unit import (
+    Amended,
     Ended,
     NewJob,
     Partition,
@@ -38,6 +39,7 @@ from rota.stores.sqlite.rows import (
     encode_ids,
     encode_job,
     encode_move,
+    encode_reports,
     encode_unreadable,
     logger,
     read_payload,
@@ -46,21 +48,27 @@ from rota.stores.sqlite.rows import (
 )
 
 Answer = TypeVar("Answer")
+Write: TypeAlias = Callable[[str, Sequence[Row]], None]
+
+MOST_NARROW = 50
+"""A job with more dependencies than this has the count of the open ones apart from its row."""
+
 _COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
 
 
 class Committed(NamedTuple, Generic[Answer]):
-    """A caller's answer, and the partitions whose listeners to wake."""
+    """A caller's answer, and the partitions and ended jobs whose listeners to wake."""
 
     answer: Answer
     ready: set[Partition]
+    ended: set[JobId] = set()  # noqa: RUF012 - never changed
 
 
 def commit_plan(connection: apsw.Connection, plan: Plan[Answer]) -> Committed[Answer]:
     """Run a plan of the kernel and write what it decides."""
     writes, answer = run(plan, lambda query: _ANSWERS[type(query)](connection, query))
     _commit(connection, writes)
-    return Committed(answer, writes.ready_partitions())
+    return Committed(answer, writes.ready_partitions(), writes.ended_jobs())
 
 
 class Submitted(NamedTuple):
@@ -130,23 +138,19 @@ def apply_changes(
     plain = [change for change in changes if _is_plain(change)] if is_native else []
     completed = _complete_plain(connection, plain, now)
     if len(completed) == len(changes):
-        return Committed([Applied(change.job) for change in changes], set())
+        return Committed([Applied(change.job) for change in changes], set(), completed)
     rest = [change for change in changes if change.job_id not in completed]
-    answers, ready = commit_plan(connection, settlement.apply(rest, now))
+    answers, ready, ended = commit_plan(connection, settlement.apply(rest, now))
     others = iter(answers)
     return Committed(
         [Applied(change.job) if change.job_id in completed else next(others) for change in changes],
         ready,
+        ended | completed,
     )
 
 
 def _is_plain(change: Change) -> bool:
-    return (
-        change.path == _COMPLETION
-        and change.successor is None
-        and change.attempt is None
-        and not change.is_removed
-    )
+    return change.path == _COMPLETION and change.successor is None and not change.is_removed
 
 
 def _complete_plain(
@@ -160,12 +164,25 @@ def _complete_plain(
         for change in changes:
             job = change.job
             ended_at = now_micros if job.updated_at is now else to_micros(job.updated_at)
-            yield to_micros(job.due_at), ended_at, job.id, job.tenant, change.expected_token
+            started_at = None if job.completion is None else to_micros(job.completion.started_at)
+            expected = change.expected_token
+            yield to_micros(job.due_at), ended_at, job.id, job.tenant, expected, started_at
             if connection.changes():  # asked for the next row, SQLite has written this one
                 completed.add(job.id)
 
     connection.executemany(QUERIES.complete_job, encode_each())
+    _keep_reports(connection, [each for each in changes if each.job_id in completed])
     return completed
+
+
+def _keep_reports(connection: apsw.Connection, changes: Sequence[Change]) -> None:
+    results = [(each.job_id, each.result) for each in changes if each.result is not None]
+    if results:
+        connection.executemany(QUERIES.keep_result, results)
+    attempts = [each.attempt for each in changes if each.attempt is not None]
+    if attempts:
+        connection.executemany(QUERIES.add_attempt, map(encode_attempt, attempts))
+        connection.executemany(QUERIES.add_report, encode_reports(attempts))
 
 
 def _read_jobs(connection: apsw.Connection, query: ReadJobs) -> dict[JobId, Stored]:
@@ -192,15 +209,14 @@ def _read_twins(connection: apsw.Connection, query: ReadTwins) -> list[Job]:
 def _read_waiting(connection: apsw.Connection, query: ReadWaiting) -> list[Waiting]:
     statement = QUERIES.find_waiting_deep if query.is_deep else QUERIES.find_waiting
     found: dict[JobId, Waiting] = {}
+    parents: dict[JobId, list[JobId]] = {}
     for row in connection.execute(statement, (encode_ids(query.parents),)):
-        job_id, tenant, queue, due_at, open_count, parent = row
-        known = found.get(job_id)
-        if known is None:
+        job_id, tenant, queue, due_at, open_count, parent, policy = row
+        if job_id not in found:
             due = to_instant(due_at)
-            found[job_id] = Waiting(job_id, tenant, queue, due, open_count, (parent,))
-        else:
-            found[job_id] = known._replace(parents=(*known.parents, parent))
-    return list(found.values())
+            found[job_id] = Waiting(job_id, tenant, queue, due, open_count, (), policy)
+        parents.setdefault(job_id, []).append(parent)
+    return [one._replace(parents=tuple(parents[job_id])) for job_id, one in found.items()]
 
 
 def _read_ancestors(
@@ -258,20 +274,59 @@ def _commit(connection: apsw.Connection, writes: Writes) -> None:
     write(QUERIES.amend_job, [encode_amendment(one.job, now) for one in writes.amended.values()])
     relinked = [one for one in writes.amended.values() if one.open_count is not None]
     write(QUERIES.remove_dependencies, [(one.job.id,) for one in relinked])
-    write(QUERIES.count_open, [(one.job.id, one.open_count) for one in relinked])
     linked = [one.job for one in writes.new.values()] + [one.job for one in relinked]
     edges = [(parent, job.id) for job in linked for parent in job.dependencies]
     write(QUERIES.add_dependency, edges)
     write(QUERIES.mark_awaited, [(job_id,) for job_id in writes.awaited])
-    now_micros = to_micros(now)
-    placed = writes.placed.items()
-    write(
-        QUERIES.place_job, [(each, one.status, one.open_count, now_micros) for each, one in placed]
-    )
+    _count_open(write, writes, relinked)
+    _place(write, writes)
     write(QUERIES.add_attempt, [encode_attempt(attempt) for attempt in writes.attempts])
+    write(QUERIES.add_report, encode_reports(writes.attempts))
+    write(QUERIES.keep_result, list(writes.results.items()))
     removed = [(job_id,) for job_id in writes.removed]
-    for statement in (QUERIES.remove_dependencies, QUERIES.remove_attempts, QUERIES.remove_job):
+    for statement in _REMOVALS:
         write(statement, removed)
+
+
+_REMOVALS = (
+    QUERIES.remove_dependencies,
+    QUERIES.forget_open,
+    QUERIES.remove_attempts,
+    QUERIES.remove_reports,
+    QUERIES.remove_result,
+    QUERIES.remove_job,
+)
+
+
+def _count_open(write: Write, writes: Writes, relinked: Sequence[Amended]) -> None:
+    """Count the dependencies for which new and amended jobs wait.
+
+    The row of the job has the count, unless it would be too large or has no place for the policy.
+    """
+    recounted = [(one.job, one.open_count or 0) for one in relinked]
+    write(QUERIES.forget_open, [(job.id,) for job, _ in recounted])
+    write(QUERIES.count_open, [(job.id, count) for job, count in recounted])
+    counted = [*((one.job, one.open_count) for one in writes.new.values()), *recounted]
+    apart = [(job.id, count, job.on_parent_failure) for job, count in counted if _is_apart(job)]
+    write(QUERIES.keep_open, apart)
+
+
+def _is_apart(job: Job) -> bool:
+    is_usual = job.on_parent_failure == "block" and len(job.dependencies) <= MOST_NARROW
+    return job.status is JobStatus.PENDING and not is_usual
+
+
+def _place(write: Write, writes: Writes) -> None:
+    placed = writes.placed.items()
+    lowered = [(each, one.open_count) for each, one in placed if one.status is JobStatus.PENDING]
+    write(QUERIES.count_open, lowered)
+    write(QUERIES.lower_open, lowered)
+    now = to_micros(writes.now)
+    ended = [(each, one) for each, one in placed if one.status is not JobStatus.PENDING]
+    write(
+        QUERIES.place_job, [(each, one.status, now, one.ending, one.error) for each, one in ended]
+    )
+    write(QUERIES.forget_open, [(each,) for each, _ in ended])
 
 
 def _encode_new(new: NewJob, now: datetime) -> Row:

@@ -61,7 +61,7 @@ def test_what_a_script_uses_stands_where_it_says_so() -> None:
     script = load_script("lease")
     parts = (
         *("-- lease: lease due jobs", "-- uses    line", "-- uses    heads"),
-        *("local function place_of(", "local function mark_due(", "local function open_part("),
+        *("local function partition_of(", "local function mark_due(", "local function open_part("),
     )
     places = [script.text.index(part) for part in parts]
     assert places == sorted(places)
@@ -70,4 +70,4 @@ def test_what_a_script_uses_stands_where_it_says_so() -> None:
 def test_what_two_parts_of_a_script_use_is_in_it_once() -> None:
     script = load_script("next_due")
     assert script.text.count("-- uses    heads") == 2
-    assert script.text.count("local function place_of(") == 1
+    assert script.text.count("local function partition_of(") == 1

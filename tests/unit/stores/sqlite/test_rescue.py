@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from rota.errors import StoreDamagedError, StoreUnavailableError
-from rota.jobs import Failed
+from rota.jobs import Discarded, Failed, Succeeded
 from rota.stores.protocol import Document, DocumentWrite
 from rota.stores.sqlite.connection import MIGRATIONS, SqliteSettings, migrate
 from rota.stores.sqlite.rescue import RescueReport, main, rescue
@@ -45,6 +45,14 @@ def damage(path: Path, *, page: int | None = None) -> None:
     path.write_bytes(content)
 
 
+def middle_page_with(path: Path, text: bytes) -> int:
+    """The middle one of the pages that contain this text."""
+    content = path.read_bytes()
+    starts = range(0, len(content), 4096)
+    found = [start // 4096 for start in starts if text in content[start : start + 4096]]
+    return found[len(found) // 2]
+
+
 async def read_all(path: Path) -> list[Document]:
     async with await SqliteStore.open(SqliteSettings(path)) as store:
         return [document async for page in store.scan("tasks") for document in page]
@@ -73,20 +81,29 @@ async def test_jobs_are_saved_with_all_that_belongs_to_them(path: Path, rescued:
         child = a_job(dependencies=[parent.id], payload={"b": 1, "a": 2})
         await store.insert([parent, child], NOW)
         (leased,) = await take(store)
-        await end(store, leased, Failed("no"))
+        await end(store, leased, Failed("no", traceback="Traceback"))
+        wide = a_job(dependencies=[child.id], on_parent_failure="run")
+        done = a_job()
+        await store.insert([wide, done], NOW)
+        (leased,) = await take(store)
+        await end(store, leased, Succeeded(b"7"))
         before = await everything(store)
-    assert rescue(path, rescued) == RescueReport(0, 2, is_complete=True)
+    assert rescue(path, rescued) == RescueReport(0, 4, is_complete=True)
     async with await SqliteStore.open(SqliteSettings(rescued)) as store:
         assert await everything(store) == before
-        assert [one.error for one in await store.attempts("default", parent.id)] == ["no"]
+        (attempt,) = await store.attempts("default", parent.id)
+        assert (attempt.error, attempt.traceback) == ("no", "Traceback")
+        assert await store.results("default", [done.id]) == {done.id: b"7"}
         (leased,) = await take(store, NOW + DAY)
         assert (await end(store, leased)).released == (child.id,)
+        (leased,) = await take(store, NOW + DAY)
+        assert (await end(store, leased, Discarded("no"))).released == (wide.id,)
 
 
 async def test_jobs_before_and_behind_the_damage_are_saved(path: Path, rescued: Path) -> None:
     async with await SqliteStore.open(SqliteSettings(path)) as store:
         await store.insert([a_job(payload="x" * 400) for _ in range(JOB_COUNT)], NOW)
-    damage(path)
+    damage(path, page=middle_page_with(path, b"x" * 400))
     report = rescue(path, rescued)
     assert not report.is_complete
     assert JOB_COUNT - 200 < report.job_count < JOB_COUNT

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import fields
 
 from rota.errors import DamagedJobError
-from rota.jobs import Deferral, Ending, Job, JobStatus, Lease, Recurrence, RetryPolicy
+from rota.jobs import Completion, Deferral, Ending, Job, JobStatus, Lease, Recurrence, RetryPolicy
 from rota.stores.sqlite.rows import (
     EPOCH,
     decode_job,
@@ -60,6 +60,7 @@ def a_full_job() -> Job:
         auto_remove=True,
         replaces=other,
         trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        on_parent_failure="skip",
         created_at=NOW - timedelta(days=1),
         updated_at=NOW - timedelta(hours=1),
     )
@@ -71,7 +72,14 @@ def test_every_field_comes_back() -> None:
     same = [
         each.name for each in fields(Job) if getattr(job, each.name) == getattr(usual, each.name)
     ]
-    assert same == [], "give these fields another value, so that it is seen to be kept"
+    # Only a job without a lease has a completion.
+    assert same == ["completion"], "give these fields another value, so that it is seen to be kept"
+    assert read_back(encode_job(job, NOW)) == job
+
+
+def test_a_completion_comes_back() -> None:
+    completion = Completion(worker="w", started_at=NOW, ended_at=NOW + timedelta(minutes=1))
+    job = a_job(status=JobStatus.COMPLETED, completion=completion, updated_at=completion.ended_at)
     assert read_back(encode_job(job, NOW)) == job
 
 
