@@ -95,15 +95,17 @@ def _with_rule(
 
 def read_when(when: object) -> dict[str, Any]:
     """The fields of a definition that say when."""
+    if isinstance(when, str):
+        return _read_text(when)
+    if isinstance(when, timedelta):
+        return {"interval": _format_seconds(when, "when")}
+    if isinstance(when, Every):
+        return {"interval": _format_seconds(when.period, "when")}
+    return {"cron": when.text} if isinstance(when, FieldCron) else _read_trigger(when)
+
+
+def _read_trigger(when: object) -> dict[str, Any]:
     match when:
-        case timedelta():
-            return {"interval": _format_seconds(when, "when")}
-        case str():
-            return _read_text(when)
-        case Every():
-            return {"interval": _format_seconds(when.period, "when")}
-        case FieldCron():
-            return {"cron": when.text}
         case CronTrigger():
             rules = {"zone": when.zone, "gap": when.gap, "fold": when.fold}
             return read_when(when.cron) | rules

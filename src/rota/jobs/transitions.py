@@ -82,10 +82,9 @@ def decide_outcome(
             change = decide_snooze(job, for_, now)
         case Discarded(reason):
             change = decide_discard(job, reason, now)
-        case Cancelled(reason):
-            change = decide_cancel(job, reason, now)
-        case Skipped(reason):
-            change = decide_skip(job, reason, now)
+        case Cancelled() | Skipped():
+            decide = decide_cancel if isinstance(outcome, Cancelled) else decide_skip
+            change = decide(job, outcome.reason, now)
         case Lost():
             change = decide_lost(job, now, chance)
         case _:  # Interrupted, the only outcome left

@@ -432,6 +432,17 @@ def amend_job(
     known = encode_job(job)
     if "updated_at" in fields:
         _check_unchanged(job, fields["updated_at"], known["updated_at"])
+    amended = replace(job, **_read_changes(job, fields, known, now), updated_at=now)
+    if amended.dependencies == job.dependencies:
+        return amended
+    if job.status is not JobStatus.PENDING:
+        raise DependenciesFixedError(job.id, job.status)
+    return place_job(amended, dependency_statuses, existing_jobs)
+
+
+def _read_changes(
+    job: Job, fields: Mapping[str, Any], known: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     for name, value in fields.items():
         if name == "kind" and value == job.kind:
@@ -442,12 +453,7 @@ def amend_job(
             changes[name] = _READERS[name](value)
         else:
             _check_same(name, value, known)
-    amended = replace(job, **changes, updated_at=now)
-    if amended.dependencies == job.dependencies:
-        return amended
-    if job.status is not JobStatus.PENDING:
-        raise DependenciesFixedError(job.id, job.status)
-    return place_job(amended, dependency_statuses, existing_jobs)
+    return changes
 
 
 def check_deletion(job_id: JobId, dependents: Iterable[JobId]) -> None:
