@@ -1,7 +1,8 @@
 """The Clock protocol, and checks of the instants and durations given to a clock."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rota.errors import InvalidInputError
 
@@ -30,6 +31,15 @@ class Clock(Protocol):
         A clock that is set forward, or a host that wakes from sleep, is noticed within seconds. An
         instant that is not in the future yields once to other tasks and returns.
         """
+        ...
+
+
+@runtime_checkable
+class ConditionalClock(Clock, Protocol):
+    """A clock that can also wait for a condition. Only virtual time notices each one in time."""
+
+    async def wait_until(self, holds: Callable[[], bool]) -> None:
+        """Wait until the condition holds; it is checked whenever time is about to move."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from asyncio import AbstractEventLoop, Future
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
@@ -71,10 +71,48 @@ class Timers:
         heapify(self._heap)
 
 
+class Conditions:
+    """Futures that wait for a condition, in the order in which they were set."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Callable[[], bool], Future[None]]] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, loop: AbstractEventLoop, holds: Callable[[], bool]) -> "Future[None]":
+        """A future that ``wake`` resolves; it may be cancelled."""
+        future: Future[None] = loop.create_future()
+        self._waiting.append((holds, future))
+        return future
+
+    def wake(self) -> bool:
+        """Resolve the futures whose condition holds; whether there was one."""
+        if not self._waiting:
+            return False
+        waiting, self._waiting = self._waiting, []
+        for holds, future in waiting:
+            if future.done():
+                continue
+            try:
+                is_over = holds()
+            except Exception as error:  # noqa: BLE001 - it is raised where the condition is awaited
+                future.set_exception(error)
+                continue
+            if is_over:
+                future.set_result(None)
+            else:
+                self._waiting.append((holds, future))
+        return any(future.done() and not future.cancelled() for _, future in waiting)
+
+
 T = TypeVar("T")
 
 TURN_LIMIT = 1_000_000
 """After this many turns at one instant, a loop that does not become idle is an error."""
+
+ROUND_LIMIT = 100_000
+"""After this many checks at one instant, conditions that keep becoming true are an error."""
 
 _clocks: "WeakKeyDictionary[AbstractEventLoop, ref[VirtualClock]]" = WeakKeyDictionary()
 
@@ -92,6 +130,7 @@ class VirtualClock:
         self._now = as_utc(start, "start")
         self._auto_jump = auto_jump
         self._timers = Timers()
+        self._conditions = Conditions()
         self._loop: AbstractEventLoop | None = None
         self._is_current = False
         self._driver: asyncio.Task[Any] | None = None
@@ -123,6 +162,19 @@ class VirtualClock:
     async def sleep_until(self, instant: datetime) -> None:
         """Wait until ``now()`` shows the instant or later, across any jump back."""
         await self._wait(as_utc(instant), elapsed=False)
+
+    async def wait_until(self, holds: Callable[[], bool]) -> None:
+        """Wait until a condition holds. It is checked whenever time is about to move.
+
+        A loop that would poll waits like this instead: virtual time need not stop for it, and what
+        happens in this process is noticed at the instant at which it happens. The condition is
+        quick and changes nothing; what it raises is raised here.
+        """
+        loop = self._enter_loop()
+        if holds():
+            await turn()
+            return
+        await self._conditions.add(loop, holds)
 
     async def advance(self, duration: timedelta) -> None:
         """Let this much time flow, as ``advance_to``."""
@@ -221,6 +273,14 @@ class VirtualClock:
         self._timers.wake(instant)
 
     async def _settle(self, loop: AbstractEventLoop) -> None:
+        """Let everything run that can run now, and what waits for conditions that hold now."""
+        for _ in range(ROUND_LIMIT):
+            await self._come_to_rest(loop)
+            if not self._conditions.wake():
+                return
+        raise BusyLoopError(self._now, ROUND_LIMIT, describe_tasks(loop))
+
+    async def _come_to_rest(self, loop: AbstractEventLoop) -> None:
         """Let everything run that can run now, and wait for work in flight."""
         probe, flights = IdleProbe(loop), flights_of(loop)
         turn_count = 0
@@ -267,7 +327,7 @@ class VirtualClock:
         elif (flights := flights_of(loop)).count:
             flights.when_landed(lambda: self._flow_on(loop, probe))
         else:
-            if probe.is_idle():
+            if probe.is_idle() and not self._conditions.wake():
                 self._move_to(due)
             loop.call_soon(self._flow_on, loop, probe)
 

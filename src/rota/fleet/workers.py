@@ -15,8 +15,11 @@ GONE_AFTER = timedelta(seconds=60)
 """A worker that has not been seen for this long is gone."""
 
 
-class WorkerPresence(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker, as it describes itself. ``queues`` and ``tenants`` are None for all."""
+class WorkerPresence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A worker, as it describes itself. ``queues`` and ``tenants`` are None for all.
+
+    ``gone_after`` is how long its sign of life lasts.
+    """
 
     id: str
     host: str
@@ -28,9 +31,10 @@ class WorkerPresence(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     started_at: datetime
     seen_at: datetime
+    gone_after: timedelta = GONE_AFTER
 
     def is_gone(self, now: datetime) -> bool:
-        return self.seen_at + GONE_AFTER <= now
+        return self.seen_at + self.gone_after <= now
 
 
 async def list_workers(store: DocumentStore, now: datetime) -> list[WorkerPresence]:

@@ -165,7 +165,7 @@ class Listener(Protocol):
 
 @runtime_checkable
 class Watchable(Protocol):
-    """A store whose listeners do not hear of other processes, but which shows that they wrote."""
+    """A store that shows whether anything was written, by this process or by another."""
 
     def read_version(self) -> int | None:
         """A number that changes after any write; None if it cannot be read now.

@@ -7,7 +7,7 @@ from itertools import islice
 from threading import Lock
 from typing import Protocol
 
-from rota.clock.protocol import Clock
+from rota.clock.protocol import Clock, ConditionalClock
 from rota.clock.timeout import timeout_after
 from rota.errors import RotaError
 from rota.events import Event, JobDeferred, JobSettled, JobStalled
@@ -83,6 +83,7 @@ class StatsRecorder:
         """
         try:
             while True:
+                await self._wait_for_counts()
                 await self._clock.sleep(FLUSHED_EVERY)
                 with suppress(RotaError):
                     await self.flush()
@@ -91,6 +92,13 @@ class StatsRecorder:
             with suppress(RotaError, TimeoutError):
                 async with timeout_after(self._clock, LAST_WORD):
                     await self.flush()
+
+    async def _wait_for_counts(self) -> None:
+        """Virtual time does not stop every few seconds for nothing, only when pruning is due."""
+        if isinstance(self._clock, ConditionalClock):
+            with suppress(TimeoutError):
+                async with timeout_after(self._clock, PRUNED_EVERY - FLUSHED_EVERY):
+                    await self._clock.wait_until(lambda: bool(self._pending or self._waiting))
 
     async def flush(self) -> None:
         """Write all counts. Store errors are raised."""

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from threading import Event, Thread
 from typing import NamedTuple
 
-from rota.clock.protocol import keeps_real_time
+from rota.clock.protocol import ConditionalClock, keeps_real_time
 from rota.clock.timeout import timeout_after
 from rota.errors import StoreClosedError, StoreError
 from rota.stores.protocol import HeldLease, LeaseKeeper
@@ -65,9 +65,11 @@ class Heartbeat:
         if keeps_real_time(self._resources.clock):
             await _BeatThread(self, self._resources).run()
             return
-        pause = self.interval
+        clock, pause = self._resources.clock, self.interval
         while True:
-            await self._resources.clock.sleep(pause)
+            if isinstance(clock, ConditionalClock):  # virtual time does not stop for nothing
+                await clock.wait_until(lambda: bool(self._flow.held))
+            await clock.sleep(pause)
             pause = await self._beat()
 
     async def _beat(self) -> timedelta:

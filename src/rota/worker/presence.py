@@ -13,7 +13,14 @@ import msgspec
 from rota.clock.timeout import timeout_after
 from rota.errors import RotaError
 from rota.fleet.presence import SignOfLife
-from rota.fleet.workers import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
+from rota.fleet.workers import (
+    GONE_AFTER,
+    SHOWN_EVERY,
+    WORKERS,
+    WorkerPresence,
+    sweep_workers,
+)
+from rota.worker.changes import StoreChanges
 from rota.worker.settings import Resources
 
 SWEPT_EVERY = 4
@@ -21,6 +28,9 @@ SWEPT_EVERY = 4
 
 WITHDRAWN_WITHIN = timedelta(seconds=1)
 """How long a stopping worker waits for the removal of its sign; otherwise it is swept later."""
+
+SHOWN_UNPOLLED = timedelta(hours=6)
+"""How often a worker shows its sign under a virtual clock that does not stop for polls."""
 
 logger = logging.getLogger("rota.worker")
 
@@ -32,13 +42,13 @@ async def show_presence(resources: Resources) -> None:
     """
     clock = resources.clock
     sign = SignOfLife(resources.store, WORKERS, resources.name)
-    started_at, shown_count = clock.now(), 0
+    started_at, shown_count, shown_every = clock.now(), 0, _choose_interval(resources)
     try:
         while True:
             is_sweeping = shown_count % SWEPT_EVERY == 0
-            await _try_to_show(resources, sign, started_at, is_sweeping=is_sweeping)
+            is_shown = await _try_to_show(resources, sign, started_at, is_sweeping=is_sweeping)
             shown_count += 1
-            await clock.sleep(SHOWN_EVERY)
+            await clock.sleep(shown_every if is_shown else SHOWN_EVERY)
     finally:
         with suppress(RotaError, TimeoutError):
             async with timeout_after(clock, WITHDRAWN_WITHIN):
@@ -47,15 +57,22 @@ async def show_presence(resources: Resources) -> None:
 
 async def _try_to_show(
     resources: Resources, sign: SignOfLife, started_at: datetime, *, is_sweeping: bool
-) -> None:
+) -> bool:
     try:
         await sign.show(msgspec.json.encode(_describe(resources, started_at)))
         if is_sweeping:
             await sweep_workers(resources.store, resources.clock.now())
     except RotaError:
-        pass  # the parts that need the store for their work report it
+        return False  # the parts that need the store for their work report it
     except Exception:
         logger.exception("The worker could not show that it runs")
+        return False
+    return True
+
+
+def _choose_interval(resources: Resources) -> timedelta:
+    is_unpolled = StoreChanges.of(resources.store, resources.clock) is not None
+    return SHOWN_UNPOLLED if is_unpolled else SHOWN_EVERY
 
 
 def _describe(resources: Resources, started_at: datetime) -> WorkerPresence:
@@ -71,6 +88,7 @@ def _describe(resources: Resources, started_at: datetime) -> WorkerPresence:
         version=_read_version(),
         started_at=started_at,
         seen_at=resources.clock.now(),
+        gone_after=GONE_AFTER / SHOWN_EVERY * _choose_interval(resources),
     )
 
 

@@ -6,10 +6,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
+from rota.clock.protocol import END_OF_TIME
 from rota.errors import RotaError
 from rota.fleet.outage import StoreRetry
 from rota.jobs import Interrupted, Job, JobId, JobStatus, Lease, Lost
 from rota.worker.attempts import Flow
+from rota.worker.changes import StoreChanges
 from rota.worker.completer import decide
 from rota.worker.job_events import job_stalled
 from rota.worker.progress import remove_progress
@@ -46,7 +48,17 @@ class Rescuer:
         while True:
             await self.reclaim()
             await self.sweep()
+            await self._wait_for_leases()
             await clock.sleep(interval * (0.5 + random.random() / 2))
+
+    async def _wait_for_leases(self) -> None:
+        """While nothing is leased, nothing can expire: under a virtual clock, wait for a write."""
+        changes = StoreChanges.of(self._resources.store, self._resources.clock)
+        if changes is None or self._unanswered:
+            return
+        version = changes.read_version()
+        if not await self._retry.call(partial(self._find, lambda: END_OF_TIME, None)):
+            await changes.wait(version)
 
     async def reclaim(self) -> int:
         """Hand back the jobs of leases whose answer was lost; returns how many.

@@ -9,7 +9,8 @@ from rota.clock.timeout import Timeout, timeout_after
 from rota.errors import RotaError
 from rota.fleet.outage import StoreRetry
 from rota.policy.watch import GateWatch, LeasedUnderLimits, LimitWatch
-from rota.stores.protocol import Watchable
+from rota.stores.protocol import Reach, Watchable
+from rota.worker.changes import StoreChanges
 from rota.worker.settings import Resources
 
 SHORTEST_REST = timedelta(milliseconds=1)
@@ -60,6 +61,7 @@ class Rest:
 
     A store that cannot notify is looked at in short intervals for a new version. This happens in
     real time only: no other process lives in virtual time, which would have to stop at every look.
+    Under a virtual clock a rest lasts until something is written or due, without polls.
     """
 
     def __init__(self, resources: Resources, retry: StoreRetry, called: asyncio.Event) -> None:
@@ -72,8 +74,12 @@ class Rest:
             for watch in (settings.gate, settings.limits)
             if isinstance(watch, GateWatch | LimitWatch)
         ]
-        is_real = keeps_real_time(resources.clock)
-        self._watchable = store if is_real and isinstance(store, Watchable) else None
+        self._watchable: Watchable | None = None
+        self._changes: StoreChanges | None = None
+        if not keeps_real_time(resources.clock):
+            self._changes = StoreChanges.of(store, resources.clock)
+        elif isinstance(store, Watchable) and store.reach is not Reach.PROCESS:
+            self._watchable = store
 
     async def rest(self, last: LeasedUnderLimits, idle_since: datetime) -> None:
         """Return when called, when the next job is due, or at the next poll.
@@ -87,8 +93,12 @@ class Rest:
         rest_for = choose_rest(self._resources.settings.poll_for, None, chance)
         with suppress(TimeoutError):
             # Two ends: a clock that is set back may delay a due job, but never the next poll.
-            async with timeout_after(clock, rest_for), timeout_after(clock, None) as due:
-                looking = asyncio.create_task(self._look(due, rest_for, last, idle_since))
+            async with timeout_after(clock, rest_for) as poll, timeout_after(clock, None) as due:
+                if self._changes is None:
+                    look = self._look(due, rest_for, last, idle_since)
+                else:
+                    look = self._wait_for_changes(self._changes, poll, due, last)
+                looking = asyncio.create_task(look)
                 try:
                     await self._called.wait()
                 finally:
@@ -119,6 +129,31 @@ class Rest:
                 while watchable.read_version() in (None, version):
                     await clock.sleep(choose_look(clock.now() - idle_since))
                 shortest = _NO_TIME
+        except Exception:
+            _end_by(due, clock.now())
+            raise
+
+    async def _wait_for_changes(
+        self, changes: StoreChanges, poll: Timeout, due: Timeout, last: LeasedUnderLimits
+    ) -> None:
+        """End the rest when a job is due. While none is, there is no poll.
+
+        Jobs that limits hold back are due already: they are polled for, as in real time.
+        """
+        clock = self._resources.clock
+        try:
+            while True:
+                version = changes.read_version()
+                due_at, now = await self._find_due_at(), clock.now()
+                if due_at is None or due_at > now:
+                    last = _UNLIMITED  # jobs that become due are new
+                    if version is not None and not poll.expired():
+                        poll.reschedule(None)
+                due_for = choose_due_for(due_at, last, now)
+                if due_for is not None:
+                    _end_by(due, later(now, max(due_for, SHORTEST_REST)))
+                await self._refresh_ahead()
+                await changes.wait(version)
         except Exception:
             _end_by(due, clock.now())
             raise

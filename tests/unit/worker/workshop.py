@@ -27,8 +27,11 @@ Hook = Callable[[], Awaitable[None]]
 class HookedStore(MemoryStore):
     """A store in memory on which a test may act before and after a verb.
 
-    A hook is called each time; what it raises is what the caller of the verb sees.
+    A hook is called each time; what it raises is what the caller of the verb sees. It does not show
+    its version, as a store of which not everything is heard: workers poll it in virtual time too.
     """
+
+    read_version: Any = None  # such a store is not Watchable
 
     def __init__(self) -> None:
         super().__init__()

@@ -168,6 +168,11 @@ class MemoryStore(DocumentVerbs):
         self._refuse_when_closed()
         return self._wakeups.listen(queues, tenants)
 
+    def read_version(self) -> int | None:
+        """See ``Watchable``."""
+        self._refuse_when_closed()
+        return self._tables.version + self._document_version
+
     def listen_for_end(
         self, tenant: str, job_ids: Collection[JobId]
     ) -> AbstractAsyncContextManager[Listener]:

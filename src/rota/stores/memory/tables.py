@@ -45,7 +45,10 @@ from rota.stores.protocol import Document, KeptDocument, KeptJob, UnreadableJob
 
 
 class JobTables:
-    """All jobs. Every job is written through ``put`` and ``remove``, which keep the indexes."""
+    """All jobs. Every job is written through ``put`` and ``remove``, which keep the indexes.
+
+    ``version`` grows with every write.
+    """
 
     def __init__(self) -> None:
         self.jobs: dict[JobId, Job] = {}
@@ -57,6 +60,7 @@ class JobTables:
         self._open_counts: dict[JobId, int] = {}
         self.results: dict[JobId, bytes] = {}
         self.unreadable: dict[JobId, bytes] = {}
+        self.version = 0
         self._answers: dict[type, Callable[[Any], Any]] = {
             ReadJobs: self._read_jobs,
             ReadStatuses: self._read_statuses,
@@ -107,6 +111,7 @@ class JobTables:
 
     def put(self, job: Job) -> None:
         """Store the job in place of the one with its id."""
+        self.version += 1
         self._forget(job.id)
         self.jobs[job.id] = job
         identity = identity_of(job)
@@ -120,6 +125,7 @@ class JobTables:
             self.ready.add(job)
 
     def remove(self, job_id: JobId) -> None:
+        self.version += 1
         self._forget(job_id)
         del self.jobs[job_id]
         self.attempts.pop(job_id, None)
