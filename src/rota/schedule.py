@@ -40,6 +40,7 @@ Value = TypeVar("Value")
 _SECOND = timedelta(seconds=1)
 _INSTANT = timedelta(microseconds=1)
 _RULE = re.compile(r"^\s*(RRULE|DTSTART|EXDATE|RDATE)\b|FREQ=", re.IGNORECASE | re.MULTILINE)
+_ZONE = re.compile(r"^DTSTART;(?:.*;)?TZID=([^:;]+)", re.IGNORECASE | re.MULTILINE)
 _DURATION = re.compile(r"(\d+(\.\d+)?(ms|[dhms]))+")
 _CHECKED_FROM = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -55,6 +56,16 @@ class ScheduleOptions(msgspec.Struct, frozen=True, kw_only=True):
     jitter: Duration | None = None
 
 
+def read_options(given: Mapping[str, Any]) -> ScheduleOptions:
+    """The options of a schedule; InvalidInputError names one that does not exist."""
+    known = ScheduleOptions.__struct_fields__
+    for name in given:
+        if name not in known:
+            reason = f"is not an option of a schedule; there are {', '.join(known)}"
+            raise _refuse(name, reason)
+    return ScheduleOptions(**given)
+
+
 class ScheduledTask(Protocol):
     """A task, as far as its schedules need it."""
 
@@ -67,11 +78,17 @@ class ScheduledTask(Protocol):
 
 
 def read_rule(
-    definition: ScheduleDefinition, when: When, options: ScheduleOptions
+    definition: ScheduleDefinition,
+    when: When,
+    options: ScheduleOptions,
+    default_zone: tzinfo | str | None = None,
 ) -> ScheduleDefinition:
-    """The definition with its rule, validated. InvalidInputError says what is wrong."""
+    """The definition with its rule, validated. InvalidInputError says what is wrong.
+
+    The zone is that of the options, else that of ``when``, else the default, else UTC.
+    """
     cleared = replace(definition, cron=None, rrule=None, interval=None, start=None)
-    return _with_rule(cleared, read_when(when), options)
+    return _with_rule(cleared, {"zone": default_zone} | read_when(when), options)
 
 
 def _with_rule(
@@ -121,7 +138,8 @@ def _read_trigger(when: object) -> dict[str, Any]:
 
 def _read_text(text: str) -> dict[str, Any]:
     if _RULE.search(text):
-        return {"rrule": text.strip()}
+        zone = _ZONE.search(text)
+        return {"rrule": text.strip()} | ({} if zone is None else {"zone": zone[1]})
     words = text.split()
     if words[:1] == [EVERY] and len(words) == 2:
         return {"interval": words[1]}
@@ -283,17 +301,13 @@ def change_definition(
     """The definition with these options of ``schedule`` changed."""
     given = dict(changes)
     args, retry = given.pop("args", None), given.pop("retry", None)
-    unknown = sorted(given.keys() - set(ScheduleOptions.__struct_fields__))
-    if unknown:
-        known = ", ".join(("when", "args", "retry", *ScheduleOptions.__struct_fields__))
-        raise _refuse(unknown[0], f"is not an option of a schedule; there are {known}")
     made = before
     if args is not None or retry is not None:
         fresh = task.define(before.payload if args is None else args, retry)
         made = replace(made, payload=fresh.payload)
         made = made if retry is None else replace(made, retry=fresh.retry)
     kept = {name: getattr(before, name) for name in ScheduleOptions.__struct_fields__}
-    options = ScheduleOptions(**kept | given)
+    options = read_options(kept | given)
     return _with_rule(made, {}, options) if when is None else read_rule(made, when, options)
 
 

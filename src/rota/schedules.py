@@ -69,6 +69,7 @@ class DeclaredSchedule(msgspec.Struct, frozen=True, kw_only=True):
     retry: Any = None
     tenant: str = DEFAULT_TENANT
     args: Mapping[str, Any] = {}
+    default_zone: tzinfo | None = None
     declared_at: str
 
     @property
@@ -79,18 +80,28 @@ class DeclaredSchedule(msgspec.Struct, frozen=True, kw_only=True):
         """What it says, validated. Raises TaskDeclarationError, which names the function."""
         try:
             plain = self.task.define(self.args, self.retry)
-            return read_rule(plain, self.when, self.options)
+            return read_rule(plain, self.when, self.options, self.default_zone)
         except (InvalidInputError, RotaError) as error:
             reason = f"its schedule is not valid: {error.message}"
             raise refuse_declaration(self.task.function, reason) from error
 
 
+class DeclaredSchedules(list[DeclaredSchedule]):
+    """The schedules of an app in the order of their declaration.
+
+    ``app`` names the app among those that share a store: the module that makes it.
+    """
+
+    def __init__(self, app: str) -> None:
+        super().__init__()
+        self.app = app
+
+
 class SchedulingApp(Protocol):
     """An app, as far as its schedules need it."""
 
-    name: str
     zone: tzinfo | None
-    schedules: list[DeclaredSchedule]
+    schedules: "DeclaredSchedules"
 
     def task(self, function: Any, /) -> Any:
         """Declare a task."""
@@ -120,6 +131,7 @@ def declare(
                 retry=retry,
                 tenant=read_word(tenant or DEFAULT_TENANT, "tenant"),
                 args=args or {},
+                default_zone=app.zone,
                 declared_at=locate(task.function),
             )
         except InvalidInputError as error:
@@ -232,7 +244,7 @@ class Reconciler:
     """Makes the stored schedules of an app those that it declares."""
 
     def __init__(self, app: SchedulingApp, session: Session) -> None:
-        self._app = app.name
+        self._app = app.schedules.app
         self._session = session
         self._declared = {each.key: each for each in app.schedules}
         self._definitions = {key: each.define() for key, each in self._declared.items()}
@@ -345,6 +357,11 @@ class Reconciler:
         after = before.redefine(self._definitions[key], now, spare_id)
         return replace(after, declared_at=self._declared[key].declared_at)
 
+    async def is_in_force(self) -> bool:
+        """Whether this set is the one in force."""
+        state, _ = await self._read_state()
+        return state is not None and state.current == self.fingerprint
+
     async def _stands_by(self, state: "_AppState | None") -> bool:
         """Whether this set was replaced, and a host with the present set lives."""
         if state is None or self.fingerprint not in state.replaced:
@@ -401,7 +418,7 @@ async def plan_schedules(app: SchedulingApp, session: Session) -> SchedulePlan:
 async def keep_schedules(app: SchedulingApp, session: Session) -> AsyncIterator[SchedulePlan]:
     """Reconcile the app's schedules, and stay in force or on standby while the context lasts."""
     reconciler = Reconciler(app, session)
-    host = _HostSign(app.name, reconciler.fingerprint, session.store, session.clock)
+    host = _HostSign(app.schedules.app, reconciler.fingerprint, session.store, session.clock)
     is_shared = session.store.reach is not Reach.PROCESS
     if is_shared and app.schedules:
         await host.show()
@@ -420,17 +437,15 @@ async def keep_schedules(app: SchedulingApp, session: Session) -> AsyncIterator[
 
 
 async def _watch(reconciler: Reconciler, host: "_HostSign", clock: Clock) -> None:
-    """Show that the host lives; if it stands by, look whether its set is in force again."""
-    stands_by = True
+    """Show that the host lives; put its set in force once no host with a newer one is left."""
     while True:
         await clock.sleep(SEEN_EVERY)
         with suppress(StoreError):
             await host.show()
-            if (await reconciler.plan()).stands_by:
-                stands_by = True
-            elif stands_by:
+            if await reconciler.is_in_force():
+                continue
+            if not (await reconciler.plan()).stands_by:
                 await reconciler.apply()
-                stands_by = False
 
 
 class _HostSign:

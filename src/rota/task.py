@@ -15,6 +15,14 @@ from rota.jobs import Job, JobId, JobRequest, RetryPolicy, admit_job
 from rota.jobs.fields import read_instant, read_priority, read_queue, read_word
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT
 from rota.jobs.validation import read_retry_policy
+from rota.ops.schedules import ScheduleDefinition
+from rota.schedule import (
+    ScheduleHandle,
+    When,
+    create_schedule,
+    read_options,
+    read_rule,
+)
 from rota.session import Session, Sessions
 from rota.signature import Arguments, TaskSignature, refuse_declaration
 from rota.worker import Context
@@ -165,6 +173,64 @@ class Task(Generic[P, R]):
                 within=within,
             ),
         )
+
+    async def schedule(
+        self,
+        when: When,
+        *,
+        name: str | None = None,
+        tenant: str = DEFAULT_TENANT,
+        retry: Retry | None = None,
+        args: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> ScheduleHandle:
+        """Run the task when it is due, until the schedule is cancelled.
+
+        ``options`` are ``zone``, ``gap``, ``fold``, ``overlap``, ``catch_up`` and ``jitter``, as
+        for ``app.schedule``. A schedule with this name that says the same is left as it is.
+        """
+        create = self._plan_schedule(when, name, tenant, self.define(args or {}, retry), options)
+        return await self.sessions.run(create)
+
+    def schedule_sync(
+        self,
+        when: When,
+        *,
+        name: str | None = None,
+        tenant: str = DEFAULT_TENANT,
+        retry: Retry | None = None,
+        args: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> ScheduleHandle:
+        """As ``schedule``; blocks the thread."""
+        create = self._plan_schedule(when, name, tenant, self.define(args or {}, retry), options)
+        return self.sessions.run_sync(create)
+
+    def scheduled(self, name: str | None = None, *, tenant: str = DEFAULT_TENANT) -> ScheduleHandle:
+        """A handle on a schedule of this task, by its name; the task's name by default."""
+        return ScheduleHandle(self, name or self.name, tenant)
+
+    def define(self, args: Mapping[str, Any], retry: Retry | None) -> ScheduleDefinition:
+        """What a schedule of this task says besides its rule. Validates the arguments."""
+        return ScheduleDefinition(
+            kind=self.name,
+            queue=self.options.queue,
+            priority=self.options.priority,
+            retry=self.options.retry if retry is None else read_retry(retry),
+            payload=self.signature.bind((), dict(args)).payload,
+        )
+
+    def _plan_schedule(
+        self,
+        when: When,
+        name: str | None,
+        tenant: str,
+        plain: ScheduleDefinition,
+        options: Mapping[str, Any],
+    ) -> Callable[[Session], Coroutine[Any, Any, ScheduleHandle]]:
+        definition = read_rule(plain, when, read_options(options))
+        known, place = name or self.name, read_word(tenant, "tenant")
+        return lambda session: create_schedule(session, self, known, place, definition)
 
     def handle(self, job_id: JobId, *, tenant: str = DEFAULT_TENANT) -> JobHandle[R]:
         """A handle on a job of this task that was enqueued elsewhere, by its id."""
