@@ -19,6 +19,7 @@ from rota.errors import AppUseError, InvalidInputError, hide_password
 from rota.jobs import CatchUp, Overlap
 from rota.jobs.fields import read_priority, read_queue, read_word
 from rota.jobs.record import DEFAULT_PRIORITY
+from rota.jobs.validation import Retry, read_retry
 from rota.runtime.configuration import read_configuration
 from rota.runtime.wiring import check_address
 from rota.schedule import When
@@ -34,13 +35,11 @@ from rota.signature import locate, refuse_declaration
 from rota.stores.opened import OpenStore
 from rota.task import (
     AsyncTask,
-    Retry,
     RunIn,
     SyncTask,
     Task,
     TaskOptions,
     check_function,
-    read_retry,
 )
 from rota.triggers.zone import Fold, Gap, load_zone
 from rota.worker import Context, StopReport, Worker, WorkerSettings, run_until_signalled

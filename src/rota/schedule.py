@@ -13,7 +13,9 @@ from rota.clock.duration import Duration, read_duration
 from rota.errors import ConflictError, InvalidInputError, ScheduleNotFoundError
 from rota.jobs import CatchUp, JobStatus, Overlap
 from rota.jobs.fields import read_name
+from rota.jobs.record import DEFAULT_TENANT
 from rota.jobs.recurrence import start_at
+from rota.jobs.validation import Retry, read_retry
 from rota.ops.schedules import (
     ScheduleDefinition,
     StoredSchedule,
@@ -25,6 +27,7 @@ from rota.ops.schedules import (
 )
 from rota.rail.jobs import ROUND_LIMIT, find_live, pause_series, preview_series, resume_series
 from rota.session import Session, Sessions
+from rota.signature import TaskSignature
 from rota.triggers import Trigger
 from rota.triggers.cron import Cron, CronTrigger, Every, FieldCron
 from rota.triggers.cron_dialects import EVERY
@@ -70,11 +73,20 @@ class ScheduledTask(Protocol):
     """A task, as far as its schedules need it."""
 
     name: str
+    options: Any
+    signature: TaskSignature
     sessions: Sessions
 
-    def define(self, args: Mapping[str, Any], retry: Any) -> ScheduleDefinition:
-        """A definition with the task's options and these arguments, yet without a rule."""
-        ...
+
+def define(task: ScheduledTask, args: Mapping[str, Any], retry: Retry | None) -> ScheduleDefinition:
+    """What a schedule of the task says besides its rule. Validates the arguments."""
+    return ScheduleDefinition(
+        kind=task.name,
+        queue=task.options.queue,
+        priority=task.options.priority,
+        retry=task.options.retry if retry is None else read_retry(retry),
+        payload=task.signature.bind((), dict(args)).payload,
+    )
 
 
 def read_rule(
@@ -177,7 +189,7 @@ def _refuse(field: str, reason: str) -> InvalidInputError:
 
 
 class ScheduleHandle:
-    """One schedule, by its name. It holds no connection and can be kept.
+    """One schedule of a task, by its name. It holds no connection and can be kept.
 
     A schedule that the code declares can be paused and resumed; to change or end it, change the
     code.
@@ -185,9 +197,11 @@ class ScheduleHandle:
 
     __slots__ = ("_task", "name", "tenant")
 
-    def __init__(self, task: ScheduledTask, name: str, tenant: str) -> None:
+    def __init__(
+        self, task: ScheduledTask, name: str | None = None, *, tenant: str = DEFAULT_TENANT
+    ) -> None:
         self._task = task
-        self.name = name
+        self.name = name or task.name
         self.tenant = tenant
 
     def __repr__(self) -> str:
@@ -303,7 +317,7 @@ def change_definition(
     args, retry = given.pop("args", None), given.pop("retry", None)
     made = before
     if args is not None or retry is not None:
-        fresh = task.define(before.payload if args is None else args, retry)
+        fresh = define(task, before.payload if args is None else args, retry)
         made = replace(made, payload=fresh.payload)
         made = made if retry is None else replace(made, retry=fresh.retry)
     kept = {name: getattr(before, name) for name in ScheduleOptions.__struct_fields__}
@@ -312,14 +326,14 @@ def change_definition(
 
 
 async def create_schedule(
-    session: Session, task: ScheduledTask, name: str, tenant: str, definition: ScheduleDefinition
+    session: Session, handle: ScheduleHandle, definition: ScheduleDefinition
 ) -> ScheduleHandle:
     """Create a schedule at run time. One with the same name and definition is left as it is.
 
     Raises ConflictError if the name belongs to a schedule that says something else.
     """
-    read_name(name)
-    now = session.clock.now()
+    name, tenant = read_name(handle.name), handle.tenant
+    now, around = session.clock.now(), session.as_rail(tenant)
     (series_id,) = session.make_ids(now, 1)
     made = StoredSchedule(
         name=name,
@@ -333,12 +347,12 @@ async def create_schedule(
         found = await find_schedule(session.store, tenant, name)
         if found is None:
             await write_schedules(session.store, [create_write(made)])
-        elif not found.schedule.is_removed:
+            continue
+        if not found.schedule.is_removed:
             _check_same(found.schedule, definition)
-            await settle(session.as_rail(tenant), [found])
-            return ScheduleHandle(task, name, tenant)
-        else:
-            await settle(session.as_rail(tenant), [found])
+        await settle(around, [found])
+        if not found.schedule.is_removed:
+            return handle
     raise ConflictError(f"Schedule {name} is created and removed by others all the time", {})
 
 

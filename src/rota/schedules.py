@@ -39,7 +39,7 @@ from rota.ops.schedules import (
     write_schedules,
 )
 from rota.rail.jobs import ROUND_LIMIT
-from rota.schedule import ScheduleOptions, When, read_rule
+from rota.schedule import ScheduleOptions, When, define, read_rule
 from rota.session import Session
 from rota.signature import locate, refuse_declaration
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
@@ -79,7 +79,7 @@ class DeclaredSchedule(msgspec.Struct, frozen=True, kw_only=True):
     def define(self) -> ScheduleDefinition:
         """What it says, validated. Raises TaskDeclarationError, which names the function."""
         try:
-            plain = self.task.define(self.args, self.retry)
+            plain = define(self.task, self.args, self.retry)
             return read_rule(plain, self.when, self.options, self.default_zone)
         except (InvalidInputError, RotaError) as error:
             reason = f"its schedule is not valid: {error.message}"
@@ -337,12 +337,12 @@ class Reconciler:
         for it in plan.removed:
             gone = replace(it, is_removed=True, is_settled=False)
             writes.append(own[it.key].write(gone))
-        after = _AppState(self.fingerprint)
-        if state is not None and state.current != self.fingerprint:
-            after = state.put_in_force(self.fingerprint)
-        if after != state and (writes or self._definitions or state is not None):
-            body = msgspec.json.encode(after)
-            writes.append(DocumentWrite(APPS, self._app, version, body))
+        is_in_force = state is not None and state.current == self.fingerprint
+        if is_in_force or (state is None and not writes and not self._definitions):
+            return writes
+        first = _AppState(self.fingerprint)
+        after = first if state is None else state.put_in_force(self.fingerprint)
+        writes.append(DocumentWrite(APPS, self._app, version, msgspec.json.encode(after)))
         return writes
 
     def _create(self, before: VersionedSchedule | None, made: StoredSchedule) -> DocumentWrite:

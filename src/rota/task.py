@@ -9,17 +9,17 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.clock.duration import Duration, read_duration
-from rota.errors import InvalidInputError, InvalidJobError
+from rota.errors import InvalidInputError
 from rota.handle import JobHandle
 from rota.jobs import Job, JobId, JobRequest, RetryPolicy, admit_job
 from rota.jobs.fields import read_instant, read_priority, read_queue, read_word
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT
-from rota.jobs.validation import read_retry_policy
-from rota.ops.schedules import ScheduleDefinition
+from rota.jobs.validation import Retry, read_retry
 from rota.schedule import (
     ScheduleHandle,
     When,
     create_schedule,
+    define,
     read_options,
     read_rule,
 )
@@ -32,9 +32,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 RunIn: TypeAlias = Literal["thread", "process"]
-Retry: TypeAlias = RetryPolicy | Mapping[str, Any] | int
-"""A retry policy, a mapping of its fields, or a number of attempts."""
-
 _LONGEST_KIND = 200
 
 
@@ -69,17 +66,6 @@ class EnqueueOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _NO_OPTIONS = EnqueueOptions()
-
-
-def read_retry(value: Any) -> RetryPolicy:
-    """The retry policy. A number is the number of attempts, with the usual delays."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = {"max_attempts": value}
-    try:
-        return read_retry_policy(value)
-    except InvalidJobError as error:
-        field = error.field.replace("retry_policy", "retry", 1)
-        raise InvalidJobError(field, error.reason) from error
 
 
 class Call(Generic[P]):
@@ -189,7 +175,8 @@ class Task(Generic[P, R]):
         ``options`` are ``zone``, ``gap``, ``fold``, ``overlap``, ``catch_up`` and ``jitter``, as
         for ``app.schedule``. A schedule with this name that says the same is left as it is.
         """
-        create = self._plan_schedule(when, name, tenant, self.define(args or {}, retry), options)
+        options |= {"args": args, "retry": retry}
+        create = self._plan_schedule(when, name or self.name, tenant, options)
         return await self.sessions.run(create)
 
     def schedule_sync(
@@ -203,34 +190,17 @@ class Task(Generic[P, R]):
         **options: Any,
     ) -> ScheduleHandle:
         """As ``schedule``; blocks the thread."""
-        create = self._plan_schedule(when, name, tenant, self.define(args or {}, retry), options)
+        options |= {"args": args, "retry": retry}
+        create = self._plan_schedule(when, name or self.name, tenant, options)
         return self.sessions.run_sync(create)
 
-    def scheduled(self, name: str | None = None, *, tenant: str = DEFAULT_TENANT) -> ScheduleHandle:
-        """A handle on a schedule of this task, by its name; the task's name by default."""
-        return ScheduleHandle(self, name or self.name, tenant)
-
-    def define(self, args: Mapping[str, Any], retry: Retry | None) -> ScheduleDefinition:
-        """What a schedule of this task says besides its rule. Validates the arguments."""
-        return ScheduleDefinition(
-            kind=self.name,
-            queue=self.options.queue,
-            priority=self.options.priority,
-            retry=self.options.retry if retry is None else read_retry(retry),
-            payload=self.signature.bind((), dict(args)).payload,
-        )
-
     def _plan_schedule(
-        self,
-        when: When,
-        name: str | None,
-        tenant: str,
-        plain: ScheduleDefinition,
-        options: Mapping[str, Any],
+        self, when: When, name: str, tenant: str, options: dict[str, Any]
     ) -> Callable[[Session], Coroutine[Any, Any, ScheduleHandle]]:
+        plain = define(self, options.pop("args") or {}, options.pop("retry"))
         definition = read_rule(plain, when, read_options(options))
-        known, place = name or self.name, read_word(tenant, "tenant")
-        return lambda session: create_schedule(session, self, known, place, definition)
+        handle = ScheduleHandle(self, name, tenant=read_word(tenant, "tenant"))
+        return lambda session: create_schedule(session, handle, definition)
 
     def handle(self, job_id: JobId, *, tenant: str = DEFAULT_TENANT) -> JobHandle[R]:
         """A handle on a job of this task that was enqueued elsewhere, by its id."""

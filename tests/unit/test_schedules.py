@@ -13,6 +13,7 @@ from rota.clock.virtual import VirtualClock
 from rota.errors import ConflictError, ScheduleNotFoundError, TaskDeclarationError
 from rota.jobs import Job, JobFilter, JobStatus, decide_complete
 from rota.ops.schedules import scan_schedules
+from rota.schedule import ScheduleHandle
 from rota.schedules import keep_schedules
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import LeaseRequest
@@ -119,7 +120,7 @@ async def test_when_is_what_people_write(place: Place, when: Any, second_at: dat
     place.add(app, "t", when, {})
     await place.reconcile(app)
     async with place.opened(app):
-        starts = await app.tasks["t"].scheduled().next(2)
+        starts = await ScheduleHandle(app.tasks["t"]).next(2)
     assert starts[1] == second_at
 
 
@@ -210,7 +211,7 @@ async def test_a_paused_schedule_stays_paused_when_it_changes(place: Place) -> N
     app = place.app(t="@daily")
     await place.reconcile(app)
     async with place.opened(app):
-        await app.tasks["t"].scheduled().pause()
+        await ScheduleHandle(app.tasks["t"]).pause()
     await place.reconcile(place.app(t="@hourly"))
     job = (await place.live())["t"]
     assert job.is_paused
@@ -298,7 +299,7 @@ async def test_a_schedule_at_run_time_is_kept_until_it_is_cancelled(place: Place
         await place.reconcile(place.app())
         assert (await place.live())["u7"].payload == {"user": 7}
         await handle.update("0 10 * * *", args={"user": 8})
-        assert await task.scheduled("u7").next() == [datetime(2026, 5, 2, 9, tzinfo=UTC)]
+        assert await ScheduleHandle(task, "u7").next() == [datetime(2026, 5, 2, 9, tzinfo=UTC)]
         assert (await place.live())["u7"].payload == {"user": 8}
         await handle.update(zone="UTC", catch_up="skip")
         assert await handle.next() == [datetime(2026, 5, 2, 10, tzinfo=UTC)]
@@ -329,7 +330,7 @@ async def test_a_declared_schedule_is_not_changed_at_run_time(place: Place) -> N
     await place.reconcile(app)
     async with place.opened(app):
         with pytest.raises(ConflictError, match=r"is declared at .*test_schedules.py:\d+; change"):
-            await app.tasks["t"].scheduled().update("@hourly")
+            await ScheduleHandle(app.tasks["t"]).update("@hourly")
 
 
 async def test_an_unknown_option_is_named(place: Place) -> None:

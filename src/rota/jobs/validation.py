@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -97,6 +97,21 @@ def read_retry_policy(value: object) -> RetryPolicy:
         ),
         ladder_seconds=_read_ladder(fields["ladder_seconds"]),
     )
+
+
+Retry: TypeAlias = RetryPolicy | Mapping[str, Any] | int
+"""A retry policy, a mapping of its fields, or a number of attempts."""
+
+
+def read_retry(value: Any) -> RetryPolicy:
+    """The retry policy. A number is the number of attempts, with the usual delays."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = {"max_attempts": value}
+    try:
+        return read_retry_policy(value)
+    except InvalidJobError as error:
+        field = error.field.replace("retry_policy", "retry", 1)
+        raise InvalidJobError(field, error.reason) from error
 
 
 def _policy_fields(value: object) -> dict[str, Any]:

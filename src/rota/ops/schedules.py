@@ -271,7 +271,7 @@ async def _find_begun(around: RailContext, schedules: Sequence[StoredSchedule]) 
 
 
 def make_first_job(schedule: StoredSchedule) -> Job | None:
-    """The first job of the series: the same whoever makes it. None if the rule has ended."""
+    """The first job of the series: every host makes the same. None if the rule has ended."""
     definition, now = schedule.definition, schedule.updated_at
     recurrence = schedule.make_recurrence()
     if recurrence is None:
