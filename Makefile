@@ -2,11 +2,14 @@
 PYTHON  ?= python3
 VENV    ?= .venv
 BIN     := $(VENV)/bin
-STAMP   := $(VENV)/.installed
+RUNS    := $(VENV)/.runtime
+TESTS   := $(VENV)/.installed
 SEEDS   ?= 0:2000
 JOBS    ?= 2
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1)' 2> /dev/null || echo auto)
 PYTEST  := $(BIN)/python -m pytest
+PIP     := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PINS    := uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 # WORKERS: one more than there are cores, since many tests wait for servers, processes and the clock.
 # Where Python is told to keep no compiled modules, each program that a test starts would compile all of Rota.
@@ -18,16 +21,25 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## create the environment and install everything, pinned with hashes
-
-$(STAMP): requirements/dev.txt pyproject.toml
+# Two stamps in one environment: what running needs (RUNS), and what testing needs besides (TESTS).
+# The pins of the smaller files are also in dev.txt, so installing for tests counts for both.
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Rota needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@touch $(STAMP)
 
-up: setup ## run Rota on one SQLite file: API, pages, worker, scheduler; prints URL and first token
+$(RUNS): requirements/runtime.txt requirements/build.txt pyproject.toml | $(BIN)/python
+	$(PIP) --require-hashes -r requirements/runtime.txt -r requirements/build.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(TESTS): requirements/dev.txt pyproject.toml | $(BIN)/python
+	$(PIP) --require-hashes -r requirements/dev.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $(RUNS) $@
+
+setup: $(TESTS) ## create the environment and install everything, pinned with hashes
+
+up: $(RUNS) ## run Rota on one SQLite file: API, pages, worker, scheduler; prints URL and first token
 	@$(BIN)/rota up $(ARGS)
 
 test: setup ## everything: lint, types, architecture, all tests (what CI runs)
@@ -42,7 +54,7 @@ load: setup ## load every test and run none; what is compiled then is compiled f
 
 check: setup lint types arch unit ## the quick one, under two minutes
 
-fmt: setup ## format and mend what can be mended
+fmt: setup ## format, and fix what ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -90,8 +102,9 @@ sbom: setup ## what a release is made of, as CycloneDX, from the pinned requirem
 	$(BIN)/python deploy/sbom.py
 
 pins: ## resolve the pinned requirement files anew (needs uv)
-	uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --no-annotate pyproject.toml requirements/dev.in -o requirements/dev.txt
-	uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra server --extra postgres pyproject.toml -o requirements/runtime.txt
+	$(PINS) pyproject.toml requirements/dev.in -o requirements/dev.txt
+	$(PINS) --constraint requirements/dev.txt --extra server --extra postgres pyproject.toml -o requirements/runtime.txt
+	$(PINS) --constraint requirements/dev.txt requirements/build.in -o requirements/build.txt
 
 clean: ## remove the environment and everything built
 	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -9,17 +9,23 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta, tzinfo
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
 
+from msgspec.structs import replace
+
 from rota.clock.duration import Duration, read_duration
 from rota.clock.protocol import Clock
-from rota.errors import AppUseError, InvalidInputError, hide_password
+from rota.errors import AppUseError, InvalidInputError, TaskDeclarationError, hide_password
+from rota.flow import Flow
 from rota.jobs import CatchUp, Overlap
 from rota.jobs.fields import read_priority, read_queue, read_word
-from rota.jobs.record import DEFAULT_PRIORITY
+from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT
 from rota.jobs.validation import Retry, read_retry
+from rota.ops.catalogue import publish_kinds
 from rota.runtime.configuration import read_configuration
 from rota.runtime.wiring import check_address
 from rota.schedule import When
@@ -42,7 +48,9 @@ from rota.task import (
     check_function,
 )
 from rota.triggers.zone import Fold, Gap, load_zone
+from rota.unique import sweep_unique
 from rota.worker import Context, StopReport, Worker, WorkerSettings, run_until_signalled
+from rota.worker.middleware import Lifespan, Middleware
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,8 +88,8 @@ class Rota:
         *,
         zone: tzinfo | str | None = None,
         clock: Clock | None = None,
-        lifespan: Callable[..., Any] | None = None,
-        middleware: Sequence[Callable[..., Any]] = (),
+        lifespan: Lifespan | None = None,
+        middleware: Sequence[Middleware] = (),
         settings: WorkerSettings | None = None,
     ) -> None:
         self.store_url = store or read_configuration().store_url
@@ -176,6 +184,12 @@ class Rota:
         """What reconciling the schedules would add, change and remove now. Writes nothing."""
         return await self.sessions.run(lambda session: plan_schedules(self, session))
 
+    def flow(
+        self, name: str | None = None, *, tenant: str = DEFAULT_TENANT, within: Any = None
+    ) -> Flow:
+        """Several jobs that are created all or not at all, at the end of a ``with`` block."""
+        return Flow(self.sessions, name=name, tenant=read_word(tenant, "tenant"), within=within)
+
     async def session(self) -> Session:
         """The session of the running event loop. Raises AppUseError if the app is not open in it.
 
@@ -211,8 +225,7 @@ class Rota:
     def register(self, worker: Worker) -> None:
         """Give a worker the handlers of all tasks."""
         for name, task in self.tasks.items():
-            handler = task.as_handler()
-            worker.handler(name, notifies=handler.notifies, timeout=handler.timeout)(handler.work)
+            worker.register(name, task.as_handler())
 
     def worker(
         self,
@@ -234,19 +247,44 @@ class Rota:
         return worker
 
     def adapt(self, settings: WorkerSettings) -> WorkerSettings:
-        """The settings of a worker, with what the app adds to each run."""
-        return settings
+        """The settings of a worker, with the middleware and the lifespan of the app."""
+        return replace(
+            settings,
+            middleware=(*self.middleware, *settings.middleware),
+            lifespan=self.user_lifespan or settings.lifespan,
+        )
 
     @asynccontextmanager
     async def serving(self, store: OpenStore, clock: Clock) -> AsyncIterator[Session]:
         """The app is open on this store while the context lasts, in a process that runs it."""
         async with self.opened(store, clock) as session, keep_schedules(self, session):
+            await publish_kinds(store, {name: it.describe() for name, it in self.tasks.items()})
+            if any(task.options.unique for task in self.tasks.values()):
+                await sweep_unique(session)
             yield session
 
     async def run(self) -> StopReport:
         """Run a worker and the schedules in this process, until SIGINT or SIGTERM."""
-        async with self.opened() as session, keep_schedules(self, session):
+        async with self.opened() as session, self.serving(session.store, session.clock):
             return await run_until_signalled(self.worker())
+
+    @asynccontextmanager
+    async def lifespan(self, service: object = None) -> AsyncIterator[None]:  # noqa: ARG002 - given by the service
+        """Open the app and run a worker with a service: ``FastAPI(lifespan=app.lifespan)``."""
+        hosting = import_module("rota.hosting")  # needs the extra "server"
+        async with hosting.running(self):
+            yield
+
+    def attach(
+        self, asgi_app: Any, path: str = "/rota", *, auth: Any = "tokens", work: bool = True
+    ) -> None:
+        """Mount the pages and the API into a FastAPI or Starlette service, and run with it.
+
+        ``auth="tokens"`` asks for a token of the store, ``auth="host"`` leaves the check to the
+        service. Without ``work`` other processes run the jobs.
+        """
+        hosting = import_module("rota.hosting")
+        hosting.attach(self, asgi_app, path, auth, work=work)
 
     def _declare(self, function: Any, options: Mapping[str, Any]) -> Any:
         if isinstance(function, staticmethod):
@@ -273,10 +311,12 @@ def _read_options(function: Any, options: Mapping[str, Any]) -> TaskOptions:
         _replace(given, "priority", read_priority)
         _replace(given, "retry", lambda value: value if value is None else read_retry(value))
         _replace(given, "timeout", _read_timeout)
-        _replace(given, "unique", lambda value: value if value in (True, False) else tuple(value))
+        _replace(given, "unique", partial(_read_unique, function))
         if given.get("retry", 0) is None:
             del given["retry"]
         return TaskOptions(**given)
+    except TaskDeclarationError:
+        raise
     except (InvalidInputError, TypeError) as error:
         raise refuse_declaration(function, str(error)) from error
 
@@ -284,6 +324,18 @@ def _read_options(function: Any, options: Mapping[str, Any]) -> TaskOptions:
 def _replace(options: dict[str, Any], name: str, read: Callable[[Any], Any]) -> None:
     if name in options:
         options[name] = read(options[name])
+
+
+def _read_unique(function: Any, value: Any) -> bool | tuple[str, ...]:
+    """Whether, or by which parameters, jobs are unique."""
+    if isinstance(value, bool):
+        return value
+    names = (value,) if isinstance(value, str) else tuple(value)
+    known = inspect.signature(function).parameters
+    for name in names:
+        if name not in known:
+            raise refuse_declaration(function, f"unique: {name!r:.40} is not a parameter")
+    return names
 
 
 def _read_timeout(value: Any) -> timedelta | None:

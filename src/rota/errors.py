@@ -20,6 +20,7 @@ RotaError
     InvalidZoneError
     MethodNotAllowedError
     RequestTooLargeError
+    ResultTooLargeError
     RegistrationsNotArrayError
     RegistrationShapeError
     InvalidRegistrationError
@@ -153,6 +154,7 @@ __all__ = [
     "RequestTooLargeError",
     "RequestTooSlowError",
     "ResultTimeoutError",
+    "ResultTooLargeError",
     "RotaError",
     "ScheduleDuplicateTaskError",
     "ScheduleTaskError",
@@ -1077,6 +1079,19 @@ class RequestTooLargeError(InvalidInputError):
         super().__init__(
             f"body must not be longer than {limit} bytes", {"field": "body", "limit": limit}
         )
+        self.limit = limit
+
+
+class ResultTooLargeError(InvalidInputError):
+    """What a handler returned has more than ``limit`` bytes as JSON, and is not kept."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"the result has {size} bytes of JSON, {limit} are the most; store it elsewhere and "
+            "return where it is",
+            {"field": "result", "size": size, "limit": limit},
+        )
+        self.size = size
         self.limit = limit
 
 

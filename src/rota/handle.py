@@ -5,26 +5,21 @@ from typing import Any, Generic, TypeVar, cast
 
 from rota.clock.duration import Duration, read_duration
 from rota.clock.timeout import timeout_after
-from rota.errors import (
-    JobCancelledError,
-    JobFailedError,
-    JobNotFoundError,
-    ResultTimeoutError,
-)
-from rota.jobs import Ending, Job, JobId, JobStatus
+from rota.errors import InvalidInputError, JobNotFoundError, ResultTimeoutError
+from rota.jobs import JobId, JobStatus
 from rota.ops.explain import explain_job
 from rota.ops.explanation import Explanation
+from rota.ops.results import read_end, wait_for_end
+from rota.outputs import Output
 from rota.rail.dead_letters import DeadLetters
 from rota.rail.jobs import cancel_jobs
 from rota.session import Session, Sessions
-from rota.signature import Output, TaskSignature
+from rota.signature import TaskSignature
 
-R = TypeVar("R")
-
-LOOKED_EVERY = timedelta(milliseconds=50)
+R_co = TypeVar("R_co", covariant=True)
 
 
-class JobHandle(Generic[R]):
+class JobHandle(Generic[R_co]):
     """One job of a task, by its id. It holds no connection and can be kept or sent anywhere."""
 
     __slots__ = ("_sessions", "_signature", "id", "tenant")
@@ -47,23 +42,29 @@ class JobHandle(Generic[R]):
         return hash((self.id, self.tenant))
 
     @property
-    def output(self) -> R:
+    def output(self) -> R_co:
         """Stands for the result in the arguments of another job, which then waits for this one."""
-        return cast("R", Output(self.id))
+        if not self._signature.keeps_result:
+            raise InvalidInputError(
+                f"{self._signature.name} keeps no result, so its jobs have no output; declare it "
+                "without keep_result=False",
+                {"field": "keep_result"},
+            )
+        return cast("R_co", Output(self.id))
 
-    async def result(self, timeout: Duration | None = None) -> R:  # noqa: ASYNC109 - fixed name
+    async def result(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - fixed name
         """Wait for the job to end, and return what its function returned.
 
         Raises JobFailedError, JobCancelledError, or ResultTimeoutError when the job has not ended
         within ``timeout``; without one it waits as long as it takes.
         """
         limit = None if timeout is None else read_duration(timeout, "timeout")
-        return cast("R", await self._sessions.run(lambda session: self._wait(session, limit)))
+        return cast("R_co", await self._sessions.run(lambda session: self._wait(session, limit)))
 
-    def result_sync(self, timeout: Duration | None = None) -> R:
+    def result_sync(self, timeout: Duration | None = None) -> R_co:
         """As ``result``; blocks the thread."""
         limit = None if timeout is None else read_duration(timeout, "timeout")
-        return cast("R", self._sessions.run_sync(lambda session: self._wait(session, limit)))
+        return cast("R_co", self._sessions.run_sync(lambda session: self._wait(session, limit)))
 
     async def status(self) -> JobStatus:
         """The status now. Raises JobNotFoundError when the job was removed."""
@@ -81,11 +82,11 @@ class JobHandle(Generic[R]):
         """As ``cancel``; blocks the thread."""
         self._sessions.run_sync(self._cancel)
 
-    async def retry(self) -> "JobHandle[R]":
+    async def retry(self) -> "JobHandle[R_co]":
         """Submit the failed job again, as a new job; returns its handle."""
         return await self._sessions.run(self._retry)
 
-    def retry_sync(self) -> "JobHandle[R]":
+    def retry_sync(self) -> "JobHandle[R_co]":
         """As ``retry``; blocks the thread."""
         return self._sessions.run_sync(self._retry)
 
@@ -107,28 +108,21 @@ class JobHandle(Generic[R]):
             raise ResultTimeoutError(self.id, limit) from error
 
     async def _wait_for_end(self, session: Session) -> Any:
-        while True:
-            job = await self._read(session)
-            if job.status is JobStatus.COMPLETED:
-                return None
-            if job.status in (JobStatus.FAILED, JobStatus.BLOCKED):
-                raise _ended_badly(job)
-            await session.clock.sleep(LOOKED_EVERY)
+        job = await wait_for_end(session.store, session.clock, self.tenant, self.id)
+        ended = await read_end(session.store, job)
+        return self._signature.decode_result(ended.result)
 
-    async def _read(self, session: Session) -> Job:
+    async def _read_status(self, session: Session) -> JobStatus:
         found = await session.store.get(self.tenant, [self.id])
         if self.id not in found:
             raise JobNotFoundError(self.id)
-        return found[self.id]
-
-    async def _read_status(self, session: Session) -> JobStatus:
-        return (await self._read(session)).status
+        return found[self.id].status
 
     async def _cancel(self, session: Session) -> None:
         reason = "cancelled by its handle"
         await cancel_jobs(session.as_rail(self.tenant), self.id, reason, ends_series=False)
 
-    async def _retry(self, session: Session) -> "JobHandle[R]":
+    async def _retry(self, session: Session) -> "JobHandle[R_co]":
         letters = DeadLetters(session.store, self.tenant, clock=session.clock)
         retried = await letters.retry(self.id)
         new_id = retried.replacements[self.id]
@@ -136,9 +130,3 @@ class JobHandle(Generic[R]):
 
     async def _explain(self, session: Session) -> Explanation:
         return await explain_job(session.store, session.clock, self.tenant, self.id)
-
-
-def _ended_badly(job: Job) -> JobFailedError | JobCancelledError:
-    if job.ending is Ending.CANCELLED:
-        return JobCancelledError(job.id, job.last_error)
-    return JobFailedError(job.id, job.last_error or f"the job is {job.status}", None)

@@ -8,35 +8,21 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 from types import UnionType
-from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, Never, NoReturn, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from rota.errors import InvalidArgumentsError, TaskDeclarationError
 from rota.jobs import JobId
+from rota.outputs import OUTPUT, OutputEncoder, may_hold_outputs, shorten
 from rota.worker import Context, Discard, Snooze
 
-OUTPUT = "$output"
-"""The one key of the object that stands for the result of another job in a payload."""
-
-_OUTPUT_KEY = b'"$output":'
 _NOT_RESULTS = (Snooze, Discard)
-
-
-class Output:
-    """Stands in an argument for the result of a job that may not have run yet."""
-
-    __slots__ = ("job_id",)
-
-    def __init__(self, job_id: JobId) -> None:
-        self.job_id = job_id
-
-    def __repr__(self) -> str:
-        return f"<output of job {self.job_id}>"
+_UNENCODABLE = (TypeError, ValueError, OverflowError, RecursionError)
 
 
 class Arguments(NamedTuple):
-    """The payload of a call, and the jobs whose results it contains."""
+    """The payload of a call, and the jobs whose outputs it contains, by position."""
 
     payload: dict[str, Any]
     outputs: tuple[JobId, ...] = ()
@@ -57,9 +43,12 @@ class TaskSignature:
     classes that are defined further down in the module.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str) -> None:
+    def __init__(
+        self, function: Callable[..., Any], name: str, *, keeps_result: bool = True
+    ) -> None:
         self.function = function
         self.name = name
+        self.keeps_result = keeps_result
         self._parameters = inspect.signature(function).parameters
         self._names = frozenset(self._parameters)
         self._hints: _Hints | None = None
@@ -89,13 +78,13 @@ class TaskSignature:
         """The payload of a call. InvalidArgumentsError names the argument that is not valid."""
         self._resolve()
         given = kwargs if not args and self._names.issuperset(kwargs) else self._match(args, kwargs)
-        outputs: list[JobId] = []
+        encoder = OutputEncoder()
         try:
-            encoded = _make_encoder(outputs).encode(given)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            encoded = encoder.encode(given)
+        except _UNENCODABLE as error:
             raise self._find_unencodable(given, error) from error
-        if outputs:
-            return self._bind_outputs(given, encoded, outputs)
+        if encoder.positions:
+            return self._bind_outputs(given, encoded, encoder.job_ids)
         try:
             self._decode_typed(encoded)
         except msgspec.ValidationError as error:
@@ -151,6 +140,8 @@ class TaskSignature:
         """What the annotations say. Raises NameError when one of them is not defined yet."""
         if self._hints is None:
             hints = _read_hints(self.function, self._parameters)
+            if self.keeps_result:
+                _check_result(self.function, hints.result)
             self._model = _make_model(self.function, self._parameters, hints)
             self._decode_typed = msgspec.json.Decoder(self._model).decode
             self._names = frozenset(hints.arguments)
@@ -177,30 +168,31 @@ class TaskSignature:
         return given
 
     def _bind_outputs(
-        self, given: Mapping[str, Any], encoded: bytes, outputs: list[JobId]
+        self, given: Mapping[str, Any], encoded: bytes, job_ids: tuple[JobId, ...]
     ) -> Arguments:
         """Validate the arguments without outputs now; the others are validated before the run."""
-        if encoded.count(_OUTPUT_KEY) != len(outputs):
-            reason = f"must not hold the key {OUTPUT!r}: it is reserved for outputs"
-            raise InvalidArgumentsError(self.name, None, reason)
         payload: dict[str, Any] = msgspec.json.decode(encoded)
         for name, hint in self._resolve().arguments.items():
-            self._check_one(name, hint, given, payload)
-        return Arguments(payload, tuple(dict.fromkeys(outputs)))
+            if name in payload:
+                self._check_beside_outputs(name, hint, given, payload)
+            elif self._parameters[name].default is Parameter.empty:
+                raise InvalidArgumentsError(self.name, name, "is missing")
+        return Arguments(shorten(payload), job_ids)
 
-    def _check_one(
+    def _check_beside_outputs(
         self, name: str, hint: Any, given: Mapping[str, Any], payload: Mapping[str, Any]
     ) -> None:
-        if name not in payload:
-            if self._parameters[name].default is Parameter.empty:
-                raise InvalidArgumentsError(self.name, name, "is missing")
-            return
-        if _OUTPUT_KEY in msgspec.json.encode(payload[name]):
+        encoder = OutputEncoder()
+        if may_hold_outputs(encoder.encode(given[name])):
+            if not encoder.positions:
+                raise InvalidArgumentsError(
+                    self.name, name, f"must not hold the key {OUTPUT!r}, which stands for outputs"
+                )
             return
         try:
             msgspec.convert(payload[name], hint, str_keys=True)
         except msgspec.ValidationError as error:
-            raise self._refuse(str(error).replace("$", f"$.{name}", 1), given) from error
+            raise self._refuse(_with_path(str(error), name), given) from error
 
     def _refuse(self, reason: str, given: Any) -> InvalidArgumentsError:
         """The error for one of msgspec, whose text ends with a path such as ``$.a[0]``."""
@@ -223,8 +215,8 @@ class TaskSignature:
     def _find_unencodable(self, given: Mapping[str, Any], error: Exception) -> Exception:
         for name, value in given.items():
             try:
-                _make_encoder([]).encode(value)
-            except (TypeError, ValueError, OverflowError, RecursionError) as own:
+                OutputEncoder().encode(value)
+            except _UNENCODABLE as own:
                 return InvalidArgumentsError(
                     self.name, name, f"{value!r:.60} cannot be written as JSON: {own}"
                 )
@@ -235,14 +227,10 @@ class TaskSignature:
         return f"a parameter of the task; it has: {names}"
 
 
-def _make_encoder(outputs: list[JobId]) -> msgspec.json.Encoder:
-    def stand_in(value: Any) -> Any:
-        if isinstance(value, Output):
-            outputs.append(value.job_id)
-            return {OUTPUT: value.job_id}
-        raise TypeError(f"{type(value).__name__} has no JSON form")
-
-    return msgspec.json.Encoder(enc_hook=stand_in)
+def _with_path(reason: str, name: str) -> str:
+    """The text of msgspec about one argument, as it would be about all of them."""
+    said, at, path = reason.partition(" - at `$")
+    return f"{said} - at `$.{name}{path}" if at else f"{reason} - at `$.{name}`"
 
 
 def locate(function: Callable[..., Any]) -> str:
@@ -292,6 +280,15 @@ def _check_parameter(
         raise refuse_declaration(function, reason) from error
 
 
+def _check_result(function: Callable[..., Any], hint: Any) -> None:
+    try:
+        msgspec.json.schema(hint)
+    except TypeError as error:
+        reason = f"the result: {hint!r} cannot be validated: {_last_line(error)}"
+        fix = "annotate a type of JSON, or do not keep it: keep_result=False"
+        raise refuse_declaration(function, f"{reason}; {fix}") from error
+
+
 def _make_model(
     function: Callable[..., Any], parameters: Mapping[str, Parameter], hints: _Hints
 ) -> Any:
@@ -306,7 +303,7 @@ def _make_model(
 
 def _result_type(hint: Any) -> Any:
     """The annotation without Snooze and Discard, which are not results."""
-    if hint in _NOT_RESULTS:
+    if hint in _NOT_RESULTS or hint in (NoReturn, Never):
         return None
     if get_origin(hint) not in (Union, UnionType):
         return hint

@@ -3,18 +3,24 @@
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 from msgspec.structs import replace
 
 from rota.clock.duration import Duration, read_duration
-from rota.errors import InvalidInputError
+from rota.errors import (
+    AppUseError,
+    InvalidArgumentsError,
+    InvalidInputError,
+)
 from rota.handle import JobHandle
-from rota.jobs import Job, JobId, JobRequest, RetryPolicy, admit_job
-from rota.jobs.fields import read_instant, read_priority, read_queue, read_word
-from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT
+from rota.jobs import Job, JobId, JobRequest, JobStatus, RetryPolicy, admit_job
+from rota.jobs.fields import read_id, read_instant, read_priority, read_queue, read_word
+from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT, OnParentFailure
 from rota.jobs.validation import Retry, read_retry
+from rota.ops.catalogue import KindEntry
+from rota.outputs import OUTPUT, may_hold_outputs, resolve_outputs
 from rota.schedule import (
     ScheduleHandle,
     When,
@@ -25,6 +31,9 @@ from rota.schedule import (
 )
 from rota.session import Session, Sessions
 from rota.signature import Arguments, TaskSignature, refuse_declaration
+from rota.stores.protocol import Inserted
+from rota.transactions import find_connection
+from rota.unique import digest_job, insert_unique
 from rota.worker import Context
 from rota.worker.registry import Handler
 
@@ -32,7 +41,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 RunIn: TypeAlias = Literal["thread", "process"]
-_LONGEST_KIND = 200
 
 
 class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +68,7 @@ class EnqueueOptions(msgspec.Struct, frozen=True, kw_only=True):
     after: tuple[JobId, ...] = ()
     retry: RetryPolicy | None = None
     within: Any = None
+    on_parent_failure: OnParentFailure = "block"
 
     def due_at(self, now: datetime) -> datetime | None:
         return now + self.delay if self.delay is not None else self.at
@@ -91,7 +100,7 @@ class Task(Generic[P, R]):
         self.function = function
         self.name = name
         self.options = options
-        self.signature = TaskSignature(function, name)
+        self.signature = TaskSignature(function, name, keeps_result=options.keep_result)
         self.sessions = sessions
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", name)
@@ -139,8 +148,15 @@ class Task(Generic[P, R]):
         after: Sequence[JobHandle[Any] | JobId] = (),
         retry: Retry | None = None,
         within: Any = None,
+        on_parent_failure: OnParentFailure = "block",
     ) -> "TaskWithOptions[P, R]":
-        """The task with options for one enqueue."""
+        """The task with options for one enqueue.
+
+        ``at`` or ``delay`` say when it is due. A job with the same ``key`` is created once.
+        ``after`` are jobs that must complete first; ``on_parent_failure`` says what happens if one
+        of them, or one whose output is an argument, does not. ``within`` is a connection or session
+        of the caller with an open transaction: the job is created when it commits.
+        """
         if at is not None and delay is not None:
             raise InvalidInputError(
                 "at and delay are both given; give one of them", {"field": "delay"}
@@ -154,9 +170,13 @@ class Task(Generic[P, R]):
                 priority=None if priority is None else read_priority(priority),
                 key=key,
                 tenant=DEFAULT_TENANT if tenant is None else read_word(tenant, "tenant"),
-                after=tuple(it.id if isinstance(it, JobHandle) else it for it in after),
+                after=tuple(
+                    it.id if isinstance(it, JobHandle) else read_id(it, f"after[{place}]")
+                    for place, it in enumerate(after)
+                ),
                 retry=None if retry is None else read_retry(retry),
                 within=within,
+                on_parent_failure=_read_policy(on_parent_failure),
             ),
         )
 
@@ -219,17 +239,39 @@ class Task(Generic[P, R]):
             due_at=options.due_at(now),
             retry_policy=options.retry or self.options.retry,
             idempotency_key=options.key,
+            on_parent_failure=options.on_parent_failure,
         )
         job = admit_job(request, job_id=job_id, now=now, tenant=options.tenant)
-        dependencies = tuple(dict.fromkeys((*options.after, *arguments.outputs)))
-        return replace(job, dependencies=dependencies) if dependencies else job
+        if not (arguments.outputs or options.after):
+            return job
+        if not arguments.outputs and may_hold_outputs(msgspec.json.encode(arguments.payload)):
+            raise InvalidArgumentsError(
+                self.name, None, f"the key {OUTPUT!r} stands for outputs; name it differently"
+            )
+        # Set here: the limit of 50 is one of requests, not of flows.
+        dependencies = tuple(dict.fromkeys((*arguments.outputs, *options.after)))
+        return replace(job, dependencies=dependencies, status=JobStatus.PENDING)
+
+    def describe(self) -> KindEntry:
+        """What the catalogue of kinds says about this task."""
+        self.signature.check()
+        return KindEntry(
+            schema=self.signature.json_schema(),
+            result=self.signature.result_schema() if self.options.keep_result else {},
+            queue=self.options.queue,
+            priority=self.options.priority,
+            notifies=self.options.notifies,
+            doc=(inspect.getdoc(self.function) or "").partition("\n")[0],
+        )
 
     def as_handler(self) -> Handler:
         """What a worker calls for jobs of this task."""
         self.signature.check()
         is_async = inspect.iscoroutinefunction(self.function)
         work = self._run_async if is_async else self._run
-        return Handler(work, is_async, self.options.notifies, self.options.timeout)
+        encode = self.signature.encode_result if self.options.keep_result else None
+        options = self.options
+        return Handler(work, is_async, options.notifies, options.timeout, encode, resolve_outputs)
 
     async def _run_async(self, context: Context) -> Any:
         args, kwargs = self._read_arguments(context)
@@ -240,7 +282,13 @@ class Task(Generic[P, R]):
         return self.function(*args, **kwargs)
 
     def _read_arguments(self, context: Context) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        args, kwargs = self.signature.decode(context.job.payload)
+        try:
+            args, kwargs = self.signature.decode(context.job.payload)
+        except InvalidArgumentsError as error:
+            if not context.job.dependencies or "got null" not in error.reason:
+                raise
+            reason = f"{error.reason}; the output of a job without a result is None"
+            raise InvalidArgumentsError(self.name, error.argument, reason) from error
         if self.signature.context_name is not None:
             kwargs[self.signature.context_name] = context
         return args, kwargs
@@ -258,24 +306,37 @@ class TaskWithOptions(Generic[P, R]):
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """As ``Task.enqueue``, with these options."""
         calls = [self.task.signature.bind(args, kwargs)]
-        (handle,) = await self.task.sessions.run(lambda session: self._insert(session, calls))
+        self._check_within()
+        (handle,) = await self._sessions.run(lambda session: self._insert(session, calls))
         return handle
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """As ``enqueue``; blocks the thread."""
         calls = [self.task.signature.bind(args, kwargs)]
-        (handle,) = self.task.sessions.run_sync(lambda session: self._insert(session, calls))
+        (handle,) = self._sessions.run_sync(lambda session: self._insert(session, calls))
         return handle
 
     async def enqueue_many(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
         """As ``Task.enqueue_many``, with these options."""
         bound = self._read_calls(calls)
-        return await self.task.sessions.run(lambda session: self._insert(session, bound))
+        self._check_within()
+        return await self._sessions.run(lambda session: self._insert(session, bound))
 
     def enqueue_many_sync(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
         """As ``enqueue_many``; blocks the thread."""
         bound = self._read_calls(calls)
-        return self.task.sessions.run_sync(lambda session: self._insert(session, bound))
+        return self._sessions.run_sync(lambda session: self._insert(session, bound))
+
+    @property
+    def _sessions(self) -> Sessions:
+        return self.task.sessions
+
+    def _check_within(self) -> None:
+        """A transaction belongs to its event loop, so the app must be open there."""
+        if self.options.within is not None and self.task.sessions.current() is None:
+            raise AppUseError(
+                "within= needs the app to be open in this event loop; write: async with app"
+            )
 
     def _read_calls(self, calls: Iterable[Call[P]]) -> list[Arguments]:
         bound: list[Arguments] = []
@@ -297,14 +358,38 @@ class TaskWithOptions(Generic[P, R]):
             task.make_job(arguments, options, job_id, now)
             for arguments, job_id in zip(calls, ids, strict=True)
         ]
-        if not jobs:
-            return []
-        if options.within is None:
-            inserted = await session.store.insert(jobs, now)
+        if task.options.unique:
+            inserted = [await self._insert_unique(session, job) for job in jobs]
         else:
-            inserted = await session.store.insert_within(options.within, jobs, now)
+            inserted = await insert_jobs(session, jobs, now, options.within)
         sessions, signature = task.sessions, task.signature
         return [JobHandle(sessions, signature, it.job.id, options.tenant) for it in inserted]
+
+    async def _insert_unique(self, session: Session, job: Job) -> Inserted:
+        unique = self.task.options.unique
+        key = digest_job(job, unique if isinstance(unique, tuple) else None)
+        return await insert_unique(session, job, key, await find_connection(self.options.within))
+
+
+async def insert_jobs(
+    session: Session, jobs: Sequence[Job], now: datetime, within: Any = None
+) -> list[Inserted]:
+    """Create the jobs in one step, or within a transaction of the caller."""
+    if not jobs:
+        return []
+    connection = await find_connection(within)
+    if connection is None:
+        return await session.store.insert(jobs, now)
+    return await session.store.insert_within(connection, jobs, now)
+
+
+def _read_policy(value: object) -> OnParentFailure:
+    for choice in get_args(OnParentFailure):
+        if value == choice:
+            return cast("OnParentFailure", choice)
+    choices = ", ".join(get_args(OnParentFailure))
+    reason = f"{value!r:.40} is not valid; use one of {choices}"
+    raise InvalidInputError(f"on_parent_failure: {reason}", {"field": "on_parent_failure"})
 
 
 class AsyncTask(Task[P, R]):

@@ -31,7 +31,7 @@ def test_every_address_leads_to_a_known_host() -> None:
 
 
 def test_there_are_compiled_requirements() -> None:
-    assert [path.name for path in COMPILED] == ["dev.txt", "runtime.txt"]
+    assert [path.name for path in COMPILED] == ["build.txt", "dev.txt", "runtime.txt"]
 
 
 @pytest.mark.parametrize("path", COMPILED, ids=lambda path: path.name)
@@ -44,12 +44,13 @@ def test_requirements_name_no_package_index(path: Path) -> None:
     assert portability.index_options(path.read_text(encoding="utf-8")) == []
 
 
-def test_development_runs_on_the_versions_that_users_get() -> None:
-    runtime, development = (
-        portability.pins((ROOT / "requirements" / name).read_text(encoding="utf-8"))
-        for name in ("runtime.txt", "dev.txt")
+@pytest.mark.parametrize("name", ["build.txt", "runtime.txt"])
+def test_development_runs_on_the_versions_that_users_get(name: str) -> None:
+    smaller, development = (
+        portability.pins((ROOT / "requirements" / file).read_text(encoding="utf-8"))
+        for file in (name, "dev.txt")
     )
-    assert {name: development.get(name) for name in runtime} == runtime
+    assert {package: development.get(package) for package in smaller} == smaller
 
 
 def test_every_dependency_of_the_package_is_pinned() -> None:

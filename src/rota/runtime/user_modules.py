@@ -213,7 +213,7 @@ def _from_mapping(reference: str, works: Mapping[Any, Any]) -> Registration:
 def _from_registry(registry: Mapping[str, Handler]) -> Registration:
     def register(worker: Worker) -> None:
         for kind, handler in registry.items():
-            worker.handler(kind, notifies=handler.notifies, timeout=handler.timeout)(handler.work)
+            worker.register(kind, handler)
 
     return register
 

@@ -27,7 +27,8 @@ from rota.worker.context import CancelReason, Context, Discard, Facilities, Snoo
 from rota.worker.job_events import NOT_HELD, handler_leaked, job_started, lease_lost
 from rota.worker.job_log import begin_capture
 from rota.worker.middleware import compose
-from rota.worker.registry import Handler
+from rota.worker.registry import Encode, Handler
+from rota.worker.reports import encode_result, format_traceback
 from rota.worker.settings import Resources
 
 BREATH_AFTER = timedelta(milliseconds=5)
@@ -185,7 +186,7 @@ class Executor:
             if attempt.stage is Stage.RUNNING:  # otherwise the slot was given up
                 flow.running_count -= 1
                 if attempt.is_interrupted:
-                    self._abandon(attempt)
+                    self._abandon(attempt, result)
                 else:
                     flow.end(attempt, result, clock.now())
         return attempt.ended_at
@@ -202,7 +203,7 @@ class Executor:
             attempt.context = Context(job, attempt.started_at, self._facilities)
             if events.wants(JobStarted):
                 events.emit(job_started(attempt))
-            return classify(await self._call(handler, attempt, attempt.context))
+            return classify(await self._call(handler, attempt, attempt.context), handler.encode)
         except CancelledError as error:
             return _classify_cancellation(slot, attempt, error)
         except (GeneratorExit, KeyboardInterrupt):
@@ -233,6 +234,8 @@ class Executor:
         if handler.timeout is not None:
             alarm = asyncio.create_task(self._cancel_after(handler.timeout, attempt))
         try:
+            if handler.prepare is not None and context.job.dependencies:
+                await handler.prepare(context, self._resources.store)
             if settings.middleware:
                 return await isolated(self._call_inside(handler, attempt, context))
             if handler.is_async:
@@ -269,13 +272,18 @@ class Executor:
         result = future.result()
         return await result if inspect.isawaitable(result) else result
 
-    def _abandon(self, attempt: Attempt) -> None:
-        """The attempt was cut short: what is written depends on the reason."""
+    def _abandon(self, attempt: Attempt, result: Result = HANDED_BACK) -> None:
+        """The attempt was cut short: what is written depends on the reason.
+
+        ``result`` shows where the handler was.
+        """
         now = self._resources.clock.now()
         if attempt.cancel_reason is CancelReason.LOST:
             self._flow.drop(attempt, now)
         elif attempt.cancel_reason is CancelReason.TIMED_OUT:
-            self._flow.end(attempt, Result(Failed(attempt.cancel_detail), TIMED_OUT), now)
+            where = result.outcome.traceback if isinstance(result.outcome, Failed) else None
+            failed = Failed(attempt.cancel_detail, traceback=where)
+            self._flow.end(attempt, Result(failed, TIMED_OUT), now)
         else:
             self._flow.end(attempt, HANDED_BACK, now)
 
@@ -344,13 +352,16 @@ async def _wait_for_thread(future: "Future[Any]", attempt: Attempt) -> None:
             raise
 
 
-def classify(returned: object) -> Result:
-    """What a handler's return value means. Only a Snooze or a Discard means something."""
+def classify(returned: object, encode: Encode | None = None) -> Result:
+    """What a handler's return value means: a Snooze, a Discard, or a result to keep."""
     if isinstance(returned, Snooze):
         return Result(Snoozed(returned.for_))
     if isinstance(returned, Discard):
         return Result(Discarded(returned.reason), DISCARDED)
-    return _SUCCEEDED
+    if encode is None:
+        return _SUCCEEDED
+    result = encode_result(returned, encode)
+    return _SUCCEEDED if result is None else Result(Succeeded(result))
 
 
 def _classify_cancellation(slot: Slot, attempt: Attempt, error: CancelledError) -> Result:
@@ -362,7 +373,8 @@ def _classify_cancellation(slot: Slot, attempt: Attempt, error: CancelledError) 
 
 
 def _failed(error: BaseException) -> Result:
-    return Result(Failed(describe_error(error)), type(error).__name__)
+    failed = Failed(describe_error(error), traceback=format_traceback(error))
+    return Result(failed, type(error).__name__)
 
 
 async def _disown(leaked: Iterable["Task[None]"]) -> None:

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Collection
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
@@ -96,7 +97,9 @@ def _sorted(names: Collection[str] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(sorted(names))
 
 
+@cache
 def _read_version() -> str:
+    """Read once: it is parsed from the installed package's metadata."""
     try:
         return version("rota")
     except PackageNotFoundError:  # run from its source

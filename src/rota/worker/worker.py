@@ -46,7 +46,7 @@ from rota.worker.producer import Producer, listen
 from rota.worker.progress import ProgressWriter
 from rota.worker.pruner import run_pruner
 from rota.worker.quarantine import Quarantine
-from rota.worker.registry import Registry, Work
+from rota.worker.registry import Encode, Handler, Registry, Work
 from rota.worker.rescuer import Rescuer
 from rota.worker.settings import Resources, WorkerSettings, WorkerStore
 
@@ -147,18 +147,28 @@ class Worker:
         return frozenset(self._handlers)
 
     def handler(
-        self, kind: str, *, notifies: bool = False, timeout: timedelta | None = None
+        self,
+        kind: str,
+        *,
+        notifies: bool = False,
+        timeout: timedelta | None = None,
+        encode: Encode | None = None,
     ) -> Callable[[AnyWork], AnyWork]:
         """Call the decorated function for jobs of this kind.
 
-        An attempt that takes longer than ``timeout`` is cut short, and has failed.
+        An attempt that takes longer than ``timeout`` is cut short, and has failed. With ``encode``
+        what the function returns is kept as the job's result: at most 64 KiB of JSON.
         """
 
         def register(work: AnyWork) -> AnyWork:
-            self._handlers.add(kind, work, notifies=notifies, timeout=timeout)
+            self._handlers.add(kind, work, notifies=notifies, timeout=timeout, encode=encode)
             return work
 
         return register
+
+    def register(self, kind: str, handler: Handler) -> None:
+        """Use a handler that is complete for jobs of this kind."""
+        self._handlers.register(kind, handler)
 
     def run(self) -> Coroutine[Any, Any, StopReport]:
         """Work until ``stop``, and return how it ended.

@@ -4,10 +4,11 @@ import pytest
 from tests.servers.mongo import open_mongo
 
 from rota.stores.protocol import JobStore
+from rota.testing.job_result_contract import JobResultContract
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 
-class TestMongoJobs(JobStoreContract):
+class TestMongoJobs(JobResultContract, JobStoreContract):
     @pytest.fixture
     def job_store_factory(self, mongo_url: str) -> JobStoreFactory:
         async def open_empty() -> JobStore:

@@ -12,6 +12,7 @@ from rota.stores.redis.rows import Head, decode_head
 
 TERMINAL = "CFDB"
 COUNTED = "UD"
+CHANNELS = ("wake", "ends")
 
 
 class _Filed(NamedTuple):
@@ -43,7 +44,7 @@ def check_filing(address: str) -> None:
     settings = read_address(address)
     names = dict(zip(JOB_KEYS, name_keys(settings.name).jobs, strict=True))
     with redis.Redis.from_url(settings.url) as client:
-        found = {part: _read(client, names[part]) for part in JOB_KEYS if part != "wake"}
+        found = {part: _read(client, names[part]) for part in JOB_KEYS if part not in CHANNELS}
     raw = found.pop("heads")
     jobs = {key: _Filed(key, decode_head(value)) for key, value in raw.items()}
     for job in jobs.values():
@@ -54,6 +55,7 @@ def check_filing(address: str) -> None:
         assert found[part] == members, part
     assert found["bodies"].keys() == jobs.keys()
     assert {member[:36] for member in found["attempts"]} <= jobs.keys()
+    assert set(found["results"]) <= {job.id for job in jobs.values() if job.code == "C"}
 
 
 def _read(client: "redis.Redis", key: str) -> Any:
@@ -105,12 +107,17 @@ def _file(
     }
 
 
+def _done(job: _Filed) -> str:
+    """The codes of dependencies for which the job does not wait."""
+    return TERMINAL if job.head.linked.on_parent_failure == "run" else "C"
+
+
 def _check_dependencies(jobs: dict[str, _Filed], edges: list[tuple[str, _Filed]]) -> None:
     """Each PENDING job counts what it waits for, and each job with dependents is marked."""
     open_counts = Counter(
         job.id
         for parent, job in edges
-        if job.code == "P" and (parent not in jobs or jobs[parent].code != "C")
+        if job.code == "P" and (parent not in jobs or jobs[parent].code not in _done(job))
     )
     pending = [job for job in jobs.values() if job.code == "P"]
     assert all(job.head.linked.open_count == open_counts[job.id] for job in pending)

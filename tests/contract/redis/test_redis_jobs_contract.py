@@ -5,10 +5,11 @@ import pytest
 from rota.stores.protocol import JobStore
 from rota.stores.redis.address import read_address
 from rota.stores.redis.store import RedisStore
+from rota.testing.job_result_contract import JobResultContract
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 
-class TestRedisJobs(JobStoreContract):
+class TestRedisJobs(JobResultContract, JobStoreContract):
     @pytest.fixture
     def job_store_factory(self, redis_url: str) -> JobStoreFactory:
         async def open_empty() -> JobStore:

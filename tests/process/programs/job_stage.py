@@ -2,7 +2,7 @@
 
 ``python -m tests.process.programs.job_stage`` reads one life per line and plays each in a process
 forked for it, so that a life costs milliseconds; the answer is how that process ended. Time inside
-is virtual. One of the jobs kills whoever runs it, without being told.
+is virtual. One of the jobs may kill the process that runs it.
 """
 
 import asyncio
@@ -92,6 +92,8 @@ class JobLife(msgspec.Struct, frozen=True):
     begins_at: datetime
     inserted_count: int = 0
     dies_at: FailPoint | None = None
+    has_deadly: bool = True
+    """Whether one of the jobs kills its worker."""
 
 
 def number_id(number: int) -> JobId:
@@ -111,8 +113,9 @@ def make_last() -> Job:
     return make_job("node", 13, dependencies=dependencies, due_at=BEGINS_AT + timedelta(days=1))
 
 
-def make_batches() -> list[list[Job]]:
-    """What the producer hands in, call by call; the same in every life."""
+def make_batches(*, has_deadly: bool = True) -> list[list[Job]]:
+    """What the producer submits, call by call; the same in every life."""
+    deadly = [make_job("deadly", 12, due_at=BEGINS_AT + 8 * MINUTE)] if has_deadly else []
     series = Recurrence(interval="2m", start=BEGINS_AT, count=3)
     return [
         [make_job("plain", 1), make_job("failing", 2), make_job("snoozing", 3)],
@@ -125,7 +128,7 @@ def make_batches() -> list[list[Job]]:
             make_job("node", 9, dependencies=(number_id(7), number_id(8))),
         ],
         [make_job("recurring", 10, recurrence=series), make_job("long", 11)],
-        [make_job("deadly", 12, due_at=BEGINS_AT + 8 * MINUTE), make_last()],
+        [*deadly, make_last()],
     ]
 
 
@@ -261,7 +264,7 @@ async def play(life: JobLife) -> None:
     scribe = Scribe(clock, fate.sink, life.history)
     watch_commits(fate)
     async with RecordingStore(await open_store(life.store), scribe) as store:
-        for batch in make_batches()[life.inserted_count :]:
+        for batch in make_batches(has_deadly=life.has_deadly)[life.inserted_count :]:
             await store.insert(batch, clock.now())
         handler = make_handler(clock, scribe)
         worker = Worker(

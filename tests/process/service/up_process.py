@@ -22,10 +22,12 @@ def surroundings(**given: str) -> dict[str, str]:
     return {**kept, "PYTHONUNBUFFERED": "1", "TZ": "UTC", **given}
 
 
-def run_rota(folder: Path, *argv: str, **environ: str) -> "subprocess.CompletedProcess[str]":
+def run_rota(
+    folder: Path, *argv: str, program: str = ROTA, **environ: str
+) -> "subprocess.CompletedProcess[str]":
     """One command, to its end."""
     return subprocess.run(
-        [ROTA, *argv],
+        [program, *argv],
         cwd=folder,
         env=surroundings(**environ),
         capture_output=True,
@@ -36,13 +38,13 @@ def run_rota(folder: Path, *argv: str, **environ: str) -> "subprocess.CompletedP
 
 
 class Running:
-    """A command that goes on until it is told to stop."""
+    """A command that runs until it is stopped."""
 
-    def __init__(self, folder: Path, *argv: str, **environ: str) -> None:
+    def __init__(self, folder: Path, *argv: str, program: str = ROTA, **environ: str) -> None:
         self.printed: list[str] = []
         self._lines: queue.Queue[str | None] = queue.Queue()
         self.process = subprocess.Popen(
-            [ROTA, *argv],
+            [program, *argv],
             cwd=folder,
             env=surroundings(**environ),
             stdout=subprocess.PIPE,
@@ -93,8 +95,8 @@ class Running:
 class Up(Running):
     """``rota up`` or ``rota serve`` on a free port; ``token`` is the one it printed, if any."""
 
-    def __init__(self, folder: Path, *argv: str, **environ: str) -> None:
-        super().__init__(folder, *argv, "--port", "0", **environ)
+    def __init__(self, folder: Path, *argv: str, program: str = ROTA, **environ: str) -> None:
+        super().__init__(folder, *argv, "--port", "0", program=program, **environ)
         self.token: str | None = None
         try:
             self.url = self.wait_for("Pages: ").split("Pages: ")[1].strip().removesuffix("/admin")

@@ -59,19 +59,21 @@ def count_held_back(story: Story) -> Counter[str]:
 
 @pytest.mark.clause("T-1", "T-2", "T-3", "T-4", "T-12", "T-13", "T-15", "T-16", "T-17", "T-18")
 @pytest.mark.clause("T-19", "T-34", "T-36")
-async def test_two_years_of_check_ins_for_fifty_tenants_are_sent_once_each() -> None:
+async def test_two_years_of_check_ins_for_many_tenants_are_sent_once_each() -> None:
+    cast = cast_tenants(50)
+    tenants = [*cast[:15], *cast[20:25], *cast[45:]]  # the last ten check in at night
     async with await open_store("memory://") as store:
-        story = Story(store, cast_tenants(50), TWO_YEARS)
+        story = Story(store, tenants, TWO_YEARS)
         await story.live()
     assert_each_was_sent_once(story)
     assert_none_was_sent_at_a_wrong_time(story)
-    assert len(story.sent) > 2_800
-    assert min(story.happened[what] for what in ("failures", "deferrals", "faults")) > 500
-    assert story.happened["deaths"] > 50
+    assert len(story.sent) > 1_500
+    assert min(story.happened[what] for what in ("failures", "deferrals", "faults")) > 300
+    assert story.happened["deaths"] > 30
     assert story.happened["stalls"] >= story.happened["deaths"]
     assert story.happened["dead letters"] > 0
     held_back = count_held_back(story)
-    assert min(held_back["quiet hours"], held_back["maintenance"]) > 200
+    assert min(held_back["quiet hours"], held_back["maintenance"]) > 100
     assert {it.zone for it in story.tenants if it.count_skipped(story.end)} == set(ZONES) - {
         KOLKATA
     }
@@ -81,7 +83,7 @@ async def test_two_years_of_check_ins_for_fifty_tenants_are_sent_once_each() -> 
 @pytest.mark.clause("T-2", "T-3", "T-4", "T-12", "T-13", "T-15", "T-16", "T-17", "T-18", "T-34")
 async def test_a_year_of_check_ins_is_sent_once_each_on_every_store(store_url: str) -> None:
     async with await open_store(store_url) as store:
-        story = Story(store, cast_tenants(3), YEAR)
+        story = Story(store, cast_tenants(2), YEAR, worker_count=2)
         await story.live()
     assert_each_was_sent_once(story)
     assert_none_was_sent_at_a_wrong_time(story)

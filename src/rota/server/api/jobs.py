@@ -13,6 +13,7 @@ from rota.errors import InvalidJobError, InvalidRequestError, JobChangedError, J
 from rota.jobs import (
     BackoffStrategy,
     CatchUp,
+    Completion,
     Deferral,
     Ending,
     Job,
@@ -20,6 +21,7 @@ from rota.jobs import (
     JobRequest,
     JobStatus,
     Lease,
+    OnParentFailure,
     Overlap,
     Recurrence,
     RetryPolicy,
@@ -77,6 +79,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename={"due_
     ``ending`` says why a FAILED job failed. ``lease`` says which worker runs a RUNNING job, and
     until when the lease lasts. ``deferral`` says which gate held the job back. In a series,
     ``occurrence_at`` is the occurrence of the job, and ``origin`` the id of the first job.
+    ``completion`` is the attempt that completed the job.
     """
 
     id: Uuid
@@ -105,6 +108,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename={"due_
     auto_remove: bool
     replaces: Uuid | None
     trace: str | None
+    on_parent_failure: OnParentFailure
+    completion: Completion | None
     created_at: Moment
     updated_at: Moment
 
@@ -178,7 +183,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     ``kind`` defaults to the name. ``run_at`` defaults to now, or to the first occurrence of the
     ``recurrence``, with which it cannot be combined. ``dependencies`` must exist. With
-    ``auto_remove`` the job is deleted when it is COMPLETED.
+    ``auto_remove`` the job is deleted when it is COMPLETED. ``on_parent_failure`` says what the job
+    does when a dependency fails: it is blocked, runs anyway, or is skipped.
     """
 
     name: Name
@@ -192,6 +198,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     recurrence: RecurrenceBody | None = None
     idempotency_key: IdempotencyKey | None = None
     auto_remove: bool = False
+    on_parent_failure: OnParentFailure = "block"
 
 
 def admit_new_job(
@@ -229,6 +236,7 @@ def _request(asked: NewJob, key: str | None) -> JobRequest:
         dependencies=tuple(asked.dependencies),
         idempotency_key=asked.idempotency_key if key is None else key,
         auto_remove=asked.auto_remove,
+        on_parent_failure=asked.on_parent_failure,
         **given,
     )
 
@@ -289,6 +297,8 @@ class JobUpdate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     is_paused: Fixed = UNSET
     replaces: Fixed = UNSET
     trace: Fixed = UNSET
+    on_parent_failure: Fixed = UNSET
+    completion: Fixed = UNSET
     created_at: Fixed = UNSET
     updated_at: Fixed = UNSET
 

@@ -2,18 +2,19 @@
 
 import asyncio
 from asyncio import Task
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, Self, TypeAlias, TypeVar
 
 from bson import ObjectId
-from pymongo import AsyncMongoClient, ReadPreference, WriteConcern
+from pymongo import AsyncMongoClient, ReadPreference, UpdateMany, WriteConcern
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import (
     BulkWriteError,
+    ConnectionFailure,
     OperationFailure,
     PyMongoError,
     ServerSelectionTimeoutError,
@@ -34,8 +35,12 @@ Result = TypeVar("Result")
 APP_NAME = "rota"
 DOCUMENTS = "rota_documents"
 JOBS = "rota_jobs"
+RESULTS = "rota_results"
 SCHEMA = "rota_schema"
 WAKEUPS = "rota_wakeups"
+
+BY_ID = "_id_"
+"""The index of ids."""
 
 DURABLE = WriteConcern(w="majority", j=True)
 SNAPSHOT = ReadConcern("snapshot")
@@ -64,6 +69,7 @@ class Connection:
         self.database: AsyncDatabase[Raw] = client[settings.database]
         self.jobs = self.database[JOBS]
         self.documents = self.database[DOCUMENTS]
+        self.results = self.database[RESULTS]
 
     @classmethod
     async def open(cls, settings: MongoSettings) -> Self:
@@ -105,6 +111,25 @@ class Connection:
             f"The store {self.label} is not available: other callers write the same records",
             {"store": self.label, "reason": "busy", "outcome": NOTHING_WRITTEN},
         )
+
+    async def update_marked(
+        self, updates: Sequence[UpdateMany], session: Session | None = None
+    ) -> int | None:
+        """Update jobs that are free to be updated, and leave a mark in each; how many.
+
+        When the answer is lost, the same is sent once more: what the first has done no longer
+        matches. Then only the marks tell what was updated, and the answer is None.
+        """
+        try:
+            done = await self.jobs.bulk_write(updates, ordered=False, session=session)
+        except ServerSelectionTimeoutError:
+            raise
+        except ConnectionFailure:
+            if session is not None:
+                raise
+            await self.jobs.bulk_write(updates, ordered=False)
+            return None
+        return done.matched_count
 
     async def _wait_for_others(self, session: Session, tried: int) -> None:
         if session.in_transaction:

@@ -3,10 +3,19 @@
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from rota.jobs import Attempt, Job, JobFilter, JobId, Page, cut_page, decode_cursor
-from rota.stores.mongo.connection import SNAPSHOT, Connection, Raw
+from rota.jobs import (
+    Attempt,
+    Job,
+    JobFilter,
+    JobId,
+    Page,
+    complete_history,
+    cut_page,
+    decode_cursor,
+)
+from rota.stores.mongo.connection import BY_ID, SNAPSHOT, Connection, Raw
 from rota.stores.mongo.rows import decode_attempts, decode_readable, to_instant, to_number
-from rota.stores.mongo.unit import BY_ID, WITHOUT_ATTEMPTS
+from rota.stores.mongo.unit import WITHOUT_ATTEMPTS
 from rota.stores.protocol import QueueDepth, expiry_key
 
 ABANDONED_AFTER = timedelta(seconds=15)
@@ -41,9 +50,12 @@ async def count(connection: Connection, wanted: JobFilter) -> int:
 
 
 async def read_attempts(connection: Connection, tenant: str, job_id: JobId) -> list[Attempt]:
-    """The attempts of a job that did not succeed, the first one first."""
-    raw = await connection.jobs.find_one({"_id": job_id, "tenant": tenant}, ["attempts"])
-    return [] if raw is None else list(decode_attempts(job_id, raw.get("attempts", ())))
+    """All attempts of a job, the first one first."""
+    raw = await connection.jobs.find_one({"_id": job_id, "tenant": tenant})
+    if raw is None:
+        return []
+    attempts = decode_attempts(job_id, raw.get("attempts", ()))
+    return [done for job in decode_readable([raw]) for done in complete_history(job, attempts)]
 
 
 async def find_dependents(

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from rota.errors import DamagedJobError
-from rota.jobs import Attempt, Deferral, Ending, Job, JobId, JobStatus, Lease
+from rota.jobs import Attempt, Completion, Deferral, Ending, Job, JobId, JobStatus, Lease
 from rota.jobs.codec import BodyCodec
 from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.mongo.connection import Raw
@@ -22,8 +22,9 @@ from rota.stores.survey import is_dead
 _DIRECT = (
     *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),
     *("attempt_count", "loss_count", "last_token", "last_error", "ending", "deferral", "lease"),
+    *("completion", "on_parent_failure"),
 )
-_MOVABLE = (
+MOVABLE = (
     *("status", "due_at", "attempt_count", "loss_count", "last_error", "ending", "last_token"),
     *("deferral", "updated_at", "worker", "taken_at", "until", "phase", "ended_at"),
 )
@@ -67,6 +68,8 @@ def encode_job(job: Job, now: datetime) -> Raw:
         raw["dependencies"] = list(job.dependencies)
     if job.recurrence is not None:
         raw["is_recurring"] = True
+    if job.on_parent_failure != "block":
+        raw["on_parent_failure"] = job.on_parent_failure
     identity = identity_of(job)
     if identity is not None:
         raw["key"] = digest(identity)
@@ -74,8 +77,16 @@ def encode_job(job: Job, now: datetime) -> Raw:
 
 
 def encode_move(job: Job, now: datetime) -> Raw:
-    """The fields that moves write, without those that have no value."""
-    lease = job.lease
+    """The fields that moves write, without those that have no value.
+
+    A job without a lease has its completion in two fields of the lease.
+    """
+    lease, completion = job.lease, job.completion
+    worker, taken_at = None, None
+    if lease is not None:
+        worker, taken_at = lease.worker, to_number(lease.taken_at)
+    elif completion is not None:
+        worker, taken_at = completion.worker, to_number(completion.started_at)
     fields = {
         "status": str(job.status),
         "due_at": to_number(job.due_at),
@@ -86,8 +97,8 @@ def encode_move(job: Job, now: datetime) -> Raw:
         "last_error": job.last_error,
         "ending": None if job.ending is None else str(job.ending),
         "deferral": None if job.deferral is None else _encode(job.deferral),
-        "worker": lease and lease.worker,
-        "taken_at": lease and to_number(lease.taken_at),
+        "worker": worker,
+        "taken_at": taken_at,
         "until": lease and to_number(lease.until),
         "phase": phase_of(job, now),
         "ended_at": to_number(job.updated_at) if job.status.is_terminal else None,
@@ -107,7 +118,7 @@ def phase_of(job: Job, now: datetime) -> str | None:
 def move_update(job: Job, now: datetime, attempts: Sequence[Attempt] = ()) -> Raw:
     """The update that moves a job and adds attempts."""
     moved = encode_move(job, now)
-    update = _set_fields(moved, _MOVABLE)
+    update = _set_fields(moved, MOVABLE)
     if attempts:
         update["$push"] = {"attempts": {"$each": [_encode(each) for each in attempts]}}
     return update
@@ -117,7 +128,7 @@ def amend_update(job: Job, now: datetime) -> Raw:
     """The update that writes every field of a job."""
     raw = encode_job(job, now)
     del raw["_id"]
-    return _set_fields(raw, (*_MOVABLE, "dependencies", "is_recurring", "key"))
+    return _set_fields(raw, (*MOVABLE, "dependencies", "is_recurring", "on_parent_failure", "key"))
 
 
 def _set_fields(values: Raw, names: Iterable[str]) -> Raw:
@@ -143,15 +154,7 @@ def decode_readable(found: Iterable[Raw]) -> list[Job]:
 
 
 def _decode_job(raw: Raw) -> Job:
-    until, ending, deferral = raw.get("until"), raw.get("ending"), raw.get("deferral")
-    lease = None
-    if until is not None:
-        lease = Lease(
-            token=raw["last_token"],
-            worker=raw["worker"],
-            taken_at=to_instant(raw["taken_at"]),
-            until=to_instant(until),
-        )
+    ending, deferral = raw.get("ending"), raw.get("deferral")
     return Job(
         id=raw["_id"],
         tenant=raw["tenant"],
@@ -167,8 +170,32 @@ def _decode_job(raw: Raw) -> Job:
         last_error=raw.get("last_error"),
         ending=None if ending is None else Ending(ending),
         deferral=None if deferral is None else _decode_deferral(bytes(deferral)),
-        lease=lease,
+        lease=_decode_lease(raw),
+        completion=_decode_completion(raw),
+        on_parent_failure=raw.get("on_parent_failure", "block"),
         **_bodies.decode(bytes(raw["body"])),
+    )
+
+
+def _decode_lease(raw: Raw) -> Lease | None:
+    if "until" not in raw:
+        return None
+    return Lease(
+        token=raw["last_token"],
+        worker=raw["worker"],
+        taken_at=to_instant(raw["taken_at"]),
+        until=to_instant(raw["until"]),
+    )
+
+
+def _decode_completion(raw: Raw) -> Completion | None:
+    """A COMPLETED job never changes: it ended when it was updated."""
+    if "until" in raw or "worker" not in raw:
+        return None
+    return Completion(
+        worker=raw["worker"],
+        started_at=to_instant(raw["taken_at"]),
+        ended_at=to_instant(raw["updated_at"]),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from pymongo import IndexModel, timeout
+from pymongo import IndexModel, UpdateMany, UpdateOne, timeout
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import OperationFailure
 
@@ -14,11 +14,18 @@ from rota.jobs import JobStatus
 from rota.stores.inspection import MigrationReport, StoreInspection
 from rota.stores.migrations import AppliedMigration
 from rota.stores.mongo.address import MongoSettings
-from rota.stores.mongo.connection import DOCUMENTS, JOBS, SCHEMA, WAKEUPS, Connection, Raw
+from rota.stores.mongo.connection import (
+    DOCUMENTS,
+    JOBS,
+    RESULTS,
+    SCHEMA,
+    WAKEUPS,
+    Connection,
+    Raw,
+)
 from rota.stores.mongo.documents import collection_of
-from rota.stores.mongo.records import count_dependencies
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Grows with each change that older programs cannot work with."""
 
 LONGEST_BUILD = 3600.0
@@ -28,7 +35,9 @@ _MIGRATIONS = (
     AppliedMigration(1, "documents_and_jobs", is_compatible=False, checksum=""),
     AppliedMigration(2, "indexes_of_what_is_there", is_compatible=False, checksum=""),
     AppliedMigration(3, "transactions", is_compatible=False, checksum=""),
+    AppliedMigration(4, "results", is_compatible=False, checksum=""),
 )
+_TRANSACTIONS = 3
 _MARK = "schema"
 _INTENTS = "rota_intents"
 _NOT_FOUND, _NAMESPACE_EXISTS = (26, 27), 48
@@ -90,7 +99,7 @@ async def prepare(connection: Connection) -> int:
     await connection.check_server()
     version = await read_version(connection)
     _check_version(version)
-    if 0 < version < SCHEMA_VERSION:
+    if 0 < version < _TRANSACTIONS:
         await _use_transactions(connection)
     with timeout(LONGEST_BUILD):
         await _create_collections(connection)
@@ -119,7 +128,7 @@ def _check_version(version: int) -> None:
 async def _create_collections(connection: Connection) -> None:
     """Collections exist before transactions use them, and the one for wake-ups is capped."""
     present = set(await connection.database.list_collection_names())
-    for name in {JOBS, DOCUMENTS, WAKEUPS} - present:
+    for name in {JOBS, DOCUMENTS, RESULTS, WAKEUPS} - present:
         options: Raw = {"capped": True, "size": 1 << 20, "max": 1000} if name == WAKEUPS else {}
         try:
             await connection.database.create_collection(name, check_exists=False, **options)
@@ -152,7 +161,7 @@ async def _use_transactions(connection: Connection) -> None:
         raise SchemaOutdatedError(
             "The store has writes that an earlier version of Rota has not finished: open it once "
             "with that version, then upgrade",
-            {"migration": SCHEMA_VERSION, "name": "transactions"},
+            {"migration": _TRANSACTIONS, "name": "transactions"},
         )
     for name in ("keys", "claims", "lanes", "dependents", "ended", *(one.name for one in INDEXES)):
         await _drop_index(jobs, name)
@@ -164,10 +173,27 @@ async def _use_transactions(connection: Connection) -> None:
     await jobs.update_many(
         {}, {"$unset": {"keys": "", "settled": "", "version": "", "is_awaited": ""}}
     )
-    waiting = jobs.find({"dependencies": {"$exists": True}}, ["_id"])
+    waiting = jobs.find({"dependencies": {"$exists": True}}, ["dependencies"])
     while some := await waiting.to_list(1000):
-        await count_dependencies(connection, [raw["_id"] for raw in some])
+        await _count_dependencies(connection, some)
     await connection.database.drop_collection(_INTENTS)
+
+
+async def _count_dependencies(connection: Connection, raws: Sequence[Raw]) -> None:
+    """Write how many dependencies of these jobs are open, and that those are awaited."""
+    parents = sorted({each for raw in raws for each in raw["dependencies"]})
+    named = await connection.jobs.find({"_id": {"$in": parents}}, ["status"]).to_list()
+    completed = {raw["_id"] for raw in named if raw["status"] == str(JobStatus.COMPLETED)}
+    operations: list[UpdateMany | UpdateOne] = [
+        UpdateOne(
+            {"_id": raw["_id"]},
+            {"$set": {"open_count": sum(each not in completed for each in raw["dependencies"])}},
+        )
+        for raw in raws
+    ]
+    awaited = {"_id": {"$in": parents}, "awaited_count": {"$exists": False}}
+    operations.append(UpdateMany(awaited, {"$set": {"awaited_count": 1}}))
+    await connection.jobs.bulk_write(operations, ordered=False)
 
 
 async def _drop_index(collection: "AsyncCollection[Raw]", name: str) -> None:

@@ -13,12 +13,13 @@ from rota.errors import DamagedJobError, UnsupportedConnectionError
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page, check_limit
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.placement import Kept, plan_insertion
-from rota.stores.kernel.records import check_portion
-from rota.stores.kernel.unit import NewJob, Partition, Plan, run_async
-from rota.stores.mongo import documents, lease, read
+from rota.stores.kernel.records import check_portion, load_jobs
+from rota.stores.kernel.unit import NewJob, Plan, Writes, run_async
+from rota.stores.mongo import documents, lease, read, results
 from rota.stores.mongo.address import MongoSettings
+from rota.stores.mongo.completion import complete
 from rota.stores.mongo.connection import Connection, Session, is_duplicate
-from rota.stores.mongo.records import dump, load
+from rota.stores.mongo.records import dump, load_documents
 from rota.stores.mongo.schema import prepare
 from rota.stores.mongo.unit import JobUnit, encode_new
 from rota.stores.mongo.wakeups import MongoWakeups
@@ -147,22 +148,20 @@ class MongoStore(ClosableStore):
         for change in decided:
             settlement.check_path(change)
 
-        async def work(session: Session) -> tuple[set[Partition], list[Applied]]:
-            unit = JobUnit(self._connection, session)
-            done = await unit.complete(decided, now) if self.uses_native_paths else set()
-            left = [change for change in decided if change.job_id not in done]
-            if not left:
-                return set(), [Applied(change.job) for change in decided]
-            writes, answers = await run_async(settlement.apply(left, now), unit.answer)
-            await unit.commit(writes)
-            others = iter(answers)
-            return writes.ready_partitions(), [
-                Applied(change.job) if change.job_id in done else next(others) for change in decided
-            ]
-
-        ready, answers = await self._connection.run(lambda: self._connection.transact(work))
-        self._wakeups.ring(ready)
-        return answers
+        connection, done = self._connection, set[JobId]()
+        if self.uses_native_paths:
+            done, watched = await connection.run(lambda: complete(connection, decided, now))
+            self._wakeups.ring((), done, watched)
+        left = [change for change in decided if change.job_id not in done]
+        if not left:
+            return [Applied(change.job) for change in decided]
+        answers = await self._commit(lambda: settlement.apply(left, now))
+        stale = [each for each, answer in zip(left, answers, strict=True) if answer.is_stale]
+        await connection.run(lambda: results.drop_stale(connection, stale))
+        others = iter(answers)
+        return [
+            Applied(change.job) if change.job_id in done else next(others) for change in decided
+        ]
 
     async def insert_within(
         self,
@@ -207,20 +206,18 @@ class MongoStore(ClosableStore):
         return self._wakeups.listen(queues, tenants)
 
     def listen_for_end(
-        self,
-        tenant: str,  # noqa: ARG002 - as the protocol has it
-        job_ids: Collection[JobId],  # noqa: ARG002 - as the protocol has it
+        self, tenant: str, job_ids: Collection[JobId]
     ) -> AbstractAsyncContextManager[Listener]:
-        """Not there yet: wakes for jobs that become READY."""
-        return self.listen()
+        """See ``JobStore.listen_for_end``."""
+        self._refuse_when_unusable()
+        check_name("tenant", tenant)
+        return self._wakeups.listen_for_end(tenant, job_ids)
 
-    async def results(
-        self,
-        tenant: str,  # noqa: ARG002 - as the protocol has it
-        job_ids: Sequence[JobId],  # noqa: ARG002 - as the protocol has it
-    ) -> dict[JobId, bytes]:
-        """Not there yet: none is kept."""
-        return {}
+    async def results(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
+        """See ``JobStore.results``."""
+        self._refuse_when_unusable()
+        wanted = tuple(job_ids)
+        return await self._connection.run(lambda: results.read(self._connection, tenant, wanted))
 
     async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
         """See ``JobStore.get``."""
@@ -355,7 +352,8 @@ class MongoStore(ClosableStore):
         """See ``PortableStore.load``."""
         self._refuse_when_unusable()
         now, asked = to_utc(now, "now"), tuple(records)
-        return await self._connection.run(lambda: load(self._connection, asked, now))
+        count = await self._connection.run(lambda: load_documents(self._connection, asked))
+        return count + await self._commit(lambda: load_jobs(asked, now))
 
     async def _commit(self, make_plan: Callable[[], Plan[Answer]]) -> Answer:
         """Run a plan of the kernel in a transaction, and wake listeners.
@@ -364,19 +362,21 @@ class MongoStore(ClosableStore):
         """
         self._refuse_when_unusable()
 
-        async def work(session: Session) -> tuple[set[Partition], Answer]:
+        async def work(session: Session) -> tuple[Writes, set[JobId], Answer]:
             unit = JobUnit(self._connection, session)
             writes, answer = await run_async(make_plan(), unit.answer)
             await unit.commit(writes)
-            return writes.ready_partitions(), answer
+            return writes, unit.watched, answer
 
         try:
-            ready, answer = await self._connection.run(lambda: self._connection.transact(work))
+            transaction = self._connection.run(lambda: self._connection.transact(work))
+            writes, watched, answer = await transaction
         except DamagedJobError as damage:
             damaged = [] if damage.job_id is None else [damage.job_id]
             await self._connection.run(lambda: lease.set_aside(self._connection, damaged))
             raise
-        self._wakeups.ring(ready)
+        ended = writes.ended_jobs()
+        self._wakeups.ring(writes.ready_partitions(), ended, ended & watched)
         return answer
 
     async def _release(self) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from bson import ObjectId
 from pymongo import DeleteMany, InsertOne, UpdateMany, UpdateOne
 
-from rota.jobs import Attempt, Change, Job, JobId, JobStatus
+from rota.jobs import Attempt, Job, JobId, JobStatus
+from rota.stores.kernel.records import seal
 from rota.stores.kernel.unit import (
     Ended,
     NewJob,
@@ -22,13 +22,14 @@ from rota.stores.kernel.unit import (
     ReadDependents,
     ReadEnded,
     ReadJobs,
+    ReadStatuses,
     ReadTwins,
     ReadWaiting,
     Stored,
     Waiting,
     Writes,
 )
-from rota.stores.mongo.connection import Connection, Raw, Session
+from rota.stores.mongo.connection import BY_ID, Connection, Raw, Session
 from rota.stores.mongo.rows import (
     amend_update,
     decode_job,
@@ -41,12 +42,11 @@ from rota.stores.mongo.rows import (
     to_number,
 )
 
-BY_ID = "_id_"
 SET_ASIDE = "DAMAGED"
 """The status of a job that cannot be read."""
 WITHOUT_ATTEMPTS = {"attempts": 0}
 
-_WAITING = ("tenant", "queue", "due_at", "open_count", "dependencies")
+_WAITING = ("tenant", "queue", "due_at", "open_count", "on_parent_failure", "watched")
 
 
 class JobUnit:
@@ -56,8 +56,11 @@ class JobUnit:
         self._connection = connection
         self._jobs = connection.jobs
         self._session = session
+        self.watched: set[JobId] = set()
+        """The jobs among those read for whose end other processes listen."""
         self._answers: Mapping[type, Callable[[Any], Awaitable[Any]]] = {
             ReadJobs: self._read_jobs,
+            ReadStatuses: self._read_statuses,
             ReadTwins: self._read_twins,
             ReadWaiting: self._read_waiting,
             ReadAncestors: self._read_ancestors,
@@ -74,37 +77,29 @@ class JobUnit:
         operations = make_operations(writes)
         if operations:
             await self._jobs.bulk_write(operations, ordered=False, session=self._session)
-
-    async def complete(self, changes: Sequence[Change], now: datetime) -> set[JobId]:
-        """Native path: write the changes that only complete a job no other job depends on.
-
-        Returns which were written. The kernel decides about the others.
-        """
-        plain = [change for change in changes if is_plain(change)]
-        if not plain or len({change.job_id for change in changes}) < len(changes):
-            return set()
-        mark = ObjectId()
-        operations = [_complete(change, mark, now) for change in plain]
-        done = await self._jobs.bulk_write(operations, ordered=False, session=self._session)
-        ids = {change.job_id for change in plain}
-        if done.matched_count == len(plain):
-            return ids
-        marked = {"_id": {"$in": sorted(ids)}, "mark": mark}
-        return {raw["_id"] for raw in await self._find(marked, BY_ID, ["_id"])}
+        kept = self._connection.results
+        if writes.results:
+            await kept.bulk_write(_keep_results(writes), ordered=False, session=self._session)
+        if writes.removed:
+            await kept.delete_many(_by_ids(writes.removed), session=self._session)
 
     async def _find(
-        self, where: Raw, index: str, fields: Sequence[str] | Mapping[str, int] | None = None
+        self, where: Raw, index: str, fields: Sequence[str] | Mapping[str, Any] | None = None
     ) -> list[Raw]:
         found = self._jobs.find(where, fields, hint=index, session=self._session)
         return await found.to_list()
 
     async def _read_jobs(self, query: ReadJobs) -> dict[JobId, Stored]:
         found = await self._find(_by_ids(query.job_ids), BY_ID, WITHOUT_ATTEMPTS)
-        return {
-            raw["_id"]: Stored(decode_job(raw), "awaited_count" in raw)
-            for raw in found
-            if raw["status"] != SET_ASIDE
-        }
+        raws = [raw for raw in found if raw["status"] != SET_ASIDE]
+        jobs = decode_readable(raws) if query.skips_damaged else [decode_job(raw) for raw in raws]
+        awaited = {raw["_id"] for raw in raws if "awaited_count" in raw}
+        self.watched |= {raw["_id"] for raw in raws if "watched" in raw}
+        return {job.id: Stored(job, job.id in awaited) for job in jobs}
+
+    async def _read_statuses(self, query: ReadStatuses) -> dict[JobId, str]:
+        found = await self._find(_by_ids(query.job_ids), BY_ID, ["status"])
+        return {raw["_id"]: raw["status"] for raw in found}
 
     async def _read_twins(self, query: ReadTwins) -> list[Job]:
         where = {
@@ -114,17 +109,25 @@ class JobUnit:
         return decode_readable(await self._find(where, "keys", WITHOUT_ATTEMPTS))
 
     async def _read_waiting(self, query: ReadWaiting) -> list[Waiting]:
-        """Each level of dependents is one query."""
-        asked, reached = set(query.parents), set(query.parents)
+        """Each level of dependents is one query.
+
+        Of its dependencies a job shows only those of that level: it may have ten thousand others.
+        """
+        reached, asked = sorted(query.parents), set(query.parents)
         found: dict[JobId, Raw] = {}
+        parents: defaultdict[JobId, set[JobId]] = defaultdict(set)
         while reached:
-            where = {"dependencies": {"$in": sorted(reached)}, "status": str(JobStatus.PENDING)}
-            raws = await self._find(where, "depending", _WAITING)
-            new = {raw["_id"]: raw for raw in raws if raw["_id"] not in found}
-            found |= new
-            reached = new.keys() - asked if query.is_deep else set()
-            asked |= reached
-        return [_decode_waiting(raw, asked) for raw in found.values()]
+            where = {"dependencies": {"$in": reached}, "status": str(JobStatus.PENDING)}
+            near = {"$setIntersection": ["$dependencies", {"$literal": reached}]}
+            only = {"$literal": reached}  # which needs no look at the others
+            fields = {**dict.fromkeys(_WAITING, 1), "near": near if reached[1:] else only}
+            for raw in await self._find(where, "depending", fields):
+                found[raw["_id"]] = raw
+                parents[raw["_id"]].update(raw["near"])
+            reached = sorted(found.keys() - asked) if query.is_deep else []
+            asked.update(reached)
+        self.watched |= {job_id for job_id, raw in found.items() if "watched" in raw}
+        return [_decode_waiting(raw, parents[job_id]) for job_id, raw in found.items()]
 
     async def _read_ancestors(self, query: ReadAncestors) -> dict[JobId, tuple[JobId, ...]]:
         """Each level is one query. Two transactions that do this conflict: both write one guard."""
@@ -171,15 +174,6 @@ class JobUnit:
         ]
 
 
-def is_plain(change: Change) -> bool:
-    """Whether the change only completes its job."""
-    is_completion = change.expected_status is JobStatus.RUNNING and (
-        change.job.status is JobStatus.COMPLETED
-    )
-    has_more = change.attempt is not None or change.successor is not None or change.is_removed
-    return is_completion and not has_more
-
-
 def make_operations(
     writes: Writes,
 ) -> "list[InsertOne[Raw] | UpdateOne | UpdateMany | DeleteMany]":
@@ -188,10 +182,9 @@ def make_operations(
     for attempt in writes.attempts:
         attempts[attempt.job_id].append(attempt)
     now = writes.now
-    inserts = [
-        InsertOne(encode_new(new, now, attempts.get(job_id, ())))
-        for job_id, new in writes.new.items()
-    ]
+    inserts = {
+        job_id: encode_new(new, now, attempts.get(job_id, ())) for job_id, new in writes.new.items()
+    }
     updates = {
         job_id: move_update(job, now, attempts.get(job_id, ()))
         for job_id, job in writes.moved.items()
@@ -201,7 +194,9 @@ def make_operations(
         if amended.open_count is not None:
             updates[job_id]["$set"]["open_count"] = amended.open_count
     updates |= {job_id: _place_update(placed, now) for job_id, placed in writes.placed.items()}
-    operations: list[Any] = [*inserts]
+    for job_id in writes.results:
+        (inserts.get(job_id) or updates[job_id]["$set"])["has_result"] = True
+    operations: list[Any] = [InsertOne(raw) for raw in inserts.values()]
     operations += [UpdateOne({"_id": job_id}, update) for job_id, update in updates.items()]
     if writes.awaited:
         operations.append(UpdateMany(_by_ids(writes.awaited), {"$inc": {"awaited_count": 1}}))
@@ -213,6 +208,8 @@ def make_operations(
 def encode_new(new: NewJob, now: datetime, attempts: Sequence[Attempt] = ()) -> Raw:
     """The document of a new job."""
     raw = encode_job(new.job, now)
+    if new.unreadable is not None:
+        raw |= {"status": SET_ASIDE, "phase": "damaged", "body": seal(new.unreadable)}
     if new.job.dependencies:
         raw["open_count"] = new.open_count
     if new.is_awaited:
@@ -222,23 +219,22 @@ def encode_new(new: NewJob, now: datetime, attempts: Sequence[Attempt] = ()) -> 
     return raw
 
 
+def _keep_results(writes: Writes) -> list[UpdateOne]:
+    jobs = writes.moved | {job_id: new.job for job_id, new in writes.new.items()}
+    return [
+        UpdateOne(
+            {"_id": job_id},
+            {"$set": {"token": jobs[job_id].last_token, "body": body}},
+            upsert=True,
+        )
+        for job_id, body in writes.results.items()
+    ]
+
+
 async def guard(connection: Connection, session: Session, name: str) -> None:
     """Conflict with every other transaction that takes the same guard."""
     update = {"$inc": {"version": 1}, "$setOnInsert": {"body": b""}}
     await connection.documents.update_one({"_id": name}, update, upsert=True, session=session)
-
-
-def _complete(change: Change, mark: ObjectId, now: datetime) -> UpdateOne:
-    current = {
-        "_id": change.job_id,
-        "tenant": change.job.tenant,
-        "status": str(change.expected_status),
-        "last_token": change.expected_token,
-        "awaited_count": {"$exists": False},
-    }
-    update = move_update(change.job, now)
-    update["$set"]["mark"] = mark
-    return UpdateOne(current, update, hint=BY_ID)
 
 
 def _place_update(placed: Placed, now: datetime) -> Raw:
@@ -249,17 +245,20 @@ def _place_update(placed: Placed, now: datetime) -> Raw:
         fields["phase"] = "due" if placed.waiting.due_at <= now else "later"
     if placed.status.is_terminal:
         fields["ended_at"] = to_number(now)
+    if placed.ending is not None:
+        fields |= {"ending": str(placed.ending), "last_error": placed.error}
     return {"$set": fields}
 
 
-def _decode_waiting(raw: Raw, asked: Collection[JobId]) -> Waiting:
+def _decode_waiting(raw: Raw, parents: Collection[JobId]) -> Waiting:
     return Waiting(
-        raw["_id"],
-        raw["tenant"],
-        raw["queue"],
-        to_instant(raw["due_at"]),
-        raw["open_count"],
-        tuple(each for each in raw["dependencies"] if each in asked),
+        job_id=raw["_id"],
+        tenant=raw["tenant"],
+        queue=raw["queue"],
+        due_at=to_instant(raw["due_at"]),
+        open_count=raw["open_count"],
+        parents=tuple(parents),
+        on_parent_failure=raw.get("on_parent_failure", "block"),
     )
 
 

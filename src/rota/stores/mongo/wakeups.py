@@ -8,6 +8,7 @@ import asyncio
 from asyncio import Event, Task
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
 
 from bson import ObjectId
 from pymongo import CursorType, WriteConcern
@@ -16,8 +17,9 @@ from pymongo.read_concern import ReadConcern
 
 from rota.clock.idle import in_flight
 from rota.errors import StoreError
+from rota.jobs import JobId, JobStatus
 from rota.stores.kernel.unit import Partition
-from rota.stores.mongo.connection import WAKEUPS, Connection, Raw
+from rota.stores.mongo.connection import BY_ID, WAKEUPS, Connection, Raw
 from rota.stores.protocol import Listener
 from rota.stores.wakeups import Wakeups
 
@@ -25,6 +27,14 @@ AWAIT_FOR = 5_000
 """Milliseconds that the server waits for a new document before it answers that there is none."""
 LONGEST_PAUSE = 5.0
 """Seconds between two attempts to reach the server; at first a tenth."""
+_OPEN = {"$in": [str(status) for status in JobStatus if not status.is_terminal]}
+
+
+class _News(NamedTuple):
+    """What other processes are to hear: where jobs became READY, and which jobs ended."""
+
+    partitions: set[Partition]
+    ended: set[JobId]
 
 
 class MongoWakeups:
@@ -37,7 +47,7 @@ class MongoWakeups:
         )
         self._local = Wakeups()
         self._sender = ObjectId()
-        self._unsent: set[Partition] = set()
+        self._unsent = _News(set(), set())
         self._sending: Task[None] | None = None
         self._tailing: Task[None] | None = None
         self._has_tried = Event()
@@ -50,19 +60,52 @@ class MongoWakeups:
     ) -> AsyncIterator[Listener]:
         """A listener; it hears other processes from the start if the server can be reached."""
         async with self._local.listen(queues, tenants) as listener:
-            if self._tailing is None:
-                self._tailing = asyncio.create_task(self._tail())
-            with in_flight():
-                await self._has_tried.wait()
+            await self._start_tailing()
             yield listener
 
-    def ring(self, partitions: Iterable[Partition]) -> None:
-        """There may be jobs to lease in these partitions."""
+    async def _start_tailing(self) -> None:
+        if self._tailing is None:
+            self._tailing = asyncio.create_task(self._tail())
+        with in_flight():
+            await self._has_tried.wait()
+
+    @asynccontextmanager
+    async def listen_for_end(
+        self, tenant: str, job_ids: Collection[JobId]
+    ) -> AsyncIterator[Listener]:
+        """A listener for the end of these jobs.
+
+        The jobs are marked as watched: a process that ends such a job tells the others. Either it
+        sees the mark, or the mark comes too late and the job shows its end.
+        """
+        async with self._local.listen_for_end(job_ids) as listener:
+            await self._start_tailing()
+            where = {"_id": {"$in": sorted(set(job_ids))}, "tenant": tenant, "status": _OPEN}
+            with suppress(StoreError):  # then the caller polls
+                await self._connection.run(lambda: self._mark(where))
+            yield listener
+
+    async def _mark(self, where: Raw) -> None:
+        jobs = self._connection.jobs.with_options(write_concern=WriteConcern(w=1))
+        await jobs.update_many(where, {"$set": {"watched": True}}, hint=BY_ID)
+
+    def ring(
+        self,
+        partitions: Iterable[Partition],
+        ended: Collection[JobId] = (),
+        watched: Collection[JobId] = (),
+    ) -> None:
+        """There may be jobs to lease in these partitions, and these jobs have ended.
+
+        Other processes hear of the end of those that are ``watched``.
+        """
         ready = set(partitions)
-        if not ready:
-            return
         self._local.ring_partitions(ready)
-        self._unsent |= ready
+        self._local.ring_ends(ended)
+        if not ready and not watched:
+            return
+        self._unsent.partitions.update(ready)
+        self._unsent.ended.update(watched)
         if self._sending is None or self._sending.done():
             self._sending = self._connection.start(self._send)
 
@@ -77,10 +120,11 @@ class MongoWakeups:
     async def _send(self) -> None:
         """Tell other processes; they poll if this fails."""
         with suppress(PyMongoError, OSError):
-            while self._unsent:
-                partitions, self._unsent = sorted(self._unsent), set()
+            while any(self._unsent):
+                news, self._unsent = self._unsent, _News(set(), set())
+                partitions, ended = sorted(news.partitions), sorted(news.ended)
                 await self._collection.insert_one(
-                    {"sender": self._sender, "partitions": partitions}
+                    {"sender": self._sender, "partitions": partitions, "ended": ended}
                 )
 
     async def _tail(self) -> None:
@@ -118,3 +162,4 @@ class MongoWakeups:
             self._local.ring_partitions(
                 (tenant, queue) for tenant, queue in raw.get("partitions", ())
             )
+            self._local.ring_ends(raw.get("ended", ()))

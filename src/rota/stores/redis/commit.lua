@@ -1,19 +1,21 @@
 -- commit: write jobs and their indexes, if all jobs that the caller has read are as they were
 -- KEYS    those of jobs, as keys.py lists them, and the list in which writes were gathered
 -- ARGV    now; '' or the message for listeners; '' or how often dependencies had been amended when
---         the caller read them; how long the list must be; in MessagePack the attempts, and the ids
---         of jobs whose dependencies change, each followed by the ids of these; then for each job
---         its id, its head as it was read ('' if there was none), its new head ('' to remove the
---         job, '=' to leave it as it is), and its new body ('' to leave it as it is). The list holds
---         the same without bodies, of PENDING jobs; the intent takes it over
+--         the caller read them; how long the list must be; in MessagePack the attempts, the ids of
+--         jobs whose dependencies change, each followed by the ids of these, the ids of jobs with
+--         results, each followed by its result, and '' or the message for those who listen for ends;
+--         then for each job its id, its head as it was read ('' if there was none), its new head (''
+--         to remove the job, '=' to leave it as it is), and its new body ('' to leave it as it is).
+--         The list holds the same without bodies, of PENDING jobs; the intent takes it over
 -- reply   1; or 0, and nothing is written, if a job is not as it was or an identity is taken; or 2,
 --         and nothing is written, while there is an intent: finish it first
 -- atomic  because a decision holds only while everything it was based on is the same. Takes a few
 --         commands for each thousand jobs, and one or two for each dependency, removed job, and
 --         ended job with dependents
 -- uses    index
+-- uses    ends
 local GATHERED, FIRST = KEYS[#KEYS], 6
-local attempts, links = unpack(cmsgpack.unpack(ARGV[5]))
+local attempts, links, results, ended = unpack(cmsgpack.unpack(ARGV[5]))
 
 local function are_as_read(ids, texts)
   for place, text in ipairs(get_all(HEADS, ids)) do
@@ -65,6 +67,7 @@ local function gather_jobs()
         removed[#removed + 1], ending[id] = id, false
         unset(HEADS, id)
         unset(BODIES, id)
+        unset(RESULTS, id)
       end
       if body ~= '' then set(BODIES, id, body) end
     end
@@ -94,6 +97,7 @@ if redis.call('EXISTS', INTENT) == 1 then return 2 end
 if not (is_as_read() and is_gathered_as_read()) then return 0 end
 gather_jobs()
 gather_dependencies()
+for at = 1, #results, 2 do set(RESULTS, results[at], results[at + 1]) end
 if is_any_identity_taken() then return 0 end
 write_index()
 for _, id in ipairs(removed) do
@@ -112,4 +116,5 @@ if ARGV[4] ~= '0' then
   redis.call('PERSIST', INTENT)
 end
 if ARGV[2] ~= '' then redis.call('PUBLISH', WAKE, ARGV[2]) end
+if ended ~= '' and are_ends_heard() then redis.call('PUBLISH', ENDS, ended) end
 return 1

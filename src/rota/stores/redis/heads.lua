@@ -2,7 +2,7 @@
 -- run defines all this again, so it holds only what nearly all scripts need.
 local HEADS, BODIES, READY, LATER, TIMETABLE, LEASED = unpack(KEYS)
 local FUTURE, RUNNING, COMPLETED = KEYS[8], KEYS[9], KEYS[10]
-local ENDED, CHILDREN, PARENTS, IDENTITIES, ATTEMPTS, COUNTS, COUNTERS, INTENT, WAKE =
+local ENDED, CHILDREN, PARENTS, IDENTITIES, ATTEMPTS, RESULTS, COUNTS, COUNTERS, INTENT =
   unpack(KEYS, 14)
 
 -- The texts of a head, as Head in rows.py names them.

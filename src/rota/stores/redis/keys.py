@@ -32,10 +32,12 @@ JOB_KEYS = (
     "parents",  # hash: id -> ids of its dependencies, if it has any; bodies have them too
     "identities",  # hash: JSON of tenant, kind, idempotency key and occurrence -> id
     "attempts",  # sorted set: id token JSON
+    "results",  # hash: id -> what the handler returned, if it is kept
     "counts",  # hash: code tenant NUL queue NUL -> number of RUNNING jobs (U), dead letters (D)
     "counters",  # hash: leases -> number of leases so far, graph -> of amended dependencies
     "intent",  # list: id, old head, new head of PENDING jobs that a commit has yet to write
     "wake",  # channel, not a key: sender and JSON of queues and tenants with a READY job
+    "ends",  # channel, not a key: sender and ids of jobs that have ended or are gone
 )
 
 ADDITION_KEYS = (
@@ -58,15 +60,10 @@ class Keys(NamedTuple):
     stream: str
     """Where long streams of writes are gathered; each stream appends a part of its own."""
 
-    @property
-    def jobs_with_parents(self) -> tuple[str, ...]:
-        """As ``jobs``, with ``parents`` in place of ``bodies``."""
+    def jobs_with(self, content: str) -> tuple[str, ...]:
+        """As ``jobs``, with the key of another content in place of ``bodies``."""
         heads, _, *others = self.jobs
-        return (heads, self.job_key("parents"), *others)
-
-    @property
-    def channel(self) -> str:
-        return self.jobs[-1]
+        return (heads, self.job_key(content), *others)
 
     def job_key(self, part: str) -> str:
         return self.jobs[JOB_KEYS.index(part)]

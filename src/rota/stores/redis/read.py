@@ -13,6 +13,7 @@ from rota.jobs import (
     JobStatus,
     Page,
     check_limit,
+    complete_history,
     cut_page,
     decode_cursor,
     format_instant,
@@ -27,6 +28,7 @@ from rota.stores.redis.rows import (
     SERIES,
     decode_all,
     decode_attempt,
+    decode_head,
     encode_names,
     rank_of,
     status_of,
@@ -77,12 +79,26 @@ async def count(database: Database, tenant: str, wanted: JobFilter) -> int:
 
 
 async def read_attempts(database: Database, tenant: str, job_id: JobId) -> list[Attempt]:
-    """The attempts of a job that did not succeed, the first one first."""
-    if not await get(database, tenant, [job_id]):
+    """The attempts of a job that have ended, the first one first."""
+    job = (await get(database, tenant, [job_id])).get(job_id)
+    if job is None:
         return []
     ranges = (f"[{job_id}", f"({job_id}~")
-    members, _, _ = await read_ranges(database, "attempts", "", NO_LIMIT, ranges)
-    return [decode_attempt(member) for member in members]
+    (members,) = await read_ranges(database, "attempts", (), NO_LIMIT, ranges)
+    return complete_history(job, map(decode_attempt, members))
+
+
+async def read_results(
+    database: Database, tenant: str, job_ids: Sequence[JobId]
+) -> dict[JobId, bytes]:
+    """The kept results of the tenant's jobs among these."""
+    arguments = (len(job_ids), *job_ids)
+    _, shown = await database.read(READ, database.keys.jobs_with("results"), arguments)
+    return {
+        job_id.decode(): result
+        for job_id, head, result in zip(*shown, strict=True)
+        if head and result and decode_head(head).partition[0] == tenant
+    }
 
 
 async def find_dependents(
@@ -157,7 +173,8 @@ def _split_counts(counts: Sequence[bytes]) -> Iterator[tuple[str, str, str, int]
 async def _read_range(
     database: Database, part: str, limit: int, ranges: Sequence[str]
 ) -> list[Job]:
-    members, heads, bodies = await read_ranges(database, part, "bodies", limit, ranges)
+    contents = ("heads", "bodies")
+    members, heads, bodies = await read_ranges(database, part, contents, limit, ranges)
     return decode_all(([member[-36:] for member in members], heads, bodies))
 
 

@@ -24,6 +24,7 @@ from rota.stores.redis.keys import LISTING_CODES
 from rota.stores.redis.rows import decode_attempt, decode_job
 from rota.stores.redis.unit import NO_LIMIT, carry_out, read_ranges
 
+_CONTENTS = ("heads", "bodies", "parents", "results")
 _SOUND_BODY = b'{"name":"","kind":""}'
 
 
@@ -31,10 +32,11 @@ class _Shown(NamedTuple):
     """A job as it is stored."""
 
     job_id: JobId
+    attempts: Sequence[bytes]
     head: bytes
     body: bytes
-    parents: bytes | None
-    attempts: Sequence[bytes]
+    parents: bytes
+    result: bytes
 
 
 async def dump(database: Database, cursor: str | None, limit: int) -> Portion:
@@ -50,13 +52,12 @@ async def dump(database: Database, cursor: str | None, limit: int) -> Portion:
             raise InvalidCursorError("is none of this store's")
         part = "ready" if code == "R" else f"listing-{code}"
         ranges = (f"({last}" if last else "-", "+")
-        found = await read_ranges(database, part, "bodies", limit, ranges, size=PORTION_SIZE)
-        members, heads, bodies = found
+        found = await read_ranges(database, part, _CONTENTS, limit, ranges, size=PORTION_SIZE)
+        members, *columns = found
         ids = [member[-36:].decode() for member in members]
         attempts = await _read_attempts(database, ids)
-        parents = await _read_parents(database, ids)
-        columns = ids, heads, bodies, parents, (attempts[each] for each in ids)
-        records = [_read_record(_Shown(*each)) for each in zip(*columns, strict=True)]
+        shown = zip(ids, (attempts[each] for each in ids), *columns, strict=True)
+        records = [_read_record(_Shown(*each)) for each in shown]
         return JobPortion(records, _following(code, members[-1].decode() if members else ""))
 
     return await walk(cursor, read_documents, read_jobs)
@@ -64,17 +65,10 @@ async def dump(database: Database, cursor: str | None, limit: int) -> Portion:
 
 async def _read_attempts(database: Database, ids: Sequence[JobId]) -> dict[JobId, list[bytes]]:
     ranges = [part for each in ids for part in (f"[{each}", f"({each}~")]
-    members, _, _ = await read_ranges(database, "attempts", "", NO_LIMIT, ranges)
+    (members,) = await read_ranges(database, "attempts", (), NO_LIMIT, ranges)
     found: dict[JobId, list[bytes]] = {each: [] for each in ids}
     for member in members:
         found[member[:36].decode()].append(member)
-    return found
-
-
-async def _read_parents(database: Database, ids: Sequence[JobId]) -> Sequence[bytes | None]:
-    found: Sequence[bytes | None] = []
-    if ids:
-        found = await database.call("HMGET", database.keys.job_key("parents"), *ids)
     return found
 
 
@@ -89,7 +83,7 @@ def _following(code: str, last_member: str) -> str | None:
 def _read_record(shown: _Shown) -> KeptJob | UnreadableJob:
     try:
         job = decode_job(shown.job_id, shown.head, shown.body)
-        return KeptJob(job, _decode_attempts(shown))
+        return KeptJob(job, _decode_attempts(shown), shown.result or None)
     except DamagedJobError as damage:
         return _set_aside(shown, damage.reason)
 
@@ -110,7 +104,7 @@ def _set_aside(shown: _Shown, reason: str) -> UnreadableJob:
         job = decode_job(shown.job_id, shown.head, _SOUND_BODY)
     except DamagedJobError:
         return UnreadableJob(shown.job_id, "", "", (), content)
-    parents = tuple(sorted((shown.parents or b"").decode().split()))
+    parents = tuple(sorted(shown.parents.decode().split()))
     return UnreadableJob(shown.job_id, job.tenant, job.queue, parents, content)
 
 
@@ -122,5 +116,5 @@ async def load(database: Database, records: Sequence[Record], now: datetime) -> 
         if isinstance(each, KeptDocument):
             documents += f"{each.collection}\0{each.key}", "", each.version, each.body
     new_count = sum(await write_documents(database, documents)) if documents else 0
-    job_count, _ = await carry_out(database, lambda: load_jobs(records, now))
-    return new_count + job_count
+    loaded = await carry_out(database, lambda: load_jobs(records, now))
+    return new_count + loaded.answer

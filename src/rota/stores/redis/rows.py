@@ -8,19 +8,22 @@ import logging
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from rota.errors import DamagedJobError
 from rota.jobs import (
     Attempt,
+    Completion,
     Deferral,
     Ending,
     Job,
     JobId,
     JobStatus,
     Lease,
+    OnParentFailure,
     format_instant,
 )
 from rota.jobs.codec import BodyCodec
@@ -38,12 +41,14 @@ class Links(NamedTuple):
     is_awaited: bool = False
     """Whether another job depends or once depended on this one."""
     open_count: int = 0
-    """How many dependencies are not COMPLETED."""
+    """The number of dependencies for which the job waits."""
     version: int = 0
     """Grows with each commit, so that no two heads of a job are the same."""
+    on_parent_failure: OnParentFailure = "block"
 
     def encode(self) -> str:
-        return f"{'a' if self.is_awaited else '-'} {self.open_count} {self.version}"
+        mark = "a" if self.is_awaited else "-"
+        return f"{mark} {self.open_count} {self.version} {self.on_parent_failure}"
 
 
 class Head(NamedTuple):
@@ -57,8 +62,10 @@ class Head(NamedTuple):
     due: str
     updated: str
     until: str
+    """Empty without a lease."""
     worker: str
     taken: str
+    """When the job was leased. In a COMPLETED job these two are those of its completion."""
     trials: str
     """JSON of attempts, ending and deferral; mostly empty."""
     slot: str
@@ -75,8 +82,8 @@ class Head(NamedTuple):
 
     @property
     def linked(self) -> Links:
-        flag, open_count, version = self.links.split(" ")
-        return Links(flag == "a", int(open_count), int(version))
+        mark, open_count, version, policy = self.links.split(" ")
+        return Links(mark == "a", int(open_count), int(version), cast(OnParentFailure, policy))
 
 
 UNLINKED = Links()
@@ -104,7 +111,7 @@ _COLUMNS = frozenset(
     {
         *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),
         *("attempt_count", "loss_count", "last_error", "ending", "lease", "last_token"),
-        "deferral",
+        *("deferral", "completion"),
     }
 )
 _INSTANT_LENGTH = len("2026-05-01T12:00:00.000000")
@@ -168,12 +175,20 @@ def encode_trials(job: Job) -> str:
     return "" if trials == _UNTRIED else _encode(trials).decode()
 
 
+def end_trials(trials: str, ending: Ending, error: str | None) -> str:
+    """The trials of a job that has ended so."""
+    tried = _decode_trials(trials) if trials else _UNTRIED
+    return _encode(replace(tried, ending=ending, last_error=error)).decode()
+
+
 def encode_move(job: Job) -> list[str]:
     """The texts of a head that a change writes."""
-    lease = job.lease
+    lease, completion = job.lease, job.completion
     leased = ("", "", "")
     if lease is not None:
         leased = (text_of(lease.until), lease.worker, text_of(lease.taken_at))
+    elif completion is not None:
+        leased = ("", completion.worker, text_of(completion.started_at))
     return [
         code_of(job),
         str(job.last_token),
@@ -228,6 +243,9 @@ def decode_job(job_id: JobId, head: bytes, body: bytes) -> Job:
             last_error=tried.last_error,
             ending=tried.ending,
             lease=_decode_lease(int(token), worker, taken_at, until) if until else None,
+            completion=(
+                _decode_completion(worker, taken_at, updated_at) if taken_at and not until else None
+            ),
             last_token=int(token),
             deferral=tried.deferral,
             **_bodies.decode(body),
@@ -261,6 +279,14 @@ def decode_attempt(member: bytes) -> Attempt:
 def encode_names(names: Iterable[str] | None) -> bytes | str:
     """Chosen names as JSON; empty if all are chosen."""
     return "" if names is None else _encode(list(names))
+
+
+def _decode_completion(worker: str, started_at: str, updated_at: str) -> Completion:
+    return Completion(
+        worker=worker,
+        started_at=datetime.fromisoformat(started_at),
+        ended_at=datetime.fromisoformat(updated_at),
+    )
 
 
 def _decode_lease(token: int, worker: str, taken_at: str, until: str) -> Lease:

@@ -29,13 +29,14 @@ from rota.stores.protocol import (
     Record,
     check_choice,
     check_count,
+    check_name,
 )
 from rota.stores.redis import lease, read
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.database import Database
 from rota.stores.redis.documents import NO_TRANSACTION, DocumentVerbs
 from rota.stores.redis.records import dump, load
-from rota.stores.redis.rows import encode_trials, text_of
+from rota.stores.redis.rows import encode_attempt, encode_trials, text_of
 from rota.stores.redis.scripts import load_script
 from rota.stores.redis.translation import put_in_doubt
 from rota.stores.redis.unit import carry_out, finish_intent, insert_unseen
@@ -46,7 +47,7 @@ COMPLETE = load_script("complete")
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-MOST_INSERTED = 10_000
+MOST_INSERTED = 20_000
 """Jobs that one call inserts, all or none, and dependencies that they may name altogether.
 
 While a script runs the server does nothing else, and an insert is one script.
@@ -171,20 +172,17 @@ class RedisStore(DocumentVerbs):
         return self._notices.listen(queues, tenants)
 
     def listen_for_end(
-        self,
-        tenant: str,  # noqa: ARG002 - as the protocol has it
-        job_ids: Collection[JobId],  # noqa: ARG002 - as the protocol has it
+        self, tenant: str, job_ids: Collection[JobId]
     ) -> AbstractAsyncContextManager[Listener]:
-        """Not there yet: wakes for jobs that become READY."""
-        return self.listen()
+        """Listen for the end of jobs, to this process and to others; see the protocol."""
+        self._refuse_when_unusable()
+        check_name("tenant", tenant)
+        return self._notices.listen_for_end(job_ids)
 
-    async def results(
-        self,
-        tenant: str,  # noqa: ARG002 - as the protocol has it
-        job_ids: Sequence[JobId],  # noqa: ARG002 - as the protocol has it
-    ) -> dict[JobId, bytes]:
-        """Not there yet: none is kept."""
-        return {}
+    async def results(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
+        """What the handlers of these jobs returned; see the protocol."""
+        self._refuse_when_unusable()
+        return await read.read_results(self._database, tenant, job_ids)
 
     async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
         """The tenant's jobs that exist among these."""
@@ -210,7 +208,7 @@ class RedisStore(DocumentVerbs):
         return await read.count(self._database, tenant, wanted)
 
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
-        """The attempts of a job that did not succeed, the first one first."""
+        """The attempts of a job that have ended, the first one first."""
         self._refuse_when_unusable()
         return await read.read_attempts(self._database, tenant, job_id)
 
@@ -276,17 +274,16 @@ class RedisStore(DocumentVerbs):
         return EPOCH + timedelta(0, int(seconds), int(micros))
 
     async def _carry_out(self, make_plan: Callable[[], Plan[Answer]]) -> Answer:
-        answer, partitions = await carry_out(self._database, make_plan, self._notices.sender)
-        self._notices.ring(partitions)
-        return answer
+        decision = await carry_out(self._database, make_plan, self._notices.sender)
+        self._notices.ring_for(decision.writes)
+        return decision.answer
 
     async def _apply_part(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         """Complete plain jobs by one script; the rest goes through the kernel."""
         applied: list[Applied | None] = [None] * len(changes)
         plain = _find_plain(changes) if self.uses_native_paths else []
         if plain:
-            texts = _pack([text for at in plain for text in _encode_completion(changes[at])])
-            written = await self._database.write(COMPLETE, self._database.keys.jobs, [texts])
+            written = await self._complete([changes[at] for at in plain])
             for at, is_written in zip(plain, written, strict=True):
                 applied[at] = Applied(changes[at].job) if is_written else None
         rest = [change for change, one in zip(changes, applied, strict=True) if one is None]
@@ -299,6 +296,21 @@ class RedisStore(DocumentVerbs):
             return [one or next(left) for one in applied]
         return [one for one in applied if one is not None]
 
+    async def _complete(self, changes: Sequence[Change]) -> list[int]:
+        """Run ``complete.lua``: 1 for each change that was written."""
+        texts = [text for change in changes for text in _encode_completion(change)]
+        reports: list[Any] = []
+        for place, change in enumerate(changes, 1):
+            if change.result is not None or change.attempt is not None:
+                attempt = "" if change.attempt is None else encode_attempt(change.attempt)
+                reports += place, (change.result or b"").decode(), attempt
+        arguments = (self._notices.sender, _pack(texts), _pack(reports) if reports else b"")
+        keys = self._database.keys.jobs
+        written: list[int] = await self._database.write(COMPLETE, keys, arguments)
+        ended = zip(changes, written, strict=True)
+        self._notices.ring_ends([change.job_id for change, is_written in ended if is_written])
+        return written
+
 
 def _find_plain(changes: Sequence[Change]) -> list[int]:
     """Which changes do no more than complete a job that no other change of the call concerns."""
@@ -308,7 +320,6 @@ def _find_plain(changes: Sequence[Change]) -> list[int]:
         for at, change in enumerate(changes)
         if change.path == _COMPLETION
         and change.successor is None
-        and change.attempt is None
         and not change.is_removed
         and counts[change.job_id] == 1
     ]
@@ -324,6 +335,7 @@ def _encode_completion(change: Change) -> tuple[str, ...]:
         text_of(job.due_at),
         text_of(job.updated_at),
         encode_trials(job),
+        "" if job.completion is None else text_of(job.completion.started_at),
     )
 
 

@@ -7,7 +7,7 @@ Redis cannot lock what a plan reads. So a unit notes the head of each job it has
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from secrets import token_hex
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from rota.stores.kernel.identity import Identity
 from rota.stores.kernel.placement import Kept, plan_insertion
 from rota.stores.kernel.records import seal
 from rota.stores.kernel.unit import (
+    Decision,
     Ended,
     Partition,
     Placed,
@@ -47,6 +48,7 @@ from rota.stores.redis.rows import (
     encode_head,
     encode_identity,
     encode_move,
+    end_trials,
     pack_head,
     status_of,
     text_of,
@@ -73,7 +75,9 @@ _WRITTEN, _INTENT_FIRST = 1, 2
 NO_LIMIT = -1
 NO_BYTES_LIMIT = 1 << 40
 
-_DUE, _UPDATED, _SLOT, _LINKS = map(Head._fields.index, ("due", "updated", "slot", "links"))
+_DUE, _UPDATED, _TRIALS, _SLOT, _LINKS = map(
+    Head._fields.index, ("due", "updated", "trials", "slot", "links")
+)
 _KEEP = "="
 _NOTHING = Kept({}, {}, {})
 _encode = msgspec.json.Encoder().encode
@@ -84,13 +88,13 @@ Answer = TypeVar("Answer")
 
 async def carry_out(
     database: Database, make_plan: Callable[[], Plan[Answer]], sender: str = ""
-) -> tuple[Answer, set[Partition]]:
-    """Run a plan and commit its writes; its answer, and where there is something to lease."""
+) -> Decision[Answer]:
+    """Run a plan and commit its writes, for other processes to hear of if there is a sender."""
     while True:
         unit = Unit(database)
         decision = await run_async(make_plan(), unit.answer)
         if await unit.commit(decision.writes, sender):
-            return decision.answer, decision.writes.ready_partitions()
+            return decision
 
 
 async def finish_intent(database: Database, now: datetime) -> None:
@@ -153,14 +157,13 @@ class Unit:
         if not entries and not self._database.settings.replica_count:
             return True
         keys, now = self._database.keys, text_of(writes.now)
-        places = encode_places(writes.ready_partitions()) if sender else b""
-        notice = sender.encode() + places if places else b""
+        notices = _encode_notices(writes, sender)
         key, gathered = f"{keys.stream}:{token_hex(8)}", 0
         if len(writes.placed) > WRITTEN_AT_ONCE:
-            gathered = await self._gather(key, entries.split_off(writes.placed), notice)
-            notice = b""
-        arguments = [now, notice, self._graph, gathered, _encode_details(writes)]
-        arguments += entries.encode()
+            gathered = await self._gather(key, entries.split_off(writes.placed), notices)
+            notices = _Notices()
+        details = _encode_details(writes, notices.ends)
+        arguments = [now, notices.ready, self._graph, gathered, details, *entries.encode()]
         reply = await self._database.write(COMMIT, (*keys.jobs, key), arguments)
         if gathered or reply == _INTENT_FIRST:
             try:
@@ -169,9 +172,10 @@ class Unit:
                 raise (put_in_doubt(error) if reply == _WRITTEN else error) from error
         return bool(reply == _WRITTEN)
 
-    async def _gather(self, key: str, texts: list[Any], notice: bytes) -> int:
-        """Lay many writes aside on the server, and the message for listeners; how many texts."""
-        texts += ["", "", notice] if notice else []
+    async def _gather(self, key: str, texts: list[Any], notices: "_Notices") -> int:
+        """Lay many writes aside on the server, and the messages; how many texts."""
+        for channel, message in notices._asdict().items():
+            texts += ["", channel, message] if message else []
         for at in range(0, len(texts), GATHERED_AT_ONCE):
             part = texts[at : at + GATHERED_AT_ONCE]
             await self._database.write(GATHER, [key], [GATHERED_FOR, *part])
@@ -240,10 +244,8 @@ class Unit:
         while left:
             asked |= left
             arguments = (len(left), *left)
-            reply = await self._database.read(
-                READ, self._database.keys.jobs_with_parents, arguments
-            )
-            graph, (ids, heads, parents) = reply
+            keys = self._database.keys.jobs_with("parents")
+            graph, (ids, heads, parents) = await self._database.read(READ, keys, arguments)
             self._graph = self._graph or graph
             for name, head, texts in zip(ids, heads, parents, strict=True):
                 if head is not None:
@@ -253,7 +255,7 @@ class Unit:
 
     async def _read_dependents(self, job_ids: Collection[JobId]) -> dict[JobId, set[JobId]]:
         ranges = [part for each in job_ids for part in (f"[{each}", f"({each}~")]
-        edges, _, _ = await read_ranges(self._database, "children", "", NO_LIMIT, ranges)
+        (edges,) = await read_ranges(self._database, "children", (), NO_LIMIT, ranges)
         found: dict[JobId, set[JobId]] = {}
         for edge in map(bytes.decode, edges):
             found.setdefault(edge[:36], set()).add(edge[36:])
@@ -261,7 +263,8 @@ class Unit:
 
     async def _read_ended(self, before: datetime, limit: int) -> list[Ended]:
         ranges = ("-", f"({format_instant(before)}")
-        shown = await read_ranges(self._database, "ended", "parents", limit, ranges)
+        contents = ("heads", "parents")
+        shown = await read_ranges(self._database, "ended", contents, limit, ranges)
         found: list[Ended] = []
         for member, head, parents in zip(*shown, strict=True):
             job_id = member[-36:].decode()
@@ -280,7 +283,8 @@ class _Entries:
         """The texts of new heads; none for a job to remove."""
         self._bodies: dict[JobId, bytes] = {}
         for job_id, new in writes.new.items():
-            self._changed[job_id] = encode_head(new.job, Links(new.is_awaited, new.open_count))
+            links = Links(new.is_awaited, new.open_count, 0, new.job.on_parent_failure)
+            self._changed[job_id] = encode_head(new.job, links)
             unreadable = new.unreadable
             self._bodies[job_id] = encode_body(new.job) if unreadable is None else seal(unreadable)
         for job_id, job in writes.moved.items():
@@ -318,6 +322,8 @@ class _Entries:
         head = self._change(job_id, [CODES[placed.status]], placed.open_count)
         if placed.status is not JobStatus.PENDING:
             head[_UPDATED] = updated
+        if placed.ending is not None:
+            head[_TRIALS] = end_trials(head[_TRIALS], placed.ending, placed.error)
 
     def _change(
         self,
@@ -335,6 +341,7 @@ class _Entries:
             links.is_awaited or is_awaited,
             links.open_count if open_count is None else open_count,
             links.version + 1,
+            links.on_parent_failure,
         ).encode()
         return head
 
@@ -342,17 +349,16 @@ class _Entries:
 async def read_ranges(
     database: Database,
     part: str,
-    content: str,
+    contents: Sequence[str],
     limit: int,
     ranges: Sequence[str],
     *,
     size: int = NO_BYTES_LIMIT,
-) -> tuple[list[bytes], list[bytes], list[bytes]]:
-    """Members of a sorted set, heads, and the ``content``: bodies, parents, or nothing at all."""
-    keys = [database.keys.job_key(each) for each in ("heads", content or "bodies", part)]
-    flag = "1" if content else ""
-    members, heads, contents = await database.read(RANGE, keys, (flag, limit, size, *ranges))
-    return members, heads, contents
+) -> list[list[bytes]]:
+    """Members of a sorted set, and what hashes have of their jobs; see ``range.lua``."""
+    keys = [database.keys.job_key(each) for each in (part, *contents)]
+    columns: list[list[bytes]] = await database.read(RANGE, keys, (limit, size, *ranges))
+    return columns
 
 
 def encode_places(partitions: Iterable[Partition]) -> bytes:
@@ -373,8 +379,21 @@ def _split(parents: bytes | None) -> tuple[JobId, ...]:
     return tuple((parents or b"").decode().split())
 
 
-def _encode_details(writes: Writes) -> bytes:
-    """Attempts and changed dependencies, as ``commit.lua`` takes them."""
+class _Notices(NamedTuple):
+    """What other processes are told on each channel."""
+
+    ready: bytes = b""
+    ends: str = ""
+
+
+def _encode_notices(writes: Writes, sender: str) -> _Notices:
+    places = encode_places(writes.ready_partitions()) if sender else b""
+    ended = "".join(writes.ended_jobs()) if sender else ""
+    return _Notices(sender.encode() + places if places else b"", sender + ended if ended else "")
+
+
+def _encode_details(writes: Writes, ends: str) -> bytes:
+    """What is written beside the jobs, as ``commit.lua`` takes it. Scripts read texts only."""
     links: list[str] = []
     for job_id, new in writes.new.items():
         if new.job.dependencies:
@@ -382,10 +401,18 @@ def _encode_details(writes: Writes) -> bytes:
     for job_id, amended in writes.amended.items():
         if amended.open_count is not None:
             links += job_id, " ".join(amended.job.dependencies)
-    return _pack((list(map(encode_attempt, writes.attempts)), links))
+    results = [text for each, result in writes.results.items() for text in (each, result.decode())]
+    return _pack((list(map(encode_attempt, writes.attempts)), links, results, ends))
 
 
 def _make_waiting(job_id: JobId, head: Head, parents: Iterable[JobId]) -> Waiting:
     """A PENDING job, with those of its dependencies by which it was found."""
-    due_at = datetime.fromisoformat(head.due)
-    return Waiting(job_id, *head.partition, due_at, head.linked.open_count, tuple(parents))
+    due_at, links = datetime.fromisoformat(head.due), head.linked
+    return Waiting(
+        job_id,
+        *head.partition,
+        due_at,
+        links.open_count,
+        tuple(parents),
+        links.on_parent_failure,
+    )

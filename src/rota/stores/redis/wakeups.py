@@ -1,12 +1,12 @@
-"""Wake-ups between processes: the script that makes a job READY publishes where.
+"""Wake-ups between processes: the script that makes a job READY, or ends one, publishes which.
 
 The server passes messages on and keeps none. A lost message costs the time until the next poll;
-after a lost connection all listeners wake up.
+after a lost connection all listeners wake up. Ends are published only while anyone subscribes.
 """
 
 import asyncio
 from asyncio import Event, Task
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from math import inf
 from secrets import token_hex
@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from rota.clock.idle import in_flight
-from rota.stores.kernel.unit import Partition
+from rota.jobs import JobId
+from rota.stores.kernel.unit import Partition, Writes
 from rota.stores.protocol import Listener
 from rota.stores.redis.database import Database
 from rota.stores.redis.translation import DRIVER_ERRORS
@@ -25,6 +26,7 @@ LONGEST_PAUSE = 5.0
 """Seconds between attempts to reach a server; the first pause is a tenth of a second."""
 
 _SENDER_LENGTH = 16
+_ID_LENGTH = 36
 _decode = msgspec.json.Decoder(list[Place]).decode
 
 
@@ -33,12 +35,10 @@ class Notices:
 
     def __init__(self, database: Database) -> None:
         self.sender = token_hex(_SENDER_LENGTH // 2)
-        self._database = database
-        self._silent_for = database.settings.answer_for.total_seconds() / 2
-        """Seconds of silence before the server is asked for an answer, and to wait for that."""
         self._wakeups = Wakeups()
-        self._hearing: Task[None] | None = None
-        self._has_tried = Event()
+        keys = database.keys
+        self._ready = _Subscription(database, keys.job_key("wake"), self._receive_ready)
+        self._ends = _Subscription(database, keys.job_key("ends"), self._receive_ends)
 
     @asynccontextmanager
     async def listen(
@@ -46,22 +46,90 @@ class Notices:
     ) -> AsyncIterator[Listener]:
         """A listener; if the server can be reached, it hears other processes from the start."""
         async with self._wakeups.listen(queues, tenants) as listener:
-            if self._hearing is None:
-                self._hearing = asyncio.create_task(self._hear())
-            with in_flight():
-                await self._has_tried.wait()
+            await self._ready.begin()
             yield listener
+
+    @asynccontextmanager
+    async def listen_for_end(self, job_ids: Collection[JobId]) -> AsyncIterator[Listener]:
+        """As ``listen``, for the end of jobs."""
+        try:
+            async with self._wakeups.listen_for_end(job_ids) as listener:
+                await self._ends.begin()
+                yield listener
+        finally:
+            if not self._wakeups.awaits_ends:
+                await self._ends.end()
 
     def ring(self, partitions: Collection[Partition]) -> None:
         """Wake the listeners of this process: a script has told the other processes."""
         self._wakeups.ring_partitions(partitions)
 
+    def ring_for(self, writes: Writes) -> None:
+        """As ``ring``, for all that was written."""
+        self.ring(writes.ready_partitions())
+        if self._wakeups.awaits_ends:
+            self.ring_ends(writes.ended_jobs())
+
+    def ring_ends(self, job_ids: Collection[JobId]) -> None:
+        """As ``ring``, for jobs that have ended."""
+        self._wakeups.ring_ends(job_ids)
+
     async def close(self) -> None:
         """End all waits: nothing more will come."""
         self._wakeups.close()
-        if self._hearing is not None:
-            self._hearing.cancel()
-            await asyncio.wait([self._hearing])
+        await self._ready.end()
+        await self._ends.end()
+
+    def _receive_ready(self, message: bytes | None) -> None:
+        try:
+            if message is not None and not self._is_own(message):
+                self._wakeups.ring_at(_decode(message[_SENDER_LENGTH:]))
+        except msgspec.MsgspecError:  # from a later version, or from another program
+            message = None
+        if message is None:
+            self._wakeups.ring_everywhere()
+
+    def _receive_ends(self, message: bytes | None) -> None:
+        if message is None:
+            self._wakeups.ring_everywhere()
+        elif not self._is_own(message):
+            text = message.decode(errors="replace")
+            starts = range(_SENDER_LENGTH, len(text), _ID_LENGTH)
+            self._wakeups.ring_ends([text[at : at + _ID_LENGTH] for at in starts])
+
+    def _is_own(self, message: bytes) -> bool:
+        return message[:_SENDER_LENGTH].decode(errors="replace") == self.sender
+
+
+class _Subscription:
+    """Passes on the messages of a channel; and None if some may have been lost."""
+
+    def __init__(
+        self, database: Database, channel: str, receive: Callable[[bytes | None], None]
+    ) -> None:
+        self._database = database
+        self._channel = channel
+        self._receive = receive
+        self._silent_for = database.settings.answer_for.total_seconds() / 2
+        """Seconds of silence before the server is asked for an answer, and to wait for that."""
+        self._hearing: Task[None] | None = None
+        self._has_tried = Event()
+
+    async def begin(self) -> None:
+        """Return when messages arrive, or the server could not be reached."""
+        if self._hearing is None:
+            self._has_tried = Event()
+            self._hearing = asyncio.create_task(self._hear())
+        with in_flight():
+            await self._has_tried.wait()
+
+    async def end(self) -> None:
+        """Receive nothing more, until it begins again."""
+        hearing, self._hearing = self._hearing, None
+        if hearing is not None:
+            hearing.cancel()
+            self._has_tried.set()
+            await asyncio.wait([hearing])
 
     async def _hear(self) -> None:
         """Listen for ever, on one connection after the other."""
@@ -79,11 +147,11 @@ class Notices:
         connection = await self._database.connections.connect()
         try:
             async with asyncio.timeout(self._silent_for):
-                await connection.send_command("SUBSCRIBE", self._database.keys.channel)
+                await connection.send_command("SUBSCRIBE", self._channel)
                 await connection.read_response()
             self._has_tried.set()
             if not is_first:  # messages may have been lost meanwhile
-                self._wakeups.ring_everywhere()
+                self._receive(None)
             await self._receive_all(connection)
         finally:
             await connection.disconnect(nowait=True)
@@ -104,14 +172,6 @@ class Notices:
             is_asked = False
             if said[0] == b"message":
                 self._receive(said[2])
-
-    def _receive(self, message: bytes) -> None:
-        if message[:_SENDER_LENGTH].decode(errors="replace") == self.sender:
-            return
-        try:
-            self._wakeups.ring_at(_decode(message[_SENDER_LENGTH:]))
-        except msgspec.MsgspecError:  # from a later version, or from another program
-            self._wakeups.ring_everywhere()
 
 
 async def _wait(seconds: float) -> None:

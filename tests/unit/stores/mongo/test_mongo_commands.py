@@ -45,7 +45,7 @@ async def test_a_batch_of_plain_jobs_costs_a_handful_of_commands(
             overheard.clear()
             changes = [decide_outcome(job, Succeeded(), NOW) for job in leased]
             assert not any(answer.is_stale for answer in await store.apply(changes, NOW))
-            assert _count(overheard) == {"update": 1, "commitTransaction": 1}
+            assert _count(overheard) == {"update": 1}
 
 
 def _count(overheard: Overheard) -> Counter[str]:

@@ -21,7 +21,7 @@ from rota.jobs import Job, JobStatus, Lost, Succeeded, decide_outcome
 from rota.runtime.wiring import inspect_store, migrate_store, open_store
 from rota.stores.mongo.address import read_address
 from rota.stores.mongo.connection import DOCUMENTS, JOBS, SCHEMA, Raw
-from rota.stores.mongo.lease import Spread
+from rota.stores.mongo.lease import WIDEST, Spread
 from rota.stores.mongo.rows import encode_job
 from rota.stores.mongo.schema import INDEXES, SCHEMA_VERSION
 from rota.stores.mongo.store import MongoStore
@@ -197,7 +197,7 @@ async def test_a_database_of_the_version_before_transactions_is_migrated(mongo_u
         with pytest.raises(SchemaOutdatedError, match="not finished"):
             await open_mongo(mongo_url)
         await database["rota_intents"].delete_many({})
-    assert [each.number for each in (await inspect_store(mongo_url)).pending] == [3]
+    assert [each.number for each in (await inspect_store(mongo_url)).pending] == [3, 4]
     async with await open_mongo(mongo_url) as store:
         (twin,) = await store.insert([a_job(idempotency_key="key")], NOW)
         assert (twin.job.id, twin.is_existing) == (keyed.id, True)
@@ -227,11 +227,17 @@ async def test_two_callers_that_lease_at_once_start_at_different_jobs(mongo_url:
     spread = Spread()
     assert (spread.window(10), spread.choose_start(10, [5] * 30)) == (10, 0)
     spread.note("worker", 10, 4)
-    assert spread.window(10) == 20
-    starts = {spread.choose_start(10, [5] * 20) for _ in range(50)}
+    assert spread.window(10) == 50
+    starts = {spread.choose_start(10, [5] * 20) for _ in range(200)}
     assert starts == set(range(11))
     assert spread.choose_start(10, [5] * 8 + [1] * 12) == 0, "never past a higher priority"
     spread.note("worker", 10, 10)
+    assert spread.window(10) == 48, "it shrinks slowly"
+    for _ in range(20):
+        spread.note("worker", 10, 4)
+    assert spread.window(10) == 10 + WIDEST
+    for _ in range(200):
+        spread.note("worker", 10, 10)
     assert spread.window(10) == 10
     jobs = [a_job() for _ in range(200)]
     async with await open_mongo(mongo_url) as store, await open_mongo(mongo_url) as other:

@@ -1,0 +1,109 @@
+"""Flows: several jobs that are created all or not at all, with results passed between them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from secrets import randbits
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from msgspec.structs import replace
+
+from rota.errors import AppUseError, InvalidInputError
+from rota.handle import JobHandle
+from rota.jobs import Job, JobId, make_job_id
+from rota.jobs.fields import read_name
+from rota.session import Session, Sessions
+from rota.task import EnqueueOptions, Task, TaskWithOptions, insert_jobs
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_BITS = 61
+
+
+class Flow:
+    """Collects jobs inside a ``with`` or ``async with`` block, and creates them at its end.
+
+    If the block raises, nothing is created. A handle can be used at once: its ``output`` in the
+    arguments of other jobs, the rest when the block has ended. ``name`` is shown with each job.
+    """
+
+    def __init__(
+        self, sessions: Sessions, *, name: str | None, tenant: str, within: Any = None
+    ) -> None:
+        self.name = None if name is None else read_name(name)
+        self._sessions = sessions
+        self._tenant = tenant
+        self._within = within
+        self._jobs: list[Job] = []
+        self._now: datetime | None = None
+        self._random = randbits(_BITS)
+
+    def __repr__(self) -> str:
+        return f"<Flow {self.name or '-'}, {len(self._jobs)} jobs>"
+
+    @property
+    def job_ids(self) -> Sequence[JobId]:
+        """The jobs so far, in the order in which they were added."""
+        return [job.id for job in self._jobs]
+
+    def add(
+        self, task: Task[P, R] | TaskWithOptions[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> JobHandle[R]:
+        """Add a job to the flow. Options come from ``task.using(...)``."""
+        if self._now is None:
+            raise AppUseError("flow.add is for the block of the flow: the flow is not open")
+        if isinstance(task, TaskWithOptions):
+            plain, options = task.task, self._check_options(task.options)
+        else:
+            plain, options = task, EnqueueOptions(tenant=self._tenant)
+        job_id = make_job_id(self._now, self._random + len(self._jobs))
+        job = plain.make_job(plain.signature.bind(args, kwargs), options, job_id, self._now)
+        if self.name is not None:
+            job = replace(job, name=f"{self.name}: {job.name}"[:255])
+        self._jobs.append(job)
+        return JobHandle(self._sessions, plain.signature, job_id, self._tenant)
+
+    async def __aenter__(self) -> Self:
+        self._now = await self._sessions.run(_read_time)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._now = None
+        if error is None and self._jobs:
+            await self._sessions.run(self._insert)
+
+    def __enter__(self) -> Self:
+        self._now = self._sessions.run_sync(_read_time)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._now = None
+        if error is None and self._jobs:
+            self._sessions.run_sync(self._insert)
+
+    def _check_options(self, options: EnqueueOptions) -> EnqueueOptions:
+        for name in ("key", "within"):
+            if getattr(options, name) is not None:
+                fix = "the flow has one for all jobs" if name == "within" else "leave it out"
+                raise InvalidInputError(
+                    f"{name}: a job of a flow cannot have its own; {fix}", {"field": name}
+                )
+        return replace(options, tenant=self._tenant)
+
+    async def _insert(self, session: Session) -> None:
+        await insert_jobs(session, self._jobs, session.clock.now(), self._within)
+
+
+async def _read_time(session: Session) -> datetime:
+    return session.clock.now()
