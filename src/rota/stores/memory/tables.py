@@ -45,10 +45,7 @@ from rota.stores.protocol import Document, KeptDocument, KeptJob, UnreadableJob
 
 
 class JobTables:
-    """All jobs. Every job is written through ``put`` and ``remove``, which keep the indexes.
-
-    ``version`` grows with every write.
-    """
+    """All jobs. Every job is written through ``put`` and ``remove``, which keep the indexes."""
 
     def __init__(self) -> None:
         self.jobs: dict[JobId, Job] = {}
@@ -60,7 +57,6 @@ class JobTables:
         self._open_counts: dict[JobId, int] = {}
         self.results: dict[JobId, bytes] = {}
         self.unreadable: dict[JobId, bytes] = {}
-        self.version = 0
 
     def answer(self, query: Query) -> Any:
         """The answer to a query of the kernel."""
@@ -102,7 +98,6 @@ class JobTables:
 
     def put(self, job: Job) -> None:
         """Store the job in place of the one with its id."""
-        self.version += 1
         self._forget(job.id)
         self.jobs[job.id] = job
         identity = identity_of(job)
@@ -116,7 +111,6 @@ class JobTables:
             self.ready.add(job)
 
     def remove(self, job_id: JobId) -> None:
-        self.version += 1
         self._forget(job_id)
         del self.jobs[job_id]
         self.attempts.pop(job_id, None)
