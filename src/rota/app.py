@@ -34,7 +34,6 @@ from rota.stores.opened import OpenStore
 from rota.task import (
     AsyncTask,
     Retry,
-    RunIn,
     SyncTask,
     Task,
     TaskOptions,
@@ -45,6 +44,7 @@ from rota.triggers.zone import Fold, Gap, load_zone
 from rota.unique import sweep_unique
 from rota.worker import Context, StopReport, Worker, WorkerSettings, run_until_signalled
 from rota.worker.middleware import Lifespan, Middleware
+from rota.worker.registry import RunIn
 
 P = ParamSpec("P")
 R = TypeVar("R")
