@@ -215,6 +215,10 @@ class Rota:
         for name, task in self.tasks.items():
             worker.register(name, task.as_handler())
 
+    def list_checks(self) -> Mapping[str, Callable[[Any], object]]:
+        """For each task, a function that refuses a payload that does not fit its signature."""
+        return {name: task.check_payload for name, task in self.tasks.items()}
+
     def worker(
         self,
         settings: WorkerSettings | None = None,
