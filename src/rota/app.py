@@ -4,6 +4,7 @@ It is thin: it declares, validates and delegates. Stores, workers, schedulers an
 the packages below.
 """
 
+import asyncio
 import inspect
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -254,6 +255,21 @@ class Rota:
         """Run a worker and the schedules in this process, until SIGINT or SIGTERM."""
         async with self.opened() as session, self.serving(session.store, session.clock):
             return await run_until_signalled(self.worker())
+
+    @asynccontextmanager
+    async def working(self, settings: WorkerSettings | None = None) -> AsyncIterator[Session]:
+        """Run a worker and the schedules in this event loop while the context lasts.
+
+        At its end the worker takes no more jobs, and the running ones finish.
+        """
+        async with self.opened() as session, self.serving(session.store, session.clock):
+            worker = self.worker(settings)
+            running = asyncio.create_task(worker.run(), name="rota worker")
+            try:
+                yield session
+            finally:
+                worker.stop()
+                await running
 
     def _declare(self, function: Any, options: Mapping[str, Any]) -> Any:
         if isinstance(function, staticmethod):
