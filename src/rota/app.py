@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta, tzinfo
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
@@ -270,6 +271,24 @@ class Rota:
             finally:
                 worker.stop()
                 await running
+
+    @asynccontextmanager
+    async def lifespan(self, service: object = None) -> AsyncIterator[None]:  # noqa: ARG002 - given by the service
+        """Open the app and run a worker with a service: ``FastAPI(lifespan=app.lifespan)``."""
+        hosting = import_module("rota.hosting")  # needs the extra "server"
+        async with hosting.running(self):
+            yield
+
+    def attach(
+        self, asgi_app: Any, path: str = "/rota", *, auth: Any = "tokens", work: bool = True
+    ) -> None:
+        """Mount the pages and the API into a FastAPI or Starlette service, and run with it.
+
+        ``auth="tokens"`` asks for a token of the store, ``auth="host"`` leaves the check to the
+        service. Without ``work`` other processes run the jobs.
+        """
+        hosting = import_module("rota.hosting")
+        hosting.attach(self, asgi_app, path, auth, work=work)
 
     def _declare(self, function: Any, options: Mapping[str, Any]) -> Any:
         if isinstance(function, staticmethod):

@@ -73,6 +73,8 @@ RotaError
     StoreDamagedError
     StoreUnavailableError
   BusyLoopError
+  ChildCrashedError
+  ChildError
   CronCalculationError
   DeadlockError
   DeliveryError
@@ -101,6 +103,8 @@ __all__ = [
     "AddressUnusableError",
     "AppUseError",
     "BusyLoopError",
+    "ChildCrashedError",
+    "ChildError",
     "ClockUseError",
     "ConflictError",
     "CopyDiffersError",
@@ -392,6 +396,39 @@ class InvalidJobError(InvalidInputError):
 
 class AppUseError(InvalidInputError):
     """An app was used in an unsupported way, such as outside of ``async with app``."""
+
+
+class ChildCrashedError(RotaError):
+    """A child process ended before its job did. The job has failed; others are not affected."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(f"The child process {how}", {"how": how})
+        self.how = how
+
+
+class ChildError(RotaError):
+    """A function raised an exception in a child process.
+
+    Its class has the name of the exception's class, and its cause shows the traceback of the child.
+    """
+
+    @classmethod
+    def make(cls, kind: str, text: str, traceback: str) -> "ChildError":
+        """The error for an exception of the class ``kind``."""
+        error: ChildError = type(kind, (cls,), {"__module__": __name__})(text)
+        error.__cause__ = ChildTraceback(traceback)
+        return error
+
+
+class ChildTraceback(Exception):  # noqa: N818 - it is not raised: it shows where another was
+    """The traceback of an exception in a child process, as text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"in the child process:\n{self.text.rstrip()}\n"
 
 
 class TaskDeclarationError(InvalidInputError):

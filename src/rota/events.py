@@ -419,6 +419,22 @@ class JobNotSettled(JobEvent, frozen=True):
     error: str
 
 
+class ChildStarted(Event, frozen=True):
+    """A worker started a child process for handlers that run in one."""
+
+    level = DEBUG
+    pid: int
+
+
+class ChildEnded(Event, frozen=True):
+    """A child process has ended: recycled, stopped with its worker, killed, or crashed."""
+
+    level = INFO
+    pid: int
+    reason: str
+    job_count: int
+
+
 class LoopBlocked(Event, frozen=True):
     """The worker's event loop was blocked; ``job_id`` is set when a handler blocked it.
 

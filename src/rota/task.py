@@ -9,7 +9,12 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.clock.duration import Duration, read_duration
-from rota.errors import InvalidArgumentsError, InvalidInputError, InvalidJobError
+from rota.errors import (
+    AppUseError,
+    InvalidArgumentsError,
+    InvalidInputError,
+    InvalidJobError,
+)
 from rota.handle import JobHandle
 from rota.jobs import Job, JobId, JobRequest, JobStatus, RetryPolicy, admit_job
 from rota.jobs.fields import read_id, read_instant, read_priority, read_queue, read_word
@@ -20,6 +25,7 @@ from rota.outputs import OUTPUT, may_hold_outputs, resolve_outputs
 from rota.session import Session, Sessions
 from rota.signature import Arguments, TaskSignature, refuse_declaration
 from rota.stores.protocol import Inserted
+from rota.transactions import find_connection
 from rota.unique import digest_job, insert_unique
 from rota.worker import Context
 from rota.worker.registry import Handler
@@ -264,6 +270,7 @@ class TaskWithOptions(Generic[P, R]):
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """As ``Task.enqueue``, with these options."""
         calls = [self.task.signature.bind(args, kwargs)]
+        self._check_within()
         (handle,) = await self._sessions.run(lambda session: self._insert(session, calls))
         return handle
 
@@ -276,6 +283,7 @@ class TaskWithOptions(Generic[P, R]):
     async def enqueue_many(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
         """As ``Task.enqueue_many``, with these options."""
         bound = self._read_calls(calls)
+        self._check_within()
         return await self._sessions.run(lambda session: self._insert(session, bound))
 
     def enqueue_many_sync(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
@@ -286,6 +294,13 @@ class TaskWithOptions(Generic[P, R]):
     @property
     def _sessions(self) -> Sessions:
         return self.task.sessions
+
+    def _check_within(self) -> None:
+        """A transaction belongs to its event loop, so the app must be open there."""
+        if self.options.within is not None and self.task.sessions.current() is None:
+            raise AppUseError(
+                "within= needs the app to be open in this event loop; write: async with app"
+            )
 
     def _read_calls(self, calls: Iterable[Call[P]]) -> list[Arguments]:
         bound: list[Arguments] = []
@@ -317,7 +332,7 @@ class TaskWithOptions(Generic[P, R]):
     async def _insert_unique(self, session: Session, job: Job) -> Inserted:
         unique = self.task.options.unique
         key = digest_job(job, unique if isinstance(unique, tuple) else None)
-        return await insert_unique(session, job, key, adapt_connection(self.options.within))
+        return await insert_unique(session, job, key, await find_connection(self.options.within))
 
 
 async def insert_jobs(
@@ -326,15 +341,10 @@ async def insert_jobs(
     """Create the jobs in one step, or within a transaction of the caller."""
     if not jobs:
         return []
-    connection = adapt_connection(within)
+    connection = await find_connection(within)
     if connection is None:
         return await session.store.insert(jobs, now)
     return await session.store.insert_within(connection, jobs, now)
-
-
-def adapt_connection(within: Any) -> Any:
-    """The connection inside what a caller gives as ``within``, as the store knows it."""
-    return within
 
 
 def _read_policy(value: object) -> OnParentFailure:

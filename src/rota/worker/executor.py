@@ -93,7 +93,7 @@ class Executor:
         self.leaks = Leaks()
         self._resources = resources
         self._flow = flow
-        self._facilities = facilities
+        self.facilities = facilities
         self._threads = Threads()
         self._idle: deque[Future[None]] = deque()
         self._is_waking = False
@@ -199,7 +199,7 @@ class Executor:
                 return Result(closed)
             if handler is None:
                 return Result(Failed(f"No handler for type={job.kind}"), NO_HANDLER)
-            attempt.context = Context(job, attempt.started_at, self._facilities)
+            attempt.context = Context(job, attempt.started_at, self.facilities)
             if events.wants(JobStarted):
                 events.emit(job_started(attempt))
             return classify(await self._call(handler, attempt, attempt.context), handler.encode)
@@ -210,7 +210,7 @@ class Executor:
         except BaseException as error:  # noqa: BLE001 - whatever else it is, the job failed
             return _failed(error)
         finally:
-            self._facilities.progress.end(job.id)
+            self.facilities.progress.end(job.id)
             if attempt.is_interrupted and slot.task is not None:
                 slot.task.uncancel()
 

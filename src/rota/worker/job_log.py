@@ -89,6 +89,16 @@ def begin_capture(clock: Clock) -> LogCapture:
     return capture
 
 
+def capture_into(capture: LogCapture | None) -> None:
+    """Capture the log of the current context there from now on, or not at all."""
+    _capture.set(capture)
+
+
+def current_capture() -> LogCapture | None:
+    """Where the log of the current context goes."""
+    return _capture.get()
+
+
 class _Hook:
     """The factory of log records, which shows each new record to the capture of its context."""
 

@@ -3,14 +3,19 @@
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from rota.errors import invalid
 from rota.stores.protocol import JobStore
 from rota.worker.context import Context
+from rota.worker.processes import ProcessCall
 
 Work: TypeAlias = Callable[[Context], Any]
 """A function of one argument, or a coroutine function. A plain function runs in a thread."""
+
+
+RunIn: TypeAlias = Literal["thread", "process"]
+"""Where a plain function runs: in a thread of the worker, or in a child process."""
 
 
 Encode: TypeAlias = Callable[[Any], bytes | None]
@@ -55,9 +60,14 @@ class Registry(dict[str, Handler]):
         notifies: bool = False,
         timeout: timedelta | None = None,
         encode: Encode | None = None,
+        run_in: RunIn | None = None,
     ) -> None:
         """Call ``work`` for jobs of this kind."""
         _check_work(kind, work)
+        if run_in not in (None, "thread", "process"):
+            raise invalid("run_in", f'must be "thread" or "process", got {run_in!r:.40}')
+        if run_in == "process":
+            work = ProcessCall(work)
         if encode is not None and not callable(encode):
             raise invalid("encode", f"of {kind!r} must be callable, got {encode!r:.40}")
         self.register(kind, Handler(work, _is_async(work), notifies, timeout, encode))

@@ -34,7 +34,7 @@ class WhyQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class AttemptList(msgspec.Struct, frozen=True):
-    """The failed attempts of a job, first one first."""
+    """The attempts of a job that have ended, first one first; the last may have succeeded."""
 
     items: list[Attempt]
     next_cursor: str | None = None

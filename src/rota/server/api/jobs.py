@@ -12,6 +12,7 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidJobError, InvalidRequestError, JobChangedError, JobEndedError
 from rota.jobs import (
     BackoffStrategy,
+    Completion,
     Deferral,
     Ending,
     Job,
@@ -19,6 +20,7 @@ from rota.jobs import (
     JobRequest,
     JobStatus,
     Lease,
+    OnParentFailure,
     Overlap,
     Recurrence,
     RetryPolicy,
@@ -76,6 +78,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename={"due_
     ``ending`` says why a FAILED job failed. ``lease`` says which worker runs a RUNNING job, and
     until when the lease lasts. ``deferral`` says which gate held the job back. In a series,
     ``occurrence_at`` is the occurrence of the job, and ``origin`` the id of the first job.
+    ``completion`` is the attempt that completed the job.
     """
 
     id: Uuid
@@ -104,6 +107,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename={"due_
     auto_remove: bool
     replaces: Uuid | None
     trace: str | None
+    on_parent_failure: OnParentFailure
+    completion: Completion | None
     created_at: Moment
     updated_at: Moment
 
@@ -174,7 +179,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     ``kind`` defaults to the name. ``run_at`` defaults to now, or to the first occurrence of the
     ``recurrence``, with which it cannot be combined. ``dependencies`` must exist. With
-    ``auto_remove`` the job is deleted when it is COMPLETED.
+    ``auto_remove`` the job is deleted when it is COMPLETED. ``on_parent_failure`` says what the job
+    does when a dependency fails: it is blocked, runs anyway, or is skipped.
     """
 
     name: Name
@@ -188,6 +194,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     recurrence: RecurrenceBody | None = None
     idempotency_key: IdempotencyKey | None = None
     auto_remove: bool = False
+    on_parent_failure: OnParentFailure = "block"
 
 
 def admit_new_job(
@@ -225,6 +232,7 @@ def _request(asked: NewJob, key: str | None) -> JobRequest:
         dependencies=tuple(asked.dependencies),
         idempotency_key=asked.idempotency_key if key is None else key,
         auto_remove=asked.auto_remove,
+        on_parent_failure=asked.on_parent_failure,
         **given,
     )
 
@@ -285,6 +293,8 @@ class JobUpdate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     is_paused: Fixed = UNSET
     replaces: Fixed = UNSET
     trace: Fixed = UNSET
+    on_parent_failure: Fixed = UNSET
+    completion: Fixed = UNSET
     created_at: Fixed = UNSET
     updated_at: Fixed = UNSET
 
