@@ -28,7 +28,6 @@ from rota.signature import locate, refuse_declaration
 from rota.task import (
     AsyncTask,
     Retry,
-    RunIn,
     SyncTask,
     Task,
     TaskOptions,
@@ -38,6 +37,7 @@ from rota.task import (
 from rota.triggers.zone import Fold, Gap, load_zone
 from rota.worker import Context, WorkerSettings
 from rota.worker.middleware import Lifespan, Middleware
+from rota.worker.registry import RunIn
 
 P = ParamSpec("P")
 R = TypeVar("R")

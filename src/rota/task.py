@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, get_args
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -27,13 +27,14 @@ from rota.signature import Arguments, TaskSignature, refuse_declaration
 from rota.stores.protocol import Inserted
 from rota.transactions import find_connection
 from rota.unique import digest_job, insert_unique
-from rota.worker import Context
-from rota.worker.registry import Handler
+from rota.worker import Context, Discard, Snooze
+from rota.worker.child_messages import find_target
+from rota.worker.processes import ProcessCall
+from rota.worker.registry import Encode, Handler, RunIn, Work
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-RunIn: TypeAlias = Literal["thread", "process"]
 Retry: TypeAlias = RetryPolicy | Mapping[str, Any] | int
 """A retry policy, a mapping of its fields, or a number of attempts."""
 
@@ -231,31 +232,66 @@ class Task(Generic[P, R]):
     def as_handler(self) -> Handler:
         """What a worker calls for jobs of this task."""
         self.signature.check()
-        is_async = inspect.iscoroutinefunction(self.function)
-        work = self._run_async if is_async else self._run
-        encode = self.signature.encode_result if self.options.keep_result else None
-        options = self.options
+        options, function = self.options, self.function
+        is_async = inspect.iscoroutinefunction(function)
+        work: Work = self._run_async if is_async else self._run
+        encode: Encode | None = self.signature.encode_result if options.keep_result else None
+        if options.run_in == "process":
+            runner = run_in_child if options.keep_result else run_and_forget
+            work, is_async = ProcessCall(function, f"{__name__}:{runner.__name__}"), True
+            encode = _as_encoded if options.keep_result else None
         return Handler(work, is_async, options.notifies, options.timeout, encode, resolve_outputs)
 
     async def _run_async(self, context: Context) -> Any:
-        args, kwargs = self._read_arguments(context)
+        args, kwargs = _read_arguments(self.signature, context)
         return await self.function(*args, **kwargs)
 
     def _run(self, context: Context) -> Any:
-        args, kwargs = self._read_arguments(context)
-        return self.function(*args, **kwargs)
+        return _call(self.signature, context)
 
-    def _read_arguments(self, context: Context) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        try:
-            args, kwargs = self.signature.decode(context.job.payload)
-        except InvalidArgumentsError as error:
-            if not context.job.dependencies or "got null" not in error.reason:
-                raise
-            reason = f"{error.reason}; the output of a job without a result is None"
-            raise InvalidArgumentsError(self.name, error.argument, reason) from error
-        if self.signature.context_name is not None:
-            kwargs[self.signature.context_name] = context
-        return args, kwargs
+
+def _call(signature: TaskSignature, context: Context) -> Any:
+    args, kwargs = _read_arguments(signature, context)
+    return signature.function(*args, **kwargs)
+
+
+def _read_arguments(
+    signature: TaskSignature, context: Context
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    try:
+        args, kwargs = signature.decode(context.job.payload)
+    except InvalidArgumentsError as error:
+        if not context.job.dependencies or "got null" not in error.reason:
+            raise
+        reason = f"{error.reason}; the output of a job without a result is None"
+        raise InvalidArgumentsError(signature.name, error.argument, reason) from error
+    if signature.context_name is not None:
+        kwargs[signature.context_name] = context
+    return args, kwargs
+
+
+def run_in_child(found: Any, context: Context) -> Any:
+    """Run a task in a child process: ``found`` is the task, or its function.
+
+    Returns its result as JSON, or a Snooze or a Discard as it is.
+    """
+    function = found.function if isinstance(found, Task) else found
+    signature = TaskSignature(function, context.job.kind)
+    returned = _call(signature, context)
+    is_answer = isinstance(returned, Snooze | Discard)
+    return returned if is_answer else signature.encode_result(returned)
+
+
+def run_and_forget(found: Any, context: Context) -> Any:
+    """As ``run_in_child``, for a task whose result is not kept."""
+    function = found.function if isinstance(found, Task) else found
+    returned = _call(TaskSignature(function, context.job.kind, keeps_result=False), context)
+    return returned if isinstance(returned, Snooze | Discard) else None
+
+
+def _as_encoded(returned: Any) -> bytes | None:
+    """What a child process returned is JSON already."""
+    return cast("bytes | None", returned)
 
 
 class TaskWithOptions(Generic[P, R]):
@@ -381,15 +417,4 @@ def check_function(function: Any, options: TaskOptions) -> None:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise refuse_declaration(function, "it is a generator function: nothing of it would run")
     if options.run_in == "process":
-        _check_importable(function)
-
-
-def _check_importable(function: Any) -> None:
-    name = getattr(function, "__qualname__", "")
-    if inspect.iscoroutinefunction(function):
-        reason = 'run_in="process" is for plain functions; this one is async'
-        raise refuse_declaration(function, reason)
-    if "<" in name:
-        what = "a lambda" if name.endswith("<lambda>") else "defined inside another function"
-        reason = f'it is {what}, and run_in="process" can only call functions of a module by name'
-        raise refuse_declaration(function, reason)
+        find_target(function)
