@@ -1,7 +1,7 @@
 """How an app is opened, and how its tasks are run."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
@@ -89,6 +89,10 @@ class AppExecution:
         """Give a worker the handlers of all tasks."""
         for name, task in self.tasks.items():
             worker.register(name, task.as_handler())
+
+    def list_checks(self) -> Mapping[str, Callable[[Any], object]]:
+        """For each task, a function that refuses a payload that does not fit its signature."""
+        return {name: task.check_payload for name, task in self.tasks.items()}
 
     def adapt(self, settings: WorkerSettings) -> WorkerSettings:
         """The settings of a worker, with the middleware and the lifespan of the app."""

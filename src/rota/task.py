@@ -229,6 +229,11 @@ class Task(Generic[P, R]):
             doc=(inspect.getdoc(self.function) or "").partition("\n")[0],
         )
 
+    def check_payload(self, payload: Any) -> None:
+        """Refuse a payload that does not fit the signature, unless outputs are still missing."""
+        if not may_hold_outputs(msgspec.json.encode(payload)):
+            self.signature.decode(payload)
+
     def as_handler(self) -> Handler:
         """What a worker calls for jobs of this task."""
         self.signature.check()

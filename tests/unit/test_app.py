@@ -144,7 +144,7 @@ async def test_a_served_app_publishes_its_kinds() -> None:
         ({"timeout": 3}, "timeout: 3 is not a length of time"),
         ({"unique": ["nobody"]}, "unique: 'nobody' is not a parameter"),
         ({"name": "two words"}, "name must be 1 to 200 of the characters"),
-        ({"run_in": "process"}, ".*is for plain functions; this one is async"),
+        ({"run_in": "process"}, ".*is for plain functions"),
         ({"colour": "red"}, "Unexpected keyword argument 'colour'"),
     ],
 )
