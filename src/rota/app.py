@@ -19,20 +19,28 @@ from rota.clock.protocol import Clock
 from rota.errors import InvalidInputError, TaskDeclarationError, hide_password
 from rota.execution import AppExecution
 from rota.flow import Flow
-from rota.jobs import Overlap
+from rota.jobs import CatchUp, Overlap
 from rota.jobs.fields import read_priority, read_queue, read_word
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT
+from rota.jobs.validation import Retry, read_retry
 from rota.runtime.configuration import read_configuration
-from rota.schedules import CatchUp, DeclaredSchedule, When, declare
+from rota.schedule import When
+from rota.schedules import (
+    DeclaredSchedules,
+    SchedulePlan,
+    declare,
+    keep_schedules,
+    plan_schedules,
+)
+from rota.session import Session
 from rota.signature import locate, refuse_declaration
+from rota.stores.opened import OpenStore
 from rota.task import (
     AsyncTask,
-    Retry,
     SyncTask,
     Task,
     TaskOptions,
     check_function,
-    read_retry,
 )
 from rota.triggers.zone import Fold, Gap, load_zone
 from rota.worker import Context, WorkerSettings
@@ -84,7 +92,7 @@ class Rota(AppExecution):
         self.user_lifespan = lifespan
         self.middleware = tuple(middleware)
         self.settings = settings
-        self.schedules: list[DeclaredSchedule] = []
+        self.schedules = DeclaredSchedules(_find_creator())
 
     def __repr__(self) -> str:
         return f"<Rota {hide_password(self.store_url)}, {len(self.tasks)} tasks>"
@@ -144,12 +152,14 @@ class Rota(AppExecution):
         """Run the decorated function, or task, when it is due.
 
         ``when`` is cron text in the extended dialect, RRULE text, a ``timedelta``, or a trigger.
+        ``name`` defaults to that of the task; ``zone`` to that of the app, or UTC. The schedules
+        are reconciled when a process runs the app: new, changed, removed, all of them or none.
         """
         return declare(
             self,
             when,
             name=name,
-            zone=self.zone if zone is None else zone,
+            zone=zone,
             gap=gap,
             fold=fold,
             overlap=overlap,
@@ -157,14 +167,24 @@ class Rota(AppExecution):
             jitter=jitter,
             retry=retry,
             tenant=tenant,
-            args=args or {},
+            args=args,
         )
+
+    async def plan(self) -> SchedulePlan:
+        """What reconciling the schedules would add, change and remove now. Writes nothing."""
+        return await self.sessions.run(lambda session: plan_schedules(self, session))
 
     def flow(
         self, name: str | None = None, *, tenant: str = DEFAULT_TENANT, within: Any = None
     ) -> Flow:
         """Several jobs that are created all or not at all, at the end of a ``with`` block."""
         return Flow(self.sessions, name=name, tenant=read_word(tenant, "tenant"), within=within)
+
+    @asynccontextmanager
+    async def serving(self, store: OpenStore, clock: Clock) -> AsyncIterator[Session]:
+        """The app is open on this store while the context lasts, and its schedules are in force."""
+        async with super().serving(store, clock) as session, keep_schedules(self, session):
+            yield session
 
     @asynccontextmanager
     async def lifespan(self, service: object = None) -> AsyncIterator[None]:  # noqa: ARG002 - given by the service
@@ -247,12 +267,25 @@ def _read_kind(function: Any, name: str | None) -> str:
         raise refuse_declaration(function, str(error)) from error
 
 
+def _find_creator() -> str:
+    """The module that creates the app."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    return _name_module("tasks" if frame is None else frame.f_globals.get("__name__", "tasks"))
+
+
+def _name_module(module: str) -> str:
+    """The module's name; a program's main module is named as others would import it."""
+    if module != "__main__":
+        return module
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    return spec.name if spec is not None else Path(file or "main").stem
+
+
 def _default_name(function: Any) -> str:
-    """``module.function``; a program's main module is named as others would import it."""
-    module = getattr(function, "__module__", None) or "tasks"
-    if module == "__main__":
-        main = sys.modules["__main__"]
-        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
-        module = spec.name if spec is not None else Path(file or "main").stem
+    """``module.function``."""
+    module = _name_module(getattr(function, "__module__", None) or "tasks")
     name = getattr(function, "__qualname__", type(function).__name__)
     return f"{module}.{name}".replace("<locals>.", "")
