@@ -1,7 +1,7 @@
 """An app under test: on a store in memory, in virtual time, with a worker that runs on request."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -16,7 +16,7 @@ from rota.events import Event, JobDeferred, JobSettled
 from rota.jobs import Job, JobId, JobStatus
 from rota.jobs.fields import read_instant
 from rota.stores.memory import MemoryStore
-from rota.stores.protocol import KeptJob, LeaseRequest
+from rota.stores.protocol import Inserted, KeptJob, LeaseRequest
 from rota.testing.faults import Failure, Fault, Faults, FaultyStore, StoreCall
 from rota.worker import StopReport, Worker
 
@@ -48,6 +48,7 @@ class PausedStore(FaultyStore):
         super().__init__(inner, clock, self._choose_fault)
         self.inner = inner
         self.faults: Faults | None = None
+        self.inserted: dict[JobId, int] = {}
         self._is_paused = True
         self._pause_count = 0
 
@@ -65,6 +66,13 @@ class PausedStore(FaultyStore):
         """See ``Watchable``."""
         version = self.inner.read_version()
         return None if version is None else version + self._pause_count
+
+    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
+        """As the inner store; the order of the jobs is noted."""
+        answers = await super().insert(jobs, now)
+        for answer in answers:
+            self.inserted.setdefault(answer.job.id, len(self.inserted))
+        return answers
 
     async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
         """As the inner store; nothing while paused."""
@@ -129,7 +137,8 @@ class VirtualApp:
         kind = task if isinstance(task, str) else task.name
         wanted = {name: _as_json(name, value) for name, value in arguments.items()}
         found = [job for job in self._all_jobs() if job.kind == kind and _has(job, wanted)]
-        return sorted(found, key=lambda job: (job.created_at, job.id))
+        order, last = self.store.inserted, len(self.store.inserted)
+        return sorted(found, key=lambda job: (order.get(job.id, last), job.created_at, job.id))
 
     @contextmanager
     def faults(self, *verbs: str, script: Faults | None = None) -> Iterator[None]:

@@ -59,6 +59,7 @@ async def test_what_was_enqueued_is_seen_before_it_runs() -> None:
         for _ in range(5):
             await turn()
         assert [job.status for job in rota.enqueued(greet)] == [JobStatus.READY] * 2
+        assert [job.payload["user_id"] for job in rota.enqueued(greet)] == [7, 8]
         assert len(rota.enqueued(greet, user_id=7)) == 1
         assert len(rota.enqueued("greet", user_id=8, locale="de")) == 1
         assert rota.enqueued(greet, user_id=9) == rota.enqueued(app.tasks["post"]) == []
