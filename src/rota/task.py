@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast, get_args
+from typing import Any, Generic, ParamSpec, TypeVar, cast, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -13,15 +13,22 @@ from rota.errors import (
     AppUseError,
     InvalidArgumentsError,
     InvalidInputError,
-    InvalidJobError,
 )
 from rota.handle import JobHandle
 from rota.jobs import Job, JobId, JobRequest, JobStatus, RetryPolicy, admit_job
 from rota.jobs.fields import read_id, read_instant, read_priority, read_queue, read_word
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT, OnParentFailure
-from rota.jobs.validation import read_retry_policy
+from rota.jobs.validation import Retry, read_retry
 from rota.ops.catalogue import KindEntry
 from rota.outputs import OUTPUT, may_hold_outputs, resolve_outputs
+from rota.schedule import (
+    ScheduleHandle,
+    When,
+    create_schedule,
+    define,
+    read_options,
+    read_rule,
+)
 from rota.session import Session, Sessions
 from rota.signature import Arguments, TaskSignature, refuse_declaration
 from rota.stores.protocol import Inserted
@@ -34,9 +41,6 @@ from rota.worker.registry import Encode, Handler, RunIn, Work
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-Retry: TypeAlias = RetryPolicy | Mapping[str, Any] | int
-"""A retry policy, a mapping of its fields, or a number of attempts."""
 
 
 class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,17 +75,6 @@ class EnqueueOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _NO_OPTIONS = EnqueueOptions()
-
-
-def read_retry(value: Any) -> RetryPolicy:
-    """The retry policy. A number is the number of attempts, with the usual delays."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = {"max_attempts": value}
-    try:
-        return read_retry_policy(value)
-    except InvalidJobError as error:
-        field = error.field.replace("retry_policy", "retry", 1)
-        raise InvalidJobError(field, error.reason) from error
 
 
 class Call(Generic[P]):
@@ -186,6 +179,48 @@ class Task(Generic[P, R]):
                 on_parent_failure=_read_policy(on_parent_failure),
             ),
         )
+
+    async def schedule(
+        self,
+        when: When,
+        *,
+        name: str | None = None,
+        tenant: str = DEFAULT_TENANT,
+        retry: Retry | None = None,
+        args: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> ScheduleHandle:
+        """Run the task when it is due, until the schedule is cancelled.
+
+        ``options`` are ``zone``, ``gap``, ``fold``, ``overlap``, ``catch_up`` and ``jitter``, as
+        for ``app.schedule``. A schedule with this name that says the same is left as it is.
+        """
+        options |= {"args": args, "retry": retry}
+        create = self._plan_schedule(when, name or self.name, tenant, options)
+        return await self.sessions.run(create)
+
+    def schedule_sync(
+        self,
+        when: When,
+        *,
+        name: str | None = None,
+        tenant: str = DEFAULT_TENANT,
+        retry: Retry | None = None,
+        args: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> ScheduleHandle:
+        """As ``schedule``; blocks the thread."""
+        options |= {"args": args, "retry": retry}
+        create = self._plan_schedule(when, name or self.name, tenant, options)
+        return self.sessions.run_sync(create)
+
+    def _plan_schedule(
+        self, when: When, name: str, tenant: str, options: dict[str, Any]
+    ) -> Callable[[Session], Coroutine[Any, Any, ScheduleHandle]]:
+        plain = define(self, options.pop("args") or {}, options.pop("retry"))
+        definition = read_rule(plain, when, read_options(options))
+        handle = ScheduleHandle(self, name, tenant=read_word(tenant, "tenant"))
+        return lambda session: create_schedule(session, handle, definition)
 
     def handle(self, job_id: JobId, *, tenant: str = DEFAULT_TENANT) -> JobHandle[R]:
         """A handle on a job of this task that was enqueued elsewhere, by its id."""

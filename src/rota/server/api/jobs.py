@@ -12,6 +12,7 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidJobError, InvalidRequestError, JobChangedError, JobEndedError
 from rota.jobs import (
     BackoffStrategy,
+    CatchUp,
     Completion,
     Deferral,
     Ending,
@@ -168,7 +169,8 @@ class RecurrenceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ``cron`` is an expression of five or six fields, ``rrule`` an RFC 5545 rule, ``interval`` a
     duration such as ``1h30m``, each in ``zone``. ``start`` defaults to now. ``gap`` and ``fold``
     choose what happens when DST skips or repeats a time, ``overlap`` what happens when an
-    occurrence comes due while the previous one runs.
+    occurrence comes due while the previous one runs, ``catch_up`` what happens to occurrences that
+    no worker could run in time. With ``jitter`` each starts up to that much later.
     """
 
     cron: Rule | None = None
@@ -181,6 +183,8 @@ class RecurrenceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     gap: Gap | None = None
     fold: Fold | None = None
     overlap: Overlap = "skip"
+    catch_up: CatchUp = "once"
+    jitter: Annotated[str, Meta(description="A duration such as 5m.")] | None = None
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
