@@ -1,5 +1,6 @@
 """The real servers of a test run: started when the first test asks, stopped when all is over."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.servers.shared import (
     shared_mongo_url,
     shared_redis_url,
     shared_url,
+    temporary_root,
     with_option,
 )
 
@@ -28,6 +30,7 @@ STORES = ("memory", "sqlite", "postgres", "redis", "mongo")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(temporary_root()))  # that of tmp_path
     folder = lead_run()
     if folder is not None:
         config.add_cleanup(lambda: end_run(folder))

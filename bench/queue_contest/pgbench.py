@@ -33,8 +33,9 @@ _LEASE_VALUES = (":now", "''", "'~'", ":batch", ":until", "'bench'", "true")
 """Now, the first and the last queue, how many, until when, for whom, whether to look for jobs to
 mark as due."""
 
-_COMPLETE_VALUES = (":ids", ":tokens", ":tenants", ":dues", "array[:now]")
-"""Ids, tokens, tenants, when they were due, when they ended."""
+_NOW = "array[:now]"
+_COMPLETE_VALUES = (":ids", ":tokens", ":tenants", ":dues", _NOW, _NOW, "'{}'", "'rota'")
+"""Ids, tokens, tenants, when they were due, started and ended, no results, the channel."""
 
 
 def measure(

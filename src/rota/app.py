@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta, tzinfo
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
@@ -20,30 +21,36 @@ from rota.clock.duration import Duration, read_duration
 from rota.clock.protocol import Clock
 from rota.errors import AppUseError, InvalidInputError, TaskDeclarationError, hide_password
 from rota.flow import Flow
-from rota.jobs import Overlap
+from rota.jobs import CatchUp, Overlap
 from rota.jobs.fields import read_priority, read_queue, read_word
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT
+from rota.jobs.validation import Retry, read_retry
 from rota.ops.catalogue import publish_kinds
 from rota.runtime.configuration import read_configuration
 from rota.runtime.wiring import check_address
-from rota.schedules import CatchUp, DeclaredSchedule, When, declare
+from rota.schedule import When
+from rota.schedules import (
+    DeclaredSchedules,
+    SchedulePlan,
+    declare,
+    keep_schedules,
+    plan_schedules,
+)
 from rota.session import Session, Sessions
 from rota.signature import locate, refuse_declaration
 from rota.stores.opened import OpenStore
 from rota.task import (
     AsyncTask,
-    Retry,
-    RunIn,
     SyncTask,
     Task,
     TaskOptions,
     check_function,
-    read_retry,
 )
 from rota.triggers.zone import Fold, Gap, load_zone
 from rota.unique import sweep_unique
 from rota.worker import Context, StopReport, Worker, WorkerSettings, run_until_signalled
 from rota.worker.middleware import Lifespan, Middleware
+from rota.worker.registry import RunIn
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -93,7 +100,7 @@ class Rota:
         self.middleware = tuple(middleware)
         self.settings = settings
         self.tasks: dict[str, Task[..., Any]] = {}
-        self.schedules: list[DeclaredSchedule] = []
+        self.schedules = DeclaredSchedules(_find_creator())
         self.sessions = Sessions(self.store_url, clock)
         self._stacks: list[AsyncExitStack] = []
 
@@ -155,12 +162,14 @@ class Rota:
         """Run the decorated function, or task, when it is due.
 
         ``when`` is cron text in the extended dialect, RRULE text, a ``timedelta``, or a trigger.
+        ``name`` defaults to that of the task; ``zone`` to that of the app, or UTC. The schedules
+        are reconciled when a process runs the app: new, changed, removed, all of them or none.
         """
         return declare(
             self,
             when,
             name=name,
-            zone=self.zone if zone is None else zone,
+            zone=zone,
             gap=gap,
             fold=fold,
             overlap=overlap,
@@ -168,8 +177,12 @@ class Rota:
             jitter=jitter,
             retry=retry,
             tenant=tenant,
-            args=args or {},
+            args=args,
         )
+
+    async def plan(self) -> SchedulePlan:
+        """What reconciling the schedules would add, change and remove now. Writes nothing."""
+        return await self.sessions.run(lambda session: plan_schedules(self, session))
 
     def flow(
         self, name: str | None = None, *, tenant: str = DEFAULT_TENANT, within: Any = None
@@ -212,8 +225,11 @@ class Rota:
     def register(self, worker: Worker) -> None:
         """Give a worker the handlers of all tasks."""
         for name, task in self.tasks.items():
-            handler = task.as_handler()
-            worker.handler(name, notifies=handler.notifies, timeout=handler.timeout)(handler.work)
+            worker.register(name, task.as_handler())
+
+    def list_checks(self) -> Mapping[str, Callable[[Any], object]]:
+        """For each task, a function that refuses a payload that does not fit its signature."""
+        return {name: task.check_payload for name, task in self.tasks.items()}
 
     def worker(
         self,
@@ -245,7 +261,7 @@ class Rota:
     @asynccontextmanager
     async def serving(self, store: OpenStore, clock: Clock) -> AsyncIterator[Session]:
         """The app is open on this store while the context lasts, in a process that runs it."""
-        async with self.opened(store, clock) as session:
+        async with self.opened(store, clock) as session, keep_schedules(self, session):
             await publish_kinds(store, {name: it.describe() for name, it in self.tasks.items()})
             if any(task.options.unique for task in self.tasks.values()):
                 await sweep_unique(session)
@@ -255,6 +271,24 @@ class Rota:
         """Run a worker and the schedules in this process, until SIGINT or SIGTERM."""
         async with self.opened() as session, self.serving(session.store, session.clock):
             return await run_until_signalled(self.worker())
+
+    @asynccontextmanager
+    async def lifespan(self, service: object = None) -> AsyncIterator[None]:  # noqa: ARG002 - given by the service
+        """Open the app and run a worker with a service: ``FastAPI(lifespan=app.lifespan)``."""
+        hosting = import_module("rota.hosting")  # needs the extra "server"
+        async with hosting.running(self):
+            yield
+
+    def attach(
+        self, asgi_app: Any, path: str = "/rota", *, auth: Any = "tokens", work: bool = True
+    ) -> None:
+        """Mount the pages and the API into a FastAPI or Starlette service, and run with it.
+
+        ``auth="tokens"`` asks for a token of the store, ``auth="host"`` leaves the check to the
+        service. Without ``work`` other processes run the jobs.
+        """
+        hosting = import_module("rota.hosting")
+        hosting.attach(self, asgi_app, path, auth, work=work)
 
     def _declare(self, function: Any, options: Mapping[str, Any]) -> Any:
         if isinstance(function, staticmethod):
@@ -319,12 +353,25 @@ def _read_kind(function: Any, name: str | None) -> str:
         raise refuse_declaration(function, str(error)) from error
 
 
+def _find_creator() -> str:
+    """The module that creates the app."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    return _name_module("tasks" if frame is None else frame.f_globals.get("__name__", "tasks"))
+
+
+def _name_module(module: str) -> str:
+    """The module's name; a program's main module is named as others would import it."""
+    if module != "__main__":
+        return module
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    return spec.name if spec is not None else Path(file or "main").stem
+
+
 def _default_name(function: Any) -> str:
-    """``module.function``; a program's main module is named as others would import it."""
-    module = getattr(function, "__module__", None) or "tasks"
-    if module == "__main__":
-        main = sys.modules["__main__"]
-        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
-        module = spec.name if spec is not None else Path(file or "main").stem
+    """``module.function``."""
+    module = _name_module(getattr(function, "__module__", None) or "tasks")
     name = getattr(function, "__qualname__", type(function).__name__)
     return f"{module}.{name}".replace("<locals>.", "")

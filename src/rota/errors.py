@@ -20,6 +20,7 @@ RotaError
     InvalidZoneError
     MethodNotAllowedError
     RequestTooLargeError
+    ResultTooLargeError
     RegistrationsNotArrayError
     RegistrationShapeError
     InvalidRegistrationError
@@ -72,6 +73,8 @@ RotaError
     StoreDamagedError
     StoreUnavailableError
   BusyLoopError
+  ChildCrashedError
+  ChildError
   CronCalculationError
   DeadlockError
   DeliveryError
@@ -100,6 +103,8 @@ __all__ = [
     "AddressUnusableError",
     "AppUseError",
     "BusyLoopError",
+    "ChildCrashedError",
+    "ChildError",
     "ClockUseError",
     "ConflictError",
     "CopyDiffersError",
@@ -153,6 +158,7 @@ __all__ = [
     "RequestTooLargeError",
     "RequestTooSlowError",
     "ResultTimeoutError",
+    "ResultTooLargeError",
     "RotaError",
     "ScheduleDuplicateTaskError",
     "ScheduleTaskError",
@@ -392,6 +398,39 @@ class AppUseError(InvalidInputError):
     """An app was used in an unsupported way, such as outside of ``async with app``."""
 
 
+class ChildCrashedError(RotaError):
+    """A child process ended before its job did. The job has failed; others are not affected."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(f"The child process {how}", {"how": how})
+        self.how = how
+
+
+class ChildError(RotaError):
+    """A function raised an exception in a child process.
+
+    Its class has the name of the exception's class, and its cause shows the traceback of the child.
+    """
+
+    @classmethod
+    def make(cls, kind: str, text: str, traceback: str) -> "ChildError":
+        """The error for an exception of the class ``kind``."""
+        error: ChildError = type(kind, (cls,), {"__module__": __name__})(text)
+        error.__cause__ = ChildTraceback(traceback)
+        return error
+
+
+class ChildTraceback(Exception):  # noqa: N818 - it is not raised: it shows where another was
+    """The traceback of an exception in a child process, as text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"in the child process:\n{self.text.rstrip()}\n"
+
+
 class TaskDeclarationError(InvalidInputError):
     """A function cannot be a task; ``location`` is its file and line."""
 
@@ -403,6 +442,18 @@ class TaskDeclarationError(InvalidInputError):
         self.function = function
         self.location = location
         self.reason = reason
+
+
+class ScheduleNotFoundError(NotFoundError):
+    """The tenant has no schedule with that name."""
+
+    def __init__(self, name: str, tenant: str) -> None:
+        super().__init__(
+            f'Tenant "{tenant}" has no schedule named "{name}"',
+            {"schedule": name, "tenant": tenant},
+        )
+        self.name = name
+        self.tenant = tenant
 
 
 class InvalidArgumentsError(InvalidInputError):
@@ -1065,6 +1116,19 @@ class RequestTooLargeError(InvalidInputError):
         super().__init__(
             f"body must not be longer than {limit} bytes", {"field": "body", "limit": limit}
         )
+        self.limit = limit
+
+
+class ResultTooLargeError(InvalidInputError):
+    """What a handler returned has more than ``limit`` bytes as JSON, and is not kept."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"the result has {size} bytes of JSON, {limit} are the most; store it elsewhere and "
+            "return where it is",
+            {"field": "result", "size": size, "limit": limit},
+        )
+        self.size = size
         self.limit = limit
 
 

@@ -75,6 +75,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """One event."""
 
     level: ClassVar[int] = DEBUG
+    undescribed: ClassVar[frozenset[str]] = frozenset()
+    """The fields that ``describe`` leaves out, because they have many lines."""
 
     @property
     def name(self) -> str:
@@ -87,7 +89,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
     def describe(self) -> str:
         """One line for people, with every control character escaped."""
-        parts = [f"{key}={_on_one_line(value)}" for key, value in self.fields().items()]
+        shown = [each for each in self.fields().items() if each[0] not in self.undescribed]
+        parts = [f"{key}={_on_one_line(value)}" for key, value in shown]
         return " ".join((self.name, *parts))
 
 
@@ -356,13 +359,16 @@ class JobSettled(JobEvent, frozen=True, omit_defaults=False):
 class JobFailed(JobSettled, frozen=True, omit_defaults=False):
     """A failed attempt. With the state ``queued`` there is a retry, at ``due_at``.
 
-    ``err_code`` is the name of the exception, or NoHandler, TimedOut or Discarded.
+    ``err_code`` is the name of the exception, or NoHandler, TimedOut or Discarded. A ``traceback``,
+    of at most 16 KiB, is only in logs as JSON.
     """
 
     level = WARNING
+    undescribed = frozenset({"traceback"})
     err_code: str
     error: str
     due_at: datetime
+    traceback: str | None = None
 
 
 class JobDeferred(JobEvent, frozen=True):
@@ -411,6 +417,22 @@ class JobNotSettled(JobEvent, frozen=True):
 
     level = WARNING
     error: str
+
+
+class ChildStarted(Event, frozen=True):
+    """A worker started a child process for handlers that run in one."""
+
+    level = DEBUG
+    pid: int
+
+
+class ChildEnded(Event, frozen=True):
+    """A child process has ended: recycled, stopped with its worker, killed, or crashed."""
+
+    level = INFO
+    pid: int
+    reason: str
+    job_count: int
 
 
 class LoopBlocked(Event, frozen=True):

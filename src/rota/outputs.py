@@ -11,9 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from rota.errors import InvalidInputError
 from rota.jobs import JobId
+from rota.stores.protocol import JobStore
+from rota.worker import Context
 
 OUTPUT = "$output"
 OUTPUTS = "$outputs"
@@ -122,6 +125,17 @@ def fill_outputs(payload: Any, dependencies: Sequence[JobId], results: Mapping[J
     if isinstance(payload, list):
         return [fill_outputs(inner, dependencies, results) for inner in payload]
     return payload
+
+
+async def resolve_outputs(context: Context, store: JobStore) -> None:
+    """Fill the results of other jobs into the payload that a handler is given."""
+    job = context.job
+    needed = find_outputs(job.payload, job.dependencies)
+    if needed:
+        found = await store.results(job.tenant, sorted(needed))
+        results = {job_id: msgspec.json.decode(body) for job_id, body in found.items()}
+        payload = fill_outputs(job.payload, job.dependencies, results)
+        context.job = replace(job, payload=payload)
 
 
 def _read_outputs(value: Any, dependencies: Sequence[JobId]) -> Sequence[JobId] | None:

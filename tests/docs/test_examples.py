@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from tests.docs.surroundings import ROOT, check_output, pinned_surroundings
 
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+SERVICES = {"fastapi_service.py", "flask_service.py"}
+"""These run under a server; ``tests/integrations`` starts them."""
+EXAMPLES = sorted(it for it in (ROOT / "examples").glob("*.py") if it.name not in SERVICES)
 INTRODUCTION = "It prints:\n"
 
 

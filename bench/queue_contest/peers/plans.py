@@ -54,7 +54,7 @@ async def explain_postgres() -> list[str]:
     lines = await _explain(connection, "lease", postgres.QUERIES.lease, asked)
     leased = await connection.fetch(_LEASED, WHO)
     ids, *columns = [[row[place] for row in leased] for place in range(4)]
-    ended = (",".join(ids), *columns, [now])
+    ended = (",".join(ids), *columns, [now], [now], [], "rota")
     lines += await _explain(connection, "complete", postgres.QUERIES.complete_jobs, ended)
     await transaction.rollback()
     await connection.close()

@@ -74,20 +74,15 @@ def replacement_id(job: Job) -> JobId:
 def replace_jobs(resubmission: Resubmission, now: datetime) -> list[Job]:
     """One new job for each, with the same dependencies among each other."""
     new_ids = {job.id: replacement_id(job) for job in resubmission.jobs}
-    made = [_replace(job, new_ids, now, dependencies=()) for job in resubmission.dead]
-    made += [
-        _replace(job, new_ids, now, dependencies=job.dependencies) for job in resubmission.blocked
-    ]
-    return made
+    return [_replace(job, new_ids, now) for job in resubmission.jobs]
 
 
-def _replace(
-    job: Job, new_ids: Mapping[JobId, JobId], now: datetime, dependencies: tuple[JobId, ...]
-) -> Job:
+def _replace(job: Job, new_ids: Mapping[JobId, JobId], now: datetime) -> Job:
     """A new job without attempts. A second replacement of the same job has the same id.
 
-    A dead job has no open dependencies, and its series has continued without it. The new job is
-    kept after completion, because it shows that the dead one was retried.
+    It keeps the dependencies, whose results may be its arguments; those of a dead job have ended.
+    Its series has continued without it. The new job is kept after completion, because it shows that
+    the dead one was retried.
     """
     occurrence = (job.occurrence or "").partition(RETRY_MARK)[0]
     return Job(
@@ -100,7 +95,8 @@ def _replace(
         priority=job.priority,
         due_at=now,
         status=JobStatus.READY,
-        dependencies=tuple(new_ids.get(each, each) for each in dependencies),
+        dependencies=tuple(new_ids.get(each, each) for each in job.dependencies),
+        on_parent_failure=job.on_parent_failure,
         retry_policy=job.retry_policy,
         idempotency_key=job.idempotency_key or job.id,
         occurrence=f"{occurrence}{RETRY_MARK}{job.id}",

@@ -103,6 +103,10 @@ class ServedApp(Protocol):
         """The settings of a worker, with what the app adds to each run."""
         ...
 
+    def list_checks(self) -> Mapping[str, Callable[[Any], object]]:
+        """For each kind, a function that refuses a payload that does not fit."""
+        ...
+
     def serving(self, store: OpenStore, clock: Clock) -> AbstractAsyncContextManager[object]:
         """The app is open on this store while the context lasts."""
         ...
@@ -213,7 +217,7 @@ def _from_mapping(reference: str, works: Mapping[Any, Any]) -> Registration:
 def _from_registry(registry: Mapping[str, Handler]) -> Registration:
     def register(worker: Worker) -> None:
         for kind, handler in registry.items():
-            worker.handler(kind, notifies=handler.notifies, timeout=handler.timeout)(handler.work)
+            worker.register(kind, handler)
 
     return register
 

@@ -7,6 +7,8 @@ from typing import NamedTuple, TypeAlias
 
 from rota.errors import MissingExtraError
 from rota.events import (
+    ChildEnded,
+    ChildStarted,
     Event,
     JobEvent,
     JobSettled,
@@ -119,6 +121,8 @@ class Metrics:
             self._events.workers.inc()
         elif isinstance(event, WorkerStopped):
             self._events.workers.dec()
+        elif isinstance(event, ChildStarted | ChildEnded):
+            self._events.note_child(event)
         elif isinstance(event, StoreFailed | StoreRecovered):
             self._store.is_up.set(isinstance(event, StoreRecovered))
 
@@ -142,6 +146,15 @@ class _EventMetrics:
         )
         self.workers = prometheus.Gauge(
             "rota_workers", "Workers that run in this process.", registry=registry
+        )
+        self._children = prometheus.Gauge(
+            "rota_child_processes", "Child processes of the workers here.", registry=registry
+        )
+        self._ended_children = prometheus.Counter(
+            "rota_child_processes_ended",
+            "Child processes that ended: recycled, stopped, killed or crashed.",
+            ["reason"],
+            registry=registry,
         )
         self._counters = {
             name: prometheus.Counter(prometheus_name(name), text, labels, registry=registry)
@@ -178,6 +191,13 @@ class _EventMetrics:
         series.wait.observe(timed.wait_ms / _MILLISECONDS)
         if timed.handler_ms is not None:
             series.duration.observe(timed.handler_ms / _MILLISECONDS)
+
+    def note_child(self, event: ChildStarted | ChildEnded) -> None:
+        if isinstance(event, ChildStarted):
+            self._children.inc()
+        else:
+            self._children.dec()
+            self._ended_children.labels(event.reason).inc()
 
     def _make_series(self, labels: Labels) -> "_Series":
         return _Series({}, self._durations.labels(*labels), self._waits.labels(*labels))

@@ -9,10 +9,22 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from rota.errors import RotaError, StoreClosedError, StoreUnavailableError
 from rota.events import JobFailed
 from rota.fleet.outage import StoreRetry
-from rota.jobs import Change, Interrupted, Job, Outcome, decide_defer, decide_outcome
+from rota.jobs import (
+    Change,
+    Discarded,
+    Failed,
+    Interrupted,
+    Job,
+    Outcome,
+    Succeeded,
+    decide_defer,
+    decide_outcome,
+)
 from rota.policy.gates import Closed
 from rota.stores.protocol import Applied
 from rota.worker.attempts import Flow, Settlement
@@ -82,8 +94,7 @@ class Completer:
         random = self._resources.random
         for it in batch:
             if it.change is None:
-                attempt, outcome = it.attempt, it.result.outcome
-                it.change = decide(attempt.job, outcome, attempt.ended_at, random.random())
+                it.change = _decide_ended(it, random.random())
         changes = [it.change for it in batch if it.change is not None]
         try:
             return await self._resources.store.apply(changes, self._resources.clock.now())
@@ -139,13 +150,28 @@ class Completer:
         return not is_written(change, found.get(job.id))
 
 
-def decide(job: Job, outcome: Outcome | Closed, now: datetime, chance: float) -> Change:
+def _decide_ended(settlement: Settlement, chance: float) -> Change:
+    """The change that an ended attempt means, with its log."""
+    attempt, outcome = settlement.attempt, settlement.result.outcome
+    log = None if attempt.log is None else attempt.log.text()
+    if log is not None and isinstance(outcome, Succeeded | Failed | Discarded):
+        outcome = replace(outcome, log=log)
+    return decide(attempt.job, outcome, attempt.ended_at, chance, attempt.started_at)
+
+
+def decide(
+    job: Job,
+    outcome: Outcome | Closed,
+    now: datetime,
+    chance: float,
+    started_at: datetime | None = None,
+) -> Change:
     """What the outcome means for the job; ``chance`` is for the jitter of a retry."""
     if isinstance(outcome, Closed):
         # A gate that names the past must not be asked again and again.
         at = outcome.reopens_at if outcome.reopens_at > now else now + SHORTEST_DEFERRAL
         return decide_defer(job, at, outcome.reason, now)
-    return decide_outcome(job, outcome, now, chance)
+    return decide_outcome(job, outcome, now, chance, started_at)
 
 
 def is_written(change: Change, stored: Job | None) -> bool:

@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import wraps
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from rota.errors import InvalidInputError, invalid
-from rota.jobs import Job, Punctuality, assess_punctuality
+from rota.jobs import Job, JobId, Punctuality, assess_punctuality
 from rota.policy.once import Action, Ledger, OnCrash, effect_key
 from rota.worker.job_log import JobLogger, make_job_logger
-from rota.worker.progress import ProgressWriter
 
 
 class CancelReason(StrEnum):
@@ -48,35 +47,49 @@ class Discard(msgspec.Struct, frozen=True):
             raise invalid("reason", f"must be a text, got {self.reason!r:.40}")
 
 
+class ProgressSink(Protocol):
+    """Takes the reports of attempts."""
+
+    def report(self, job: Job, done: float, total: float | None, message: str | None) -> None:
+        """Show this instead of what was reported before."""
+        ...
+
+    def end(self, job_id: JobId) -> None:
+        """The attempt has ended: show nothing more."""
+        ...
+
+    async def close(self) -> None:
+        """No attempt is left."""
+        ...
+
+
+class ProcessRunner(Protocol):
+    """Calls functions in child processes."""
+
+    async def call(self, target: Any, context: "Context", payload: Any) -> Any:
+        """What the function returns: JSON as bytes, a Snooze, a Discard or None."""
+        ...
+
+
 @dataclass(slots=True)
 class Facilities:
     """What the attempts of one run share: ``state`` is the value of the worker's lifespan."""
 
-    ledger: Ledger
-    progress: ProgressWriter
+    ledger: Ledger | None
+    progress: ProgressSink
+    processes: ProcessRunner | None = None
     state: Any = None
 
 
-class Context:
-    """One attempt at one job.
+class AttemptFacts:
+    """What is known about an attempt when it starts. ``now`` is that instant."""
 
-    ``now`` is when the attempt started. A handler that is cut short gets a ``CancelledError`` where
-    it awaits, and ``cancel_reason`` says why. A handler in a thread cannot be interrupted: let it
-    check ``cancel_reason`` from time to time. Its attempt did not succeed, whatever it returns.
-    """
+    __slots__ = ("_punctuality", "job", "now")
 
-    __slots__ = ("_facilities", "_log", "_punctuality", "cancel_reason", "job", "now")
-
-    def __init__(self, job: Job, now: datetime, facilities: Facilities | None = None) -> None:
+    def __init__(self, job: Job, now: datetime) -> None:
         self.job = job
         self.now = now
-        self._facilities = facilities
-        self.cancel_reason: CancelReason | None = None
         self._punctuality: Punctuality | None = None
-        self._log: JobLogger | None = None
-
-    def __repr__(self) -> str:
-        return f"<Context of job {self.job.id}, attempt {self.attempt}>"
 
     @property
     def tenant(self) -> str:
@@ -102,11 +115,6 @@ class Context:
         return self.job.last_token
 
     @property
-    def is_lost(self) -> bool:
-        """Whether the job no longer belongs to this worker."""
-        return self.cancel_reason is CancelReason.LOST
-
-    @property
     def scheduled_for(self) -> datetime:
         """The occurrence of the job, or else the instant it was due."""
         return self.punctuality.scheduled_for
@@ -122,6 +130,40 @@ class Context:
         if self._punctuality is None:
             self._punctuality = assess_punctuality(self.job, self.now)
         return self._punctuality
+
+    @property
+    def effect_key(self) -> str:
+        """A key for ``once`` that is the same for every attempt at this job.
+
+        It consists of the job's kind, its idempotency key or else its id, and its occurrence. A job
+        that replaces a dead one has the dead one's key.
+        """
+        return effect_key(self.job)
+
+
+class Context(AttemptFacts):
+    """One attempt at one job.
+
+    ``now`` is when the attempt started. A handler that is cut short gets a ``CancelledError`` where
+    it awaits, and ``cancel_reason`` says why. A handler in a thread cannot be interrupted: let it
+    check ``cancel_reason`` from time to time. Its attempt did not succeed, whatever it returns.
+    """
+
+    __slots__ = ("_facilities", "_log", "cancel_reason")
+
+    def __init__(self, job: Job, now: datetime, facilities: Facilities | None = None) -> None:
+        super().__init__(job, now)
+        self._facilities = facilities
+        self.cancel_reason: CancelReason | None = None
+        self._log: JobLogger | None = None
+
+    def __repr__(self) -> str:
+        return f"<Context of job {self.job.id}, attempt {self.attempt}>"
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the job no longer belongs to this worker."""
+        return self.cancel_reason is CancelReason.LOST
 
     @property
     def state(self) -> Any:
@@ -146,14 +188,16 @@ class Context:
         if self.cancel_reason is None:
             self._facilities.progress.report(self.job, done, total, message)
 
-    @property
-    def effect_key(self) -> str:
-        """A key for ``once`` that is the same for every attempt at this job.
+    async def call_in_process(self, target: Any, payload: Any = None) -> Any:
+        """Call a function by name in a child process, with this payload or else the job's.
 
-        It consists of the job's kind, its idempotency key or else its id, and its occurrence. A job
-        that replaces a dead one has the dead one's key.
+        ``target`` comes from ``rota.worker.processes.ProcessCall``. A cancelled call kills the
+        child if it does not end within a second.
         """
-        return effect_key(self.job)
+        processes = None if self._facilities is None else self._facilities.processes
+        if processes is None:
+            raise InvalidInputError("this context was made without a worker", {"field": "target"})
+        return await processes.call(target, self, self.payload if payload is None else payload)
 
     async def once(
         self,
@@ -188,9 +232,10 @@ class Context:
         )
 
     def _open_ledger(self) -> Ledger:
-        if self._facilities is None:
+        ledger = None if self._facilities is None else self._facilities.ledger
+        if ledger is None:
             raise InvalidInputError("this context was made without a ledger", {"field": "ledger"})
-        return self._facilities.ledger
+        return ledger
 
 
 Answer = Snooze | Discard | None

@@ -18,7 +18,8 @@ from typing import Any
 from rota.clock.idle import in_flight, turn
 from rota.errors import describe_error
 from rota.events import JobStarted
-from rota.jobs import Discarded, Failed, Snoozed, Succeeded
+from rota.jobs import Discarded, Failed, Skipped, Snoozed, Succeeded, is_missed
+from rota.jobs.recurrence import MISSED
 from rota.policy.gates import Closed
 from rota.worker.attempts import HANDED_BACK, Attempt, Flow, Result, Stage
 from rota.worker.calls import Threads, isolated
@@ -26,7 +27,8 @@ from rota.worker.context import CancelReason, Context, Discard, Facilities, Snoo
 from rota.worker.job_events import NOT_HELD, handler_leaked, job_started, lease_lost
 from rota.worker.job_log import begin_capture
 from rota.worker.middleware import compose
-from rota.worker.registry import Handler
+from rota.worker.registry import Encode, Handler
+from rota.worker.reports import encode_result, format_traceback
 from rota.worker.settings import Resources
 
 BREATH_AFTER = timedelta(milliseconds=5)
@@ -92,7 +94,7 @@ class Executor:
         self.leaks = Leaks()
         self._resources = resources
         self._flow = flow
-        self._facilities = facilities
+        self.facilities = facilities
         self._threads = Threads()
         self._idle: deque[Future[None]] = deque()
         self._is_waking = False
@@ -184,7 +186,7 @@ class Executor:
             if attempt.stage is Stage.RUNNING:  # otherwise the slot was given up
                 flow.running_count -= 1
                 if attempt.is_interrupted:
-                    self._abandon(attempt)
+                    self._abandon(attempt, result)
                 else:
                     flow.end(attempt, result, clock.now())
         return attempt.ended_at
@@ -194,14 +196,14 @@ class Executor:
         job, events = attempt.job, self._resources.events
         handler = self._resources.handlers.get(job.kind)
         try:
-            if (closed := self._judge(attempt, handler)) is not None:
-                return Result(closed)
+            if (held_back := self._judge(attempt, handler)) is not None:
+                return Result(held_back)
             if handler is None:
                 return Result(Failed(f"No handler for type={job.kind}"), NO_HANDLER)
-            attempt.context = Context(job, attempt.started_at, self._facilities)
+            attempt.context = Context(job, attempt.started_at, self.facilities)
             if events.wants(JobStarted):
                 events.emit(job_started(attempt))
-            return classify(await self._call(handler, attempt, attempt.context))
+            return classify(await self._call(handler, attempt, attempt.context), handler.encode)
         except CancelledError as error:
             return _classify_cancellation(slot, attempt, error)
         except (GeneratorExit, KeyboardInterrupt):
@@ -209,16 +211,19 @@ class Executor:
         except BaseException as error:  # noqa: BLE001 - whatever else it is, the job failed
             return _failed(error)
         finally:
-            self._facilities.progress.end(job.id)
+            self.facilities.progress.end(job.id)
             if attempt.is_interrupted and slot.task is not None:
                 slot.task.uncancel()
 
-    def _judge(self, attempt: Attempt, handler: Handler | None) -> Closed | None:
-        gate, kind = self._resources.settings.gate, attempt.job.kind
+    def _judge(self, attempt: Attempt, handler: Handler | None) -> Closed | Skipped | None:
+        """Why the handler may not start now: its occurrence was missed, or a gate is closed."""
+        gate, job = self._resources.settings.gate, attempt.job
+        if job.recurrence is not None and is_missed(job, attempt.started_at):
+            return Skipped(MISSED)
         if gate is None:
             return None
-        notifies = handler.notifies if handler else self._resources.handlers.notifies(kind)
-        verdict = gate.judge(attempt.job, attempt.started_at, notifies=notifies)
+        notifies = handler.notifies if handler else self._resources.handlers.notifies(job.kind)
+        verdict = gate.judge(job, attempt.started_at, notifies=notifies)
         return verdict if isinstance(verdict, Closed) else None
 
     async def _call(self, handler: Handler, attempt: Attempt, context: Context) -> Any:
@@ -229,6 +234,8 @@ class Executor:
         if handler.timeout is not None:
             alarm = asyncio.create_task(self._cancel_after(handler.timeout, attempt))
         try:
+            if handler.prepare is not None and context.job.dependencies:
+                await handler.prepare(context, self._resources.store)
             if settings.middleware:
                 return await isolated(self._call_inside(handler, attempt, context))
             if handler.is_async:
@@ -265,13 +272,18 @@ class Executor:
         result = future.result()
         return await result if inspect.isawaitable(result) else result
 
-    def _abandon(self, attempt: Attempt) -> None:
-        """The attempt was cut short: what is written depends on the reason."""
+    def _abandon(self, attempt: Attempt, result: Result = HANDED_BACK) -> None:
+        """The attempt was cut short: what is written depends on the reason.
+
+        ``result`` shows where the handler was.
+        """
         now = self._resources.clock.now()
         if attempt.cancel_reason is CancelReason.LOST:
             self._flow.drop(attempt, now)
         elif attempt.cancel_reason is CancelReason.TIMED_OUT:
-            self._flow.end(attempt, Result(Failed(attempt.cancel_detail), TIMED_OUT), now)
+            where = result.outcome.traceback if isinstance(result.outcome, Failed) else None
+            failed = Failed(attempt.cancel_detail, traceback=where)
+            self._flow.end(attempt, Result(failed, TIMED_OUT), now)
         else:
             self._flow.end(attempt, HANDED_BACK, now)
 
@@ -340,13 +352,16 @@ async def _wait_for_thread(future: "Future[Any]", attempt: Attempt) -> None:
             raise
 
 
-def classify(returned: object) -> Result:
-    """What a handler's return value means. Only a Snooze or a Discard means something."""
+def classify(returned: object, encode: Encode | None = None) -> Result:
+    """What a handler's return value means: a Snooze, a Discard, or a result to keep."""
     if isinstance(returned, Snooze):
         return Result(Snoozed(returned.for_))
     if isinstance(returned, Discard):
         return Result(Discarded(returned.reason), DISCARDED)
-    return _SUCCEEDED
+    if encode is None:
+        return _SUCCEEDED
+    result = encode_result(returned, encode)
+    return _SUCCEEDED if result is None else Result(Succeeded(result))
 
 
 def _classify_cancellation(slot: Slot, attempt: Attempt, error: CancelledError) -> Result:
@@ -358,7 +373,8 @@ def _classify_cancellation(slot: Slot, attempt: Attempt, error: CancelledError) 
 
 
 def _failed(error: BaseException) -> Result:
-    return Result(Failed(describe_error(error)), type(error).__name__)
+    failed = Failed(describe_error(error), traceback=format_traceback(error))
+    return Result(failed, type(error).__name__)
 
 
 async def _disown(leaked: Iterable["Task[None]"]) -> None:

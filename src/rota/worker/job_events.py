@@ -18,7 +18,8 @@ from rota.events import (
     JobStarted,
     LeaseLost,
 )
-from rota.jobs import Change, Interrupted, Job, Lease, Snoozed, Succeeded, rail_word
+from rota.jobs import Change, Interrupted, Job, Lease, Skipped, Snoozed, Succeeded, rail_word
+from rota.jobs.transitions import SUCCEEDED
 from rota.policy.gates import Closed
 from rota.worker.attempts import Attempt, Settlement
 from rota.worker.context import CancelReason
@@ -26,6 +27,7 @@ from rota.worker.context import CancelReason
 OUTCOME_NAMES: dict[type, str] = {
     Succeeded: "succeeded",
     Snoozed: "snoozed",
+    Skipped: "skipped",
     Interrupted: "handed back",
 }
 
@@ -43,21 +45,26 @@ def emit_settled(events: EventEmitter, batch: Iterable[Settlement]) -> None:
         if settlement.is_stale:
             if attempt.cancel_reason is not CancelReason.LOST:  # else emitted when it was noticed
                 events.emit(lease_lost(attempt, STALE))
-        elif change is not None and (wants_all or change.attempt is not None):
+        elif change is not None and (wants_all or _is_failure(change)):
             events.emit(_settled(settlement, change))
+
+
+def _is_failure(change: Change) -> bool:
+    return change.attempt is not None and change.attempt.outcome != SUCCEEDED
 
 
 def _settled(settlement: Settlement, change: Change) -> JobEvent:
     attempt, job, outcome = settlement.attempt, change.job, settlement.result.outcome
     if isinstance(outcome, Closed):
         return JobDeferred(until=job.due_at, reason=outcome.reason, **_named(attempt.job))
-    if change.attempt is None:
+    if change.attempt is None or change.attempt.outcome == SUCCEEDED:
         return JobSettled(outcome=OUTCOME_NAMES[type(outcome)], **_timed(attempt, job))
     return JobFailed(
         outcome=change.attempt.outcome,
         err_code=settlement.result.error_code,
         error=job.last_error or "",
         due_at=job.due_at,
+        traceback=change.attempt.traceback,
         **_timed(attempt, job),
     )
 

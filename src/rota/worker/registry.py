@@ -1,24 +1,44 @@
 """Handlers by kind of job."""
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from rota.errors import invalid
+from rota.stores.protocol import JobStore
 from rota.worker.context import Context
+from rota.worker.processes import ProcessCall
 
 Work: TypeAlias = Callable[[Context], Any]
 """A function of one argument, or a coroutine function. A plain function runs in a thread."""
 
 
+RunIn: TypeAlias = Literal["thread", "process"]
+"""Where a plain function runs: in a thread of the worker, or in a child process."""
+
+
+Encode: TypeAlias = Callable[[Any], bytes | None]
+"""Turns what a handler returned into JSON; None if there is nothing to keep."""
+
+
+Prepare: TypeAlias = Callable[[Context, JobStore], Awaitable[None]]
+"""Completes the context of a job with dependencies before its handler is called."""
+
+
 class Handler(NamedTuple):
-    """What is done for one kind of job, and how."""
+    """What is done for one kind of job, and how.
+
+    ``encode`` makes the result that is kept with the job. Without it, what the handler returns is
+    not kept. ``prepare`` is called in the event loop before ``work``, for jobs with dependencies.
+    """
 
     work: Work
     is_async: bool
     notifies: bool
     timeout: timedelta | None
+    encode: Encode | None = None
+    prepare: Prepare | None = None
 
 
 class Registry(dict[str, Handler]):
@@ -33,16 +53,34 @@ class Registry(dict[str, Handler]):
             self.add(kind, work)
 
     def add(
-        self, kind: str, work: Work, *, notifies: bool = False, timeout: timedelta | None = None
+        self,
+        kind: str,
+        work: Work,
+        *,
+        notifies: bool = False,
+        timeout: timedelta | None = None,
+        encode: Encode | None = None,
+        run_in: RunIn | None = None,
     ) -> None:
         """Call ``work`` for jobs of this kind."""
+        _check_work(kind, work)
+        if run_in not in (None, "thread", "process"):
+            raise invalid("run_in", f'must be "thread" or "process", got {run_in!r:.40}')
+        if run_in == "process":
+            work = ProcessCall(work)
+        if encode is not None and not callable(encode):
+            raise invalid("encode", f"of {kind!r} must be callable, got {encode!r:.40}")
+        self.register(kind, Handler(work, _is_async(work), notifies, timeout, encode))
+
+    def register(self, kind: str, handler: Handler) -> None:
+        """Use this handler for jobs of this kind."""
         _check_kind(kind)
         if kind in self:
             raise invalid("kind", f"{kind!r} has a handler already")
-        _check_work(kind, work)
-        _check_timeout(timeout)
-        is_notifying = notifies or kind in self._notifying
-        self[kind] = Handler(work, _is_async(work), is_notifying, timeout)
+        _check_timeout(handler.timeout)
+        if kind in self._notifying:
+            handler = handler._replace(notifies=True)
+        self[kind] = handler
 
     def notifies(self, kind: str) -> bool:
         """Whether jobs of this kind notify people, also if there is no handler."""

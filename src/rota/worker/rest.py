@@ -145,10 +145,10 @@ class Rest:
             while True:
                 version = changes.read_version()
                 due_at, now = await self._find_due_at(), clock.now()
-                if due_at is None or due_at > now:
-                    last = _UNLIMITED  # jobs that become due are new
-                    if version is not None and not poll.expired():
-                        poll.reschedule(None)
+                is_idle = due_at is None or due_at > now
+                if is_idle and version is not None and not poll.expired():
+                    poll.reschedule(None)
+                last = _UNLIMITED if is_idle else last  # jobs that become due are new
                 due_for = choose_due_for(due_at, last, now)
                 if due_for is not None:
                     _end_by(due, later(now, max(due_for, SHORTEST_REST)))

@@ -34,7 +34,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     And what the program adds to each run: ``middleware`` is called around every handler, the first
     one outermost. ``lifespan`` opens what handlers share, and closes it when the worker has
-    stopped. With ``captures_logs``, the log lines of an attempt are kept with it.
+    stopped. With ``captures_logs``, the log lines of an attempt are kept with it. A child process
+    is replaced after ``jobs_per_process`` jobs.
     """
 
     batch: int = 10
@@ -50,9 +51,10 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     middleware: Sequence[Middleware] = ()
     lifespan: Lifespan | None = None
     captures_logs: bool = True
+    jobs_per_process: int = 100
 
     def __post_init__(self) -> None:
-        for field in ("batch", "concurrency"):
+        for field in ("batch", "concurrency", "jobs_per_process"):
             _check_count(field, getattr(self, field))
         for field in ("lease_for", "poll_for"):
             _check_duration(field, getattr(self, field))

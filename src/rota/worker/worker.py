@@ -42,11 +42,12 @@ from rota.worker.executor import Executor
 from rota.worker.heartbeat import Heartbeat
 from rota.worker.job_log import log_captured
 from rota.worker.presence import show_presence
+from rota.worker.processes import Processes
 from rota.worker.producer import Producer, listen
 from rota.worker.progress import ProgressWriter
 from rota.worker.pruner import run_pruner
 from rota.worker.quarantine import Quarantine
-from rota.worker.registry import Registry, Work
+from rota.worker.registry import Encode, Handler, Registry, RunIn, Work
 from rota.worker.rescuer import Rescuer
 from rota.worker.settings import Resources, WorkerSettings, WorkerStore
 
@@ -84,12 +85,17 @@ class StopManner(StrEnum):
 
 
 class StopReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker left behind. ``unwritten_count`` jobs will be rescued by other workers."""
+    """What a worker left behind. ``unwritten_count`` jobs will be rescued by other workers.
+
+    It has started ``child_count`` child processes, and had to kill ``killed_count`` of them.
+    """
 
     manner: StopManner
     handed_back_count: int = 0
     leaked_count: int = 0
     unwritten_count: int = 0
+    child_count: int = 0
+    killed_count: int = 0
 
 
 class _Call:
@@ -147,18 +153,32 @@ class Worker:
         return frozenset(self._handlers)
 
     def handler(
-        self, kind: str, *, notifies: bool = False, timeout: timedelta | None = None
+        self,
+        kind: str,
+        *,
+        notifies: bool = False,
+        timeout: timedelta | None = None,
+        encode: Encode | None = None,
+        run_in: RunIn | None = None,
     ) -> Callable[[AnyWork], AnyWork]:
         """Call the decorated function for jobs of this kind.
 
-        An attempt that takes longer than ``timeout`` is cut short, and has failed.
+        An attempt that takes longer than ``timeout`` is cut short, and has failed. With ``encode``
+        what the function returns is kept as the job's result: at most 64 KiB of JSON. With
+        ``run_in="process"`` a plain function runs in a child process, which imports its module.
         """
 
         def register(work: AnyWork) -> AnyWork:
-            self._handlers.add(kind, work, notifies=notifies, timeout=timeout)
+            self._handlers.add(
+                kind, work, notifies=notifies, timeout=timeout, encode=encode, run_in=run_in
+            )
             return work
 
         return register
+
+    def register(self, kind: str, handler: Handler) -> None:
+        """Use a handler that is complete for jobs of this kind."""
+        self._handlers.register(kind, handler)
 
     def run(self) -> Coroutine[Any, Any, StopReport]:
         """Work until ``stop``, and return how it ended.
@@ -261,11 +281,16 @@ class _Run:
         self._resources = resources
         self._flow = Flow()
         self._completer = Completer(resources, self._flow)
-        self._facilities = Facilities(
+        settings = resources.settings
+        self._processes = Processes(
+            settings.concurrency, settings.jobs_per_process, resources.events
+        )
+        facilities = Facilities(
             Ledger(resources.store, resources.clock),
             ProgressWriter(resources.store, resources.clock),
+            self._processes,
         )
-        self._executor = Executor(resources, self._flow, self._facilities)
+        self._executor = Executor(resources, self._flow, facilities)
         self._quarantine = Quarantine(resources, self._flow, self._executor)
         self._producer = Producer(resources, self._flow, self._executor, self._quarantine)
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -338,7 +363,7 @@ class _Run:
         settings = self._resources.settings
         lifespan = nullcontext() if settings.lifespan is None else settings.lifespan()
         watch = log_captured() if settings.captures_logs else nullcontext()
-        async with lifespan as self._facilities.state:
+        async with lifespan as self._executor.facilities.state:
             with _watch_loop(self._resources, self._executor), watch:
                 yield
 
@@ -420,7 +445,7 @@ class _Run:
     async def _remove_progress(self) -> None:
         with suppress(TimeoutError):
             async with timeout_after(self._resources.clock, LAST_MOMENT):
-                await self._facilities.progress.close()
+                await self._executor.facilities.progress.close()
 
     async def _end_tasks(self) -> None:
         tasks = [task for task in self._tasks.values() if not task.done()]
@@ -428,6 +453,7 @@ class _Run:
             task.cancel()
         self._quarantine.close()
         await self._executor.close()
+        await self._processes.close()
         if tasks:
             await asyncio.wait(tasks)
 
@@ -437,6 +463,8 @@ class _Run:
             handed_back_count=self._completer.handed_back_count,
             leaked_count=self._executor.leaks.count,
             unwritten_count=len(self._flow.ended),
+            child_count=self._processes.started_count,
+            killed_count=self._processes.killed_count,
         )
 
     def _emit_stopping(self) -> None:

@@ -5,10 +5,11 @@ import pytest
 from rota.stores.postgres.address import read_address
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import JobStore
+from rota.testing.job_result_contract import JobResultContract
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 
-class TestPostgresJobs(JobStoreContract):
+class TestPostgresJobs(JobResultContract, JobStoreContract):
     @pytest.fixture
     def job_store_factory(self, postgres_url: str) -> JobStoreFactory:
         async def open_empty() -> JobStore:

@@ -1,6 +1,10 @@
 """Runs a page from top to bottom, as a careful reader would.
 
-- ``python`` blocks share one namespace. ``await`` may stand at their top level.
+- ``python`` blocks share one namespace. ``await`` may stand at their top level. One with a title
+  like ``tasks.py`` is a module: it is written to that file and imported, and later blocks and
+  commands can use it.
+- ``py`` blocks show code for a library that Rota replaces. They must parse, import that library,
+  and not use Rota.
 - ``pycon`` blocks are checked like doctests, in the same namespace.
 - ``console`` blocks: ``$ rota …`` and ``$ python examples/…`` are run and what they print is
   compared with what is shown, if anything is; ``$ echo $?`` shows the exit status, and must follow
@@ -19,10 +23,12 @@ import ast
 import asyncio
 import contextlib
 import doctest
+import importlib
 import inspect
 import io
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -32,8 +38,14 @@ from tests.docs.running.services import Services
 from tests.docs.running.shell import run_shell
 from tests.docs.surroundings import check_output
 
+from rota import Rota
+
 SHOWN_ONLY = {"ini", "json", "mermaid", "sql", "text", "toml", "yaml"}
 
+_USES_ROTA = re.compile(r"^\s*(?:from|import) rota\b", re.MULTILINE)
+_USES_OTHERS = re.compile(
+    r"^(?:from|import) (?:apscheduler|arq|celery|dramatiq|rq)\b", re.MULTILINE
+)
 _COMMAND = re.compile(r"^(\$|curl|rota|make) ", re.MULTILINE)
 
 
@@ -49,15 +61,25 @@ class PageRun:
 
     def run(self, blocks: list[Block]) -> None:
         """Run all blocks in order; raise what they raise, or what they show and do not print."""
-        sys.modules["page"] = self._module  # records look up their annotations there
+        with self._importable(), asyncio.Runner() as loop:
+            for block, following in zip(blocks, [*blocks[1:], None], strict=False):
+                is_shown = following is not None and following.is_output
+                self._run_block(block, loop, is_shown=is_shown)
+
+    @contextlib.contextmanager
+    def _importable(self) -> Iterator[None]:
+        """Let the page import its files, and records look up their annotations in the page."""
+        known = set(sys.modules)
+        sys.modules["page"] = self._module
+        sys.path.insert(0, str(self._folder))
         try:
-            with asyncio.Runner() as loop:
-                for block, following in zip(blocks, [*blocks[1:], None], strict=False):
-                    is_shown = following is not None and following.is_output
-                    self._run_block(block, loop, is_shown=is_shown)
+            yield
         finally:
-            del sys.modules["page"]
+            sys.path.remove(str(self._folder))
             self._services.stop()
+            for name in set(sys.modules) - known:
+                if _is_below(sys.modules[name], self._folder) or name == "page":
+                    _close_apps(sys.modules.pop(name))
 
     def _run_block(self, block: Block, loop: asyncio.Runner, *, is_shown: bool) -> None:
         where = f"{self._name}:{block.line}"
@@ -65,6 +87,8 @@ class PageRun:
             self._folder.joinpath(block.title).write_text(block.text, encoding="utf-8")
         if block.is_output:
             check_output(block.text, self._printed, where)
+        elif block.language == "python" and (block.title or "").endswith(".py"):
+            self._printed = _import_anew(Path(str(block.title)).stem)
         elif block.language == "python":
             self._printed = self._run_python(block, where, loop)
         elif block.language == "pycon":
@@ -102,7 +126,33 @@ class PageRun:
             raise AssertionError(report.getvalue())
 
 
+def _import_anew(name: str) -> str:
+    """Import a module that was just written; returns what it prints."""
+    if name in sys.modules:
+        _close_apps(sys.modules.pop(name))
+    importlib.invalidate_caches()
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        importlib.import_module(name)
+    return printed.getvalue()
+
+
+def _is_below(module: ModuleType, folder: Path) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and Path(file).is_relative_to(folder)
+
+
+def _close_apps(module: ModuleType) -> None:
+    for value in vars(module).values():
+        if isinstance(value, Rota):
+            value.sessions.close_bridge()
+
+
 def _check_shown_only(block: Block, where: str) -> None:
+    if block.language == "py" and _USES_OTHERS.search(block.text):
+        compile(block.text, where, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        if _USES_ROTA.search(block.text):
+            raise ValueError(f"{where}: a block that uses Rota is python, and is run")
+        return
     if block.language not in SHOWN_ONLY:
         raise ValueError(f"{where}: blocks in {block.language or 'no language'!r} are not run")
     if block.language == "text" and _COMMAND.search(block.text):

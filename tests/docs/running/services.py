@@ -25,8 +25,9 @@ _TIME = re.compile(r"^\d\d:\d\d:\d\dZ", re.MULTILINE)
 class Services:
     """What a page has running; a later command that runs on takes the place of an earlier one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, program: Path | None = None) -> None:
         self._folder = folder
+        self._program = program or Path(sys.executable).with_name("rota")
         self._process: subprocess.Popen[str] | None = None
         self._lines: Queue[str | None] = Queue()
         self._address = SHOWN_ADDRESS
@@ -74,7 +75,7 @@ class Services:
     def _start(self, arguments: Sequence[str]) -> None:
         self._lines = Queue()
         self._process = subprocess.Popen(
-            [Path(sys.executable).with_name("rota"), *arguments],
+            [self._program, *arguments],
             cwd=self._folder,
             env={**os.environ, "ROTA_PORT": "0"},
             stdin=subprocess.DEVNULL,

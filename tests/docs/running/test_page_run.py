@@ -58,6 +58,23 @@ def test_a_python_block_with_a_title_is_run_all_the_same(tmp_path: Path) -> None
         run("'''python title=\"a.py\"\n1 / 0\n'''\n", tmp_path)
 
 
+def test_a_python_block_with_a_title_is_a_module_of_the_page(tmp_path: Path) -> None:
+    module = "'''python title=\"shop.py\"\nprice = 3\n'''\n"
+    run(module + "'''python\nfrom shop import price\nassert price == 3\n'''\n", tmp_path)
+    changed = module.replace("3", "4000")
+    run(module + changed + "'''python\nimport shop\nassert shop.price == 4000\n'''\n", tmp_path)
+    with pytest.raises(NameError):
+        run(module + "'''python\nprice\n'''\n", tmp_path)
+
+
+def test_code_for_another_library_is_shown_if_it_parses_and_is_not_for_rota(tmp_path: Path) -> None:
+    run("'''py\nfrom celery import Celery\n'''\n", tmp_path)
+    with pytest.raises(SyntaxError):
+        run("'''py\nfrom celery import\n'''\n", tmp_path)
+    with pytest.raises(ValueError, match="uses Rota"):
+        run("'''py\nimport celery\nfrom rota import Rota\n'''\n", tmp_path)
+
+
 def test_sessions_are_checked(tmp_path: Path) -> None:
     run("'''pycon\n>>> a = 1\n>>> a\n1\n'''\n'''pycon\n>>> a + 1\n2\n'''\n", tmp_path)
     with pytest.raises(AssertionError, match="Expected"):

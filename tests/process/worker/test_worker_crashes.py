@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -55,7 +55,8 @@ VERBS = {"insert", "lease", "apply", "extend", "sweep", "prune"}
 MOMENTS = ("before", "commit", "after")
 KEYED_TWICE, DEADLY, LAST = number_id(5), number_id(12), number_id(13)
 
-MakeAddress: TypeAlias = Callable[[], str]
+MakeAddress: TypeAlias = Callable[[], AbstractContextManager[str]]
+"""An empty store for one play."""
 
 MEMORY_DISK = Path("/dev/shm")  # noqa: S108 - the folder made there has a name of its own
 
@@ -260,8 +261,10 @@ async def die_everywhere(
     Where two calls are under way at once, it is a matter of luck which commits first: a point that
     a play does not come to is tried for again.
     """
-    calm = await play_undisturbed(stage, folder / "calm", make_address(), has_deadly=False)
-    deadly = await play_undisturbed(stage, folder / "deadly", make_address(), has_deadly=True)
+    with make_address() as address:
+        calm = await play_undisturbed(stage, folder / "calm", address, has_deadly=False)
+    with make_address() as address:
+        deadly = await play_undisturbed(stage, folder / "deadly", address, has_deadly=True)
     toll = Toll()
     deaths = thin_out(list_deaths(calm.points[0], deadly.points), most)
     for number, death in enumerate(deaths):
@@ -269,10 +272,12 @@ async def die_everywhere(
         toll.listed[where] += 1
         for attempt in range(MOST_TRIES):
             has_deadly = death.life > 0
-            play = make_play(
-                stage, folder / f"{number}-{attempt}", make_address(), has_deadly=has_deadly
-            )
-            if await die_and_live_on(play, death):
+            with make_address() as address:
+                play = make_play(
+                    stage, folder / f"{number}-{attempt}", address, has_deadly=has_deadly
+                )
+                is_hit = await die_and_live_on(play, death)
+            if is_hit:
                 toll.hits[where] += 1
                 break
     return toll
@@ -298,7 +303,9 @@ def make_play(
 async def test_after_a_kill_at_any_write_to_sqlite_nothing_is_lost_or_done_twice(
     stage: "subprocess.Popen[str]", folder: Path
 ) -> None:
-    toll = await die_everywhere(stage, folder, lambda: f"sqlite:///{folder / token_hex(4)}.db")
+    toll = await die_everywhere(
+        stage, folder, lambda: nullcontext(f"sqlite:///{folder / token_hex(4)}.db")
+    )
     toll.report("SQLite")
     assert toll.hits == toll.listed
     assert set(toll.hits) == {(verb, moment) for verb in VERBS for moment in MOMENTS}
@@ -317,7 +324,7 @@ async def test_after_a_kill_at_any_write_to_postgres_nothing_is_lost_or_done_twi
     toll = await die_everywhere(
         stage,
         tmp_path,
-        lambda: with_option(postgres_database, "schema", f"crash_{token_hex(6)}"),
+        lambda: nullcontext(with_option(postgres_database, "schema", f"crash_{token_hex(6)}")),
         most=None if IS_WHOLE else 2,
     )
     toll.report("PostgreSQL")
@@ -335,7 +342,7 @@ async def test_after_a_kill_at_any_write_to_redis_nothing_is_lost_or_done_twice(
     toll = await die_everywhere(
         stage,
         tmp_path,
-        lambda: with_option(redis_server_url, "name", f"crash-{token_hex(6)}"),
+        lambda: nullcontext(with_option(redis_server_url, "name", f"crash-{token_hex(6)}")),
         most=None if IS_WHOLE else 2,
     )
     toll.report("Redis")
@@ -349,13 +356,12 @@ async def test_after_a_kill_at_any_write_to_mongo_nothing_is_lost_or_done_twice(
     stage: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
     """Here there is a moment more: a write without a transaction is done, and not answered yet."""
-    with ExitStack() as databases:
-        toll = await die_everywhere(
-            stage,
-            tmp_path,
-            lambda: databases.enter_context(new_mongo_database(shared_mongo_url())),
-            most=None if IS_WHOLE else 1,
-        )
+    toll = await die_everywhere(
+        stage,
+        tmp_path,
+        lambda: new_mongo_database(shared_mongo_url()),
+        most=None if IS_WHOLE else 1,
+    )
     toll.report("MongoDB")
     assert all(toll.hits[where] for where in toll.listed)
     moments = {(verb, moment) for verb in VERBS for moment in ("before", "after")}

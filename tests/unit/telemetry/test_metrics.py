@@ -12,6 +12,8 @@ from tests.unit.telemetry.test_counters import JOB, failed, settled, stalled
 
 from rota.errors import MissingExtraError
 from rota.events import (
+    ChildEnded,
+    ChildStarted,
     JobsLeased,
     StoreFailed,
     StoreRecovered,
@@ -56,6 +58,18 @@ def test_durations_are_in_seconds(registry: CollectorRegistry) -> None:
     assert value("rota_lease_wait_seconds_sum", LABELS) == pytest.approx(0.060)
     assert value("rota_lease_wait_seconds_bucket", LABELS | {"le": "0.05"}) == 2
     assert value("rota_lease_wait_seconds_bucket", LABELS | {"le": "0.01"}) == 0
+
+
+def test_child_processes_are_counted_and_why_they_ended(registry: CollectorRegistry) -> None:
+    metrics = Metrics(registry)
+    for pid in (1, 2, 3):
+        metrics.observe(ChildStarted(pid=pid))
+    metrics.observe(ChildEnded(pid=1, reason="crashed", job_count=1))
+    metrics.observe(ChildEnded(pid=2, reason="recycled", job_count=100))
+    value = registry.get_sample_value
+    assert value("rota_child_processes") == 1
+    assert value("rota_child_processes_ended_total", {"reason": "crashed"}) == 1
+    assert value("rota_child_processes_ended_total", {"reason": "recycled"}) == 1
 
 
 def test_neither_ids_nor_tenants_are_labels_unless_asked_for(registry: CollectorRegistry) -> None:

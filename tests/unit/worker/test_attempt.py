@@ -333,7 +333,9 @@ async def test_every_attempt_is_reported_with_names_numbers_and_times(shop: Work
     }
     (started,), (failed,) = shop.told(JobStarted), shop.told(JobFailed)
     assert started.fields() == named
+    assert failed.traceback is not None
     assert failed.fields() == named | {
+        "traceback": failed.traceback,
         "outcome": "failed",
         "state": "dlq",
         "durationMs": 1_000.0,

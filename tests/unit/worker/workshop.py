@@ -121,7 +121,9 @@ class Workshop:
         return (await self.store.get(job.tenant, [job.id]))[job.id]
 
     async def attempts(self, job: Job) -> list[Attempt]:
-        return await self.store.attempts(job.tenant, job.id)
+        """Those that did not succeed."""
+        found = await self.store.attempts(job.tenant, job.id)
+        return [each for each in found if each.outcome != "succeeded"]
 
     def start(self, worker: Worker | None = None) -> "asyncio.Task[StopReport]":
         run = asyncio.create_task((worker or self.worker).run())

@@ -1,8 +1,7 @@
 """Workers over HTTP: lease jobs, extend leases, report outcomes."""
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -16,10 +15,12 @@ from rota.server.api.fields import NO_NUL, Kind, Moment, Name, Queue, Uuid
 from rota.server.api.jobs import JobView, view_job, view_jobs
 from rota.server.http.route import Call, Nothing, Route, route
 from rota.stores.protocol import HeldLease
+from rota.worker.reports import LARGEST_RESULT
 
 LEASES = "/api/v1/leases"
 MOST_SETTLED = 1_000
 LONGEST_ERROR = 10_000
+LONGEST_REPORT = 65_536
 LONGEST_SNOOZE = 31_536_000
 
 WorkerName = Annotated[
@@ -45,6 +46,9 @@ Token = Annotated[
         le=2**53 - 1,
     ),
 ]
+
+
+Report = Annotated[str, Meta(max_length=LONGEST_REPORT, extra_json_schema=NO_NUL)]
 
 
 class LeaseOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,12 +103,16 @@ class ExtendAnswer(msgspec.Struct, frozen=True):
 class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The outcome of one job.
 
-    - ``succeeded``: the job is done.
+    - ``succeeded``: the job is done. Its ``result``, if there is one, is kept with it: any JSON but
+      null, at most 64 KiB.
     - ``failed``, with an ``error``: the retry policy decides; with ``retryable`` false the job
       fails for good.
     - ``snoozed``, with ``seconds``: the job is due again after that time. No attempt is spent.
     - ``discarded``, with an ``error``: the job fails for good, because no attempt would succeed.
     - ``handed_back``: the worker did not work on it. It is due at once, and no attempt is spent.
+
+    ``traceback`` and ``log`` are kept with an attempt that failed or was discarded, ``log`` also
+    with one that succeeded; of more than 16 KiB the middle is cut out.
     """
 
     job_id: Uuid
@@ -113,6 +121,9 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     error: Annotated[str, Meta(max_length=LONGEST_ERROR, extra_json_schema=NO_NUL)] | None = None
     retryable: bool = True
     seconds: Annotated[int, Meta(ge=0, le=LONGEST_SNOOZE)] | None = None
+    result: Any = None
+    traceback: Report | None = None
+    log: Report | None = None
 
 
 class SettleOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -199,23 +210,35 @@ def _read_ended(ended: Ended, field: str) -> Settlement:
 
 
 def _read_outcome(ended: Ended, field: str) -> Outcome:
-    if ended.outcome == "snoozed":
-        return _read_snooze(ended, field)
-    if ended.outcome in _PLAIN:
-        return _PLAIN[ended.outcome]
+    if ended.result is not None and ended.outcome != "succeeded":
+        raise InvalidRequestError(f"{field}.result", "is kept only if the outcome is succeeded")
+    match ended.outcome:
+        case "succeeded":
+            return Succeeded(_read_result(ended.result, field), log=ended.log)
+        case "snoozed":
+            return _read_snooze(ended, field)
+        case "handed_back":
+            return Interrupted()
     error = ended.error or f"{ended.outcome}, and no error was recorded"
     if ended.outcome == "discarded" or not ended.retryable:
-        return Discarded(error)
-    return Failed(error)
+        return Discarded(error, traceback=ended.traceback, log=ended.log)
+    return Failed(error, traceback=ended.traceback, log=ended.log)
+
+
+def _read_result(result: object, field: str) -> bytes | None:
+    if result is None:
+        return None
+    encoded = msgspec.json.encode(result)
+    if len(encoded) > LARGEST_RESULT:
+        reason = f"has {len(encoded)} bytes of JSON, {LARGEST_RESULT} are the most"
+        raise InvalidRequestError(f"{field}.result", reason)
+    return encoded
 
 
 def _read_snooze(ended: Ended, field: str) -> Outcome:
     if ended.seconds is None:
         raise InvalidRequestError(f"{field}.seconds", "is missing: the time to snooze")
     return Snoozed(timedelta(seconds=ended.seconds))
-
-
-_PLAIN: Mapping[str, Outcome] = {"succeeded": Succeeded(), "handed_back": Interrupted()}
 
 
 ROUTES: tuple[Route, ...] = (

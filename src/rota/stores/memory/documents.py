@@ -17,7 +17,7 @@ class DocumentVerbs:
 
     def __init__(self) -> None:
         self._collections: Collections = {}
-        self._document_version = 0
+        self._version = 0
         self._is_closed = False
 
     async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
@@ -117,7 +117,7 @@ class DocumentVerbs:
         return version
 
     def _put(self, collection: str, key: str, document: Document | None) -> None:
-        self._document_version += 1
+        self._version += 1
         documents = self._collections.setdefault(collection, {})
         if document is None:
             documents.pop(key, None)

@@ -100,6 +100,7 @@ class MemoryStore(DocumentVerbs):
             return taken
 
         with self._lock:
+            self._version += 1
             if request.is_limited:
                 return run(lease_limited(request, now), LimitedQueries(self._tables, now).answer)
             due = self._tables.ready.tenants_due(now, request.queues, request.tenants)
@@ -171,7 +172,7 @@ class MemoryStore(DocumentVerbs):
     def read_version(self) -> int | None:
         """See ``Watchable``."""
         self._refuse_when_closed()
-        return self._tables.version + self._document_version
+        return self._version
 
     def listen_for_end(
         self, tenant: str, job_ids: Collection[JobId]
@@ -290,6 +291,7 @@ class MemoryStore(DocumentVerbs):
         with self._lock:
             writes, answer = run(plan, self._tables.answer)
             self._tables.commit(writes)
+            self._version += 1
         if not is_silent:
             self._wakeups.ring_partitions(writes.ready_partitions())
             if self._wakeups.awaits_ends:
@@ -300,6 +302,7 @@ class MemoryStore(DocumentVerbs):
         until = to_utc(until, "until")
         to_utc(now, "now")
         with self._lock:
+            self._version += 1
             return [self._extend(lease, until) for lease in held]
 
     def _extend(self, held: HeldLease, until: datetime) -> bool:

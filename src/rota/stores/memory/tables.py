@@ -45,10 +45,7 @@ from rota.stores.protocol import Document, KeptDocument, KeptJob, UnreadableJob
 
 
 class JobTables:
-    """All jobs. Every job is written through ``put`` and ``remove``, which keep the indexes.
-
-    ``version`` grows with every write.
-    """
+    """All jobs. Every job is written through ``put`` and ``remove``, which keep the indexes."""
 
     def __init__(self) -> None:
         self.jobs: dict[JobId, Job] = {}
@@ -60,20 +57,10 @@ class JobTables:
         self._open_counts: dict[JobId, int] = {}
         self.results: dict[JobId, bytes] = {}
         self.unreadable: dict[JobId, bytes] = {}
-        self.version = 0
-        self._answers: dict[type, Callable[[Any], Any]] = {
-            ReadJobs: self._read_jobs,
-            ReadStatuses: self._read_statuses,
-            ReadTwins: self._read_twins,
-            ReadWaiting: self._read_waiting,
-            ReadAncestors: self._read_ancestors,
-            ReadDependents: lambda query: {each: self.dependents(each) for each in query.job_ids},
-            ReadEnded: self._read_ended,
-        }
 
     def answer(self, query: Query) -> Any:
         """The answer to a query of the kernel."""
-        return self._answers[type(query)](query)
+        return _ANSWERS[type(query)](self, query)
 
     def commit(self, writes: Writes) -> None:
         """Write what a plan has decided."""
@@ -111,7 +98,6 @@ class JobTables:
 
     def put(self, job: Job) -> None:
         """Store the job in place of the one with its id."""
-        self.version += 1
         self._forget(job.id)
         self.jobs[job.id] = job
         identity = identity_of(job)
@@ -125,7 +111,6 @@ class JobTables:
             self.ready.add(job)
 
     def remove(self, job_id: JobId) -> None:
-        self.version += 1
         self._forget(job_id)
         del self.jobs[job_id]
         self.attempts.pop(job_id, None)
@@ -158,18 +143,18 @@ class JobTables:
             if not self._dependents[dependency]:
                 del self._dependents[dependency]
 
-    def _read_jobs(self, query: ReadJobs) -> dict[JobId, Stored]:
+    def read_jobs(self, query: ReadJobs) -> dict[JobId, Stored]:
         found = (self.jobs[each] for each in query.job_ids if each in self.jobs)
         return {job.id: Stored(job, job.id in self._dependents) for job in found}
 
-    def _read_statuses(self, query: ReadStatuses) -> dict[JobId, str]:
+    def read_statuses(self, query: ReadStatuses) -> dict[JobId, str]:
         return {each: self.jobs[each].status for each in query.job_ids if each in self.jobs}
 
-    def _read_twins(self, query: ReadTwins) -> list[Job]:
+    def read_twins(self, query: ReadTwins) -> list[Job]:
         named = (self._identities.get(each) for each in query.identities)
         return [self.jobs[each] for each in named if each is not None]
 
-    def _read_waiting(self, query: ReadWaiting) -> list[Waiting]:
+    def read_waiting(self, query: ReadWaiting) -> list[Waiting]:
         """The cost does not grow with the number of other dependencies of the jobs found."""
         parents: dict[JobId, list[JobId]] = {}
         reached = list(query.parents)
@@ -196,7 +181,10 @@ class JobTables:
             on_parent_failure=job.on_parent_failure,
         )
 
-    def _read_ancestors(self, query: ReadAncestors) -> dict[JobId, tuple[JobId, ...]]:
+    def read_dependents(self, query: ReadDependents) -> dict[JobId, Collection[JobId]]:
+        return {each: self.dependents(each) for each in query.job_ids}
+
+    def read_ancestors(self, query: ReadAncestors) -> dict[JobId, tuple[JobId, ...]]:
         found: dict[JobId, tuple[JobId, ...]] = {}
         left = [each for each in query.job_ids if each in self.jobs]
         while left:
@@ -206,7 +194,7 @@ class JobTables:
                 left += [each for each in job.dependencies if each in self.jobs]
         return found
 
-    def _read_ended(self, query: ReadEnded) -> list[Ended]:
+    def read_ended(self, query: ReadEnded) -> list[Ended]:
         found = [
             Ended(job.updated_at, job.id, job.dependencies)
             for job in self.jobs.values()
@@ -215,6 +203,17 @@ class JobTables:
             and job.id not in self._dependents
         ]
         return sorted(found)[: query.limit]
+
+
+_ANSWERS: dict[type, Callable[[JobTables, Any], Any]] = {
+    ReadJobs: JobTables.read_jobs,
+    ReadStatuses: JobTables.read_statuses,
+    ReadTwins: JobTables.read_twins,
+    ReadWaiting: JobTables.read_waiting,
+    ReadAncestors: JobTables.read_ancestors,
+    ReadDependents: JobTables.read_dependents,
+    ReadEnded: JobTables.read_ended,
+}
 
 
 class LimitedQueries:

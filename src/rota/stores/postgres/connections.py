@@ -105,6 +105,7 @@ def translate(error: Exception, label: str, outcome: str | None = None) -> Store
 class Statements(Protocol):
     """Where the statements of one call run."""
 
+    schema: str
     is_callers: bool
     """The transaction is the caller's: a failure must leave it as it was."""
 
@@ -182,20 +183,20 @@ class Session:
         deadlines: Deadlines | None = None,
     ) -> None:
         """Sessions of one event loop may share ``deadlines``."""
+        self.schema = settings.schema
         self._connection = connection
-        self._schema = settings.schema
         self._deadlines = deadlines or Deadlines(settings.answer_for)
         self._is_late = False
 
     async def fetch(self, statement: str, *arguments: Any) -> list[Record]:
         """The rows of a statement."""
         return await self._in_time(
-            self._connection.fetch(placed(statement, self._schema), *arguments)
+            self._connection.fetch(placed(statement, self.schema), *arguments)
         )
 
     async def run_script(self, script: str) -> None:
         """Run any number of statements that take no arguments."""
-        await self._in_time(self._connection.execute(placed(script, self._schema)))
+        await self._in_time(self._connection.execute(placed(script, self.schema)))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -392,13 +393,13 @@ class CallersStatements:
     is_callers = True
 
     def __init__(self, fetch: _Fetch, schema: str) -> None:
+        self.schema = schema
         self._fetch = fetch
-        self._schema = schema
 
     async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
         """The rows of a statement."""
         with in_flight():
-            return await self._fetch(placed(statement, self._schema), *arguments)
+            return await self._fetch(placed(statement, self.schema), *arguments)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

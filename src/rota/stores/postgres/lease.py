@@ -324,7 +324,7 @@ async def warm_up(statements: Statements) -> None:
     closed = FastPath()
     closed.close()
     await call.take_at_once(0, closed)
-    await statements.fetch(QUERIES.complete_jobs, "", [], [], [], [])
+    await statements.fetch(QUERIES.complete_jobs, "", [], [], [], [], [], [], "rota")
     await statements.fetch(QUERIES.next_due, _FAR_FUTURE)
 
 

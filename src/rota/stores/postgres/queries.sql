@@ -153,7 +153,7 @@ FROM counted;
 -- The columns of a job in the order of rows.py.
     id::text AS job_id, tenant, queue, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, last_error, ending, deferral,
-    lease_worker, lease_taken_at, lease_until, body, is_awaited
+    lease_worker, lease_taken_at, lease_until, body, is_awaited, is_watched
 
 -- name: job_rows
 SELECT
@@ -187,32 +187,35 @@ WHERE identity = ANY ($1::uuid[]);
 INSERT INTO rota.jobs (
     id, tenant, queue, priority, status, is_due, is_awaited, due_at, created_at, updated_at,
     attempt_count, loss_count, last_token, last_error, ending, deferral, identity, is_recurring,
-    body
+    lease_worker, lease_taken_at, lease_until, body
 )
 SELECT
     id, tenant, queue, priority, status,
     CASE WHEN status = 'READY' THEN coalesce(due_at, created_at) <= $1 END,
     is_awaited, coalesce(due_at, created_at), created_at, coalesce(updated_at, created_at),
     attempt_count, loss_count, last_token, last_error, ending, deferral, identity, is_recurring,
-    body
+    lease_worker, lease_taken_at, lease_until, body
 FROM (
     SELECT
         id, body, due_at, updated_at, last_error, ending, deferral, identity, is_recurring,
+        lease_worker, lease_taken_at, lease_until,
         coalesce(status, 'READY') AS status, coalesce(is_awaited, false) AS is_awaited,
         coalesce(attempt_count, 0) AS attempt_count, coalesce(loss_count, 0) AS loss_count,
-        coalesce(last_token, 0) AS last_token, coalesce(tenant, ($16::text[])[1]) AS tenant,
-        coalesce(queue, ($17::text[])[1]) AS queue,
-        coalesce(priority, ($18::integer[])[1]) AS priority,
-        coalesce(created_at, ($19::timestamptz[])[1]) AS created_at
+        coalesce(last_token, 0) AS last_token, coalesce(tenant, ($19::text[])[1]) AS tenant,
+        coalesce(queue, ($20::text[])[1]) AS queue,
+        coalesce(priority, ($21::integer[])[1]) AS priority,
+        coalesce(created_at, ($22::timestamptz[])[1]) AS created_at
     FROM unnest(
         string_to_array($2::text, ',')::uuid[], string_to_array($3::text, chr(30)), $4::text[],
         $5::boolean[], $6::timestamptz[], $7::timestamptz[], $8::integer[], $9::integer[],
         $10::bigint[], $11::text[], $12::text[], $13::text[], $14::uuid[], $15::boolean[],
-        $16::text[], $17::text[], $18::integer[], $19::timestamptz[]
+        $16::text[], $17::timestamptz[], $18::timestamptz[],
+        $19::text[], $20::text[], $21::integer[], $22::timestamptz[]
     ) AS wanted (
         id, body, status, is_awaited, due_at, updated_at,
         attempt_count, loss_count, last_token, last_error, ending, deferral,
-        identity, is_recurring, tenant, queue, priority, created_at
+        identity, is_recurring, lease_worker, lease_taken_at, lease_until,
+        tenant, queue, priority, created_at
     )
 ) AS job;
 
@@ -245,6 +248,39 @@ INSERT INTO rota.job_dependencies (parent, child)
 SELECT parent, child FROM unnest($1::uuid[], $2::uuid[]) AS wanted (parent, child)
 ON CONFLICT DO NOTHING;
 
+-- name: set_open
+-- How many dependencies jobs wait for, where that is stored.
+-- $1 ids, $2 counts, $3 what they do if one fails
+INSERT INTO rota.open_dependencies (job_id, open_count, on_parent_failure)
+SELECT job_id, open_count, on_parent_failure
+FROM unnest($1::uuid[], $2::integer[], $3::text[])
+    AS wanted (job_id, open_count, on_parent_failure)
+ON CONFLICT (job_id) DO UPDATE SET open_count = excluded.open_count;
+
+-- name: read_open
+-- As count_open, where the number is stored.
+-- $1 ids
+SELECT job_id::text AS job_id, open_count, on_parent_failure FROM rota.open_dependencies
+WHERE job_id = ANY ($1::uuid[]);
+
+-- name: remove_open
+-- $1 ids of jobs
+DELETE FROM rota.open_dependencies WHERE job_id = ANY ($1::uuid[]);
+
+-- name: mark_watched
+-- From then on the end of these jobs is notified. An end that is under way is waited for. Nothing is
+-- lost with the mark: its commit need not wait for the disk, and holds up no lease.
+-- $1 tenant, $2 ids
+UPDATE rota.jobs AS job SET is_watched = true
+FROM (SELECT set_config('synchronous_commit', 'off', true)) AS quick
+CROSS JOIN (
+    SELECT id FROM rota.jobs
+    WHERE id = ANY ($2::uuid[]) AND tenant IS NOT DISTINCT FROM $1::text AND NOT is_watched
+    ORDER BY id
+    FOR NO KEY UPDATE
+) AS wanted
+WHERE job.id = wanted.id;
+
 -- name: mark_awaited
 -- $1 ids of locked jobs
 UPDATE rota.jobs SET is_awaited = true WHERE id = ANY ($1::uuid[]) AND NOT is_awaited;
@@ -259,28 +295,43 @@ WHERE id = ANY ($1::uuid[]) AND is_awaited
 -- Completes jobs that are not awaited and whose leases are still held. The answer is NULL if all were;
 -- otherwise it lists the positions, from 1, of those that were.
 -- $1 ids with commas, which a client encodes in a fraction of the time that an array takes; $2 tokens,
--- $3 tenants, $4 due instants, $5 instants of the ends: each holds one value where all jobs have the
--- same
+-- $3 tenants, $4 due instants, $5 instants of the starts and $6 of the ends: each holds one value where
+-- all jobs have the same; $7 results, or nothing if there is none; $8 channel. A job whose end others
+-- listen for is notified in the same commit, as wakeups.py reads it; of too many, none is named.
 WITH ended AS (
     UPDATE rota.jobs AS job SET
         status = 'COMPLETED', loss_count = 0,
         due_at = coalesce(wanted.due_at, ($4::timestamptz[])[1]),
-        updated_at = coalesce(wanted.ended_at, ($5::timestamptz[])[1]),
-        lease_worker = NULL, lease_taken_at = NULL, lease_until = NULL
+        updated_at = coalesce(wanted.ended_at, ($6::timestamptz[])[1]),
+        lease_taken_at = coalesce(wanted.started_at, ($5::timestamptz[])[1]), lease_until = NULL
     FROM unnest(
         string_to_array($1::text, ',')::uuid[], $2::bigint[], $3::text[], $4::timestamptz[],
-        $5::timestamptz[]
-    ) WITH ORDINALITY AS wanted (id, token, tenant, due_at, ended_at, position)
+        $5::timestamptz[], $6::timestamptz[], $7::bytea[]
+    ) WITH ORDINALITY
+        AS wanted (id, token, tenant, due_at, started_at, ended_at, result, position)
     WHERE job.id = wanted.id AND job.last_token = coalesce(wanted.token, ($2::bigint[])[1])
         AND (job.tenant, job.status)
             IS NOT DISTINCT FROM (coalesce(wanted.tenant, ($3::text[])[1]), 'RUNNING')
         AND NOT job.is_awaited
-    RETURNING wanted.position
+    RETURNING wanted.position, job.id, job.is_watched, wanted.result
+), kept AS (
+    INSERT INTO rota.job_results (job_id, body)
+    SELECT id, result FROM ended WHERE result IS NOT NULL
+    ON CONFLICT (job_id) DO UPDATE SET body = excluded.body
 )
-SELECT CASE
-    WHEN (SELECT count(*) FROM ended) < cardinality(string_to_array($1, ','))
-        THEN ARRAY(SELECT position FROM ended)
-END AS positions;
+SELECT
+    CASE
+        WHEN (SELECT count(*) FROM ended) < cardinality(string_to_array($1, ','))
+            THEN ARRAY(SELECT position FROM ended)
+    END AS positions,
+    (
+        SELECT pg_notify($8::text, json_build_array(
+            '', '{}'::text[], CASE WHEN count(*) <= 100 THEN array_agg(id) END
+        )::text)::text
+        FROM ended
+        WHERE is_watched
+        HAVING count(*) > 0
+    ) AS notified;
 
 -- name: move_jobs
 -- Writes what a change writes of its job.
@@ -305,12 +356,17 @@ FROM unnest(
 WHERE job.id = wanted.id;
 
 -- name: place_jobs
--- Releases or blocks PENDING jobs.
--- $1 now, $2 ids, $3 statuses
+-- Releases or blocks PENDING jobs, which wait for nothing any more.
+-- $1 now, $2 ids, $3 statuses, $4 endings and $5 errors of skipped jobs
+WITH forgotten AS (
+    DELETE FROM rota.open_dependencies WHERE job_id = ANY ($2::uuid[])
+)
 UPDATE rota.jobs AS job SET
     status = wanted.status, updated_at = $1::timestamptz,
-    is_due = CASE WHEN wanted.status = 'READY' THEN job.due_at <= $1 END
-FROM unnest($2::uuid[], $3::text[]) AS wanted (id, status)
+    is_due = CASE WHEN wanted.status = 'READY' THEN job.due_at <= $1 END,
+    ending = coalesce(wanted.ending, job.ending),
+    last_error = coalesce(wanted.error, job.last_error)
+FROM unnest($2, $3::text[], $4::text[], $5::text[]) AS wanted (id, status, ending, error)
 WHERE job.id = wanted.id;
 
 -- name: amend_job
@@ -328,6 +384,12 @@ INSERT INTO rota.job_attempts (job_id, body)
 SELECT job_id, body
 FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS wanted (job_id, body, position)
 ORDER BY position;
+
+-- name: keep_results
+-- $1 ids of jobs, $2 bodies
+INSERT INTO rota.job_results (job_id, body)
+SELECT job_id, body FROM unnest($1::uuid[], $2::bytea[]) AS wanted (job_id, body)
+ON CONFLICT (job_id) DO UPDATE SET body = excluded.body;
 
 -- name: set_aside
 -- Takes unreadable jobs out of every index that statements use; their bytes stay.
@@ -359,7 +421,7 @@ SELECT parent::text AS parent_id, child::text AS child_id FROM link WHERE parent
 
 -- name: lock_waiting
 -- $1 ids; those that are not PENDING any more are left out
-SELECT id::text AS job_id, tenant, queue, due_at FROM rota.jobs
+SELECT id::text AS job_id, tenant, queue, due_at, is_watched FROM rota.jobs
 WHERE id = ANY ($1::uuid[]) AND status || '' = 'PENDING'
 ORDER BY id
 FOR NO KEY UPDATE;
@@ -432,13 +494,17 @@ FOR NO KEY UPDATE SKIP LOCKED;
 DELETE FROM rota.job_dependencies WHERE child = ANY ($1::uuid[])
 RETURNING parent::text AS parent_id;
 
--- name: remove_attempts
--- $1 ids of jobs
-DELETE FROM rota.job_attempts WHERE job_id = ANY ($1::uuid[]);
-
 -- name: remove_jobs
+-- With all that belongs to them, except their dependencies.
 -- $1 ids
-DELETE FROM rota.jobs WHERE id = ANY ($1::uuid[]);
+WITH attempts AS (
+    DELETE FROM rota.job_attempts WHERE job_id = ANY ($1::uuid[])
+), results AS (
+    DELETE FROM rota.job_results WHERE job_id = ANY ($1)
+), counts AS (
+    DELETE FROM rota.open_dependencies WHERE job_id = ANY ($1)
+)
+DELETE FROM rota.jobs WHERE id = ANY ($1);
 
 -- name: leased_columns
 -- What a lease returns of a job beside its id, in the order of rows.py. The caller knows the rest.
@@ -945,6 +1011,15 @@ CROSS JOIN LATERAL (
 WHERE job.id = $2::uuid AND job.tenant IS NOT DISTINCT FROM $1::text
 ORDER BY attempt.number;
 
+-- name: read_results
+-- $1 tenant, $2 ids of jobs
+SELECT kept.job_id::text AS job_id, kept.body
+FROM rota.job_results AS kept
+CROSS JOIN LATERAL (
+    SELECT FROM rota.jobs WHERE id = kept.job_id AND tenant IS NOT DISTINCT FROM $1::text OFFSET 0
+) AS job
+WHERE kept.job_id = ANY ($2::uuid[]);
+
 -- name: list_conditions
 -- What a list asks of a job, beside its tenant and status.
 -- $1 tenant; $2 queue, $3 status, $4 lowest and $5 highest priority, $6 created from then on and
@@ -1120,6 +1195,10 @@ ORDER BY id;
 SELECT job_id::text AS job_id, body FROM rota.job_attempts
 WHERE job_id = ANY ($1::uuid[])
 ORDER BY job_id, number;
+
+-- name: dump_results
+-- $1 ids of jobs
+SELECT job_id::text AS job_id, body FROM rota.job_results WHERE job_id = ANY ($1::uuid[]);
 
 -- name: load_documents
 -- $1 collections, $2 keys, $3 versions, $4 bodies

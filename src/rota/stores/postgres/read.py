@@ -1,4 +1,4 @@
-"""``get``, ``find``, ``count``, ``attempts``, ``find_dependents`` and ``survey``."""
+"""``get``, ``find``, ``count``, ``attempts``, ``results``, ``find_dependents`` and ``survey``."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,6 +12,7 @@ from rota.jobs import (
     JobStatus,
     Page,
     check_limit,
+    complete_history,
     cut_page,
     decode_cursor,
 )
@@ -73,11 +74,21 @@ async def find_dependents(
 
 
 async def attempts(statements: Statements, tenant: str, job_id: JobId) -> list[Attempt]:
-    """The attempts of a job that did not succeed, the first one first."""
+    """All attempts of a job that have ended, the first one first."""
     if not known_ids([job_id]):
         return []
     rows = await statements.fetch(QUERIES.read_attempts, tenant, job_id)
-    return [decode_attempt(job_id, body) for (body,) in rows]
+    stored = [decode_attempt(job_id, body) for (body,) in rows]
+    found = decode_jobs(await statements.fetch(QUERIES.read_jobs, [job_id])).jobs
+    return complete_history(found[0], stored) if found and found[0].tenant == tenant else stored
+
+
+async def results(
+    statements: Statements, tenant: str, job_ids: Sequence[JobId]
+) -> dict[JobId, bytes]:
+    """The kept results of the tenant's jobs among these."""
+    wanted = known_ids(job_ids)
+    return dict(await statements.fetch(QUERIES.read_results, tenant, wanted)) if wanted else {}
 
 
 def _conditions(tenant: str, wanted: JobFilter) -> tuple[object, ...]:

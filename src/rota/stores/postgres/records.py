@@ -26,9 +26,10 @@ _FIRST = str(UUID(int=0))
 _DUMPED = (
     *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),
     *("attempt_count", "loss_count", "last_token", "last_error", "ending", "deferral"),
-    *("lease_worker", "lease_taken_at", "lease_until", "body", "is_awaited", "set_aside"),
+    *("lease_worker", "lease_taken_at", "lease_until", "body", "is_awaited", "is_watched"),
+    "set_aside",
 )
-_BODY, _ASIDE = -3, -1
+_BODY, _ASIDE = -4, -1
 
 
 async def dump(database: Database, cursor: str | None, limit: int) -> Portion:
@@ -53,19 +54,22 @@ async def _read_jobs(statements: Statements, first_id: JobId, limit: int) -> Job
     ids = [row[0] for row in rows]
     for job_id, body in await statements.fetch(QUERIES.dump_attempts, ids):
         attempts[job_id].append(body)
-    records = [await _read_record(statements, row, attempts[row[0]]) for row in rows]
+    results = dict(await statements.fetch(QUERIES.dump_results, ids))
+    records = [
+        await _read_record(statements, row, attempts[row[0]], results.get(row[0])) for row in rows
+    ]
     following = UUID(ids[-1]).int + 1
     return JobPortion(records, None if following >> 128 else str(UUID(int=following)))
 
 
 async def _read_record(
-    statements: Statements, row: Row, attempts: Sequence[str]
+    statements: Statements, row: Row, attempts: Sequence[str], result: bytes | None
 ) -> KeptJob | UnreadableJob:
     reason = row[_ASIDE]
     if reason is None:
         try:
             tried = tuple(decode_attempt(row[0], body) for body in attempts)
-            return KeptJob(decode_job(row[:_ASIDE]), tried)
+            return KeptJob(decode_job(row[:_ASIDE]), tried, result)
         except DamagedJobError as damage:
             reason = damage.reason
     job_id, tenant, queue = row[:3]

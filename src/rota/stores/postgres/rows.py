@@ -6,10 +6,12 @@ from hashlib import sha256
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from rota.errors import DamagedJobError
 from rota.jobs import (
     Attempt,
+    Completion,
     Deferral,
     Ending,
     Job,
@@ -19,6 +21,7 @@ from rota.jobs import (
     normalize_job_id,
 )
 from rota.jobs.codec import BodyCodec
+from rota.jobs.transitions import SUCCEEDED
 from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.unit import Stored
 
@@ -29,7 +32,7 @@ _PLAIN = (
     *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),
     *("attempt_count", "loss_count", "last_token", "last_error", "ending", "deferral"),
 )
-_bodies = BodyCodec((*_PLAIN, "lease"))
+_bodies = BodyCodec((*_PLAIN, "lease", "completion"))
 _STATUSES: Mapping[str, JobStatus] = {str(status): status for status in JobStatus}
 _ENDINGS: Mapping[str, Ending] = {str(ending): ending for ending in Ending}
 _encode = msgspec.json.Encoder().encode
@@ -48,10 +51,14 @@ class Damage(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """The jobs of some rows by id, in the order of the rows, and those that cannot be read."""
+    """The jobs of some rows by id, in the order of the rows, and those that cannot be read.
+
+    Others listen for the end of ``watched`` jobs.
+    """
 
     stored: dict[JobId, Stored]
     damaged: list[Damage]
+    watched: set[JobId]
 
     @property
     def jobs(self) -> list[Job]:
@@ -83,7 +90,9 @@ def encode_deferral(deferral: Deferral | None) -> str | None:
 
 
 def encode_attempt(attempt: Attempt) -> str:
-    return _encode(attempt).decode()
+    """Programs that do not know successes expect an error."""
+    known = replace(attempt, error="") if attempt.error is None else attempt
+    return _encode(known).decode()
 
 
 def encode_jobs(
@@ -110,6 +119,7 @@ def encode_jobs(
         _unless_all([encode_deferral(job.deferral) for job in jobs], None),
         _unless_all([digest_identity(identity_of(job)) for job in jobs], None),
         _unless_all([recurs(job) for job in jobs], None),
+        *[_unless_all(column, None) for column in _encode_leases(jobs)],
         once_if_same([job.tenant for job in jobs]),
         once_if_same([job.queue for job in jobs]),
         once_if_same([job.priority for job in jobs]),
@@ -132,7 +142,6 @@ def once_if_same(values: list[Any]) -> list[Any]:
 
 def encode_moves(jobs: Sequence[Job]) -> list[list[Any]]:
     """The columns that ``move_jobs`` takes."""
-    leases = [job.lease for job in jobs]
     return [
         [job.id for job in jobs],
         [job.status for job in jobs],
@@ -143,19 +152,30 @@ def encode_moves(jobs: Sequence[Job]) -> list[list[Any]]:
         [job.last_error for job in jobs],
         [job.ending for job in jobs],
         [encode_deferral(job.deferral) for job in jobs],
-        [lease and lease.worker for lease in leases],
-        [lease and lease.taken_at for lease in leases],
-        [lease and lease.until for lease in leases],
+        *_encode_leases(jobs),
         [job.updated_at for job in jobs],
     ]
 
 
+def _encode_leases(jobs: Iterable[Job]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Worker, start and end of each lease; a job without a lease has its completion there."""
+    workers, starts, ends = [], [], []
+    for job in jobs:
+        lease, completion = job.lease, job.completion
+        workers.append(lease.worker if lease else completion and completion.worker)
+        starts.append(lease.taken_at if lease else completion and completion.started_at)
+        ends.append(lease and lease.until)
+    return workers, starts, ends
+
+
 def decode_jobs(rows: Iterable[Row]) -> Decoded:
     """All jobs that can be read, and those that cannot."""
-    decoded = Decoded({}, [])
+    decoded = Decoded({}, [], set())
     for row in rows:
+        if row[-1]:
+            decoded.watched.add(row[0])
         try:
-            decoded.stored[row[0]] = Stored(_decode_job(row), row[-1])
+            decoded.stored[row[0]] = Stored(_decode_job(row), row[-2])
         except _UNREADABLE as error:
             decoded.damaged.append(Damage(row[0], _describe(error)))
     return decoded
@@ -242,9 +262,10 @@ def _decode_job(row: Row) -> Job:
     # fmt: off
     (
         job_id, tenant, queue, priority, status, due_at, created_at, updated_at, attempt_count,
-        loss_count, token, last_error, ending, deferral, worker, taken_at, until, body, _,
+        loss_count, token, last_error, ending, deferral, worker, taken_at, until, body, *_,
     ) = row
     # fmt: on
+    is_completed = until is None and taken_at is not None
     return Job(
         id=job_id,
         tenant=tenant,
@@ -261,6 +282,7 @@ def _decode_job(row: Row) -> Job:
         ending=None if ending is None else _ENDINGS[ending],
         deferral=None if deferral is None else _decode_deferral(deferral),
         lease=None if until is None else _decode_lease(token, worker, taken_at, until),
+        completion=_decode_completion(worker, taken_at, updated_at) if is_completed else None,
         **_decode_rest(body),
     )
 
@@ -268,6 +290,12 @@ def _decode_job(row: Row) -> Job:
 def _decode_lease(token: int, worker: str, taken_at: datetime, until: datetime) -> Lease:
     taken, lasting = in_calendar(taken_at), in_calendar(until)
     return Lease(token=token, worker=worker, taken_at=taken, until=lasting)
+
+
+def _decode_completion(worker: str, started_at: datetime, updated_at: datetime) -> Completion:
+    """A COMPLETED job never changes: it ended when it was updated."""
+    started, ended = in_calendar(started_at), in_calendar(updated_at)
+    return Completion(worker=worker, started_at=started, ended_at=ended)
 
 
 def in_calendar(instant: datetime) -> datetime:
@@ -278,9 +306,10 @@ def in_calendar(instant: datetime) -> datetime:
 def decode_attempt(job_id: JobId, body: str) -> Attempt:
     """The attempt; DamagedJobError when it cannot be read."""
     try:
-        return _decode_attempt(body)
+        attempt = _decode_attempt(body)
     except _UNREADABLE as error:
         raise DamagedJobError(job_id, _describe(error)) from error
+    return replace(attempt, error=None) if attempt.outcome == SUCCEEDED else attempt
 
 
 def _describe(error: Exception) -> str:

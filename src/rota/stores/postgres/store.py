@@ -265,20 +265,16 @@ class PostgresStore(ClosableStore):
         return self._notices.listen(queues, tenants)
 
     def listen_for_end(
-        self,
-        tenant: str,  # noqa: ARG002 - as the protocol has it
-        job_ids: Collection[JobId],  # noqa: ARG002 - as the protocol has it
+        self, tenant: str, job_ids: Collection[JobId]
     ) -> AbstractAsyncContextManager[Listener]:
-        """Not there yet: wakes for jobs that become READY."""
-        return self.listen()
+        """Listen, to all processes, for the end of these jobs while the context lasts."""
+        self._refuse_when_unusable()
+        check_name("tenant", tenant)
+        return self._notices.listen_for_end(tenant, job_ids)
 
-    async def results(
-        self,
-        tenant: str,  # noqa: ARG002 - as the protocol has it
-        job_ids: Sequence[JobId],  # noqa: ARG002 - as the protocol has it
-    ) -> dict[JobId, bytes]:
-        """Not there yet: none is kept."""
-        return {}
+    async def results(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
+        """The kept results of the tenant's COMPLETED jobs among these."""
+        return await self._repeat(lambda session: read.results(session, tenant, job_ids))
 
     async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
         """The tenant's jobs that exist among these."""
@@ -301,7 +297,7 @@ class PostgresStore(ClosableStore):
         return await self._repeat(lambda session: read.count(session, tenant, wanted))
 
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
-        """The attempts of a job that did not succeed, the first one first."""
+        """All attempts of a job that have ended, the first one first."""
         return await self._repeat(lambda session: read.attempts(session, tenant, job_id))
 
     async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:

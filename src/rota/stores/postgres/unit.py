@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import asyncpg
 
 from rota.errors import DamagedJobError, InvalidJobError, StoreUnavailableError
-from rota.jobs import Attempt, Change, Job, JobId, JobStatus, are_job_ids
+from rota.jobs import Attempt, Change, Job, JobId, JobStatus, OnParentFailure, are_job_ids
 from rota.stores.kernel import settlement
 from rota.stores.kernel.identity import identity_of
 from rota.stores.kernel.records import UNREADABLE_COPY, seal
@@ -51,6 +51,7 @@ from rota.stores.postgres.rows import (
     known_ids,
     once_if_same,
 )
+from rota.stores.postgres.wakeups import channel_of, write_ends
 from rota.stores.protocol import Applied
 
 Answer = TypeVar("Answer")
@@ -59,6 +60,9 @@ Result = TypeVar("Result")
 MOST_AT_ONCE = 2_000
 MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
 """Within these bounds a statement ends well before its deadline, and its message fits."""
+
+MOST_COUNTED = 50
+"""Dependencies of one job that are counted when one of them ends, rather than stored."""
 
 _COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
 
@@ -96,12 +100,18 @@ class UnitOfWork:
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
         self._damaged: list[Damage] = []
+        self._watched: set[JobId] = set()
+        self._counted: set[JobId] = set()
+        """Jobs whose number of open dependencies is stored."""
 
     async def run(self, plan: Plan[Answer]) -> Decision[Answer]:
         """Run the plan and write its decision; unreadable jobs that it skipped are set aside."""
         decision = await run_async(plan, self._answer)
         await self._write(decision.writes)
         await set_aside(self._statements, self._damaged)
+        if self._watched and (ended := decision.writes.ended_jobs() & self._watched):
+            notice = (channel_of(self._statements.schema), write_ends(ended))
+            await self._statements.fetch(QUERIES.notify_at_commit, *notice)
         return decision
 
     async def _answer(self, query: Query) -> Any:
@@ -138,10 +148,11 @@ class UnitOfWork:
         if decoded.damaged and not skips_damaged:
             raise DamagedJobError(*decoded.damaged[0])
         self._damaged += decoded.damaged
+        self._watched |= decoded.watched
         return decoded.stored
 
     async def _read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
-        """Lock the waiting jobs, and count what they wait for once they are locked.
+        """Lock the waiting jobs, and read what they wait for once they are locked.
 
         A deep search is repeated until it finds no more jobs: while this transaction waited for
         the lock of one, another may have added a dependent to it.
@@ -156,18 +167,32 @@ class UnitOfWork:
             for row in await self._fetch_some(QUERIES.lock_waiting, new):
                 locked[row[0]] = row
             is_complete = not is_deep or not new
-        found = {job_id: row for job_id, row in locked.items() if row is not None}
-        open_counts = dict(await self._fetch_some(QUERIES.count_open, found))
+        found: dict[JobId, Any] = {each: row for each, row in locked.items() if row is not None}
+        self._watched |= {job_id for job_id, row in found.items() if row[-1]}
         parents_of = defaultdict(list)
         for parent, child in links:
             parents_of[child].append(parent)
+        counts = await self._read_open(found)
         return [
             Waiting(
                 *(job_id, tenant, queue, in_calendar(due_at)),
-                *(open_counts.get(job_id, 0), tuple(parents_of[job_id])),
+                *(counts[job_id][0], tuple(parents_of[job_id]), counts[job_id][1]),
             )
-            for job_id, tenant, queue, due_at in found.values()
+            for job_id, tenant, queue, due_at, _ in found.values()
         ]
+
+    async def _read_open(
+        self, job_ids: Collection[JobId]
+    ) -> dict[JobId, tuple[int, OnParentFailure]]:
+        """How many dependencies each job waits for, and what it does when one fails."""
+        counts: dict[JobId, tuple[int, OnParentFailure]] = {
+            job_id: (open_count, policy)
+            for job_id, open_count, policy in await self._fetch_some(QUERIES.read_open, job_ids)
+        }
+        self._counted |= counts.keys()
+        others = [each for each in job_ids if each not in counts]
+        open_counts = dict(await self._fetch_some(QUERIES.count_open, others))
+        return counts | {each: (open_counts.get(each, 0), "block") for each in others}
 
     async def _read_links(self, statement: str, job_ids: Collection[JobId]) -> Any:
         links: defaultdict[JobId, list[JobId]] = defaultdict(list)
@@ -185,8 +210,13 @@ class UnitOfWork:
         await self._move(writes)
         for one in writes.amended.values():
             await self._amend(one, writes.now)
-        await self._add_attempts(writes.attempts)
-        await self._remove(writes.removed)
+        await self._count_open(writes)
+        await add_attempts(self._statements, writes.attempts)
+        if writes.results:
+            columns = (list(writes.results), list(writes.results.values()))
+            await self._statements.fetch(QUERIES.keep_results, *columns)
+        if writes.removed:
+            await self._remove(writes.removed)
 
     async def _create(self, new: Sequence[NewJob], now: datetime) -> None:
         await _store(self._statements, new, now)
@@ -198,19 +228,19 @@ class UnitOfWork:
         await set_aside(self._statements, [Damage(each, UNREADABLE_COPY) for each in unreadable])
 
     async def _move(self, writes: Writes) -> None:
-        leased = {one.job.id: one.job for one in writes.new.values() if one.job.lease is not None}
-        moved = [job for _, job in sorted((writes.moved | leased).items())]
+        moved = [job for _, job in sorted(writes.moved.items())]
         for start in range(0, len(moved), MOST_AT_ONCE):
             columns = encode_moves(moved[start : start + MOST_AT_ONCE])
             await self._statements.fetch(QUERIES.move_jobs, writes.now, *columns)
-        statuses = {
-            job_id: one.status
+        placed = [
+            (job_id, one.status, one.ending, one.error)
             for job_id, one in sorted(writes.placed.items())
-            if one.status is not JobStatus.PENDING  # the number of open dependencies is not stored
-        }
-        if statuses:
-            columns = [list(statuses), list(statuses.values())]
-            await self._statements.fetch(QUERIES.place_jobs, writes.now, *columns)
+            if one.status is not JobStatus.PENDING
+        ]
+        if placed:
+            await self._statements.fetch(QUERIES.place_jobs, writes.now, *columns_of(placed))
+        blocked = [job.id for job in moved if job.status is JobStatus.BLOCKED]
+        await self._fetch_some(QUERIES.remove_open, blocked)
 
     async def _amend(self, amended: Amended, now: datetime) -> None:
         job = amended.job
@@ -224,17 +254,33 @@ class UnitOfWork:
             children = [job.id] * len(parents)
             await self._statements.fetch(QUERIES.add_dependencies, parents, children)
             await self._unmark(former)
+            if not _is_counted(job):
+                await self._fetch_some(QUERIES.remove_open, [job.id])
 
-    async def _add_attempts(self, attempts: Sequence[Attempt]) -> None:
-        if attempts:
-            bodies = [encode_attempt(attempt) for attempt in attempts]
-            job_ids = [attempt.job_id for attempt in attempts]
-            await self._statements.fetch(QUERIES.add_attempts, job_ids, bodies)
+    async def _count_open(self, writes: Writes) -> None:
+        """Write how many dependencies PENDING jobs wait for, where that is stored."""
+        linked = [(one.job, one.open_count) for one in writes.new.values()]
+        linked += [
+            (one.job, one.open_count)
+            for one in writes.amended.values()
+            if one.open_count is not None
+        ]
+        counts = [
+            (job.id, open_count, job.on_parent_failure)
+            for job, open_count in linked
+            if _is_counted(job)
+        ]
+        counts += [
+            (job_id, one.open_count, one.waiting.on_parent_failure)
+            for job_id, one in writes.placed.items()
+            if one.status is JobStatus.PENDING and job_id in self._counted
+        ]
+        if counts:
+            await self._statements.fetch(QUERIES.set_open, *columns_of(sorted(counts)))
 
     async def _remove(self, job_ids: Collection[JobId]) -> None:
         former = await self._remove_links(job_ids)
         await self._unmark(former - set(job_ids))
-        await self._fetch_some(QUERIES.remove_attempts, job_ids)
         await self._fetch_some(QUERIES.remove_jobs, job_ids)
 
     async def _remove_links(self, children: Collection[JobId]) -> set[JobId]:
@@ -244,6 +290,27 @@ class UnitOfWork:
         """They have lost a dependent. Locked first, so that a new dependent is seen."""
         await self._fetch_some(QUERIES.lock_jobs, former)
         await self._fetch_some(QUERIES.unmark_awaited, former)
+
+
+def _is_counted(job: Job) -> bool:
+    """Whether the number of its open dependencies is stored.
+
+    Others are counted each time: programs that do not know the stored number can end them too.
+    """
+    is_special = job.on_parent_failure != "block" or len(job.dependencies) > MOST_COUNTED
+    return is_special and job.status is JobStatus.PENDING
+
+
+def columns_of(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    """The rows, of which there is at least one, as columns."""
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+async def add_attempts(statements: Statements, attempts: Sequence[Attempt]) -> None:
+    """Store the attempts."""
+    if attempts:
+        rows = [(attempt.job_id, encode_attempt(attempt)) for attempt in attempts]
+        await statements.fetch(QUERIES.add_attempts, *columns_of(rows))
 
 
 async def set_aside(statements: Statements, damaged: Iterable[Damage]) -> None:
@@ -333,7 +400,8 @@ async def apply(
 ) -> Settled:
     """Write each change that still holds; a single plain completion is one statement."""
     plain = _find_plain(changes) if is_native else []
-    if len(changes) == len(plain) == 1 and await _complete(statements, changes):
+    is_one = len(changes) == len(plain) == 1 and changes[0].attempt is None
+    if is_one and await _complete(statements, changes):
         return Settled([Applied(changes[0].job)])
     if not changes:
         return Settled([])
@@ -373,12 +441,7 @@ async def _apply_rest(
 
 def _is_plain(change: Change) -> bool:
     """Whether it completes its job, and nothing follows unless others depend on the job."""
-    return (
-        change.path == _COMPLETION
-        and change.successor is None
-        and change.attempt is None
-        and not change.is_removed
-    )
+    return change.path == _COMPLETION and change.successor is None and not change.is_removed
 
 
 async def _complete(statements: Statements, changes: Sequence[Change]) -> Sequence[int]:
@@ -390,12 +453,19 @@ async def _complete(statements: Statements, changes: Sequence[Change]) -> Sequen
     if not changes:
         return ()
     jobs = [change.job for change in changes]
-    ((positions,),) = await statements.fetch(
+    results = [change.result for change in changes]
+    ((positions, _),) = await statements.fetch(
         QUERIES.complete_jobs,
         ",".join([job.id for job in jobs]),
         once_if_same([change.expected_token for change in changes]),
         once_if_same([job.tenant for job in jobs]),
         once_if_same([job.due_at for job in jobs]),
+        once_if_same([job.completion and job.completion.started_at for job in jobs]),
         once_if_same([job.updated_at for job in jobs]),
+        [] if results.count(None) == len(results) else results,
+        channel_of(statements.schema),
     )
-    return range(len(jobs)) if positions is None else [position - 1 for position in positions]
+    done = range(len(jobs)) if positions is None else [position - 1 for position in positions]
+    attempts = [changes[index].attempt for index in done]
+    await add_attempts(statements, [each for each in attempts if each is not None])
+    return done

@@ -20,16 +20,20 @@ from asyncpg import Connection, Record
 
 from rota.clock.idle import in_flight
 from rota.errors import StoreError
-from rota.jobs import Job
+from rota.jobs import Job, JobId
 from rota.stores.kernel.unit import Partition
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.connections import DRIVER_ERRORS, Database, Session, connect
 from rota.stores.postgres.queries import QUERIES
+from rota.stores.postgres.rows import known_ids
 from rota.stores.protocol import Listener
 from rota.stores.wakeups import Place, Wakeups
 
 LONGEST_MESSAGE = 7_900
 """Bytes; the server takes up to 8,000."""
+
+MOST_ENDS = 100
+"""As many ids fit into a message; ``complete_jobs`` has the same number."""
 
 LONGEST_PAUSE = 5.0
 """Seconds between attempts to reach the server; the first pause is a tenth of a second."""
@@ -44,16 +48,21 @@ NOTIFIED_LATER = 100
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True):
-    """Where jobs are READY; None for anywhere. The sender has woken its own listeners."""
+    """Where jobs are READY, and which watched jobs have ended; None for any.
+
+    The sender has woken its own listeners for what is READY.
+    """
 
     sender: str
     places: list[Place] | None = None
+    ends: list[JobId] | None = []
 
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Message).decode
 
 
+@lru_cache(maxsize=32)
 def channel_of(schema: str) -> str:
     """The channel of all stores in a schema."""
     plain = f"rota_jobs_{schema}"
@@ -67,6 +76,12 @@ def write_message(sender: str, places: Collection[Place]) -> str:
     if len(message) > LONGEST_MESSAGE:
         message = _encode(Message(sender))
     return message.decode()
+
+
+def write_ends(job_ids: Collection[JobId]) -> str:
+    """A message about the end of these jobs or, if that is too long, of any."""
+    named = sorted(job_ids) if len(job_ids) <= MOST_ENDS else None
+    return _encode(Message("", [], named)).decode()
 
 
 @lru_cache(maxsize=256)
@@ -196,6 +211,20 @@ class Notices:
             await self.receiver.start()
             yield listener
 
+    @asynccontextmanager
+    async def listen_for_end(
+        self, tenant: str, job_ids: Collection[JobId]
+    ) -> AsyncIterator[Listener]:
+        """A listener; it hears the server, which every process that ends a watched job notifies."""
+        wanted = known_ids(job_ids)
+        async with self._wakeups.listen_for_end(job_ids) as listener:
+            await self.receiver.start()
+            if wanted:
+                await self._database.run_repeatably(
+                    lambda session: session.fetch(QUERIES.mark_watched, tenant, wanted)
+                )
+            yield listener
+
     @contextmanager
     def notify_within(self, jobs: Sequence[Job]) -> Iterator[tuple[str, str] | None]:
         """Channel and message for the statement that stores one job; None to notify afterwards."""
@@ -248,10 +277,11 @@ class Notices:
             message = Message("")
         if message.sender == self._name:
             return
-        if message.places is None:
+        if message.places is None or message.ends is None:
             self._wakeups.ring_everywhere()
         else:
             self._wakeups.ring_at(message.places)
+            self._wakeups.ring_ends(message.ends)
 
 
 async def _wait_for(event: Event, seconds: float) -> bool:

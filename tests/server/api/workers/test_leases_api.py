@@ -54,6 +54,49 @@ async def test_a_job_is_taken_by_one_alone_and_settled(both: Neighbours) -> None
     assert (await settle(both.ours, job, outcome="succeeded"))["is_stale"]
 
 
+async def test_a_result_and_a_log_are_kept_with_the_job(both: Neighbours) -> None:
+    await make(both)
+    (job,) = await lease(both.ours)
+    settled = await settle(both.ours, job, outcome="succeeded", result={"sent": 7}, log="sent 7")
+    assert settled["job"]["completion"]["worker"] == "w7"
+    kept = await both.service.store.results(settled["job"]["tenant"], [job["id"]])
+    assert kept == {job["id"]: b'{"sent":7}'}
+    attempts = (await both.ours.get(f"{JOBS}/{job['id']}/attempts")).json()["items"]
+    assert [(each["outcome"], each["log"]) for each in attempts] == [("succeeded", "sent 7")]
+
+
+async def test_a_traceback_is_kept_and_cut_in_the_middle(both: Neighbours) -> None:
+    await make(both)
+    (job,) = await lease(both.ours)
+    sent = "Traceback\n" + "x" * 20_000 + "\nKeyError"
+    await settle(both.ours, job, outcome="failed", error="KeyError", traceback=sent)
+    (attempt,) = (await both.ours.get(f"{JOBS}/{job['id']}/attempts")).json()["items"]
+    assert attempt["traceback"].startswith("Traceback\nxxx")
+    assert attempt["traceback"].endswith("xxx\nKeyError")
+    assert len(attempt["traceback"].encode()) <= 16 * 1024
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        ({"outcome": "failed", "result": 7}, "is kept only if the outcome is succeeded"),
+        (
+            {"outcome": "succeeded", "result": "x" * 65_535},
+            "has 65537 bytes of JSON, 65536 are the most",
+        ),
+    ],
+)
+async def test_a_result_that_cannot_be_kept_is_refused(
+    both: Neighbours, outcome: dict[str, Any], reason: str
+) -> None:
+    await make(both)
+    (job,) = await lease(both.ours)
+    sent = {"job_id": job["id"], "token": job["lease"]["token"], **outcome}
+    answer = await both.ours.post(f"{LEASES}/settle", json={"worker": "w7", "outcomes": [sent]})
+    assert (answer.status_code, field_of(answer)) == (400, "outcomes[0].result")
+    assert reason in answer.text
+
+
 async def test_every_outcome_is_decided_as_for_any_worker(both: Neighbours) -> None:
     for outcome, expected in (
         ({"outcome": "failed", "error": "KeyError"}, ("READY", 1, "2026-05-01T12:00:10Z")),

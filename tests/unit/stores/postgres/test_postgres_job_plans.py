@@ -53,12 +53,19 @@ INDEXES = {
     "find_waiting": {"job_dependencies_by_parent", "jobs_by_id"},
     "find_ancestors": {"job_dependencies_by_child"},
     "remove_dependencies": {"job_dependencies_by_child"},
-    "remove_jobs": {"jobs_by_id"},
-    "remove_attempts": {"job_attempts_by_job"},
-    "read_attempts": {"job_attempts_by_job", "jobs_by_id"},
-    "place_jobs": {"jobs_by_id"},
-    "lock_waiting": {"jobs_by_id"},
+    "remove_jobs": {
+        *("jobs_by_id", "job_attempts_by_job", "job_results_by_job"),
+        "open_dependencies_by_job",
+    },
+    "read_open": {"open_dependencies_by_job"},
     "count_open": {"job_dependencies_by_child", "jobs_by_id"},
+    "remove_open": {"open_dependencies_by_job"},
+    "mark_watched": {"jobs_by_id"},
+    "read_results": {"job_results_by_job", "jobs_by_id"},
+    "dump_results": {"job_results_by_job"},
+    "read_attempts": {"job_attempts_by_job", "jobs_by_id"},
+    "place_jobs": {"jobs_by_id", "open_dependencies_by_job"},
+    "lock_waiting": {"jobs_by_id"},
     "amend_job": {"jobs_by_id"},
     "set_aside": {"jobs_by_id"},
     "find_ended": {"jobs_ended", "job_dependencies_by_child"},
@@ -308,7 +315,8 @@ async def test_completing_looks_up_each_job_once(store: PostgresStore, inside: C
     jobs = [a_job() for _ in range(20)]
     await store.insert(jobs, NOW)
     ids = f"'{','.join(job.id for job in jobs)}'"
-    arguments = (ids, "'{1}'", "'{default}'", "'{2026-01-01Z}'", "'{2026-01-01Z}'")
+    instants = ("'{2026-01-01Z}'",) * 3
+    arguments = (ids, "'{1}'", "'{default}'", *instants, "'{}'", "'rota'")
     nodes = await explain(inside, store._settings.schema, "complete_jobs", *arguments, does_it=True)
     assert max(seen(node) for node in nodes) <= FEW
 
@@ -326,7 +334,8 @@ async def test_a_job_is_leased_by_four_writes_and_completed_by_four(
     lease = (f"'{NOW}'", "''", "'~'", "100", UNTIL, "'w'", "true")
     leased, *_ = await explain(inside, schema, "lease", *lease, does_it=True)
     ids = f"'{','.join(sorted(job.id for job in jobs))}'"
-    complete = (ids, "'{1}'", "'{default}'", "'{2026-01-01Z}'", f"'{{{NOW}}}'")
+    instants = ("'{2026-01-01Z}'", f"'{{{NOW}}}'", f"'{{{NOW}}}'")
+    complete = (ids, "'{1}'", "'{default}'", *instants, "'{}'", "'rota'")
     completed, *_ = await explain(inside, schema, "complete_jobs", *complete, does_it=True)
     assert 400 <= leased["WAL Records"] <= 450
     assert 400 <= completed["WAL Records"] <= 450
@@ -345,11 +354,11 @@ class Explaining:
 
     def __init__(self, inside: Connection, schema: str) -> None:
         self._inside = inside
-        self._schema = schema
+        self.schema = schema
         self.most_seen = 0
 
     async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
-        explained = f"EXPLAIN (FORMAT JSON, ANALYZE) {placed(statement, self._schema)}"
+        explained = f"EXPLAIN (FORMAT JSON, ANALYZE) {placed(statement, self.schema)}"
         (plan,) = json.loads(await self._inside.fetchval(explained, *arguments))
         self.most_seen = max(self.most_seen, *map(seen, nodes_of(plan["Plan"])))
         return []

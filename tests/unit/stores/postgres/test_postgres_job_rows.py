@@ -52,7 +52,7 @@ def test_columns_in_which_all_is_as_usual_stay_empty_and_what_is_the_same_is_sai
     jobs = [a_job(), a_job(queue="x")]
     columns = encode_jobs(jobs, ["{}", "{}"])
     assert columns[:2] == [f"{jobs[0].id},{jobs[1].id}", f"{{}}{BETWEEN_BODIES}{{}}"]
-    assert [len(column) for column in columns[2:]] == [*[0] * 12, 1, 2, 1, 1]
+    assert [len(column) for column in columns[2:]] == [*[0] * 15, 1, 2, 1, 1]
     assert encode_jobs(jobs, ["{}", "{}"], {jobs[1].id})[3] == [False, True]
 
 

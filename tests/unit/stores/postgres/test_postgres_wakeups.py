@@ -124,8 +124,8 @@ async def test_places_that_fit_no_message_are_all_places(
 
 def test_no_message_and_no_channel_is_longer_than_the_server_takes() -> None:
     places = {("queue", f"tenant-{number}") for number in range(1_000)}
-    assert write_message("me", places) == '["me",null]'
-    assert write_message("me", {("q", "t")}) == '["me",[["q","t"]]]'
+    assert write_message("me", places) == '["me",null,[]]'
+    assert write_message("me", {("q", "t")}) == '["me",[["q","t"]],[]]'
     assert len(write_message("me", set(list(places)[:100])).encode()) <= LONGEST_MESSAGE
     channels = {channel_of("s" * 63), channel_of("s" * 62 + "t"), channel_of("rota")}
     assert len(channels) == 3

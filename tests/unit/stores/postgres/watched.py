@@ -19,12 +19,12 @@ class Watched:
 
     def __init__(self, connection: Connection, schema: str) -> None:
         self._connection = connection
-        self._schema = schema
+        self.schema = schema
         self.page_count = 0
         self.is_counting = False
 
     async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
-        text = placed(statement, self._schema)
+        text = placed(statement, self.schema)
         if self.is_counting:
             await self._explain(text, arguments)
         return await self._connection.fetch(text, *arguments)

@@ -28,9 +28,10 @@ def check_attempts(evidence: Evidence) -> Iterator[Breach]:
         if job_id not in evidence.snapshot.jobs:
             continue  # lost altogether, which is a breach of I1
         numbers = [attempt.number for attempt in attempts if attempt.outcome != "cancelled"]
-        spent_count = evidence.snapshot.jobs[job_id].attempt_count
-        if numbers != list(range(1, spent_count + 1)):
-            yield Breach("I3", job_id, f"{spent_count} attempts are kept as {numbers}")
+        job = evidence.snapshot.jobs[job_id]
+        count = job.attempt_count + (job.completion is not None)  # a success spends none
+        if numbers != list(range(1, count + 1)):
+            yield Breach("I3", job_id, f"{count} attempts are kept as {numbers}")
     for account in evidence.accounts.values():
         for before, after in pairwise(sorted(account.started, key=lambda one: one.token)):
             yield from _check_step(account, before, after)

@@ -1,0 +1,143 @@
+"""An app inside another ASGI service, such as FastAPI or Starlette.
+
+The app's store, worker and schedules start and stop with the service. The pages and the API are
+mounted below a path of the service.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, Literal, Protocol, TypeAlias
+
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Mount
+from starlette.types import Receive, Scope, Send
+
+from rota.auth.caller import Auth
+from rota.auth.tokens import TokenBook
+from rota.clock.protocol import Clock
+from rota.errors import invalid
+from rota.events import EventEmitter
+from rota.server import ServerSettings, create_app
+from rota.session import Session
+from rota.stores.opened import OpenStore
+from rota.telemetry.stats_recorder import StatsRecorder
+from rota.worker import Worker
+
+HostAuth: TypeAlias = Auth | Literal["tokens", "host"]
+"""Who may see the pages and call the API below the path.
+
+``tokens``: holders of a token of the store, which ``rota tokens create`` makes. ``host``: everyone
+whom the service lets through; it must check callers itself. Or an object that authenticates.
+"""
+
+
+class Hosted(Protocol):
+    """An app, as far as a service needs it."""
+
+    def opened(
+        self, store: OpenStore | None = None, clock: Clock | None = None
+    ) -> AbstractAsyncContextManager[Session]: ...
+
+    def serving(self, store: OpenStore, clock: Clock) -> AbstractAsyncContextManager[Session]: ...
+
+    def list_checks(self) -> Mapping[str, Callable[[Any], object]]: ...
+
+    def worker(self) -> Worker: ...
+
+
+class MountedPages:
+    """The pages and the API, once the app is open; until then it answers 503."""
+
+    def __init__(self) -> None:
+        self.pages: Starlette | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.pages is not None:
+            await self.pages(scope, receive, send)
+            return
+        answer = PlainTextResponse("The service is starting or stopping.", status_code=503)
+        await answer(scope, receive, send)
+
+
+def attach(app: Hosted, host: Starlette, path: str, auth: HostAuth, *, work: bool) -> None:
+    """Mount the pages and the API at ``path``, and run the app while the service runs."""
+    if not path.startswith("/") or path.endswith("/"):
+        raise invalid("path", f'must start with "/" and not end with it, got {path!r:.40}')
+    router = getattr(host, "router", None)
+    if router is None or not hasattr(router, "lifespan_context"):
+        raise invalid("asgi_app", f"must be a Starlette or FastAPI application, got {host!r:.60}")
+    mounted = MountedPages()
+    router.routes.append(Mount(path, app=mounted, name="rota"))
+    inner: Callable[[Any], Any] = router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(service: Any) -> AsyncIterator[Any]:
+        async with running(app, work=work, auth=auth, mounted=mounted), inner(service) as state:
+            yield state
+
+    router.lifespan_context = lifespan
+
+
+@asynccontextmanager
+async def running(
+    app: Hosted,
+    *,
+    work: bool = True,
+    auth: HostAuth = "tokens",
+    mounted: MountedPages | None = None,
+) -> AsyncIterator[Session]:
+    """The app is open while the context lasts, and with ``work`` a worker runs its jobs."""
+    async with AsyncExitStack() as stack:
+        session = await stack.enter_async_context(app.opened())
+        await stack.enter_async_context(app.serving(session.store, session.clock))
+        followers: list[Callable[[EventEmitter], object]] = []
+        if mounted is not None:
+            pages = create_app(
+                session.store,
+                _find_auth(auth, session),
+                settings=ServerSettings(checks=app.list_checks()),
+                clock=session.clock,
+            )
+            followers.append(pages.state.metrics.follow)
+            mounted.pages = pages
+            stack.callback(_unmount, mounted, pages)
+        if work:
+            await stack.enter_async_context(_working(app, session, followers))
+        yield session
+
+
+def _find_auth(auth: HostAuth, session: Session) -> Auth | None:
+    if auth == "host":
+        return None
+    if auth == "tokens":
+        return TokenBook(session.store, session.clock)
+    if isinstance(auth, str):
+        raise invalid("auth", f'must be "tokens", "host" or an authenticator, got {auth!r:.40}')
+    return auth
+
+
+def _unmount(mounted: MountedPages, pages: Starlette) -> None:
+    mounted.pages = None
+    pages.state.http_leases.close()  # ends requests that wait for jobs
+
+
+@asynccontextmanager
+async def _working(
+    app: Hosted, session: Session, followers: list[Callable[[EventEmitter], object]]
+) -> AsyncIterator[None]:
+    """Run a worker and count its outcomes for the pages; at the end its jobs finish first."""
+    worker, stats = app.worker(), StatsRecorder(session.store, session.clock)
+    for follow in (stats.follow, *followers):
+        follow(worker.events)
+    run = asyncio.create_task(worker.run(), name="rota worker")
+    count = asyncio.create_task(stats.run(), name="rota stats")
+    try:
+        yield
+    finally:
+        worker.stop()
+        await asyncio.wait({run})
+        count.cancel()
+        await asyncio.wait({count})
+    run.result()
