@@ -367,6 +367,7 @@ class JobStoresAgree(RuleBasedStateMachine):
             page = self.compare("find", tenant, limit=100)
             for job in page.items:
                 self.compare("attempts", tenant, job.id)
+            self.compare("results", tenant, [job.id for job in page.items])
         self.compare("next_due_at", self.now)
 
 

@@ -6,7 +6,9 @@ from datetime import datetime, timedelta
 from rota.errors import IllegalMoveError
 from rota.jobs import (
     Change,
+    Failed,
     Job,
+    Succeeded,
     decide_cancel,
     decide_complete,
     decide_defer,
@@ -14,11 +16,19 @@ from rota.jobs import (
     decide_fail,
     decide_hand_back,
     decide_lost,
+    decide_outcome,
     decide_snooze,
 )
 
 _DECISIONS: dict[str, Callable[[Job, datetime], Change]] = {
     "complete": decide_complete,
+    "return": lambda job, now: decide_outcome(job, Succeeded(b'{"of":"' + job.id.encode()), now),
+    "return and log": lambda job, now: decide_outcome(
+        job, Succeeded(b"7", log="ä done"), now, started_at=now - timedelta(seconds=1)
+    ),
+    "raise": lambda job, now: decide_outcome(
+        job, Failed("ValueError", traceback="Traceback\nä", log="ä tried"), now, 0.25
+    ),
     "fail": lambda job, now: decide_fail(job, f"ValueError: ä {job.attempt_count}", now, 0.25),
     "snooze": lambda job, now: decide_snooze(job, timedelta(seconds=20), now),
     "defer": lambda job, now: decide_defer(job, now + timedelta(minutes=2), "quiet hours", now),
@@ -29,7 +39,7 @@ _DECISIONS: dict[str, Callable[[Job, datetime], Change]] = {
     "skip": lambda job, now: decide_cancel(job, "skipped", now, ends_series=False),
 }
 
-VERDICTS = ("complete", "complete", "complete", "fail", *_DECISIONS)
+VERDICTS = ("complete", "complete", "complete", "return", "fail", *_DECISIONS)
 
 
 def decide(job: Job, verdict: str, now: datetime) -> Change | None:

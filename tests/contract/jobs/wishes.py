@@ -13,6 +13,7 @@ from rota.jobs import (
     JobId,
     JobRequest,
     JobStatus,
+    OnParentFailure,
     Recurrence,
     RetryPolicy,
     admit_job,
@@ -91,6 +92,7 @@ class JobWish(NamedTuple):
     occurrence: str | None
     series: Recurrence | None
     policy: RetryPolicy
+    on_parent_failure: OnParentFailure
     auto_remove: bool
     under_id: int | None
     """The id of a job that may be there already."""
@@ -109,6 +111,7 @@ job_wishes = st.builds(
     occurrence=st.none() | st.just("monday"),
     series=st.none() | st.none() | st.sampled_from(SERIES),
     policy=st.sampled_from(POLICIES),
+    on_parent_failure=st.sampled_from(["block", "block", "run", "skip"]),
     auto_remove=st.booleans(),
     under_id=st.none() | st.none() | st.none() | picks,
 )
@@ -135,6 +138,7 @@ def make_wished(
         occurrence=wish.occurrence,
         recurrence=wish.series,
         auto_remove=wish.auto_remove,
+        on_parent_failure=wish.on_parent_failure,
     )
     job = admit_job(request, job_id=job_id, now=now, tenant=wish.tenant)
     return replace(job, dependencies=dependencies)  # whatever they are: the store must see to them

@@ -195,6 +195,33 @@ async def test_delays_leases_and_attempts_are_set_by_environment_on_the_same_sto
     assert (await rail.get(job_id)).state == "dlq"
 
 
+async def test_every_run_of_a_job_is_on_record(shop: Workshop) -> None:
+    """Also the run that succeeded: its worker, start and end, by the clock of the job."""
+    outcomes = [ValueError("no"), None]
+
+    async def work(_: Context) -> None:
+        await shop.clock.sleep(SECOND)
+        error = outcomes.pop(0)
+        if error is not None:
+            raise error
+
+    shop.make_worker({"work": work})
+    job = await shop.add("work")
+    shop.start()
+    await shop.pass_time(MINUTE)
+    first, second = await shop.store.attempts(job.tenant, job.id)
+    assert [(each.number, each.outcome) for each in (first, second)] == [
+        (1, "failed"),
+        (2, "succeeded"),
+    ]
+    assert [each.lasted_for for each in (first, second)] == [SECOND, SECOND]
+    assert first.worker == second.worker
+    assert (first.error, second.error) == ("ValueError: no", None)
+    assert (first.traceback or "").endswith("ValueError: no\n")
+    assert (second.started_at, second.ended_at) >= (first.ended_at + 10 * SECOND, first.ended_at)
+    assert second.ended_at == (await shop.look(job)).updated_at
+
+
 async def test_unobserved_events_are_not_created(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,7 @@ def complete(connection: apsw.Connection, rows: list[tuple[Any, ...]]) -> None:
     """End all of them, each under the token it was leased with."""
     with transaction(connection):
         now = time.time_ns() // 1000
-        ends = [(row[6], now, row[0], row[1], row[17]) for row in rows]
+        ends = [(row[6], now, row[0], row[1], row[17], now) for row in rows]
         connection.executemany(QUERIES.complete_job, ends)
 
 

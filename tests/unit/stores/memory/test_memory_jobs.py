@@ -24,12 +24,14 @@ always = settings(max_examples=60, deadline=None, derandomize=True)
 
 
 def a_family(random: Random, size: int) -> list[Job]:
-    """Jobs of which each depends on up to three of those before it."""
+    """Jobs of which each depends on up to three of those before it, with any policy."""
     jobs: list[Job] = []
     for _ in range(size):
         near = [job.id for job in jobs]
         chosen = random.sample(near, random.randint(0, min(3, len(near))))
-        jobs.append(a_job(dependencies=chosen, priority=random.randint(1, 10)))
+        policy = random.choice(["block", "block", "run", "skip"])
+        priority = random.randint(1, 10)
+        jobs.append(a_job(dependencies=chosen, priority=priority, on_parent_failure=policy))
     return jobs
 
 
