@@ -227,3 +227,17 @@ async def test_one_app_may_be_tested_again_and_again() -> None:
         async with app.testing() as rota:
             await app.tasks["greet"].enqueue(1)
             assert len(await rota.run_all()) == len(rota.enqueued("greet")) == 1
+
+
+async def test_schedules_run_at_their_instants() -> None:
+    app, runs = make_app(), []
+
+    @app.schedule("*/20 * * * *", name="often")
+    async def often(context: Context) -> None:
+        runs.append(context.scheduled_for)
+
+    async with app.testing() as rota:
+        await rota.advance("1h30m")
+        assert len(rota.enqueued(often)) == len(runs) + 1
+    minutes = [(at - MONDAY) // timedelta(minutes=1) for at in runs]
+    assert minutes == [20, 40, 60, 80]
