@@ -42,6 +42,7 @@ from rota.stores.postgres.rows import (
     Damage,
     decode_jobs,
     digest_identity,
+    encode_all_fresh,
     encode_attempt,
     encode_body,
     encode_fresh,
@@ -341,15 +342,15 @@ async def insert_new(
     if len(jobs) == 1:
         values = (now, *encode_fresh(jobs[0]), *(notice or (None, None)))
         return bool(await statements.fetch(QUERIES.insert_one, *values))
-    new = [NewJob(job) for job in jobs]
-    has_keys = any(job.idempotency_key is not None for job in jobs)
+    may_fail = statements.is_callers or any(job.idempotency_key is not None for job in jobs)
+    bodies = [] if may_fail else [encode_body(job) for job in jobs]
     try:
-        if has_keys or statements.is_callers or len(batches := list(_batches(new))) != 1:
-            async with statements.transaction():
-                await _store(statements, new, now)
-        else:
-            columns = encode_jobs(jobs, batches[0][1])
+        if 0 < len(bodies) <= MOST_AT_ONCE and sum(map(len, bodies)) <= MOST_BYTES_AT_ONCE:
+            columns = encode_all_fresh(jobs, bodies)
             await statements.fetch(QUERIES.insert_jobs, now, *columns)
+        else:
+            async with statements.transaction():
+                await _store(statements, [NewJob(job) for job in jobs], now)
     except (ContendedError, asyncpg.UniqueViolationError):
         return False
     return True
