@@ -21,30 +21,36 @@ from rota.clock.duration import Duration, read_duration
 from rota.clock.protocol import Clock
 from rota.errors import AppUseError, InvalidInputError, TaskDeclarationError, hide_password
 from rota.flow import Flow
-from rota.jobs import Overlap
+from rota.jobs import CatchUp, Overlap
 from rota.jobs.fields import read_priority, read_queue, read_word
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT
+from rota.jobs.validation import Retry, read_retry
 from rota.ops.catalogue import publish_kinds
 from rota.runtime.configuration import read_configuration
 from rota.runtime.wiring import check_address
-from rota.schedules import CatchUp, DeclaredSchedule, When, declare
+from rota.schedule import When
+from rota.schedules import (
+    DeclaredSchedules,
+    SchedulePlan,
+    declare,
+    keep_schedules,
+    plan_schedules,
+)
 from rota.session import Session, Sessions
 from rota.signature import locate, refuse_declaration
 from rota.stores.opened import OpenStore
 from rota.task import (
     AsyncTask,
-    Retry,
-    RunIn,
     SyncTask,
     Task,
     TaskOptions,
     check_function,
-    read_retry,
 )
 from rota.triggers.zone import Fold, Gap, load_zone
 from rota.unique import sweep_unique
 from rota.worker import Context, StopReport, Worker, WorkerSettings, run_until_signalled
 from rota.worker.middleware import Lifespan, Middleware
+from rota.worker.registry import RunIn
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -94,7 +100,7 @@ class Rota:
         self.middleware = tuple(middleware)
         self.settings = settings
         self.tasks: dict[str, Task[..., Any]] = {}
-        self.schedules: list[DeclaredSchedule] = []
+        self.schedules = DeclaredSchedules(_find_creator())
         self.sessions = Sessions(self.store_url, clock)
         self._stacks: list[AsyncExitStack] = []
 
@@ -156,12 +162,14 @@ class Rota:
         """Run the decorated function, or task, when it is due.
 
         ``when`` is cron text in the extended dialect, RRULE text, a ``timedelta``, or a trigger.
+        ``name`` defaults to that of the task; ``zone`` to that of the app, or UTC. The schedules
+        are reconciled when a process runs the app: new, changed, removed, all of them or none.
         """
         return declare(
             self,
             when,
             name=name,
-            zone=self.zone if zone is None else zone,
+            zone=zone,
             gap=gap,
             fold=fold,
             overlap=overlap,
@@ -169,8 +177,12 @@ class Rota:
             jitter=jitter,
             retry=retry,
             tenant=tenant,
-            args=args or {},
+            args=args,
         )
+
+    async def plan(self) -> SchedulePlan:
+        """What reconciling the schedules would add, change and remove now. Writes nothing."""
+        return await self.sessions.run(lambda session: plan_schedules(self, session))
 
     def flow(
         self, name: str | None = None, *, tenant: str = DEFAULT_TENANT, within: Any = None
@@ -215,6 +227,10 @@ class Rota:
         for name, task in self.tasks.items():
             worker.register(name, task.as_handler())
 
+    def list_checks(self) -> Mapping[str, Callable[[Any], object]]:
+        """For each task, a function that refuses a payload that does not fit its signature."""
+        return {name: task.check_payload for name, task in self.tasks.items()}
+
     def worker(
         self,
         settings: WorkerSettings | None = None,
@@ -245,7 +261,7 @@ class Rota:
     @asynccontextmanager
     async def serving(self, store: OpenStore, clock: Clock) -> AsyncIterator[Session]:
         """The app is open on this store while the context lasts, in a process that runs it."""
-        async with self.opened(store, clock) as session:
+        async with self.opened(store, clock) as session, keep_schedules(self, session):
             await publish_kinds(store, {name: it.describe() for name, it in self.tasks.items()})
             if any(task.options.unique for task in self.tasks.values()):
                 await sweep_unique(session)
@@ -337,12 +353,25 @@ def _read_kind(function: Any, name: str | None) -> str:
         raise refuse_declaration(function, str(error)) from error
 
 
+def _find_creator() -> str:
+    """The module that creates the app."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    return _name_module("tasks" if frame is None else frame.f_globals.get("__name__", "tasks"))
+
+
+def _name_module(module: str) -> str:
+    """The module's name; a program's main module is named as others would import it."""
+    if module != "__main__":
+        return module
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    return spec.name if spec is not None else Path(file or "main").stem
+
+
 def _default_name(function: Any) -> str:
-    """``module.function``; a program's main module is named as others would import it."""
-    module = getattr(function, "__module__", None) or "tasks"
-    if module == "__main__":
-        main = sys.modules["__main__"]
-        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
-        module = spec.name if spec is not None else Path(file or "main").stem
+    """``module.function``."""
+    module = _name_module(getattr(function, "__module__", None) or "tasks")
     name = getattr(function, "__qualname__", type(function).__name__)
     return f"{module}.{name}".replace("<locals>.", "")

@@ -444,6 +444,18 @@ class TaskDeclarationError(InvalidInputError):
         self.reason = reason
 
 
+class ScheduleNotFoundError(NotFoundError):
+    """The tenant has no schedule with that name."""
+
+    def __init__(self, name: str, tenant: str) -> None:
+        super().__init__(
+            f'Tenant "{tenant}" has no schedule named "{name}"',
+            {"schedule": name, "tenant": tenant},
+        )
+        self.name = name
+        self.tenant = tenant
+
+
 class InvalidArgumentsError(InvalidInputError):
     """The arguments of a task do not fit its signature.
 

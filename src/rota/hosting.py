@@ -5,7 +5,7 @@ mounted below a path of the service.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -19,7 +19,7 @@ from rota.auth.tokens import TokenBook
 from rota.clock.protocol import Clock
 from rota.errors import invalid
 from rota.events import EventEmitter
-from rota.server import create_app
+from rota.server import ServerSettings, create_app
 from rota.session import Session
 from rota.stores.opened import OpenStore
 from rota.telemetry.stats_recorder import StatsRecorder
@@ -41,6 +41,8 @@ class Hosted(Protocol):
     ) -> AbstractAsyncContextManager[Session]: ...
 
     def serving(self, store: OpenStore, clock: Clock) -> AbstractAsyncContextManager[Session]: ...
+
+    def list_checks(self) -> Mapping[str, Callable[[Any], object]]: ...
 
     def worker(self) -> Worker: ...
 
@@ -92,7 +94,12 @@ async def running(
         await stack.enter_async_context(app.serving(session.store, session.clock))
         followers: list[Callable[[EventEmitter], object]] = []
         if mounted is not None:
-            pages = create_app(session.store, _find_auth(auth, session), clock=session.clock)
+            pages = create_app(
+                session.store,
+                _find_auth(auth, session),
+                settings=ServerSettings(checks=app.list_checks()),
+                clock=session.clock,
+            )
             followers.append(pages.state.metrics.follow)
             mounted.pages = pages
             stack.callback(_unmount, mounted, pages)

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, get_args
+from typing import Any, Generic, ParamSpec, TypeVar, cast, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -13,29 +13,34 @@ from rota.errors import (
     AppUseError,
     InvalidArgumentsError,
     InvalidInputError,
-    InvalidJobError,
 )
 from rota.handle import JobHandle
 from rota.jobs import Job, JobId, JobRequest, JobStatus, RetryPolicy, admit_job
 from rota.jobs.fields import read_id, read_instant, read_priority, read_queue, read_word
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT, OnParentFailure
-from rota.jobs.validation import read_retry_policy
+from rota.jobs.validation import Retry, read_retry
 from rota.ops.catalogue import KindEntry
 from rota.outputs import OUTPUT, may_hold_outputs, resolve_outputs
+from rota.schedule import (
+    ScheduleHandle,
+    When,
+    create_schedule,
+    define,
+    read_options,
+    read_rule,
+)
 from rota.session import Session, Sessions
 from rota.signature import Arguments, TaskSignature, refuse_declaration
 from rota.stores.protocol import Inserted
 from rota.transactions import find_connection
 from rota.unique import digest_job, insert_unique
-from rota.worker import Context
-from rota.worker.registry import Handler
+from rota.worker import Context, Discard, Snooze
+from rota.worker.child_messages import find_target
+from rota.worker.processes import ProcessCall
+from rota.worker.registry import Encode, Handler, RunIn, Work
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-RunIn: TypeAlias = Literal["thread", "process"]
-Retry: TypeAlias = RetryPolicy | Mapping[str, Any] | int
-"""A retry policy, a mapping of its fields, or a number of attempts."""
 
 
 class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,17 +75,6 @@ class EnqueueOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _NO_OPTIONS = EnqueueOptions()
-
-
-def read_retry(value: Any) -> RetryPolicy:
-    """The retry policy. A number is the number of attempts, with the usual delays."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = {"max_attempts": value}
-    try:
-        return read_retry_policy(value)
-    except InvalidJobError as error:
-        field = error.field.replace("retry_policy", "retry", 1)
-        raise InvalidJobError(field, error.reason) from error
 
 
 class Call(Generic[P]):
@@ -186,6 +180,48 @@ class Task(Generic[P, R]):
             ),
         )
 
+    async def schedule(
+        self,
+        when: When,
+        *,
+        name: str | None = None,
+        tenant: str = DEFAULT_TENANT,
+        retry: Retry | None = None,
+        args: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> ScheduleHandle:
+        """Run the task when it is due, until the schedule is cancelled.
+
+        ``options`` are ``zone``, ``gap``, ``fold``, ``overlap``, ``catch_up`` and ``jitter``, as
+        for ``app.schedule``. A schedule with this name that says the same is left as it is.
+        """
+        options |= {"args": args, "retry": retry}
+        create = self._plan_schedule(when, name or self.name, tenant, options)
+        return await self.sessions.run(create)
+
+    def schedule_sync(
+        self,
+        when: When,
+        *,
+        name: str | None = None,
+        tenant: str = DEFAULT_TENANT,
+        retry: Retry | None = None,
+        args: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> ScheduleHandle:
+        """As ``schedule``; blocks the thread."""
+        options |= {"args": args, "retry": retry}
+        create = self._plan_schedule(when, name or self.name, tenant, options)
+        return self.sessions.run_sync(create)
+
+    def _plan_schedule(
+        self, when: When, name: str, tenant: str, options: dict[str, Any]
+    ) -> Callable[[Session], Coroutine[Any, Any, ScheduleHandle]]:
+        plain = define(self, options.pop("args") or {}, options.pop("retry"))
+        definition = read_rule(plain, when, read_options(options))
+        handle = ScheduleHandle(self, name, tenant=read_word(tenant, "tenant"))
+        return lambda session: create_schedule(session, handle, definition)
+
     def handle(self, job_id: JobId, *, tenant: str = DEFAULT_TENANT) -> JobHandle[R]:
         """A handle on a job of this task that was enqueued elsewhere, by its id."""
         return JobHandle(self.sessions, self.signature, job_id, tenant)
@@ -228,34 +264,74 @@ class Task(Generic[P, R]):
             doc=(inspect.getdoc(self.function) or "").partition("\n")[0],
         )
 
+    def check_payload(self, payload: Any) -> None:
+        """Refuse a payload that does not fit the signature, unless outputs are still missing."""
+        if not may_hold_outputs(msgspec.json.encode(payload)):
+            self.signature.decode(payload)
+
     def as_handler(self) -> Handler:
         """What a worker calls for jobs of this task."""
         self.signature.check()
-        is_async = inspect.iscoroutinefunction(self.function)
-        work = self._run_async if is_async else self._run
-        encode = self.signature.encode_result if self.options.keep_result else None
-        options = self.options
+        options, function = self.options, self.function
+        is_async = inspect.iscoroutinefunction(function)
+        work: Work = self._run_async if is_async else self._run
+        encode: Encode | None = self.signature.encode_result if options.keep_result else None
+        if options.run_in == "process":
+            runner = run_in_child if options.keep_result else run_and_forget
+            work, is_async = ProcessCall(function, f"{__name__}:{runner.__name__}"), True
+            encode = _as_encoded if options.keep_result else None
         return Handler(work, is_async, options.notifies, options.timeout, encode, resolve_outputs)
 
     async def _run_async(self, context: Context) -> Any:
-        args, kwargs = self._read_arguments(context)
+        args, kwargs = _read_arguments(self.signature, context)
         return await self.function(*args, **kwargs)
 
     def _run(self, context: Context) -> Any:
-        args, kwargs = self._read_arguments(context)
-        return self.function(*args, **kwargs)
+        return _call(self.signature, context)
 
-    def _read_arguments(self, context: Context) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        try:
-            args, kwargs = self.signature.decode(context.job.payload)
-        except InvalidArgumentsError as error:
-            if not context.job.dependencies or "got null" not in error.reason:
-                raise
-            reason = f"{error.reason}; the output of a job without a result is None"
-            raise InvalidArgumentsError(self.name, error.argument, reason) from error
-        if self.signature.context_name is not None:
-            kwargs[self.signature.context_name] = context
-        return args, kwargs
+
+def _call(signature: TaskSignature, context: Context) -> Any:
+    args, kwargs = _read_arguments(signature, context)
+    return signature.function(*args, **kwargs)
+
+
+def _read_arguments(
+    signature: TaskSignature, context: Context
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    try:
+        args, kwargs = signature.decode(context.job.payload)
+    except InvalidArgumentsError as error:
+        if not context.job.dependencies or "got null" not in error.reason:
+            raise
+        reason = f"{error.reason}; the output of a job without a result is None"
+        raise InvalidArgumentsError(signature.name, error.argument, reason) from error
+    if signature.context_name is not None:
+        kwargs[signature.context_name] = context
+    return args, kwargs
+
+
+def run_in_child(found: Any, context: Context) -> Any:
+    """Run a task in a child process: ``found`` is the task, or its function.
+
+    Returns its result as JSON, or a Snooze or a Discard as it is.
+    """
+    function = found.function if isinstance(found, Task) else found
+    signature = TaskSignature(function, context.job.kind)
+    returned = _call(signature, context)
+    is_answer = isinstance(returned, Snooze | Discard)
+    return returned if is_answer else signature.encode_result(returned)
+
+
+def run_and_forget(found: Any, context: Context) -> Any:
+    """As ``run_in_child``, for a task whose result is not kept."""
+    function = found.function if isinstance(found, Task) else found
+    returned = _call(TaskSignature(function, context.job.kind, keeps_result=False), context)
+    return returned if isinstance(returned, Snooze | Discard) else None
+
+
+def _as_encoded(returned: Any) -> bytes | None:
+    """What a child process returned is JSON already."""
+    return cast("bytes | None", returned)
 
 
 class TaskWithOptions(Generic[P, R]):
@@ -381,15 +457,4 @@ def check_function(function: Any, options: TaskOptions) -> None:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise refuse_declaration(function, "it is a generator function: nothing of it would run")
     if options.run_in == "process":
-        _check_importable(function)
-
-
-def _check_importable(function: Any) -> None:
-    name = getattr(function, "__qualname__", "")
-    if inspect.iscoroutinefunction(function):
-        reason = 'run_in="process" is for plain functions; this one is async'
-        raise refuse_declaration(function, reason)
-    if "<" in name:
-        what = "a lambda" if name.endswith("<lambda>") else "defined inside another function"
-        reason = f'it is {what}, and run_in="process" can only call functions of a module by name'
-        raise refuse_declaration(function, reason)
+        find_target(function)

@@ -18,6 +18,9 @@ DOOR = "src/rota/app.py"
 """``Rota`` has the parameters that decision 0024 fixes; a settings record would be one more word
 on the first screen."""
 
+DOOR_CLASSES = ("src/rota/app.py", "src/rota/task.py")
+"""The methods of ``Rota`` and ``Task`` are those that the design of the front door fixes."""
+
 STORE_FOLDER = "src/rota/stores/"
 """A backend has all the verbs of the store's protocol, however many these are."""
 
@@ -49,7 +52,8 @@ def test_nine_functions_in_ten_are_short() -> None:
 
 
 def test_no_class_has_too_many_public_methods() -> None:
-    ours = [m for m in source_tree.source_modules() if not m.path.startswith(STORE_FOLDER)]
+    fixed = (STORE_FOLDER, *DOOR_CLASSES)
+    ours = [m for m in source_tree.source_modules() if not m.path.startswith(fixed)]
     assert _over(PUBLIC_METHODS, ours, counting.public_method_counts) == []
 
 

@@ -1,5 +1,6 @@
 """The documentation can be built, asks no other host for anything, and keeps its own rules."""
 
+import json
 import os
 import re
 import subprocess
@@ -16,12 +17,39 @@ _LOADED = re.compile(
 )
 
 
+SEARCHED = {
+    "apscheduler": "guide/coming-from-apscheduler.html",
+    "celery": "guide/coming-from-celery.html",
+    "cron": "guide/coming-from-cron.html",
+    "django": "guide/django.html",
+    "enqueue": "guide/your-first-job.html",
+    "flask": "guide/flask-and-scripts.html",
+    "quickstart": "guide/your-first-job.html",
+    "result": "guide/your-first-job.html",
+    "retry": "guide/retries-and-failures.html",
+    "workflow": "guide/flows.html",
+}
+"""What people search for, and a page that must be among the answers."""
+
+
+def found_pages(index: Path, word: str) -> set[str]:
+    """The pages that the site's search knows under a word."""
+    documents = json.loads(index.read_text(encoding="utf-8"))["docs"]
+    wanted = re.compile(rf"\b{word}", re.IGNORECASE)
+    return {
+        str(each["location"]).split("#")[0]
+        for each in documents
+        if wanted.search(f"{each['title']} {each['text']}")
+    }
+
+
 def foreign_assets(html: str) -> list[str]:
-    """Whatever a page would load from another host; plain links are no such thing."""
+    """The tags of a page that load something from another host; plain links do not."""
     return [tag for tag in _LOADED.findall(html) if 'rel="canonical"' not in tag]
 
 
-def test_the_site_builds_without_a_warning_and_stands_alone(tmp_path: Path) -> None:
+def test_the_site_builds_stands_alone_and_can_be_searched(tmp_path: Path) -> None:
+    """One build for all that is asked of it: it takes its time."""
     built = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path],
         cwd=ROOT,
@@ -34,6 +62,11 @@ def test_the_site_builds_without_a_warning_and_stands_alone(tmp_path: Path) -> N
     pages = list(tmp_path.rglob("*.html"))
     assert len(pages) > 10
     assert [found for page in pages for found in foreign_assets(page.read_text("utf-8"))] == []
+    index = tmp_path / "search/search_index.json"
+    found = {word: page in found_pages(index, word) for word, page in SEARCHED.items()}
+    assert found == dict.fromkeys(SEARCHED, True)
+    app = (tmp_path / "reference/api/app.html").read_text("utf-8")
+    assert re.search(r"enqueue_many.{0,900}calls", app, re.DOTALL), "signatures are not shown"
 
 
 def test_foreign_assets_are_found() -> None:

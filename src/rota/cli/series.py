@@ -65,6 +65,11 @@ class Rule:
         Literal["skip", "queue", "allow"],
         Parameter(help="What to do with an occurrence while the one before still runs."),
     ] = "skip"
+    catch_up: Annotated[
+        Literal["once", "skip", "all"],
+        Parameter(help="How to run what no worker could run in time: once for all, not, or each."),
+    ] = "once"
+    jitter: Annotated[str | None, value("DURATION", "Start each up to this much later: 5m.")] = None
 
 
 def read_rule(rule: Rule) -> dict[str, Any]:
@@ -85,6 +90,8 @@ def read_rule(rule: Rule) -> dict[str, Any]:
         "gap": rule.gap,
         "fold": rule.fold,
         "overlap": rule.overlap,
+        "catch_up": rule.catch_up,
+        "jitter": rule.jitter,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -156,12 +163,19 @@ def _list_facts(series: dict[str, Any], viewer: Viewer) -> Iterator[tuple[str, s
     yield "Name", show_text(series["name"])
     yield "When", f"{show_text(series['description'])} ({escape(recurrence['zone'])})"
     yield "Rule", show_text(rule)
+    yield "Overlap", _show_choice(recurrence.get("overlap"), "skip")
+    yield "Catch-up", _show_choice(recurrence.get("catch_up"), "once")
+    yield "Jitter", show_text(recurrence.get("jitter"))
     yield "Kind", show_text(series["kind"])
     yield "Queue", show_text(series["queue"])
     yield "Next", "paused" if series["is_paused"] else viewer.show(series["next_at"])
     yield "Job", f"{escape(series['job_id'])}, {series['status']}"
     yield "Missed", NOTHING if not missed else f"{missed} occurrences passed without a run"
     yield "Problem", show_text(series["problem"])
+
+
+def _show_choice(chosen: str | None, usual: str) -> str:
+    return NOTHING if chosen in {None, usual} else show_text(chosen)
 
 
 app = App(name="series")

@@ -42,7 +42,7 @@ from rota.runtime.web import DEFAULT_HOST, DEFAULT_PORT
 from rota.scheduler.queries import read_tasks
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentStore
-from rota.triggers.cron import Cron, parse_cron
+from rota.triggers.cron import Cron, parse_stored_cron
 
 
 def describe_schedule(expression: str) -> str:
@@ -60,7 +60,7 @@ def next_occurrence(expression: str, now: datetime, zone: ZoneInfo) -> datetime 
 
 def _parse(expression: str) -> Cron | None:
     try:
-        return parse_cron(expression, dialect="posix-multiline")
+        return parse_stored_cron(expression)
     except InvalidCronExpressionError:
         return None
 

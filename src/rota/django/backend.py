@@ -22,8 +22,8 @@ from rota.django.tasks_api import (
 from rota.errors import RotaError
 from rota.jobs import Job, JobRequest, RetryPolicy, admit_job
 from rota.jobs.record import DEFAULT_PRIORITY
+from rota.jobs.validation import read_retry
 from rota.session import Session
-from rota.task import read_retry
 
 PRIORITY_STEP = 20
 """Django has priorities from -100 to 100, Rota from 0 to 10."""

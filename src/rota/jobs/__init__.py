@@ -43,6 +43,7 @@ from rota.jobs.record import (
     Attempt,
     BackoffStrategy,
     Cancelled,
+    CatchUp,
     Change,
     Completion,
     Deferral,
@@ -59,6 +60,7 @@ from rota.jobs.record import (
     Overlap,
     Recurrence,
     RetryPolicy,
+    Skipped,
     Snoozed,
     Succeeded,
 )
@@ -70,9 +72,12 @@ from rota.jobs.recurrence import (
     begin_beside,
     count_missed,
     first_occurrence,
+    is_missed,
     make_trigger,
     next_occurrence,
     occurrence_key,
+    planned_start,
+    start_at,
 )
 from rota.jobs.retry import retry_after, retry_delay, should_retry
 from rota.jobs.search import (
@@ -98,6 +103,7 @@ from rota.jobs.transitions import (
     decide_lease,
     decide_lost,
     decide_outcome,
+    decide_skip,
     decide_snooze,
     shorten_report,
 )
@@ -109,6 +115,7 @@ __all__ = [
     "Attempt",
     "BackoffStrategy",
     "Cancelled",
+    "CatchUp",
     "Change",
     "Completion",
     "CycleDetectionResult",
@@ -135,6 +142,7 @@ __all__ = [
     "Recurrence",
     "RetryPolicy",
     "SeriesEnd",
+    "Skipped",
     "Snoozed",
     "Succeeded",
     "admit_job",
@@ -163,6 +171,7 @@ __all__ = [
     "decide_lost",
     "decide_outcome",
     "decide_release",
+    "decide_skip",
     "decide_snooze",
     "decode_attempt",
     "decode_cursor",
@@ -178,6 +187,7 @@ __all__ = [
     "format_instant",
     "is_done",
     "is_due",
+    "is_missed",
     "is_stalled",
     "list_jobs",
     "make_job_id",
@@ -190,6 +200,7 @@ __all__ = [
     "order_key",
     "parse_instant",
     "place_job",
+    "planned_start",
     "propagate_completion",
     "propagate_failure",
     "rail_word",
@@ -198,4 +209,5 @@ __all__ = [
     "select_next",
     "shorten_report",
     "should_retry",
+    "start_at",
 ]

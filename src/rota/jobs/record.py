@@ -28,6 +28,13 @@ Overlap = Literal["skip", "queue", "allow"]
 ``allow``: it starts in parallel.
 """
 
+CatchUp = Literal["once", "skip", "all"]
+"""What happens to occurrences that came due while no worker could run them.
+
+``once``: one run, late, covers all of them. ``skip``: none of them runs. ``all``: each runs as a
+job of its own, in order; with an ``overlap`` of ``allow``, in parallel.
+"""
+
 
 OnParentFailure = Literal["block", "run", "skip"]
 """What a PENDING job does when one of its dependencies ends without COMPLETED.
@@ -103,7 +110,9 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     duration such as ``1h30m``. ``start`` fixes the phase of all occurrences and never changes; none
     is later than ``until``. ``count`` is the number left, including this one. ``gap`` and ``fold``
     default to what suits the trigger. ``overlap`` says what happens to an occurrence that comes due
-    while the previous one still runs.
+    while the previous one still runs, ``catch_up`` what happens to those that were missed.
+    ``jitter`` is a duration such as ``5m``: each occurrence starts up to that much later, always by
+    the same amount.
     """
 
     cron: str | None = None
@@ -116,6 +125,8 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     gap: Gap | None = None
     fold: Fold | None = None
     overlap: Overlap = "skip"
+    catch_up: CatchUp = "once"
+    jitter: str | None = None
 
     @property
     def text(self) -> str:
@@ -288,6 +299,12 @@ class Cancelled(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
+class Skipped(msgspec.Struct, frozen=True, gc=False):
+    """The occurrence was missed, and its series does not run missed occurrences."""
+
+    reason: str
+
+
 class Lost(msgspec.Struct, frozen=True, gc=False):
     """The lease expired, and what the worker did is unknown."""
 
@@ -296,4 +313,6 @@ class Interrupted(msgspec.Struct, frozen=True, gc=False):
     """The worker shut down; no attempt is spent."""
 
 
-Outcome: TypeAlias = Succeeded | Failed | Snoozed | Discarded | Cancelled | Lost | Interrupted
+Outcome: TypeAlias = (
+    Succeeded | Failed | Snoozed | Discarded | Cancelled | Skipped | Lost | Interrupted
+)

@@ -22,10 +22,11 @@ from rota.jobs.record import (
     Lease,
     Lost,
     Outcome,
+    Skipped,
     Snoozed,
     Succeeded,
 )
-from rota.jobs.recurrence import continue_series
+from rota.jobs.recurrence import continue_series, skip_occurrence
 from rota.jobs.retry import retry_after, should_retry
 from rota.jobs.states import Ending, JobStatus
 
@@ -81,8 +82,9 @@ def decide_outcome(
             change = decide_snooze(job, for_, now)
         case Discarded(reason):
             change = decide_discard(job, reason, now)
-        case Cancelled(reason):
-            change = decide_cancel(job, reason, now)
+        case Cancelled() | Skipped():
+            decide = decide_cancel if isinstance(outcome, Cancelled) else decide_skip
+            change = decide(job, outcome.reason, now)
         case Lost():
             change = decide_lost(job, now, chance)
         case _:  # Interrupted, the only outcome left
@@ -197,6 +199,14 @@ def decide_defer(job: Job, until: datetime, reason: str, now: datetime) -> Chang
     count = 1 if job.deferral is None else job.deferral.count + 1
     deferral = Deferral(until=until, reason=reason, count=count)
     return _change(job, _let_go(job, JobStatus.READY, now, due_at=until, deferral=deferral))
+
+
+def decide_skip(job: Job, reason: str, now: datetime) -> Change:
+    """The occurrence was missed and does not run: it ends, no attempt spent; its series goes on."""
+    _held(job, JobStatus.FAILED)
+    skipped = replace(job, last_error=_storable(reason), ending=Ending.CANCELLED)
+    ended = _let_go(skipped, JobStatus.FAILED, now)
+    return _change(job, ended, **skip_occurrence(job, now))
 
 
 def decide_hand_back(job: Job, now: datetime) -> Change:

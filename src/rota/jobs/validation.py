@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -44,6 +44,7 @@ from rota.jobs.graph import (
 from rota.jobs.record import (
     DEFAULT_TENANT,
     BackoffStrategy,
+    CatchUp,
     Job,
     JobId,
     JobRequest,
@@ -52,7 +53,15 @@ from rota.jobs.record import (
     Recurrence,
     RetryPolicy,
 )
-from rota.jobs.recurrence import first_occurrence, occurrence_key
+from rota.jobs.recurrence import (
+    CALENDAR_END,
+    first_occurrence,
+    make_trigger,
+    occurrence_key,
+    parse_jitter,
+    reschedule,
+    start_at,
+)
 from rota.jobs.states import JobStatus
 from rota.triggers.rrule import parse_rrule
 from rota.triggers.zone import Fold, Gap, load_zone, to_utc
@@ -90,6 +99,21 @@ def read_retry_policy(value: object) -> RetryPolicy:
     )
 
 
+Retry: TypeAlias = RetryPolicy | Mapping[str, Any] | int
+"""A retry policy, a mapping of its fields, or a number of attempts."""
+
+
+def read_retry(value: Any) -> RetryPolicy:
+    """The retry policy. A number is the number of attempts, with the usual delays."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = {"max_attempts": value}
+    try:
+        return read_retry_policy(value)
+    except InvalidJobError as error:
+        field = error.field.replace("retry_policy", "retry", 1)
+        raise InvalidJobError(field, error.reason) from error
+
+
 def _policy_fields(value: object) -> dict[str, Any]:
     fields = msgspec.structs.asdict(_DEFAULTS)
     if isinstance(value, RetryPolicy):
@@ -122,9 +146,11 @@ def _read_ladder(value: object) -> tuple[int, ...]:
 
 MAX_COUNT = 100_000
 LONGEST_TEXT = 8_192
+LONGEST_JITTER = timedelta(hours=24)
 
 _TEXTS = ("cron", "rrule", "interval")
 _SECOND = timedelta(seconds=1)
+_CHECKED_GAPS = 5
 
 
 def read_recurrence(value: object, now: datetime) -> tuple[Recurrence, datetime]:
@@ -148,12 +174,23 @@ def read_recurrence(value: object, now: datetime) -> tuple[Recurrence, datetime]
         gap=_read_choice(fields["gap"], "recurrence.gap", get_args(Gap)),
         fold=_read_choice(fields["fold"], "recurrence.fold", get_args(Fold)),
         overlap=_read_overlap(fields["overlap"]),
+        catch_up=_read_catch_up(fields["catch_up"]),
+        jitter=_read_jitter(fields["jitter"]),
     )
-    return recurrence, _read_first(recurrence, trigger)
+    if recurrence.start >= CALENDAR_END:
+        raise InvalidJobError("recurrence.start", f"must be before {CALENDAR_END:%Y-%m-%d}")
+    first = _read_first(recurrence, trigger, now)
+    if recurrence.jitter is not None:
+        _check_jitter(recurrence, recurrence.jitter, first)
+    return recurrence, first
 
 
 def _recurrence_fields(value: object) -> dict[str, Any]:
-    defaults = dict.fromkeys(Recurrence.__struct_fields__) | {"zone": "UTC", "overlap": "skip"}
+    defaults = dict.fromkeys(Recurrence.__struct_fields__) | {
+        "zone": "UTC",
+        "overlap": "skip",
+        "catch_up": "once",
+    }
     if isinstance(value, Recurrence):
         return msgspec.structs.asdict(value)
     if not isinstance(value, Mapping):
@@ -186,9 +223,9 @@ def _read_start(fields: Mapping[str, Any], trigger: str, zone: str, now: datetim
     return now
 
 
-def _read_first(recurrence: Recurrence, trigger: str) -> datetime:
+def _read_first(recurrence: Recurrence, trigger: str, now: datetime) -> datetime:
     try:
-        first = first_occurrence(recurrence)
+        first = first_occurrence(recurrence, now)
     except (InvalidInputError, NoOccurrenceError) as error:
         raise InvalidJobError(f"recurrence.{trigger}", f"is refused: {error.message}") from error
     if first is None:
@@ -208,6 +245,38 @@ def _read_zone(value: object) -> str:
 def _read_overlap(value: object) -> Overlap:
     choice: Overlap | None = _read_choice(value, "recurrence.overlap", get_args(Overlap))
     return choice or "skip"
+
+
+def _read_catch_up(value: object) -> CatchUp:
+    choice: CatchUp | None = _read_choice(value, "recurrence.catch_up", get_args(CatchUp))
+    return choice or "once"
+
+
+def _read_jitter(value: object) -> str | None:
+    if value is None:
+        return None
+    text = require(str, value, "recurrence.jitter", "a duration such as 30s or 5m")
+    try:
+        longest = parse_jitter(text)
+    except InvalidInputError as error:
+        reason = f'must be a duration such as 30s or 5m, got "{text[:40]}"'
+        raise InvalidJobError("recurrence.jitter", reason) from error
+    if longest > LONGEST_JITTER:
+        raise InvalidJobError("recurrence.jitter", f'must be at most 24h, got "{text[:40]}"')
+    return text
+
+
+def _check_jitter(recurrence: Recurrence, jitter: str, first: datetime) -> None:
+    """A jitter as long as the time between two occurrences would make one pass the other."""
+    trigger, longest, at = make_trigger(recurrence), parse_jitter(jitter), first
+    for _ in range(_CHECKED_GAPS):
+        after = trigger.next_after(at)
+        if after is None:
+            return
+        if after - at <= longest:
+            reason = f"must be shorter than the time between occurrences, which is {after - at}"
+            raise InvalidJobError("recurrence.jitter", f'{reason}; got "{jitter}"')
+        at = after
 
 
 def _read_on_parent_failure(value: object) -> OnParentFailure:
@@ -333,7 +402,7 @@ def _with_series(job: Job, asked: JobRequest, now: datetime) -> Job:
     recurrence, first_at = read_recurrence(asked.recurrence, now)
     return replace(
         job,
-        due_at=first_at,
+        due_at=start_at(recurrence, job.id, first_at),
         recurrence=recurrence,
         occurrence_at=first_at,
         origin=job.id,
@@ -341,6 +410,9 @@ def _with_series(job: Job, asked: JobRequest, now: datetime) -> Job:
         occurrence=job.occurrence or occurrence_key(job.kind, recurrence, first_at),
     )
 
+
+RESCHEDULE = "reschedule"
+"""The field that gives a job's series another rule: a ``Recurrence`` that was validated."""
 
 _READERS: dict[str, Callable[[object], Any]] = {
     "name": read_name,
@@ -368,27 +440,35 @@ def amend_job(
 
     A fixed field may be given with its current value. With ``updated_at``, JobChangedError is
     raised when the job has changed since. Dependencies can change only while the job is PENDING;
-    its status then follows from them, as for a new job.
+    its status then follows from them, as for a new job. ``reschedule`` gives its series a rule.
     """
     if job.status.is_terminal:
         raise JobEndedError(job.id, job.status)
     known = encode_job(job)
     if "updated_at" in fields:
         _check_unchanged(job, fields["updated_at"], known["updated_at"])
-    changes: dict[str, Any] = {}
-    for name, value in fields.items():
-        if name == "kind" and value == job.kind:
-            continue  # a kind taken from the name may contain other characters
-        if name in _READERS:
-            changes[name] = _READERS[name](value)
-        else:
-            _check_same(name, value, known)
-    amended = replace(job, **changes, updated_at=now)
+    amended = replace(job, **_read_changes(job, fields, known, now), updated_at=now)
     if amended.dependencies == job.dependencies:
         return amended
     if job.status is not JobStatus.PENDING:
         raise DependenciesFixedError(job.id, job.status)
     return place_job(amended, dependency_statuses, existing_jobs)
+
+
+def _read_changes(
+    job: Job, fields: Mapping[str, Any], known: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name == "kind" and value == job.kind:
+            continue  # a kind taken from the name may contain other characters
+        if name == RESCHEDULE and isinstance(value, Recurrence):
+            changes |= reschedule(job, value, now)
+        elif name in _READERS:
+            changes[name] = _READERS[name](value)
+        else:
+            _check_same(name, value, known)
+    return changes
 
 
 def check_deletion(job_id: JobId, dependents: Iterable[JobId]) -> None:

@@ -4,7 +4,19 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 from rota.clock.protocol import Clock
-from rota.jobs import PAUSED_UNTIL, Attempt, Ending, Job, JobId, JobStatus, is_due, is_stalled
+from rota.jobs import (
+    PAUSED_UNTIL,
+    Attempt,
+    Ending,
+    Job,
+    JobId,
+    JobStatus,
+    is_due,
+    is_missed,
+    is_stalled,
+    planned_start,
+)
+from rota.jobs.recurrence import is_skipped
 from rota.jobs.retry import retry_after, retry_delay
 from rota.ops.explanation import (
     Explanation,
@@ -20,6 +32,7 @@ from rota.ops.explanation import (
     read_facts,
 )
 from rota.ops.reasons import (
+    describe_catch_up,
     describe_future,
     describe_line,
     describe_misses,
@@ -70,6 +83,8 @@ def explain_completed(facts: JobFacts) -> Finding:
 def explain_failed(facts: JobFacts) -> Finding:
     """The job used up its attempts, was discarded, or was cancelled."""
     job, at = facts.job, facts.job.updated_at
+    if is_skipped(job):
+        return _explain_skipped(facts)
     if job.ending is Ending.CANCELLED:
         return _explain_cancelled(facts)
     source = "Its handler said" if job.ending is Ending.DISCARDED else "The last error was"
@@ -126,6 +141,17 @@ def _explain_cancelled(facts: JobFacts) -> Finding:
     by = "" if act is None else f" by {act.who}"
     sentence = f"It was cancelled{by} at {facts.show(job.updated_at)}."
     return Finding("cancelled", sentence, [cancelled, *_history(facts), *_links(facts)])
+
+
+def _explain_skipped(facts: JobFacts) -> Finding:
+    """The occurrence was missed, and its series skips missed occurrences."""
+    job, due_at = facts.job, planned_start(facts.job)
+    late_for = format_duration(job.updated_at - due_at)
+    text = f"It was due at {facts.show(due_at)}; a worker came {late_for} later."
+    missed = Reason(code="missed", text=text, at=due_at, until=job.updated_at)
+    sentence = "It did not run: it could not start in time, and was skipped."
+    reasons = [missed, *describe_catch_up(job), *_links(facts)]
+    return Finding("did not run", sentence, reasons)
 
 
 def _history(facts: JobFacts) -> Iterator[Reason]:
@@ -196,6 +222,7 @@ def explain_running(facts: JobFacts) -> Finding:
         *_describe_retry(facts),
         *describe_occurrence(job),
         *describe_overlap(job),
+        *describe_catch_up(job),
         *describe_future(facts),
     ]
     if is_stalled(job, now):
@@ -232,10 +259,13 @@ def explain_ready(facts: JobFacts) -> Finding:
     text = f"It has been due since {facts.show(job.due_at)}, for {due_for}."
     due = Reason(code="due", text=text, at=job.due_at)
     sentence = "It is due, and runs as soon as a worker is free."
-    if holds:
+    if is_missed(job, now):
+        sentence = "It is due, but too late to start: the next worker skips it."
+    elif holds:
         sentence = f"It is due, but {_HOLDS[holds[0].code]}."
     reasons = [*holds, due, *_extra(job, snapshot, now), *_describe_moves(facts)]
     reasons += [*_describe_retry(facts), *describe_occurrence(job), *describe_misses(job, now)]
+    reasons += describe_catch_up(job)
     next_at = next((it.until for it in holds if it.until is not None), None)
     return Finding("due", sentence, [*reasons, *describe_future(facts)], next_at)
 

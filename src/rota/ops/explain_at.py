@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rota.clock.protocol import Clock
 from rota.errors import InvalidInputError
 from rota.jobs import Ending, Job, JobId, JobStatus, Recurrence
-from rota.jobs.recurrence import count_missed
+from rota.jobs.recurrence import count_missed, is_skipped, planned_start
 from rota.ops.audit import find_audit_entries
 from rota.ops.explain import describe_attempt, explain
 from rota.ops.explanation import (
@@ -124,6 +124,8 @@ def _was_paused_away(history: SeriesHistory, run: Job) -> bool:
 
 
 def _describe_outcome(run: Job, when: str) -> tuple[Answer, str]:
+    if is_skipped(run):
+        return "did not run", f"It was to run at {when}, and was skipped: no worker could run it."
     if run.ending is Ending.CANCELLED:
         return "cancelled", f"It was to run at {when}, and was cancelled."
     answers: dict[JobStatus, tuple[Answer, str]] = {
@@ -160,6 +162,9 @@ def _find_cause(history: SeriesHistory, occurrence_at: datetime) -> tuple[Answer
 def _describe_overlap(history: SeriesHistory, before: Job) -> Reason:
     """The previous job was still waiting or running."""
     show = history.facts.show
+    if is_skipped(before):
+        text = "No worker could run it in time, and the series skips missed occurrences."
+        return Reason(code="missed", text=text, at=meant_for(before), job_id=before.id)
     until = f"until {show(before.updated_at)}" if before.status.is_terminal else "and still does"
     verb = "ran or waited" if before.status.is_terminal else "runs or waits"
     text = (
@@ -239,7 +244,7 @@ def _describe_way(history: SeriesHistory, live: Job, occurrence_at: datetime) ->
     """The job of the occurrence, or the jobs that come before it."""
     if meant_for(live) == occurrence_at:
         yield history.describe_run(live)
-        if live.due_at != occurrence_at:
+        if live.due_at != planned_start(live):
             text = f"Its job was moved to {history.facts.show(live.due_at)}."
             yield Reason(code="moved", text=text, at=live.due_at, job_id=live.id)
         return

@@ -153,6 +153,7 @@ ReasonCode = Literal[
     "clock_change",
     "missed",
     "catch_up",
+    "jitter",
     "overlap",
     "next_occurrence",
     "series_end",

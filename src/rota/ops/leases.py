@@ -13,8 +13,18 @@ from rota.clock.protocol import Clock
 from rota.clock.timeout import timeout_after
 from rota.errors import InvalidInputError, RotaError
 from rota.fleet.workers import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
-from rota.jobs import Interrupted, Job, JobId, Lost, Outcome, begin_beside
+from rota.jobs import (
+    Interrupted,
+    Job,
+    JobId,
+    Lost,
+    Outcome,
+    begin_beside,
+    decide_skip,
+    is_missed,
+)
 from rota.jobs.fields import read_name, read_queue, read_word
+from rota.jobs.recurrence import MISSED
 from rota.ops.reasons import ANY_KIND
 from rota.policy.gates import Closed
 from rota.policy.watch import GateWatch, LeasedUnderLimits, LimitWatch
@@ -293,7 +303,8 @@ class HttpLeases:
     async def _pass_gates(self, jobs: Sequence[Job], request: HttpLeaseRequest) -> list[Job]:
         now = self._clock.now()
         judged = [
-            (job, self._gate.judge(job, now, notifies=job.kind in request.notifies)) for job in jobs
+            (job, self._gate.judge(job, now, notifies=job.kind in request.notifies))
+            for job in await self._skip_missed(jobs, now)
         ]
         deferrals = [decide(job, it, now, 0.0) for job, it in judged if isinstance(it, Closed)]
         if deferrals:
@@ -304,6 +315,13 @@ class HttpLeases:
             with suppress(RotaError):  # its end also creates the next job of the series
                 await self._store.insert(beside, now)
         return passed
+
+    async def _skip_missed(self, jobs: Sequence[Job], now: datetime) -> list[Job]:
+        """The jobs that may still start; occurrences that their series skips end."""
+        skips = [decide_skip(job, MISSED, now) for job in jobs if is_missed(job, now)]
+        if skips:
+            await self._store.apply(skips, now)
+        return [job for job in jobs if not is_missed(job, now)]
 
     async def _release(self, jobs: Sequence[Job]) -> None:
         now = self._clock.now()

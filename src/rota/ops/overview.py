@@ -102,7 +102,7 @@ async def take_overview(
     depths = await store.survey(now, tenant)
     workers = [it for it in await list_workers(store, now) if _works_for(it, tenant)]
     queues = tuple(_stand(depth, workers, now) for depth in depths)
-    series = (await list_series(store, tenant, limit=_SERIES_READ)).items
+    series = (await list_series(store, tenant, now, limit=_SERIES_READ)).items
     tasks = await list_tasks(store, clock, zone) if zone is not None else ()
     return Overview(
         taken_at=now,

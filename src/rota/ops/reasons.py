@@ -10,8 +10,9 @@ from rota.jobs import (
     Recurrence,
     make_trigger,
     next_occurrence,
+    planned_start,
 )
-from rota.jobs.recurrence import SeriesEnd, assess_punctuality
+from rota.jobs.recurrence import SeriesEnd, assess_punctuality, series_of
 from rota.ops.explanation import (
     JobFacts,
     Reason,
@@ -35,6 +36,12 @@ _OVERLAPS = {
     "queue": "The first occurrence that comes while it runs follows at once, others are passed "
     "over.",
     "allow": "An occurrence that comes due while it runs starts in parallel.",
+}
+
+_CATCH_UPS = {
+    "once": "Occurrences that no worker could run in time are covered by one late run.",
+    "skip": "An occurrence that cannot start within a minute of its time is skipped.",
+    "all": "Occurrences that no worker could run in time run one by one, each as its own job.",
 }
 
 ANY_KIND = "*"
@@ -65,6 +72,12 @@ def describe_occurrence(job: Job) -> Iterator[Reason]:
     note = preview.occurrences[0].note if preview.occurrences else None
     if note is not None:
         yield Reason(code="clock_change", text=f"The {note}.", at=at)
+    if job.recurrence.jitter is not None:
+        start = planned_start(job)
+        text = (
+            f"Its jitter of up to {job.recurrence.jitter} moves it to {show(start, zone_of(job))}."
+        )
+        yield Reason(code="jitter", text=text, at=start)
 
 
 def find_occurrence(job: Job, at: datetime) -> datetime | None:
@@ -140,6 +153,12 @@ def describe_overlap(job: Job) -> Iterator[Reason]:
         yield Reason(code="overlap", text=_OVERLAPS[job.recurrence.overlap])
 
 
+def describe_catch_up(job: Job) -> Iterator[Reason]:
+    """What happens to occurrences that no worker could run in time, unless it is the usual."""
+    if job.recurrence is not None and job.recurrence.catch_up != "once":
+        yield Reason(code="catch_up", text=_CATCH_UPS[job.recurrence.catch_up])
+
+
 def describe_future(facts: JobFacts) -> Iterator[Reason]:
     """How the series continues after this job."""
     job, successor = facts.job, facts.successor
@@ -158,7 +177,8 @@ def describe_future(facts: JobFacts) -> Iterator[Reason]:
     if job.status.is_terminal:
         yield Reason(code="series_end", text=f"No job follows it: {why_it_ends(facts)}.")
         return
-    following = next_occurrence(job.recurrence, job.occurrence_at or job.due_at, facts.now)
+    at = job.occurrence_at or job.due_at
+    following = next_occurrence(job.recurrence, at, facts.now, series_id=series_of(job))
     if isinstance(following, SeriesEnd):
         yield Reason(code="series_end", text=f"It is the last of its series: {following.reason}.")
     else:
@@ -178,7 +198,8 @@ def why_it_ends(facts: JobFacts) -> str:
         return "the series ended when it was cancelled"
     if job.status == "BLOCKED":
         return "a dependency of its job failed"
-    following = next_occurrence(job.recurrence, job.occurrence_at or job.due_at, job.updated_at)
+    at = job.occurrence_at or job.due_at
+    following = next_occurrence(job.recurrence, at, job.updated_at, series_id=series_of(job))
     if isinstance(following, SeriesEnd):
         return following.reason
     return "the next job no longer exists"

@@ -90,9 +90,16 @@ class SeriesDetail(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[SeriesRun, ...]
 
 
-def summarize(job: Job, recurrence: Recurrence, runs: Iterable[Job], shown: int) -> SeriesSummary:
-    """Summarize the series of a live job. ``runs`` are its ended jobs, newest first."""
+def summarize(
+    job: Job, recurrence: Recurrence, runs: Iterable[Job], shown: int, now: datetime
+) -> SeriesSummary:
+    """Summarize the series of a live job. ``runs`` are its ended jobs, newest first.
+
+    A paused series is shown as it would go on if it were resumed at ``now``.
+    """
     at = job.occurrence_at or job.due_at
+    if job.due_at == PAUSED_UNTIL:
+        at = max(at, now)
     preview, problem = _preview(recurrence, at, shown)
     last = next(iter(runs), None)
     return SeriesSummary(
@@ -133,6 +140,8 @@ def _preview(recurrence: Recurrence, at: datetime, count: int) -> tuple[Preview,
         return preview_series(recurrence, at, count), None
     except RotaError as error:
         return Preview("", (), (), is_complete=False), error.message
+    except OverflowError:
+        return Preview("", (), (), is_complete=False), "it reaches the end of the calendar"
 
 
 class SeriesPage(msgspec.Struct, frozen=True):
@@ -148,7 +157,7 @@ class SeriesPage(msgspec.Struct, frozen=True):
 
 
 async def list_series(
-    store: RailStore, tenant: str, *, cursor: str | None = None, limit: int = 20
+    store: RailStore, tenant: str, now: datetime, *, cursor: str | None = None, limit: int = 20
 ) -> SeriesPage:
     """The tenant's live series, each with its next occurrences and last run."""
     check_limit(limit)
@@ -158,14 +167,16 @@ async def list_series(
     chosen = ids[:limit]
     runs = await _find_runs(store, tenant, chosen, 1)
     items = tuple(
-        summarize(job, job.recurrence, runs[origin], SHOWN_IN_LIST)
+        summarize(job, job.recurrence, runs[origin], SHOWN_IN_LIST, now)
         for origin in chosen
         if (job := live[origin]).recurrence is not None
     )
     return SeriesPage(items, chosen[-1] if len(ids) > limit else None, is_cut)
 
 
-async def find_series(store: RailStore, tenant: str, series_id: JobId) -> SeriesDetail:
+async def find_series(
+    store: RailStore, tenant: str, series_id: JobId, now: datetime
+) -> SeriesDetail:
     """Find a series by its id or by the id of one of its jobs.
 
     Raises JobNotFoundError when it is not live.
@@ -178,7 +189,7 @@ async def find_series(store: RailStore, tenant: str, series_id: JobId) -> Series
     if present is None or present.recurrence is None:
         raise JobNotFoundError(named)
     runs = (await _find_runs(store, tenant, [origin], RUNS_SHOWN))[origin]
-    summary = summarize(present, present.recurrence, runs, SHOWN_IN_DETAIL)
+    summary = summarize(present, present.recurrence, runs, SHOWN_IN_DETAIL, now)
     return SeriesDetail(series=summary, runs=tuple(map(view_run, runs[:RUNS_SHOWN])))
 
 

@@ -22,7 +22,7 @@ from rota.scheduler.queries import (
 from rota.scheduler.registration import accept_registrations
 from rota.scheduler.task import TaskState
 from rota.stores.protocol import DocumentStore
-from rota.triggers.cron import parse_cron
+from rota.triggers.cron import parse_stored_cron
 
 
 class TaskSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,7 +186,7 @@ def _do_nothing() -> None:
 
 def _describe(expression: str, context: SchedulerContext) -> str:
     try:
-        return parse_cron(expression, dialect=context.policy.dialect).describe()
+        return parse_stored_cron(expression, context.policy.dialect).describe()
     except InvalidCronExpressionError:
         return ""
 

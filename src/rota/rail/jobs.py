@@ -19,6 +19,7 @@ from rota.errors import (
 from rota.jobs import (
     PAUSED_UNTIL,
     RAIL_RETRIES,
+    CatchUp,
     Job,
     JobFilter,
     JobId,
@@ -32,9 +33,11 @@ from rota.jobs import (
     format_instant,
     make_job_id,
     make_trigger,
+    planned_start,
     rail_word,
 )
 from rota.jobs.fields import read_id
+from rota.jobs.recurrence import CALENDAR_END, continue_series
 from rota.jobs.search import HIGHEST_LIMIT, listing_key
 from rota.jobs.states import RailWord
 from rota.stores.protocol import DocumentStore, JobStore
@@ -93,6 +96,8 @@ class SeriesView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     tz: str
     start_from: datetime
     overlap: Overlap = "skip"
+    catch_up: CatchUp = "once"
+    jitter: str | None = None
     scheduled_for: datetime
     origin_job_id: JobId
     missed_count: int = 0
@@ -184,6 +189,8 @@ def _view_series(job: Job) -> SeriesView | None:
         tz=recurrence.zone,
         start_from=recurrence.start,
         overlap=recurrence.overlap,
+        catch_up=recurrence.catch_up,
+        jitter=recurrence.jitter,
         scheduled_for=job.occurrence_at or job.due_at,
         origin_job_id=job.origin or job.id,
         missed_count=job.missed_count,
@@ -407,7 +414,7 @@ async def resume_series(around: RailContext, job_id: object, *, catch_up: bool) 
 
 async def _scan_series(around: RailContext, origin: JobId) -> AsyncIterator[Job]:
     for status in _LIVE:
-        async for job in walk_jobs(around, JobFilter(status=status)):
+        async for job in walk_jobs(around, JobFilter(status=status, is_recurring=True)):
             if job.origin == origin:
                 yield job
 
@@ -429,11 +436,13 @@ async def _pause(around: RailContext, job: Job) -> Job | None:
 
 async def _resume(around: RailContext, job: Job, *, catch_up: bool) -> Job | None:
     """The job that continues the series, or None when it moved meanwhile and must be read again."""
-    occurrence_at = job.occurrence_at or job.due_at
     if job.due_at != PAUSED_UNTIL or job.status is JobStatus.RUNNING:
         return await _amend(around, job, is_paused=False) if job.is_paused else job
-    if catch_up or occurrence_at >= around.clock.now():
-        return await _amend(around, job, is_paused=False, due_at=occurrence_at)
+    now, due_at = around.clock.now(), planned_start(job)
+    if catch_up and job.recurrence is not None and job.recurrence.catch_up == "skip":
+        due_at = max(due_at, now)  # otherwise it would count as missed and be skipped
+    if catch_up or due_at >= now:
+        return await _amend(around, job, is_paused=False, due_at=due_at)
     # First the mark, then the end that passes it on: a crash in between leaves a job that is never
     # due, and the next resume continues from there.
     freed = await _amend(around, job, is_paused=False)
@@ -441,6 +450,7 @@ async def _resume(around: RailContext, job: Job, *, catch_up: bool) -> Job | Non
         return None
     now = around.clock.now()
     change = decide_cancel(freed, PASSED_OVER, now, ends_series=False)
+    change = msgspec.structs.replace(change, **continue_series(freed, now, skips_missed=True))
     (applied,) = await around.store.apply([change], now)
     return applied.successor or applied.job
 
@@ -501,7 +511,7 @@ def preview_series(recurrence: Recurrence, start: datetime, count: int) -> Previ
     gap, fold, asked_for = _rules_of(trigger, recurrence)
     annotated = annotate(shown, zone, asked_for, after=start - _INSTANT, gap=gap, fold=fold)
     return Preview(
-        _describe(trigger),
+        _describe(trigger, recurrence.jitter),
         tuple(_show(at, zone, annotated.notes.get(at)) for at in shown),
         tuple(each.text for each in annotated.skipped),
         is_complete=len(found) <= count,
@@ -510,8 +520,9 @@ def preview_series(recurrence: Recurrence, start: datetime, count: int) -> Previ
 
 def _walk(recurrence: Recurrence, trigger: Trigger, after: datetime) -> Iterator[datetime]:
     left = recurrence.count
+    last = min(recurrence.until or CALENDAR_END, CALENDAR_END)
     at = trigger.next_after(after)
-    while at is not None and (recurrence.until is None or at <= recurrence.until) and left != 0:
+    while at is not None and at <= last and left != 0:
         yield at
         left = None if left is None else left - 1
         at = trigger.next_after(at)
@@ -525,10 +536,11 @@ def _rules_of(trigger: Trigger, recurrence: Recurrence) -> tuple[Gap, Fold, Aske
     return gap, fold, asked_by_rule(trigger) if isinstance(trigger, RecurrenceRule) else None
 
 
-def _describe(trigger: Trigger) -> str:
+def _describe(trigger: Trigger, jitter: str | None) -> str:
+    spread = "" if jitter is None else f", each up to {jitter} later"
     if isinstance(trigger, CronTrigger):
-        return trigger.cron.describe()
-    return trigger.describe() if isinstance(trigger, RecurrenceRule | Interval) else ""
+        return trigger.cron.describe() + spread
+    return trigger.describe() + spread if isinstance(trigger, RecurrenceRule | Interval) else ""
 
 
 def _show(at: datetime, zone: tzinfo, note: Note | None) -> Upcoming:

@@ -16,7 +16,7 @@ import msgspec
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import InvalidJobError, JobNotFoundError
-from rota.jobs import JobId, JobRequest, Overlap, RetryPolicy, admit_job
+from rota.jobs import CatchUp, JobId, JobRequest, Overlap, RetryPolicy, admit_job
 from rota.jobs.fields import read_instant, read_name, read_number, read_word, require, type_name
 from rota.jobs.states import RailWord
 from rota.jobs.validation import read_recurrence
@@ -82,6 +82,8 @@ class Rule(msgspec.Struct, frozen=True):
     gap: object = None
     fold: object = None
     overlap: object = None
+    catch_up: object = None
+    jitter: object = None
 
     @property
     def texts(self) -> list[str]:
@@ -163,6 +165,8 @@ class Rail:
         gap: Gap | None = None,
         fold: Fold | None = None,
         overlap: Overlap = "skip",
+        catch_up: CatchUp = "once",
+        jitter: str | timedelta | None = None,
         priority: int = 3,
         idempotency_key: str | None = None,
         queue: str | None = None,
@@ -173,9 +177,12 @@ class Rail:
 
         Exactly one of ``rrule``, ``cron`` and ``interval`` says when, in the zone ``tz``. The first
         occurrence is at or after ``start_from``, which defaults to the rule's DTSTART or now.
-        Without an ``idempotency_key`` each call creates its own series.
+        ``catch_up`` says what happens to occurrences that no worker could run in time; ``jitter``
+        spreads the starts. Without an ``idempotency_key`` each call creates its own series.
         """
-        rule = Rule(rrule, cron, interval, tz, start_from, until, count, gap, fold, overlap)
+        limits = {"until": until, "count": count, "overlap": overlap}
+        choices = {"gap": gap, "fold": fold, "catch_up": catch_up, "jitter": jitter}
+        rule = Rule(rrule, cron, interval, tz, start_from, **limits, **choices)
         asked = Asked(kind, payload, priority, idempotency_key, queue, retry_policy)
         with outer_names(rule):
             request = read_series(asked, rule, self._around.settings)
@@ -388,7 +395,7 @@ def read_rule(rule: Rule) -> Any:
     return {
         "rrule": rule.rrule,
         "cron": rule.cron,
-        "interval": _read_interval(rule.interval),
+        "interval": _read_duration(rule.interval, "interval"),
         "zone": _read_zone(rule.tz, is_needed=rule.interval is None),
         "start": _read_optional(rule.start_from, "start_from", read_moment),
         "until": _read_optional(rule.until, "until", read_moment),
@@ -396,6 +403,8 @@ def read_rule(rule: Rule) -> Any:
         "gap": rule.gap,
         "fold": rule.fold,
         "overlap": rule.overlap,
+        "catch_up": rule.catch_up,
+        "jitter": _read_duration(rule.jitter, "jitter"),
     }
 
 
@@ -449,12 +458,12 @@ def _from_payload(payload: Mapping[str, Any], name: str) -> str | None:
     return _read_optional(payload.get(name), f"payload.{name}", read_name)
 
 
-def _read_interval(value: object) -> object:
+def _read_duration(value: object, field: str) -> object:
     """A timedelta as text. Other values are validated later."""
     if not isinstance(value, timedelta):
         return value
     if value < _SECOND or value % _SECOND:
-        raise InvalidJobError("interval", f"must be whole seconds, at least one, got {value}")
+        raise InvalidJobError(field, f"must be whole seconds, at least one, got {value}")
     return f"{value // _SECOND}s"
 
 

@@ -225,7 +225,14 @@ async def _make_web(plan: RuntimePlan, reporter: Reporter, resources: _Resources
         return None
     book, url = TokenBook(resources.store, resources.clock), resources.listening.url
     zone = None if plan.tasks is None else plan.tasks.zone
-    settings = ServerSettings(inspect=partial(inspect_store, plan.store_url), zone=zone)
+    checks = {
+        kind: check
+        for app in (*plan.apps, *list_apps(resources.registrations))
+        for kind, check in app.list_checks().items()
+    }
+    settings = ServerSettings(
+        inspect=partial(inspect_store, plan.store_url), zone=zone, checks=checks
+    )
     app = create_app(resources.store, book, settings=settings, clock=resources.clock)
     reporter.say(f"Pages: {url}{PAGES}")
     reporter.say(f"API: {url}{API}, described at {url}{DOCS}")

@@ -103,6 +103,10 @@ class ServedApp(Protocol):
         """The settings of a worker, with what the app adds to each run."""
         ...
 
+    def list_checks(self) -> Mapping[str, Callable[[Any], object]]:
+        """For each kind, a function that refuses a payload that does not fit."""
+        ...
+
     def serving(self, store: OpenStore, clock: Clock) -> AbstractAsyncContextManager[object]:
         """The app is open on this store while the context lasts."""
         ...

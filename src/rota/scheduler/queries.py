@@ -28,7 +28,7 @@ from rota.scheduler.registration import AcceptedTask
 from rota.scheduler.storage import REQUESTS, TASKS, BrokenRecord, find_tasks, scan_tasks
 from rota.scheduler.task import TaskState, decide_start
 from rota.stores.protocol import DocumentStore, DocumentWrite
-from rota.triggers.cron import Cron, parse_cron
+from rota.triggers.cron import Cron, parse_stored_cron
 from rota.triggers.zone import Fold, instants_of, to_utc, wall_time
 
 OCCURRENCES_SHOWN = 5
@@ -139,10 +139,10 @@ def _before(
 def list_occurrences(
     context: SchedulerContext, expression: str, now: datetime
 ) -> tuple[datetime, ...]:
-    """The next few occurrences; none for text that is not an expression of this dialect."""
+    """The next few occurrences; none for text that is not a cron expression."""
     policy, zone = context.policy, context.zone
     try:
-        cron = parse_cron(expression, dialect=policy.dialect)
+        cron = parse_stored_cron(expression, policy.dialect)
     except InvalidCronExpressionError:
         return ()
     return tuple(
@@ -192,6 +192,12 @@ class Question(NamedTuple):
         except CronCalculationError:
             return None
 
+    def matches(self, instant: datetime) -> bool:
+        try:
+            return self.cron.matches(instant, self.zone, fold=self.fold)
+        except CronCalculationError:
+            return False
+
     @property
     def is_interrupted(self) -> bool:
         return self.state.running and self.state.scheduler_identifier not in self.living
@@ -220,7 +226,7 @@ async def _ask(context: SchedulerContext, name: str) -> Question:
     silent_for = context.settings.peer_silent_for
     return Question(
         state=state,
-        cron=parse_cron(state.cron_expression, dialect=policy.dialect),
+        cron=parse_stored_cron(state.cron_expression, policy.dialect),
         zone=context.zone,
         fold=policy.repeated_hour,
         now=context.clock.now(),
@@ -277,7 +283,7 @@ def _judge(question: Question, at: datetime) -> tuple[Answer, list[str]]:
         and state.retry_due_at.replace(second=0, microsecond=0) == minute
     ):
         return "will run", [f"A retry is pending until {question.show(state.retry_due_at)}."]
-    if not question.cron.matches(at, question.zone, fold=question.fold):
+    if not question.matches(at):
         return _judge_off_schedule(question, at)
     if at > question.now:
         return "will run", [f'It matches "{state.cron_expression}" in {question.zone}.']

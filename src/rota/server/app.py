@@ -10,6 +10,7 @@ from rota.auth.sessions import SessionBook
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.ops.leases import HttpLeases
+from rota.ops.served_kinds import ServedKinds
 from rota.server.api import EVERY_ROUTE
 from rota.server.http.context import ServerContext, ServerMetrics, ServerSettings
 from rota.server.http.docs import Description
@@ -54,6 +55,7 @@ def create_app(
         ServerMetrics(store, settings.inspect),
         WaitingQuota(store, clock, guarding.waiting_limit),
         HttpLeases(store, clock),
+        ServedKinds(store, clock, settings.checks),
         guarding.masked_words,
     )
     page_guard = PageGuard(sessions, clock, guarding.session_for, limits)

@@ -1,6 +1,7 @@
 """Inserting jobs: idempotency keys, dependencies and series."""
 
 import asyncio
+from datetime import timedelta
 from itertools import permutations, product
 from typing import Any, cast
 
@@ -407,7 +408,38 @@ def _expect_told_once(answers: list[Applied], child: Job, *, is_released: bool) 
     expect_true(released is is_released, f"released: {released}, but it should be {is_released}")
 
 
+HOUR = timedelta(hours=1)
 DAILY = Recurrence(interval="24h", start=NOW)
+
+
+class RuleChangeContract(JobStoreFixture):
+    """A series may get another rule; a running job finishes as it began."""
+
+    async def test_a_series_with_a_new_rule_moves_its_waiting_job(self, jobs: JobStore) -> None:
+        first = a_job(due_at=NOW + DAY, occurrence_at=NOW + DAY, recurrence=DAILY)
+        await jobs.insert([first], NOW)
+        hourly = Recurrence(interval="1h", start=NOW, catch_up="skip", jitter="5m")
+        moved = await jobs.amend("default", first.id, {"reschedule": hourly}, NOW + SECOND)
+        expect(moved.occurrence_at, NOW + HOUR)
+        expect(moved.recurrence, hourly)
+        expect(await find(jobs, first.id), moved)
+        expect(await take(jobs, moved.due_at - SECOND), [])
+        (leased,) = await take(jobs, moved.due_at)
+        expect(leased.occurrence_at, NOW + HOUR)
+
+    async def test_a_running_job_is_followed_by_the_new_rule(self, jobs: JobStore) -> None:
+        leased = await _start_series(jobs)
+        hourly = Recurrence(interval="1h", start=NOW)
+        await jobs.amend("default", leased.id, {"reschedule": hourly}, NOW)
+        applied = await end(jobs, leased)
+        expect(applied.successor and applied.successor.due_at, NOW + HOUR)
+
+    async def test_a_running_job_is_the_last_of_a_series_that_ends(self, jobs: JobStore) -> None:
+        leased = await _start_series(jobs)
+        last = Recurrence(interval="24h", start=NOW, until=NOW)
+        await jobs.amend("default", leased.id, {"reschedule": last}, NOW)
+        expect((await end(jobs, leased)).successor, None)
+        expect(len(await everything(jobs)), 1)
 
 
 class SeriesContract(JobStoreFixture):

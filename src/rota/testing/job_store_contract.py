@@ -16,6 +16,7 @@ from rota.testing.job_insertion_contract import (
     IdempotencyContract,
     InsertionContract,
     RefusalContract,
+    RuleChangeContract,
     SeriesContract,
 )
 from rota.testing.job_lease_contract import (
@@ -55,6 +56,7 @@ class JobStoreContract(
     ReadingContract,
     RefusalContract,
     RemovingContract,
+    RuleChangeContract,
     SeriesContract,
     SurveyContract,
     TurnsContract,

@@ -282,7 +282,9 @@ def _series() -> Job:
         name="series",
         priority=9,
         due_at=NOW + MINUTE,
-        recurrence=Recurrence(interval="24h", start=NOW, count=3, overlap="queue"),
+        recurrence=Recurrence(
+            interval="24h", start=NOW, count=3, overlap="queue", catch_up="all", jitter="5m"
+        ),
         occurrence_at=NOW,
         origin=a_job().id,
         missed_count=2,

@@ -268,6 +268,21 @@ def parse_cron(text: str, dialect: Dialect = "posix") -> Cron:
     )
 
 
+def parse_stored_cron(text: str, dialect: Dialect = "posix-multiline") -> Cron:
+    """The schedule of a stored task, of which only the text is known.
+
+    A text that ``dialect`` refuses is read in the extended one: a scheduler whose policy allows it
+    stored it. Where both understand a text, they agree on its meaning. Raises the error of
+    ``dialect``.
+    """
+    try:
+        return parse_cron(text, dialect)
+    except InvalidCronExpressionError:
+        with suppress(InvalidCronExpressionError):
+            return parse_cron(text, "extended")
+        raise
+
+
 def _parse_extended(text: str) -> Cron:
     texts = split_extended(check_text(text))
     first = texts[0] if texts else ""

@@ -13,9 +13,10 @@ import traceback
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Any, BinaryIO
 
 import msgspec
@@ -46,6 +47,7 @@ MAIN_IN_CHILD = "__rota_main__"
 ORPHANED = 70
 """The exit status of a child whose worker is gone."""
 
+_ROTA = Path(__file__).parents[1]
 _LARGEST_TRACEBACK = 1 << 20
 
 
@@ -140,11 +142,18 @@ class Child:
     def _carry_out(self, call: Call, context: Context) -> Returned | Raised:
         capture_into(RelayedLog(self._channel) if call.captures_logs else None)
         try:
-            target = find(call.target)
-            work = getattr(target, "run_in_child", target)
-            return _answer(work(context))
+            return _answer(run(call.target, context))
         except BaseException as error:  # noqa: BLE001 - the worker decides about it
             return _describe(error)
+
+
+def run(target: Target, context: Context) -> Any:
+    """Call the target."""
+    found = find(target)
+    if target.runner is None:
+        return found(context)
+    module, _, name = target.runner.partition(":")
+    return getattr(import_module(module), name)(found, context)
 
 
 def find(target: Target) -> Any:
@@ -171,16 +180,25 @@ def _answer(returned: object) -> Returned:
         return Returned(snooze=returned.for_.total_seconds())
     if isinstance(returned, Discard):
         return Returned(discard=returned.reason)
-    return Returned(msgspec.Raw(returned) if isinstance(returned, bytes) else None)
+    if isinstance(returned, bytes):
+        return Returned(has_result=True, result=msgspec.Raw(returned))
+    return Returned()
 
 
 def _describe(error: BaseException) -> Raised:
-    if error.__traceback__ is not None:  # without the frame of this module
-        error.__traceback__ = error.__traceback__.tb_next
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None and _is_own(trace):
+        trace = trace.tb_next
+    error.__traceback__ = trace
     text = "".join(traceback.format_exception(error))
     kind = type(error).__name__
     message = describe_error(error).removeprefix(kind).removeprefix(": ")
     return Raised(kind, message, text[-_LARGEST_TRACEBACK:])
+
+
+def _is_own(trace: TracebackType) -> bool:
+    """Whether the frame is one of Rota's, which say nothing about the function."""
+    return Path(trace.tb_frame.f_code.co_filename).is_relative_to(_ROTA)
 
 
 def main() -> None:

@@ -20,13 +20,20 @@ HEADER_SIZE = 4
 
 MAIN = "__main__"
 
+_NO_RESULT = msgspec.Raw(b"null")
+
 
 class Target(msgspec.Struct, frozen=True):
-    """A function of a module, by name. ``file`` is set for the main module of a program."""
+    """A function of a module, by name. ``file`` is set for the main module of a program.
+
+    ``runner`` is ``module:function``: what calls the function, with it and the context. Without a
+    runner the function is called with the context.
+    """
 
     module: str
     name: str
     file: str | None = None
+    runner: str | None = None
 
 
 class Begin(msgspec.Struct, frozen=True, tag=True):
@@ -65,9 +72,10 @@ class Reported(msgspec.Struct, frozen=True, tag=True):
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True):
-    """The target returned. ``snooze`` is in seconds; ``result`` is JSON."""
+    """The target returned. ``snooze`` is in seconds; ``result`` is JSON, if it has one."""
 
-    result: msgspec.Raw | None = None
+    has_result: bool = False
+    result: msgspec.Raw = _NO_RESULT
     snooze: float | None = None
     discard: str | None = None
 

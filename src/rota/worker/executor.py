@@ -18,7 +18,8 @@ from typing import Any
 from rota.clock.idle import in_flight, turn
 from rota.errors import describe_error
 from rota.events import JobStarted
-from rota.jobs import Discarded, Failed, Snoozed, Succeeded
+from rota.jobs import Discarded, Failed, Skipped, Snoozed, Succeeded, is_missed
+from rota.jobs.recurrence import MISSED
 from rota.policy.gates import Closed
 from rota.worker.attempts import HANDED_BACK, Attempt, Flow, Result, Stage
 from rota.worker.calls import Threads, isolated
@@ -195,8 +196,8 @@ class Executor:
         job, events = attempt.job, self._resources.events
         handler = self._resources.handlers.get(job.kind)
         try:
-            if (closed := self._judge(attempt, handler)) is not None:
-                return Result(closed)
+            if (held_back := self._judge(attempt, handler)) is not None:
+                return Result(held_back)
             if handler is None:
                 return Result(Failed(f"No handler for type={job.kind}"), NO_HANDLER)
             attempt.context = Context(job, attempt.started_at, self.facilities)
@@ -214,12 +215,15 @@ class Executor:
             if attempt.is_interrupted and slot.task is not None:
                 slot.task.uncancel()
 
-    def _judge(self, attempt: Attempt, handler: Handler | None) -> Closed | None:
-        gate, kind = self._resources.settings.gate, attempt.job.kind
+    def _judge(self, attempt: Attempt, handler: Handler | None) -> Closed | Skipped | None:
+        """Why the handler may not start now: its occurrence was missed, or a gate is closed."""
+        gate, job = self._resources.settings.gate, attempt.job
+        if job.recurrence is not None and is_missed(job, attempt.started_at):
+            return Skipped(MISSED)
         if gate is None:
             return None
-        notifies = handler.notifies if handler else self._resources.handlers.notifies(kind)
-        verdict = gate.judge(attempt.job, attempt.started_at, notifies=notifies)
+        notifies = handler.notifies if handler else self._resources.handlers.notifies(job.kind)
+        verdict = gate.judge(job, attempt.started_at, notifies=notifies)
         return verdict if isinstance(verdict, Closed) else None
 
     async def _call(self, handler: Handler, attempt: Attempt, context: Context) -> Any:

@@ -18,7 +18,7 @@ from rota.events import (
     JobStarted,
     LeaseLost,
 )
-from rota.jobs import Change, Interrupted, Job, Lease, Snoozed, Succeeded, rail_word
+from rota.jobs import Change, Interrupted, Job, Lease, Skipped, Snoozed, Succeeded, rail_word
 from rota.jobs.transitions import SUCCEEDED
 from rota.policy.gates import Closed
 from rota.worker.attempts import Attempt, Settlement
@@ -27,6 +27,7 @@ from rota.worker.context import CancelReason
 OUTCOME_NAMES: dict[type, str] = {
     Succeeded: "succeeded",
     Snoozed: "snoozed",
+    Skipped: "skipped",
     Interrupted: "handed back",
 }
 

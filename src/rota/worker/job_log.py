@@ -32,15 +32,16 @@ _lock = Lock()  # of all captures, and of the hook: it is held for microseconds
 
 
 class LogCapture:
-    """The first and the last 8 KiB of one attempt's log. Any thread may add to it."""
+    """The log of one attempt. Any thread may add to it.
 
-    __slots__ = ("_clock", "_cut_size", "_head", "_head_size", "_tail", "_tail_size")
+    Most attempts log nothing, so an empty one is as small as can be.
+    """
+
+    __slots__ = ("_clock", "_lines")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._head: list[bytes] = []
-        self._tail: deque[bytes] = deque()
-        self._head_size = self._tail_size = self._cut_size = 0
+        self._lines: _Lines | None = None
 
     def add(self, record: logging.LogRecord) -> None:
         """Keep one record, with its traceback if it has one."""
@@ -51,21 +52,40 @@ class LogCapture:
         """Keep text that is formatted already."""
         line = text.encode(errors="replace")
         with _lock:
-            if not self._tail and self._head_size + len(line) <= _HALF:
-                self._head.append(line)
-                self._head_size += len(line)
-            else:
-                self._tail.append(line)
-                self._tail_size += len(line)
-                self._cut()
+            if self._lines is None:
+                self._lines = _Lines()
+            self._lines.add(line)
 
     def text(self) -> str | None:
         """The log, or None if it is empty."""
-        if not self._head and not self._tail:
+        if self._lines is None:
             return None
         with _lock:
-            mark = f"… {self._cut_size} bytes cut …\n" if self._cut_size else ""
-            head, tail = b"".join(self._head), b"".join(self._tail)
+            return self._lines.text()
+
+
+class _Lines:
+    """The first and the last 8 KiB of the lines."""
+
+    __slots__ = ("_cut_size", "_head", "_head_size", "_tail", "_tail_size")
+
+    def __init__(self) -> None:
+        self._head: list[bytes] = []
+        self._tail: deque[bytes] = deque()
+        self._head_size = self._tail_size = self._cut_size = 0
+
+    def add(self, line: bytes) -> None:
+        if not self._tail and self._head_size + len(line) <= _HALF:
+            self._head.append(line)
+            self._head_size += len(line)
+        else:
+            self._tail.append(line)
+            self._tail_size += len(line)
+            self._cut()
+
+    def text(self) -> str:
+        mark = f"… {self._cut_size} bytes cut …\n" if self._cut_size else ""
+        head, tail = b"".join(self._head), b"".join(self._tail)
         return head.decode(errors="ignore") + mark + tail.decode(errors="ignore")
 
     def _cut(self) -> None:

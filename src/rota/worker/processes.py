@@ -53,10 +53,13 @@ End: TypeAlias = Literal["recycled", "stopped", "killed", "crashed"]
 
 
 class ProcessCall:
-    """A handler: calls a function in a child process, with the context of the job."""
+    """A handler: calls a function in a child process, with the context of the job.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.target = find_target(function)
+    ``runner`` is that of ``Target``.
+    """
+
+    def __init__(self, function: Callable[..., Any], runner: str | None = None) -> None:
+        self.target = replace(find_target(function), runner=runner)
 
     async def __call__(self, context: Context) -> Any:
         return await context.call_in_process(self.target)
@@ -267,4 +270,4 @@ def _read(answer: Returned | Raised) -> Any:
         return Snooze(timedelta(seconds=answer.snooze))
     if answer.discard is not None:
         return Discard(answer.discard)
-    return None if answer.result is None else bytes(answer.result)
+    return bytes(answer.result) if answer.has_result else None

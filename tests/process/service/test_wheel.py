@@ -18,7 +18,9 @@ from zipfile import Path as ZipPath
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from tests.docs.surroundings import ROOT
+from tests.docs.pages import Block, blocks_of
+from tests.docs.running.services import Services
+from tests.docs.surroundings import ROOT, check_output
 from tests.process.service.up_process import Up, run_rota
 
 pytestmark = pytest.mark.process
@@ -85,7 +87,63 @@ def link_package(package: Distribution, site: Path) -> None:
         (site / top).symlink_to(Path(str(package.locate_file(top))))
 
 
-def test_a_wheel_with_the_server_extra_runs_rota_up(programs: Path, tmp_path: Path) -> None:
+RUN_AS_A_PROMPT = """
+import ast, asyncio, inspect, sys
+flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+found = eval(compile(sys.stdin.read(), "README.md", "exec", flags=flags))
+if inspect.iscoroutine(found):
+    asyncio.run(found)
+"""
+
+
+def first_screen() -> list[Block]:
+    """The blocks of the README before its first heading."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return blocks_of(text.partition("\n## ")[0])
+
+
+def run_first_screen(programs: Path, folder: Path) -> list[str]:
+    """Do what the README's first screen says; returns the commands that were carried out."""
+    services, printed, done = Services(folder, programs / "rota"), "", []
+    try:
+        for block in first_screen():
+            if block.title:
+                (folder / block.title).write_text(block.text, encoding="utf-8")
+            elif block.is_output:
+                check_output(block.text, printed, "README.md")
+            elif block.language == "python":
+                printed = run_python(programs / "python", block.text, folder)
+                done.append("python")
+            elif block.text.startswith("$ rota "):
+                command, _, shown = block.text.partition("\n")
+                services.start(command.split()[2:], shown, "README.md")
+                done.append(command)
+    finally:
+        services.stop()
+    return done
+
+
+def run_python(python: Path, text: str, folder: Path) -> str:
+    ran = subprocess.run(
+        [python, "-c", RUN_AS_A_PROMPT],
+        input=text,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_a_wheel_with_the_server_extra_runs_rota_up_and_the_first_screen(
+    programs: Path, tmp_path: Path
+) -> None:
+    """One test, so that one process builds and installs the wheel."""
+    names = ["pytest", "asyncpg", "redis", "pymongo"]
+    script = f"import importlib.util as u\nprint([it for it in {names} if u.find_spec(it)])"
+    assert run_python(programs / "python", script, tmp_path) == "[]\n"
     rota = str(programs / "rota")
     version = run_rota(tmp_path, "--version", program=rota)
     assert re.search(r"\d+\.\d+\.\d+", version.stdout), version.stderr
@@ -93,21 +151,5 @@ def test_a_wheel_with_the_server_extra_runs_rota_up(programs: Path, tmp_path: Pa
         up.read_token()
         status, page = up.ask("/admin")
         assert (status, "<title>" in page) == (200, True)
-        created = run_rota(
-            tmp_path,
-            *("jobs", "create", "Say hello", "--kind", "log.message"),
-            *("--payload", '{"message": "hello from the wheel"}'),
-            program=rota,
-        )
-        assert created.returncode == 0, created.stderr
-        up.wait_for("hello from the wheel")
         assert up.stop(signal.SIGINT) == 0
-
-
-def test_the_wheel_brings_no_test_tool_and_no_driver(programs: Path) -> None:
-    names = ["pytest", "asyncpg", "redis", "pymongo"]
-    script = f"import importlib.util as u; print([it for it in {names} if u.find_spec(it)])"
-    done = subprocess.run(
-        [programs / "python", "-I", "-c", script], check=True, capture_output=True, text=True
-    )
-    assert done.stdout.strip() == "[]"
+    assert run_first_screen(programs, tmp_path) == ["$ rota up tasks:app", "python"]

@@ -303,6 +303,11 @@ async def test_a_handler_in_a_child_may_snooze_and_discard() -> None:
             await shop.add({"what": it}) for it in ("snooze", "discard", "text")
         ]
         ended, over = await shop.ended(discarded, done)
+
+        async def is_handed_back() -> bool:
+            return (await shop.look(snoozed)).status is JobStatus.READY
+
+        await shop.until(is_handed_back, "the end of the attempt")
         kept = await shop.look(snoozed)
     assert (ended.status, ended.last_error) == (JobStatus.FAILED, "not worth it")
     assert over.status is JobStatus.COMPLETED

@@ -112,3 +112,32 @@ async def test_bad_rules_name_their_field_and_scopes_are_asked_for(neighbours: N
         assert (await reader.get(SERIES)).status_code == 200
         for act in ("pause", "resume", "run-now", "cancel"):
             assert (await reader.post(f"{SERIES}/{made['id']}/{act}")).status_code == 403
+
+
+async def test_catch_up_and_jitter_are_taken_and_shown(both: Neighbours) -> None:
+    rule = DAILY | {"catch_up": "skip", "jitter": "5m"}
+    made = await make(both, recurrence=rule)
+    series = (await both.ours.get(f"{SERIES}/{made['id']}")).json()["series"]
+    shown = series["recurrence"]
+    assert (shown["catch_up"], shown["jitter"]) == ("skip", "5m")
+    assert series["description"] == "At 09:00 every day, each up to 5m later"
+    assert "2026-05-02T08:00:00Z" < made["run_at"] <= "2026-05-02T08:05:00Z"
+    why = (await both.ours.get(f"/api/v1/jobs/{made['id']}/why")).json()
+    assert "jitter" in [it["code"] for it in why["reasons"]]
+
+
+async def test_a_series_at_the_end_of_the_calendar_is_refused(neighbours: Neighbours) -> None:
+    rule = {"interval": "1m", "start": "9999-12-31T23:58:00Z", "zone": "Asia/Tokyo"}
+    job = {"name": "n", "queue": "q", "recurrence": rule}
+    answer = await neighbours.ours.post("/api/v1/jobs", json=job)
+    assert answer.status_code == 400
+    assert field_of(answer) == "recurrence.start"
+    assert (await neighbours.ours.get(SERIES)).status_code == 200
+
+
+async def test_a_jitter_longer_than_the_interval_is_refused(neighbours: Neighbours) -> None:
+    rule = {"interval": "1m", "jitter": "2m"}
+    answer = await neighbours.ours.post(
+        "/api/v1/jobs", json={"name": "n", "queue": "q", "recurrence": rule}
+    )
+    assert (answer.status_code, field_of(answer)) == (400, "recurrence.jitter")

@@ -5,15 +5,18 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from rota.errors import InvalidCursorError, JobNotFoundError
-from rota.jobs import JobStatus, RetryPolicy, decide_complete, decide_fail
+from rota.errors import InvalidCursorError, InvalidJobError, JobNotFoundError
+from rota.jobs import JobStatus, Recurrence, RetryPolicy, decide_complete, decide_fail
 from rota.ops.overview import count_jobs, list_queues, take_overview
 from rota.ops.series import find_series, list_series
-from rota.ops.tasks import list_tasks, plan_tasks
+from rota.ops.tasks import explain_one_task, list_tasks, plan_tasks
 from rota.rail import Rail
+from rota.scheduler import Scheduler, SchedulerPolicy
+from rota.server.pages.schedules import preview_cron
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock, a_job, seed_tasks
+from rota.triggers.cron import parse_cron
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -25,7 +28,7 @@ async def test_a_series_has_its_rule_in_words_and_its_next_runs_on_both_clocks(
     store: MemoryStore, rail: Rail
 ) -> None:
     series_id = await rail.schedule_recurring("digest", {}, cron="0 9 * * *", tz="Europe/London")
-    (summary,) = (await list_series(store, "default")).items
+    (summary,) = (await list_series(store, "default", NOW)).items
     assert (summary.id, summary.job_id) == (series_id, series_id)
     assert summary.description == "At 09:00 every day"
     assert summary.next_at == datetime(2026, 5, 2, 8, tzinfo=UTC)
@@ -46,7 +49,7 @@ async def test_its_last_runs_are_found_by_any_job_of_it(
         await store.apply([decide_complete(leased, clock.now())], clock.now())
         await clock.advance(HOUR)
     for asked in (series_id, last_id):
-        detail = await find_series(store, "default", asked)
+        detail = await find_series(store, "default", asked, NOW)
         assert detail.series.id == series_id
         assert [run.occurrence_at for run in detail.runs] == [
             NOW + 2 * HOUR,
@@ -62,12 +65,12 @@ async def test_a_paused_series_has_no_next_run_and_an_ended_one_is_not_there(
 ) -> None:
     series_id = await rail.schedule_recurring("digest", {}, interval="1h")
     await rail.pause(series_id)
-    (summary,) = (await list_series(store, "default")).items
+    (summary,) = (await list_series(store, "default", NOW)).items
     assert (summary.is_paused, summary.next_at) == (True, None)
     await rail.cancel(series_id)
-    assert (await list_series(store, "default")).items == ()
+    assert (await list_series(store, "default", NOW)).items == ()
     with pytest.raises(JobNotFoundError):
-        await find_series(store, "default", series_id)
+        await find_series(store, "default", series_id, NOW)
 
 
 async def test_series_come_in_pages_and_only_to_their_tenant(
@@ -76,13 +79,13 @@ async def test_series_come_in_pages_and_only_to_their_tenant(
     for _ in range(5):
         await rail.schedule_recurring("digest", {}, interval="1h")
         await clock.advance(MINUTE)
-    first = await list_series(store, "default", limit=3)
-    second = await list_series(store, "default", limit=3, cursor=first.next_cursor)
+    first = await list_series(store, "default", NOW, limit=3)
+    second = await list_series(store, "default", NOW, limit=3, cursor=first.next_cursor)
     assert (len(first.items), len(second.items), second.has_more) == (3, 2, False)
     assert len({it.id for it in (*first.items, *second.items)}) == 5
-    assert (await list_series(store, "other")).items == ()
+    assert (await list_series(store, "other", NOW)).items == ()
     with pytest.raises(InvalidCursorError):
-        await list_series(store, "default", cursor="nonsense")
+        await list_series(store, "default", NOW, cursor="nonsense")
 
 
 async def test_the_overview_counts_what_there_is(store: MemoryStore, clock: VirtualClock) -> None:
@@ -186,3 +189,56 @@ async def test_a_plan_of_tasks_says_what_would_change(
     plan = await plan_tasks(store, clock, LONDON, [("new", "0 9 * * *", MINUTE)])
     assert {task.name: task.standing for task in plan.tasks} == {"new": "new", "old": "removed"}
     assert plan.has_changes
+
+
+@pytest.mark.parametrize("expression", ["*/10 9-17 * * mon-fri", "@daily", "30 0 9 * * *"])
+async def test_a_task_in_the_extended_dialect_is_shown_as_it_runs(
+    store: MemoryStore, clock: VirtualClock, expression: str
+) -> None:
+    ran: list[datetime] = []
+    policy = SchedulerPolicy(dialect="extended")
+    scheduler = Scheduler(store, clock=clock, zone=LONDON, policy=policy)
+    await scheduler.initialize([("t", expression, lambda: ran.append(clock.now()), MINUTE)])
+    await clock.advance(MINUTE)
+    (task,) = await list_tasks(store, clock, LONDON)
+    assert task.description == parse_cron(expression, "extended").describe()
+    shown = preview_cron(expression, LONDON, clock.now())
+    assert (shown.problem, shown.description) == ("", task.description)
+    told = await explain_one_task(store, clock, LONDON, "t")
+    assert (told.answer, told.next_at) == ("will run", task.occurrences[0])
+    at_it = await explain_one_task(store, clock, LONDON, "t", task.occurrences[1])
+    assert at_it.answer == "will run"
+    await clock.advance(task.occurrences[0] - clock.now())
+    assert ran[-1] == task.occurrences[0]
+    await scheduler.stop()
+
+
+async def test_the_page_of_a_paused_series_shows_no_past_instants(
+    store: MemoryStore, rail: Rail, clock: VirtualClock
+) -> None:
+    series_id = await rail.schedule_recurring("digest", {}, cron="0 9 * * *", tz="UTC")
+    await rail.pause(series_id)
+    await clock.advance(timedelta(days=10))
+    shown = (await find_series(store, "default", series_id, clock.now())).series.occurrences
+    assert [it.at for it in shown[:2]] == [
+        NOW + timedelta(days=10, hours=21),
+        *[NOW + timedelta(days=11, hours=21)],
+    ]
+
+
+async def test_a_series_at_the_end_of_the_calendar_is_refused(rail: Rail) -> None:
+    with pytest.raises(InvalidJobError, match="start_from must be before 9999-12-30"):
+        await rail.schedule_recurring(
+            "digest", {}, interval="1m", start_from="9999-12-31T23:58:00Z", tz="Asia/Tokyo"
+        )
+
+
+async def test_a_series_at_the_end_of_the_calendar_breaks_no_list(
+    store: MemoryStore, rail: Rail, clock: VirtualClock
+) -> None:
+    end = datetime(9999, 12, 31, 23, 58, tzinfo=UTC)
+    rule = Recurrence(interval="1m", start=end, zone="Asia/Tokyo")
+    await store.insert([a_job(due_at=end, occurrence_at=end, recurrence=rule)], NOW)
+    await rail.schedule_recurring("digest", {}, interval="1h")
+    assert len((await list_series(store, "default", NOW)).items) == 2
+    assert (await take_overview(store, clock, "default")).counts["READY"] == 2

@@ -8,6 +8,7 @@ from rota.server.api import (
     health,
     job_details,
     jobs,
+    kinds,
     leases,
     limits,
     overview,
@@ -20,6 +21,7 @@ from rota.server.http.route import Route
 EVERY_ROUTE: tuple[Route, ...] = (
     *jobs.ROUTES,
     *job_details.ROUTES,
+    *kinds.ROUTES,
     *bulk.ROUTES,
     *leases.ROUTES,
     *overview.ROUTES,

@@ -1,17 +1,21 @@
 """One job: explanation, graph and attempts; retry, cancel and run now."""
 
-from typing import Annotated
+from contextlib import suppress
+from datetime import timedelta
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from rota.auth.caller import Scope
+from rota.clock.timeout import timeout_after
 from rota.errors import IllegalMoveError
 from rota.jobs import Attempt, JobStatus
 from rota.ops.explain import explain_job
 from rota.ops.explain_at import explain_job_at
 from rota.ops.explanation import Explanation
 from rota.ops.graph import MOST_NODES, JobGraph, draw_graph
+from rota.ops.results import wait_for_end
 from rota.rail.dead_letters import is_dead
 from rota.server.api.fields import Moment, Order, Uuid, WallTime, choose_moment, read_job
 from rota.server.api.jobs import ONE_JOB, JobView, view_job
@@ -39,6 +43,29 @@ class AttemptList(msgspec.Struct, frozen=True):
     items: list[Attempt]
     next_cursor: str | None = None
     has_more: bool = False
+
+
+class ResultChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long to wait for the end of the job."""
+
+    wait: Annotated[
+        int, Meta(description="Wait up to this number of seconds for its end.", ge=0, le=60)
+    ] = 0
+
+
+class ResultView(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of a job, as far as there is one.
+
+    ``result`` is what the handler returned; null before the end, and if nothing was kept.
+    ``error`` and ``traceback`` are those of the last attempt of a job that failed.
+    """
+
+    job_id: Uuid
+    status: JobStatus
+    has_ended: bool
+    result: Any = None
+    error: str | None = None
+    traceback: str | None = None
 
 
 class RetryChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,9 +116,35 @@ async def get_graph(call: Call[Nothing, GraphChoice]) -> JobGraph:
 
 
 async def list_attempts(call: Call[Nothing, Nothing]) -> AttemptList:
-    """List the failed attempts of a job: error, worker, start and end."""
+    """List the attempts of a job that have ended: worker, start, end, error, traceback and log."""
     job = await read_job(call)
     return AttemptList(await call.context.store.attempts(call.caller.tenant, job.id))
+
+
+async def get_result(call: Call[Nothing, ResultChoice]) -> ResultView:
+    """Get the result of a job; optionally wait for its end.
+
+    The answer comes as soon as the job has ended, or after ``wait`` seconds.
+    """
+    context, job = call.context, await read_job(call)
+    if call.query.wait and not job.status.is_terminal:
+        with suppress(TimeoutError):
+            async with timeout_after(context.clock, timedelta(seconds=call.query.wait)):
+                job = await wait_for_end(context.store, context.clock, job.tenant, job.id)
+    if job.status is JobStatus.COMPLETED:
+        body = (await context.store.results(job.tenant, [job.id])).get(job.id)
+        result = None if body is None else msgspec.Raw(body)
+        return ResultView(job_id=job.id, status=job.status, has_ended=True, result=result)
+    if not job.status.is_terminal:
+        return ResultView(job_id=job.id, status=job.status, has_ended=False)
+    attempts = await context.store.attempts(job.tenant, job.id)
+    return ResultView(
+        job_id=job.id,
+        status=job.status,
+        has_ended=True,
+        error=job.last_error,
+        traceback=attempts[-1].traceback if attempts else None,
+    )
 
 
 async def retry_job(call: Call[Order, RetryChoice]) -> Answer:
@@ -144,6 +197,7 @@ _CHANGED = (404, 409)
 ROUTES: tuple[Route, ...] = (
     route("GET", f"{ONE_JOB}/why", explain_why, Scope.READ, "jobs", errors=(404,)),
     route("GET", f"{ONE_JOB}/graph", get_graph, Scope.READ, "jobs", errors=(404,)),
+    route("GET", f"{ONE_JOB}/result", get_result, Scope.READ, "jobs", errors=(404,)),
     route("GET", f"{ONE_JOB}/attempts", list_attempts, Scope.READ, "jobs", errors=(404,)),
     route(
         "POST",

@@ -12,6 +12,7 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidJobError, InvalidRequestError, JobChangedError, JobEndedError
 from rota.jobs import (
     BackoffStrategy,
+    CatchUp,
     Completion,
     Deferral,
     Ending,
@@ -113,6 +114,15 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename={"due_
     updated_at: Moment
 
 
+class CreatedJob(JobView, frozen=True, kw_only=True, gc=False, rename={"due_at": "run_at"}):
+    """A job that was created, or that existed already, with all its fields.
+
+    ``warnings`` say what may keep it from running, such as a kind that no worker serves.
+    """
+
+    warnings: tuple[str, ...] = ()
+
+
 class JobPage(msgspec.Struct, frozen=True, gc=False):
     """A page of jobs, newest first."""
 
@@ -159,7 +169,8 @@ class RecurrenceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ``cron`` is an expression of five or six fields, ``rrule`` an RFC 5545 rule, ``interval`` a
     duration such as ``1h30m``, each in ``zone``. ``start`` defaults to now. ``gap`` and ``fold``
     choose what happens when DST skips or repeats a time, ``overlap`` what happens when an
-    occurrence comes due while the previous one runs.
+    occurrence comes due while the previous one runs, ``catch_up`` what happens to occurrences that
+    no worker could run in time. With ``jitter`` each starts up to that much later.
     """
 
     cron: Rule | None = None
@@ -172,6 +183,8 @@ class RecurrenceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     gap: Gap | None = None
     fold: Fold | None = None
     overlap: Overlap = "skip"
+    catch_up: CatchUp = "once"
+    jitter: Annotated[str, Meta(description="A duration such as 5m.")] | None = None
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -204,9 +217,11 @@ def admit_new_job(
     if key is not None and asked.idempotency_key not in {None, key}:
         raise InvalidRequestError("idempotency_key", f"differs from the header {KEY_HEADER}")
     try:
-        return admit_job(_request(asked, key), job_id=context.make_id(now), now=now, tenant=tenant)
+        job = admit_job(_request(asked, key), job_id=context.make_id(now), now=now, tenant=tenant)
     except InvalidJobError as error:
         raise _with_api_name(error, None if key is None else KEY_HEADER) from error
+    context.served.check(job.kind, job.payload)
+    return job
 
 
 def _with_api_name(error: InvalidJobError, key_name: str | None = None) -> InvalidJobError:
@@ -297,9 +312,11 @@ class JobUpdate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     completion: Fixed = UNSET
     created_at: Fixed = UNSET
     updated_at: Fixed = UNSET
+    warnings: Annotated[Any, Meta(description="Ignored.")] | UnsetType = UNSET
 
 
 CHANGEABLE = JobUpdate.__struct_fields__[: JobUpdate.__struct_fields__.index("id")]
+FIXED = JobUpdate.__struct_fields__[len(CHANGEABLE) : -1]
 
 
 def _given(update: JobUpdate, names: Iterable[str]) -> dict[str, Any]:
@@ -380,7 +397,8 @@ async def create_job(call: Call[NewJob, Nothing]) -> Answer:
     """Create a job.
 
     With an idempotency key, in the header or in the body, a second request returns the existing job
-    of that kind with 200. 409 if its payload differs.
+    of that kind with 200. 409 if its payload differs. A payload that does not fit its kind is
+    refused if this server has the app of the kind; the error names the path of the field.
     """
     context, tenant = call.context, call.caller.tenant
     now = context.clock.now()
@@ -388,7 +406,11 @@ async def create_job(call: Call[NewJob, Nothing]) -> Answer:
     await context.quota.admit(tenant)
     (inserted,) = await context.store.insert([_with_trace(job, call)], now)
     link = {"location": f"{call.root}{JOBS}/{inserted.job.id}"}
-    return Answer(200 if inserted.is_existing else 201, view_job(inserted.job), link)
+    created = msgspec.convert(inserted.job, CreatedJob, from_attributes=True)
+    warnings = await context.served.warn(inserted.job)
+    if warnings:
+        created = msgspec.structs.replace(created, warnings=warnings)
+    return Answer(200 if inserted.is_existing else 201, created, link)
 
 
 async def get_job(call: Call[Nothing, Nothing]) -> JobView:
@@ -402,13 +424,14 @@ async def update_job(call: Call[JobUpdate, Nothing]) -> JobView:
     Only the fields that are sent change. A field that never changes may be sent with its current
     value.
     """
-    fixed = _given(call.body, JobUpdate.__struct_fields__[len(CHANGEABLE) :])
+    fixed = _given(call.body, FIXED)
     if fixed:
         job = await read_job(call)
         if job.status.is_terminal:
             raise JobEndedError(job.id, job.status)
         _check_fixed(fixed, msgspec.to_builtins(view_job(job)))
     changes, now = _list_changes(call.body), call.context.clock.now()
+    await _check_payload(call, changes)
     try:
         amended = await call.context.store.amend(
             call.caller.tenant, call.path["job_id"], changes, now
@@ -416,6 +439,14 @@ async def update_job(call: Call[JobUpdate, Nothing]) -> JobView:
     except InvalidJobError as error:
         raise _with_api_name(error) from error
     return view_job(amended)
+
+
+async def _check_payload(call: Call[JobUpdate, Nothing], changes: Mapping[str, Any]) -> None:
+    """Refuse a new payload, or a new kind, that does not fit."""
+    if "payload" not in changes and "kind" not in changes:
+        return
+    job = await read_job(call)
+    call.context.served.check(changes.get("kind", job.kind), changes.get("payload", job.payload))
 
 
 async def delete_job(call: Call[Nothing, Nothing]) -> Answer:
@@ -467,7 +498,7 @@ ROUTES: tuple[Route, ...] = (
         create_job,
         Scope.WRITE,
         "jobs",
-        answers={201: JobView, 200: JobView},
+        answers={201: CreatedJob, 200: CreatedJob},
         headers=_CREATE_HEADERS,
         errors=(409,),
     ),

@@ -52,8 +52,13 @@ class PreviewOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 async def list_all_series(call: Call[Nothing, SeriesSearch]) -> SeriesList:
     """List live series: the rule in words, next occurrences in local time and UTC, last run."""
+    context, query = call.context, call.query
     page = await list_series(
-        call.context.store, call.caller.tenant, cursor=call.query.cursor, limit=call.query.limit
+        context.store,
+        call.caller.tenant,
+        context.clock.now(),
+        cursor=query.cursor,
+        limit=query.limit,
     )
     return SeriesList(page.items, page.next_cursor, page.has_more)
 
@@ -107,7 +112,8 @@ async def preview_rule(call: Call[PreviewOrder, Nothing]) -> Preview:
 
 
 async def _find(call: Call[Any, Any]) -> SeriesDetail:
-    return await find_series(call.context.store, call.caller.tenant, call.path["job_id"])
+    context, named = call.context, call.path["job_id"]
+    return await find_series(context.store, call.caller.tenant, named, context.clock.now())
 
 
 _CHANGED = (404, 409)

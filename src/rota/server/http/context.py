@@ -1,6 +1,6 @@
 """What every handler works with: the settings of the server, its store, clock and metrics."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta, tzinfo
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from rota.errors import StoreError
 from rota.jobs import JobId
 from rota.jobs.identity import make_job_id
 from rota.ops.leases import HttpLeases
+from rota.ops.served_kinds import CheckPayload, ServedKinds
 from rota.policy.limits import Rate
 from rota.rail import DeadLetters, Rail
 from rota.rail.jobs import RailContext, RailSettings
@@ -59,12 +60,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     A body longer than ``longest_body`` bytes is refused and not read to its end. ``inspect`` is
     usually ``partial(inspect_store, url)``; with it the metrics include job counts by status.
     ``zone`` is the zone of the pages and of the declarative tasks; default: the host's.
+    ``checks`` refuse payloads that do not fit their kind.
     """
 
     longest_body: int = MEBIBYTE
     inspect: Inspect | None = None
     guarding: GuardSettings = GuardSettings()
     zone: tzinfo | None = None
+    checks: Mapping[str, CheckPayload] = {}
 
 
 class ServerMetrics:
@@ -107,6 +110,7 @@ class ServerContext(NamedTuple):
     metrics: ServerMetrics
     quota: WaitingQuota
     leases: HttpLeases
+    served: ServedKinds
     masked_words: Collection[str] = SECRET_WORDS
 
     def make_id(self, now: datetime) -> JobId:

@@ -209,6 +209,9 @@ def _list_series(job: Job, link: Link) -> Iterator[Fact]:
     if job.missed_count:
         yield Fact("Missed", f"{job.missed_count} occurrences before it")
     yield Fact("Overlap", recurrence.overlap)
+    yield Fact("Catch-up", recurrence.catch_up)
+    if recurrence.jitter is not None:
+        yield Fact("Jitter", f"up to {recurrence.jitter}")
 
 
 def _list_names(job: Job, link: Link) -> Iterator[Fact]:

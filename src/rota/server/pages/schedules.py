@@ -18,7 +18,7 @@ from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.statuses import STATUS_SIGNS, Row, Sign, make_rows, sign_of
 from rota.server.pages.visit import Visit, read_form
 from rota.stores.protocol import QueueDepth
-from rota.triggers.cron import Cron, parse_cron
+from rota.triggers.cron import Cron, parse_stored_cron
 from rota.triggers.dst_notes import annotate, asked_by_cron
 from rota.triggers.zone import load_zone
 
@@ -55,7 +55,7 @@ class Outlook(NamedTuple):
 def preview_cron(expression: str, zone: tzinfo, now: datetime) -> Outlook:
     """The next occurrences of a declarative task in the zone of its scheduler."""
     try:
-        cron = parse_cron(expression, dialect="posix-multiline")
+        cron = parse_stored_cron(expression)
         return _preview(cron, zone, now)
     except RotaError as error:
         return Outlook(expression, problem=error.message)
@@ -114,7 +114,7 @@ async def show_schedules(visit: Visit) -> Response:
     cursor = visit.ask("cursor") or None
     page = await visit.cached(
         f"series {cursor}",
-        lambda: list_series(store, visit.tenant, cursor=cursor, limit=MOST_SERIES),
+        lambda: list_series(store, visit.tenant, visit.now, cursor=cursor, limit=MOST_SERIES),
     )
     tasks = await read_tasks(store, visit.context.clock) if visit.may_administer else _NO_TASKS
     return render_page(

@@ -16,8 +16,10 @@ from rota.jobs import (
     JobStatus,
     can_transition,
     is_stalled,
+    planned_start,
 )
 from rota.jobs.graph import describe_skip
+from rota.jobs.recurrence import continue_series
 from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.unit import (
     Decision,
@@ -93,12 +95,24 @@ def apply_placed(job: Job, placed: Placed, now: datetime) -> Job:
 
 def make_successor(change: Change, stored: Job) -> Job | None:
     """The next job of the series, with the amendments of the present one."""
-    if change.successor is None:
+    following = change.successor
+    if stored.recurrence != change.job.recurrence:
+        following = _follow_new_rule(change, stored)
+    if following is None:
         return None
-    successor = replace(change.successor, **{name: getattr(stored, name) for name in SERIES_FIELDS})
+    successor = replace(following, **{name: getattr(stored, name) for name in SERIES_FIELDS})
     if successor.is_paused:
         return replace(successor, due_at=PAUSED_UNTIL)
-    return replace(successor, due_at=successor.occurrence_at or successor.due_at)
+    return replace(successor, due_at=planned_start(successor))
+
+
+def _follow_new_rule(change: Change, stored: Job) -> Job | None:
+    """The successor of a job whose series has another rule since the change was decided."""
+    is_cancelled = change.successor is None and change.job.ending is Ending.CANCELLED
+    if is_cancelled or not change.job.status.is_terminal:
+        return None
+    successor: Job | None = continue_series(stored, change.job.updated_at).get("successor")
+    return successor
 
 
 def apply(changes: Sequence[Change], now: datetime) -> Plan[list[Applied]]:
