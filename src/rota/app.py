@@ -7,27 +7,23 @@ the packages below.
 import inspect
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import timedelta, tzinfo
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
-
-from msgspec.structs import replace
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from rota.clock.duration import Duration, read_duration
 from rota.clock.protocol import Clock
-from rota.errors import AppUseError, InvalidInputError, TaskDeclarationError, hide_password
+from rota.errors import InvalidInputError, TaskDeclarationError, hide_password
+from rota.execution import AppExecution
 from rota.flow import Flow
 from rota.jobs import CatchUp, Overlap
 from rota.jobs.fields import read_priority, read_queue, read_word
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT
 from rota.jobs.validation import Retry, read_retry
-from rota.ops.catalogue import publish_kinds
 from rota.runtime.configuration import read_configuration
-from rota.runtime.wiring import check_address
 from rota.schedule import When
 from rota.schedules import (
     DeclaredSchedules,
@@ -36,7 +32,7 @@ from rota.schedules import (
     keep_schedules,
     plan_schedules,
 )
-from rota.session import Session, Sessions
+from rota.session import Session
 from rota.signature import locate, refuse_declaration
 from rota.stores.opened import OpenStore
 from rota.task import (
@@ -47,8 +43,7 @@ from rota.task import (
     check_function,
 )
 from rota.triggers.zone import Fold, Gap, load_zone
-from rota.unique import sweep_unique
-from rota.worker import Context, StopReport, Worker, WorkerSettings, run_until_signalled
+from rota.worker import Context, WorkerSettings
 from rota.worker.middleware import Lifespan, Middleware
 from rota.worker.registry import RunIn
 
@@ -73,7 +68,7 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
 
 
-class Rota:
+class Rota(AppExecution):
     """An application: its tasks, its schedules, and the store they live in.
 
     ``store`` is an address; without one it is ``$ROTA_STORE``, or else ``sqlite:///rota.db``.
@@ -92,17 +87,12 @@ class Rota:
         middleware: Sequence[Middleware] = (),
         settings: WorkerSettings | None = None,
     ) -> None:
-        self.store_url = store or read_configuration().store_url
-        check_address(self.store_url)
+        super().__init__(store or read_configuration().store_url, clock)
         self.zone = load_zone(zone) if isinstance(zone, str) else zone
-        self.clock = clock
         self.user_lifespan = lifespan
         self.middleware = tuple(middleware)
         self.settings = settings
-        self.tasks: dict[str, Task[..., Any]] = {}
         self.schedules = DeclaredSchedules(_find_creator())
-        self.sessions = Sessions(self.store_url, clock)
-        self._stacks: list[AsyncExitStack] = []
 
     def __repr__(self) -> str:
         return f"<Rota {hide_password(self.store_url)}, {len(self.tasks)} tasks>"
@@ -190,87 +180,11 @@ class Rota:
         """Several jobs that are created all or not at all, at the end of a ``with`` block."""
         return Flow(self.sessions, name=name, tenant=read_word(tenant, "tenant"), within=within)
 
-    async def session(self) -> Session:
-        """The session of the running event loop. Raises AppUseError if the app is not open in it.
-
-        ``async with app`` opens it.
-        """
-        session = self.sessions.current()
-        if session is None:
-            raise AppUseError("The app is not open in this event loop; write: async with app")
-        return session
-
-    @asynccontextmanager
-    async def opened(
-        self, store: OpenStore | None = None, clock: Clock | None = None
-    ) -> AsyncIterator[Session]:
-        """Open the app in the running event loop, on its own store or on one that is open."""
-        async with self.sessions.opened(store, clock) as session:
-            yield session
-
-    async def __aenter__(self) -> Self:
-        stack = AsyncExitStack()
-        await stack.enter_async_context(self.opened())
-        self._stacks.append(stack)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._stacks.pop().__aexit__(kind, error, trace)
-
-    def register(self, worker: Worker) -> None:
-        """Give a worker the handlers of all tasks."""
-        for name, task in self.tasks.items():
-            worker.register(name, task.as_handler())
-
-    def list_checks(self) -> Mapping[str, Callable[[Any], object]]:
-        """For each task, a function that refuses a payload that does not fit its signature."""
-        return {name: task.check_payload for name, task in self.tasks.items()}
-
-    def worker(
-        self,
-        settings: WorkerSettings | None = None,
-        *,
-        store: OpenStore | None = None,
-        clock: Clock | None = None,
-    ) -> Worker:
-        """A worker for all tasks, on the open app or on the given store."""
-        session = self.sessions.current()
-        if store is None and session is None:
-            raise AppUseError("The app is not open in this event loop; write: async with app")
-        worker = Worker(
-            store or session.store,  # type: ignore[union-attr]  # one of them is there
-            clock=clock or (session.clock if session is not None else self.clock),
-            settings=self.adapt(settings or self.settings or WorkerSettings()),
-        )
-        self.register(worker)
-        return worker
-
-    def adapt(self, settings: WorkerSettings) -> WorkerSettings:
-        """The settings of a worker, with the middleware and the lifespan of the app."""
-        return replace(
-            settings,
-            middleware=(*self.middleware, *settings.middleware),
-            lifespan=self.user_lifespan or settings.lifespan,
-        )
-
     @asynccontextmanager
     async def serving(self, store: OpenStore, clock: Clock) -> AsyncIterator[Session]:
-        """The app is open on this store while the context lasts, in a process that runs it."""
-        async with self.opened(store, clock) as session, keep_schedules(self, session):
-            await publish_kinds(store, {name: it.describe() for name, it in self.tasks.items()})
-            if any(task.options.unique for task in self.tasks.values()):
-                await sweep_unique(session)
+        """The app is open on this store while the context lasts, and its schedules are in force."""
+        async with super().serving(store, clock) as session, keep_schedules(self, session):
             yield session
-
-    async def run(self) -> StopReport:
-        """Run a worker and the schedules in this process, until SIGINT or SIGTERM."""
-        async with self.opened() as session, self.serving(session.store, session.clock):
-            return await run_until_signalled(self.worker())
 
     @asynccontextmanager
     async def lifespan(self, service: object = None) -> AsyncIterator[None]:  # noqa: ARG002 - given by the service

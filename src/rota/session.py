@@ -49,6 +49,15 @@ class Session:
 Work: TypeAlias = Callable[[Session], Awaitable[Value]]
 
 
+class _Opening:
+    """A session that is open, or being opened, for ``count`` users in one event loop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.lock = asyncio.Lock()
+        self.stack = AsyncExitStack()
+
+
 class Sessions:
     """The open sessions of one app in this process."""
 
@@ -57,9 +66,8 @@ class Sessions:
         self._clock = clock
         self._process_id = os.getpid()
         self._open: dict[AbstractEventLoop, Session] = {}
+        self._openings: dict[AbstractEventLoop, _Opening] = {}
         self._left_behind: list[object] = []
-        self._own_stack: AsyncExitStack | None = None
-        self._own_lock: asyncio.Lock | None = None
         self._bridge = Bridge(self._close_own)
 
     def current(self) -> Session | None:
@@ -94,30 +102,58 @@ class Sessions:
             )
         return asyncio.run_coroutine_threadsafe(_run(work, shared), shared.loop).result()
 
+    async def enter(self) -> Session:
+        """Open the app in the running event loop; ``leave`` is called as often as this."""
+        loop = asyncio.get_running_loop()
+        known = self.current()
+        if known is None and self._find_shared() is not None:
+            raise AppUseError(
+                f"The app is open in another event loop, and its store {self.store_url} exists "
+                "only there; use a store that several loops can share, such as sqlite:///rota.db"
+            )
+        opening = self._openings.setdefault(loop, _Opening())
+        opening.count += 1
+        try:
+            async with opening.lock:
+                session = self._open.get(loop)
+                if session is None:
+                    session = await self._make_session(opening.stack, None, None)
+                    opening.stack.callback(self._open.pop, loop, None)
+                    self._open[loop] = session
+        except BaseException:
+            await self.leave()
+            raise
+        return session
+
+    async def leave(self) -> None:
+        """Close what ``enter`` opened, if no one else uses it."""
+        loop = asyncio.get_running_loop()
+        opening = self._openings[loop]
+        opening.count -= 1
+        if not opening.count:
+            del self._openings[loop]
+            await opening.stack.aclose()
+
     @asynccontextmanager
     async def opened(
         self, store: OpenStore | None = None, clock: Clock | None = None
     ) -> AsyncIterator[Session]:
         """Open the app in the running event loop, on its own store or on one that is open."""
-        known = self.current()
-        if known is not None and store is None:
-            yield known
+        if store is None:
+            entered = await self.enter()
+            try:
+                yield entered
+            finally:
+                await self.leave()
             return
-        if store is None and self._find_shared() is not None:
-            raise AppUseError(
-                f"The app is open in another event loop, and its store {self.store_url} exists "
-                "only there; use a store that several loops can share, such as sqlite:///rota.db"
-            )
-        loop = asyncio.get_running_loop()
+        loop, known = asyncio.get_running_loop(), self.current()
         async with AsyncExitStack() as stack:
-            session = await self._make_session(stack, store, clock)
-            self._open[loop] = session
+            session = self._open[loop] = await self._make_session(stack, store, clock)
             try:
                 yield session
             finally:
-                if known is None:
-                    self._open.pop(loop, None)
-                else:
+                self._open.pop(loop, None)
+                if known is not None:
                     self._open[loop] = known
 
     def close_bridge(self) -> None:
@@ -150,29 +186,19 @@ class Sessions:
 
     async def _open_own(self) -> Session:
         """The bridge's own session; opened once."""
-        session = self._open.get(asyncio.get_running_loop())
-        if session is not None:
-            return session
-        if self._own_lock is None:
-            self._own_lock = asyncio.Lock()
-        async with self._own_lock:
-            if self._own_stack is None:
-                stack = AsyncExitStack()
-                await stack.enter_async_context(self.opened())
-                self._own_stack = stack
-        return self._open[asyncio.get_running_loop()]
+        return self._open.get(asyncio.get_running_loop()) or await self.enter()
 
     async def _close_own(self) -> None:
-        stack, self._own_stack, self._own_lock = self._own_stack, None, None
-        if stack is not None:
-            await stack.aclose()
+        opening = self._openings.pop(asyncio.get_running_loop(), None)
+        if opening is not None:
+            await opening.stack.aclose()
 
     def _leave_behind(self) -> None:
         """Forget what the parent process has open: its connections are not for this one."""
-        self._left_behind += [dict(self._open), self._own_stack, self._own_lock]
+        self._left_behind += [dict(self._open), dict(self._openings)]
         self._process_id = os.getpid()
         self._open.clear()
-        self._own_stack = self._own_lock = None
+        self._openings.clear()
 
 
 async def _run(work: Work[Value], session: Session) -> Value:

@@ -1,12 +1,21 @@
 """Apps: declaring tasks, opening, enqueueing and running them."""
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 
 from rota import JobStatus, Rota
-from rota.errors import AppUseError, InvalidArgumentsError, TaskDeclarationError
+from rota.errors import (
+    AppUseError,
+    InvalidArgumentsError,
+    InvalidStoreUrlError,
+    TaskDeclarationError,
+)
+from rota.ops.catalogue import read_kinds
 from rota.worker import Context
+from rota.worker.middleware import CallNext
 
 app = Rota("memory://")
 
@@ -18,6 +27,7 @@ async def send_welcome(user_id: int, locale: str = "en") -> str:
 
 @app.task(queue="slow", retry=5, timeout="1m")
 def count_letters(ctx: Context, text: str) -> int:
+    """Count the letters."""
     return len(text) + 0 * ctx.attempt
 
 
@@ -64,3 +74,132 @@ async def test_a_thread_can_enqueue_into_an_app_that_is_open_elsewhere() -> None
     async with app:
         job = await asyncio.to_thread(send_welcome.enqueue_sync, user_id=8)
         assert await job.status() is JobStatus.READY
+
+
+async def test_the_app_stays_open_while_anyone_uses_it() -> None:
+    first_left, second_entered = asyncio.Event(), asyncio.Event()
+
+    async def first() -> None:
+        async with app:
+            await second_entered.wait()
+        first_left.set()
+
+    async def second() -> JobStatus:
+        async with app:
+            second_entered.set()
+            await first_left.wait()
+            return await (await send_welcome.enqueue(7)).status()
+
+    _, status = await asyncio.gather(first(), second())
+    assert status is JobStatus.READY
+    with pytest.raises(AppUseError, match="async with app"):
+        await app.session()
+
+
+async def test_a_worker_runs_while_the_context_lasts() -> None:
+    async with app.working():
+        job = await send_welcome.enqueue(user_id=7, locale="de")
+        assert await job.result() == "welcome sent to 7 in de"
+
+
+async def test_middleware_and_lifespan_of_the_app_surround_each_run() -> None:
+    seen: list[object] = []
+
+    @asynccontextmanager
+    async def lifespan() -> AsyncIterator[str]:
+        yield "pool"
+
+    async def note(context: Context, call_next: CallNext) -> object:
+        seen.append(context.state)
+        return await call_next()
+
+    ours = Rota("memory://", lifespan=lifespan, middleware=[note])
+    double = ours.task(name="double")(_double)
+    async with ours.working():
+        assert await (await double.enqueue(4)).result() == 8
+    assert seen == ["pool"]
+
+
+def _double(number: int) -> int:
+    return number * 2
+
+
+async def test_a_served_app_publishes_its_kinds() -> None:
+    async with app.working() as session:
+        kinds = await read_kinds(session.store)
+    entry = kinds[count_letters.name]
+    assert (entry.queue, entry.priority, entry.notifies) == ("slow", 5, False)
+    assert entry.schema["required"] == ["text"]
+    assert entry.result == {"type": "integer"}
+    assert entry.doc == "Count the letters."
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"queue": "my queue"}, "queue must be 1 to 64 of the characters"),
+        ({"priority": 11}, "priority must be from 1 to 10, got 11"),
+        ({"retry": 11}, "retry.max_attempts must be from 1 to 10, got 11"),
+        ({"retry": {"max_tries": 1}}, "retry.max_tries is not a field"),
+        ({"timeout": 3}, "timeout: 3 is not a length of time"),
+        ({"unique": ["nobody"]}, "unique: 'nobody' is not a parameter"),
+        ({"name": "two words"}, "name must be 1 to 200 of the characters"),
+        ({"run_in": "process"}, ".*is for plain functions"),
+        ({"colour": "red"}, "Unexpected keyword argument 'colour'"),
+    ],
+)
+def test_a_wrong_option_names_the_function_and_the_line(
+    options: dict[str, object], reason: str
+) -> None:
+    ours = Rota("memory://")
+    with pytest.raises(TaskDeclarationError, match=rf"_send at .*test_app.py:\d+: {reason}"):
+        ours.task(**options)(_send)  # type: ignore[call-overload]  # what is refused
+
+
+def test_a_child_process_cannot_call_a_lambda_or_an_inner_function() -> None:
+    ours = Rota("memory://")
+
+    def inner() -> None: ...
+
+    for function, what in ((lambda: None, "a lambda"), (inner, "defined inside another function")):
+        with pytest.raises(TaskDeclarationError, match=f"it is {what}"):
+            ours.task(run_in="process")(function)
+
+
+def test_a_generator_cannot_be_a_task() -> None:
+    def produce() -> Iterator[int]:
+        yield 1
+
+    with pytest.raises(TaskDeclarationError, match="it is a generator function"):
+        Rota("memory://").task(produce)
+
+
+def test_static_and_bound_methods_can_be_tasks() -> None:
+    ours = Rota("memory://")
+
+    class Mailer:
+        @ours.task
+        @staticmethod
+        def send(to: str) -> str:
+            return to
+
+        def greet(self, name: str) -> str:
+            return f"hello {name}"
+
+    greet = ours.task(name="greet")(Mailer().greet)
+    assert Mailer.send("ada") == "ada"
+    assert Mailer.send.name.endswith("Mailer.send")
+    assert greet("ada") == "hello ada"
+    assert greet.signature.bind(("ada",), {}).payload == {"name": "ada"}
+
+
+def test_an_address_that_names_no_store_is_refused_at_once() -> None:
+    with pytest.raises(InvalidStoreUrlError):
+        Rota("mysql://localhost")
+
+
+def test_the_environment_names_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROTA_STORE", "sqlite:///elsewhere.db")
+    assert Rota().store_url == "sqlite:///elsewhere.db"
+    monkeypatch.delenv("ROTA_STORE")
+    assert Rota().store_url == "sqlite:///rota.db"

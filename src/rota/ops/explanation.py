@@ -257,7 +257,7 @@ async def read_facts(store: RailStore, now: datetime, tenant: str, job_id: objec
         now=now,
         snapshot=None if has_ended else await read_snapshot(store, now, job),
         dependencies={each: kin[each] for each in job.dependencies if each in kin},
-        culprits=await _find_culprits(store, job) if job.status is JobStatus.BLOCKED else (),
+        culprits=await find_culprits(store, job) if job.status is JobStatus.BLOCKED else (),
         attempts=tuple(await _read_failures(store, tenant, job.id)),
         audit=await _find_audit(store, job) if _may_be_audited(job) else (),
         successor=kin.get(follower),
@@ -286,7 +286,7 @@ async def read_snapshot(store: RailStore, now: datetime, job: Job) -> Snapshot:
     )
 
 
-async def _find_culprits(store: RailStore, job: Job) -> tuple[Job, ...]:
+async def find_culprits(store: RailStore, job: Job) -> tuple[Job, ...]:
     """Find the failed jobs that block this one, directly or through blocked jobs."""
     found: dict[JobId, Job] = {}
     met, left = {job.id}, list(job.dependencies)

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.errors import JobCancelledError, JobFailedError, JobNotFoundError
 from rota.jobs import Attempt, Ending, Job, JobId, JobStatus
+from rota.ops.explanation import find_culprits
+from rota.rail.jobs import RailStore
 from rota.stores.protocol import JobStore, Listener, Watchable
 
 POLLED_EVERY = timedelta(seconds=5)
@@ -17,6 +19,9 @@ SHORTEST_LOOK = timedelta(milliseconds=2)
 LONGEST_LOOK = timedelta(milliseconds=100)
 LOOKS_EASED_AFTER = 50
 """A store that cannot notify is looked at again after this fraction of the time waited so far."""
+
+
+_MOST_NAMED = 3
 
 
 class Ended(NamedTuple):
@@ -49,16 +54,21 @@ async def wait_for_end(store: JobStore, clock: Clock, tenant: str, job_id: JobId
                 await listener.wait()
 
 
-async def read_end(store: JobStore, job: Job) -> Ended:
+async def read_end(store: RailStore, job: Job) -> Ended:
     """The result of a job that has ended. Raises JobCancelledError or JobFailedError."""
     if job.status is JobStatus.COMPLETED:
         results = await store.results(job.tenant, [job.id])
         return Ended(job, results.get(job.id))
     if job.ending is Ending.CANCELLED:
         raise JobCancelledError(job.id, job.last_error)
+    if job.status is JobStatus.BLOCKED:
+        culprits = await find_culprits(store, job)
+        named = "; ".join(f"{it.kind} {it.id}: {it.last_error}" for it in culprits[:_MOST_NAMED])
+        raise JobFailedError(job.id, f"it is blocked by {named or 'a dependency that failed'}")
     last = _last_failure(await store.attempts(job.tenant, job.id))
-    error = job.last_error or ("a dependency failed" if last is None else last.error)
-    raise JobFailedError(job.id, error or str(job.status), None if last is None else last.traceback)
+    raise JobFailedError(
+        job.id, job.last_error or str(job.ending), None if last is None else last.traceback
+    )
 
 
 async def _read(store: JobStore, tenant: str, job_id: JobId) -> Job:

@@ -1,12 +1,19 @@
 """``rota jobs``: create, list, show, change and act."""
 
+import asyncio
 import io
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
-from tests.unit.cli.conftest import RunRota
+from tests.unit.cli.conftest import NOW, RunRota
+
+from rota import Worker, open_store
+from rota.testing import VirtualClock
+from rota.worker import Context
 
 Create = Callable[..., str]
 UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -282,3 +289,42 @@ class TestBulk:
         assert outcome.status == 2
         assert "--yes is needed when the input is not a terminal" in outcome.err
         assert len(rota("jobs", "list", "--limit", "99", "--json").document["items"]) == 30
+
+
+def test_a_result_is_printed(rota: RunRota, created: Create) -> None:
+    job_id = created("print", "--payload", '{"n": 1}')
+    early = rota("jobs", "result", job_id)
+    assert early.status == 1
+    assert early.out == "READY: the job has not ended yet\n"
+    asyncio.run(_run_once())
+    printed = rota("jobs", "result", job_id)
+    assert printed.status == 0
+    assert printed.out == '{"printed": 1}\n'
+    shown = rota("jobs", "show", job_id)
+    assert 'Result: {"printed": 1}' in shown.out
+    assert "succeeded" in shown.out
+    assert rota("jobs", "show", job_id, "--json").document["result"] == {"printed": 1}
+
+
+async def _run_once() -> None:
+    async with await open_store("sqlite:///rota.db") as store:
+        worker = Worker(store, clock=VirtualClock(NOW + timedelta(minutes=1)))
+
+        @worker.handler("print", encode=msgspec.json.encode)
+        async def work(context: Context) -> dict[str, int]:
+            return {"printed": context.payload["n"]}
+
+        await worker.run_once()
+
+
+def test_a_failure_is_shown_with_its_traceback(
+    rota: RunRota, created: Create, fail_all: Callable[[], None]
+) -> None:
+    job_id = created("print", "--max-attempts", "1")
+    fail_all()
+    shown = rota("jobs", "show", job_id)
+    assert "Traceback of attempt 1:" in shown.out
+    assert 'raise ValueError("out of paper")' in shown.out
+    printed = rota("jobs", "result", job_id)
+    assert printed.status == 1
+    assert printed.out.endswith("FAILED: ValueError: out of paper\n")
