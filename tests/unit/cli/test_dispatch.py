@@ -117,7 +117,7 @@ def test_a_bad_field_is_underlined(rota: RunRota) -> None:
     )
 
 
-def test_what_another_dialect_allows_is_pointed_out(rota: RunRota) -> None:
+def test_an_expression_of_another_dialect_is_pointed_out(rota: RunRota) -> None:
     assert rota("cron", "explain", "*/5 * * * *").err == (
         "error: invalid cron expression: minute field slash syntax not supported"
         " (POSIX violation)\n"

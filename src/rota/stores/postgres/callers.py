@@ -47,7 +47,7 @@ class CallersStatements:
 def statements_on(connection: Any, schema: str) -> CallersStatements:
     """Statements on the caller's connection, of asyncpg or psycopg 3 (either kind).
 
-    psycopg need not be installed: a caller with such a connection has loaded it. Raises
+    psycopg need not be installed: a caller that has one of its connections has loaded it. Raises
     UnsupportedConnectionError for other connections, and without an open transaction.
     """
     psycopg: Any = sys.modules.get("psycopg")
