@@ -205,7 +205,7 @@ class Connection:
 
 
 async def _commit(session: Session) -> None:
-    """Commit, and ask again while nobody knows whether it was committed."""
+    """Commit, and try again while it is unknown whether it was committed."""
     for _ in range(COMMIT_TRIES - 1):
         try:
             await session.commit_transaction()

@@ -152,7 +152,7 @@ def test_a_job_that_failed_is_tried_again_by_another(
         (("why", "123"), "ID"),
     ],
 )
-def test_what_can_be_no_id_is_refused_with_where_ids_are_found(
+def test_an_invalid_id_is_refused_and_the_error_says_where_ids_are_listed(
     rota: RunRota, words: tuple[str, ...], option: str
 ) -> None:
     outcome = rota(*words)
@@ -204,7 +204,7 @@ def test_a_job_that_is_not_there_is_not_found(rota: RunRota, verb: str) -> None:
         (("--priority", "11"), 'Invalid value "11" for --priority'),
     ],
 )
-def test_what_cannot_be_a_job_is_refused_by_name(
+def test_an_invalid_job_is_refused_by_its_field(
     rota: RunRota, argv: tuple[str, ...], reason: str
 ) -> None:
     rota("store", "migrate")
@@ -271,7 +271,9 @@ class TestBulk:
         outcome = rota("jobs", "bulk", "create", "none.json")
         assert (outcome.status, "FILE must hold a list of jobs" in outcome.err) == (2, True)
 
-    def test_what_would_be_done_is_shown_and_then_done(self, rota: RunRota, listed: str) -> None:
+    def test_the_plan_of_an_action_is_shown_and_then_carried_out(
+        self, rota: RunRota, listed: str
+    ) -> None:
         rota("jobs", "bulk", "create", listed)
         act = ("jobs", "bulk", "act", "cancel", "--queue", "mail", "--status", "READY")
         dry = rota(*act, "--dry-run")
