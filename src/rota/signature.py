@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 _UNENCODABLE = (TypeError, ValueError, OverflowError, RecursionError)
 
 
-class Arguments(NamedTuple):
+class Arguments(msgspec.Struct, frozen=True, gc=False):
     """The payload of a call, and the jobs whose outputs it contains, by position."""
 
     payload: dict[str, Any]
@@ -104,6 +104,29 @@ class TaskSignature:
         if hints.has_defaults:
             named = {name: value for name, value in named.items() if value is not msgspec.UNSET}
         return tuple(named.pop(name) for name in hints.positional if name in named), named
+
+    def make_call(self, otherwise: Callable[[Context], Any]) -> Callable[[Context], Any]:
+        """Calls the function with the payload of a job; ``otherwise`` if that is not plain.
+
+        This is in the way of every job, so it does in one frame what ``decode`` does in several.
+        """
+        hints, function, model = self._resolve(), self.function, self._model
+        has_defaults, context_name = hints.has_defaults, hints.context
+        if hints.positional:
+            return otherwise
+
+        def call(context: Context) -> Any:
+            try:
+                named = asdict(msgspec.convert(context.job.payload, model))
+            except msgspec.ValidationError:
+                return otherwise(context)
+            if has_defaults:
+                named = {name: value for name, value in named.items() if value is not msgspec.UNSET}
+            if context_name is not None:
+                named[context_name] = context
+            return function(**named)
+
+        return call
 
     def _convert(self, payload: Any) -> Any:
         try:

@@ -293,7 +293,7 @@ class Task(Generic[P, R]):
         self.signature.check()
         options, function = self.options, self.function
         is_async = inspect.iscoroutinefunction(function)
-        work: Work = self._run
+        work: Work = self.signature.make_call(self._run)
         encode: Encode | None = self.signature.encode_result if options.keep_result else None
         if options.run_in == "process":
             runner = run_in_child if options.keep_result else run_and_forget
