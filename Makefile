@@ -12,6 +12,7 @@ PIP     := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PINS    := uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 # WORKERS: one more than there are cores, since many tests wait for servers, processes and the clock.
+# worksteal: neighbours run in one worker, so that it sets up once what a module shares.
 # Where Python is told to keep no compiled modules, each program that a test starts would compile all of Rota.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -44,7 +45,7 @@ up: $(RUNS) ## run Rota on one SQLite file: API, pages, worker, scheduler; print
 
 test: setup ## everything: lint, types, architecture, all tests (what CI runs)
 	@$(MAKE) --no-print-directory --jobs=4 browser lint types load
-	$(PYTEST) -n $(WORKERS) tests
+	$(PYTEST) -n $(WORKERS) --dist worksteal tests
 
 browser: ## a browser for the tests of the pages, where one may be installed
 	@command -v chromium > /dev/null || tests/browser/install_chromium.sh

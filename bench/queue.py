@@ -3,6 +3,7 @@
     python bench/queue.py --quick            # about five minutes
     python bench/queue.py                    # about twenty
     python bench/queue.py --flat             # lease and settle beside three million other jobs
+    python bench/queue.py --crowd 4000       # 1, 4, 8 and 16 workers, batches of ten
 
 Its parts are in queue_contest. A script has its own folder first on its path, where this file would
 pass for the standard library's ``queue``: asked for by that name, it steps aside.

@@ -11,6 +11,7 @@ from bench.queue_contest.contestants import (
     in_other_checkout,
     list_contestants,
 )
+from bench.queue_contest.crowd import run_crowd
 from bench.queue_contest.flatness import run_flatness
 from bench.queue_contest.harness.environments import (
     Environments,
@@ -47,6 +48,8 @@ def main() -> None:
         contestants = _admit(console, chosen, environments, ground)
         if given.flat:
             run_flatness(console, contestants, environments, ground, given.flat_rows)
+        elif given.crowd:
+            run_crowd(console, contestants, environments, ground, given.crowd)
         else:
             _run_race(console, contestants, environments, ground, given)
     finally:
@@ -72,6 +75,12 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--flat-rows", type=int, default=1_000_000, help="rows of each kind for --flat"
+    )
+    parser.add_argument(
+        "--crowd",
+        type=int,
+        metavar="JOBS",
+        help="instead: how fast 1, 4, 8 and 16 workers drain so many jobs in batches of ten",
     )
     parser.add_argument(
         "--python",

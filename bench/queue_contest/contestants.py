@@ -50,6 +50,7 @@ class Contestant:
     ``is_pending`` is a statement, or a script, that gives one true value while a job is unfinished,
     and ``table`` the table that is locked until the starting gun. A limit is not in the race: it
     shows how fast bare statements are. ``checkout`` is another checkout of Rota whose program runs.
+    ``drain_share`` is the part of the jobs that a slow contestant drains.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Contestant:
     table: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     measures: tuple[Measure, ...] = EVERYTHING
+    drain_share: float = 1.0
     is_limit: bool = False
     checkout: Path | None = None
 
@@ -309,7 +311,7 @@ def _on_mongo() -> list[Contestant]:
             environment="mongo",
             program="on_rota",
             words=f"batch {MONGO_BATCH}, {CONCURRENT} concurrent, uvloop, finished jobs kept",
-            is_pending='["rota_jobs", {"lane": {"$in": ["due", "later", "running"]}}]',
+            is_pending='["rota_jobs", {"phase": {"$in": ["due", "later", "running"]}}]',
             settings={**_ROTA_SETTINGS, "batch": MONGO_BATCH, "poll": POLL_SECONDS},
             measures=(Measure.ENQUEUE, Measure.BULK, *DRAINS, Measure.IDLE),
         ),
@@ -322,6 +324,7 @@ def _on_mongo() -> list[Contestant]:
             is_pending='["crontab", {"sleepUntil": {"$ne": null}}]',
             settings={"uvloop": True},
             measures=(Measure.ENQUEUE, Measure.BULK, *DRAINS),
+            drain_share=0.1,
         ),
     ]
 

@@ -57,7 +57,8 @@ def take(measure: Measure, entry: Entry, sizes: Sizes) -> Figures:
         return measure_latency(entry, sizes.feed_count, sizes.feed_rate)
     if measure is Measure.IDLE:
         return measure_idle(entry, sizes.idle_seconds)
-    return measure_drain(entry, sizes.drain_count, 2 if measure is Measure.DRAIN_TWO else 1)
+    count = int(sizes.drain_count * entry.contestant.drain_share)
+    return measure_drain(entry, count, 2 if measure is Measure.DRAIN_TWO else 1)
 
 
 def measure_drain(entry: Entry, count: int, processes: int) -> Figures:

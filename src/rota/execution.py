@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
 from typing import Any, Self
 
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from rota.runtime.wiring import check_address
 from rota.session import Session, Sessions
 from rota.stores.opened import OpenStore
 from rota.task import Task
+from rota.testing.virtual_app import VirtualApp, virtual_app
 from rota.unique import sweep_unique
 from rota.worker import StopReport, Worker, WorkerSettings, run_until_signalled
 from rota.worker.middleware import Lifespan, Middleware
@@ -106,6 +108,13 @@ class AppExecution:
             middleware=(*self.middleware, *settings.middleware),
             lifespan=self.user_lifespan or settings.lifespan,
         )
+
+    def testing(self, at: datetime | str | None = None) -> AbstractAsyncContextManager[VirtualApp]:
+        """The app on a store in memory and a virtual clock, for tests.
+
+        ``async with app.testing() as rota`` opens it. Time starts at ``at``, or on a Monday.
+        """
+        return virtual_app(self, at)
 
     async def run(self) -> StopReport:
         """Run a worker and the schedules in this process, until SIGINT or SIGTERM."""

@@ -105,11 +105,11 @@ def test_empty_variable_names_are_found_wherever_a_name_is_given() -> None:
         (reading.forbidden_calls, "subprocess.run(text, shell=True)"),
     ],
 )
-def test_what_is_refused_is_found(look: Callable[[ast.Module], list[object]], text: str) -> None:
+def test_violations_are_found(look: Callable[[ast.Module], list[object]], text: str) -> None:
     assert len(look(ast.parse(text))) == 1
 
 
-def test_what_is_allowed_is_left_alone() -> None:
+def test_allowed_code_passes() -> None:
     tree = _tree("""
         import re
         pattern = re.compile("a")

@@ -28,6 +28,7 @@ _OPTIONS = (
     "--nounixsocket",
     "--oplogSize=256",
     "--wiredTigerCacheSizeGB=0.25",
+    "--syncdelay=5",  # after a kill, all since the last checkpoint is done again
     "--setParameter=diagnosticDataCollectionEnabled=false",
     "--setParameter=enableTestCommands=1",
 )

@@ -26,7 +26,7 @@ def test_unsafe_characters_are_written_out(text: str, shown: str) -> None:
     assert escape(text) == shown
 
 
-def test_what_joins_letters_in_persian_and_in_emoji_is_kept() -> None:
+def test_joiners_in_persian_and_in_emoji_are_kept() -> None:
     text = "\u0645\u06cc\u200c\u062e 👩\u200d💻"
     assert escape(text) == text
 

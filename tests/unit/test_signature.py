@@ -290,7 +290,7 @@ def _undefined(value: "Nowhere") -> None: ...  # type: ignore[name-defined]  # n
         (_undefined, "an annotation is not defined: name 'Nowhere' is not defined"),
     ],
 )
-def test_what_cannot_be_validated_is_refused_by_function_and_line(
+def test_a_parameter_that_cannot_be_validated_is_refused_by_function_and_line(
     function: Any, reason: str
 ) -> None:
     with pytest.raises(TaskDeclarationError, match=reason) as refused:

@@ -171,6 +171,6 @@ def _variables(contestant: Contestant, place: Place, modules: Path, folder: Path
         "folder": str(folder),
         "modules": str(modules),
     }
-    source = str(contestant.checkout / "src") if contestant.checkout else ""
+    source = str((contestant.checkout or ROOT) / "src")
     quiet = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": source}
     return {**os.environ, **quiet, "QUEUE_CONTEST": json.dumps(told)}

@@ -227,6 +227,23 @@ when the store is unavailable. Try:
     rota check --store postgresql://rota@db.example/rota --json
 """
 
+IMPORT = """Import schedules of cron, Celery and APScheduler.
+
+Writes a program with a task for each, and prints every fire of the next two
+years that would differ, and why. The file is read, not run. Try:
+
+    rota import crontab /etc/crontab --system --zone Europe/London
+    rota import celery proj/celery.py --out -
+    rota import apscheduler jobs.py
+"""
+
+PLAN = """Say what starting an app would change in its schedules.
+
+Nothing is written. Try:
+
+    rota plan tasks:app
+"""
+
 app = App(name="rota", version=__version__, help=ROTA, help_format="plaintext")
 COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Run it": (
@@ -250,6 +267,8 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Ask about schedules": (
         ("cron", "cron:app", CRON),
         ("rrule", "rrule:app", RRULE),
+        ("plan", "plan:show_plan", PLAN),
+        ("import", "imports:app", IMPORT),
     ),
 }
 """The commands under their headings, in the order of the list: name, import path and help text."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from rich.console import Console
@@ -16,7 +17,7 @@ WIDE = 120
 """Columns a terminal must have for all that is listed; elsewhere a line may be as long."""
 
 LETTER_COLUMNS = ("Id", "Ended", "Tries", "Name", "Error")
-ATTEMPT_COLUMNS = ("Attempt", "Began", "Outcome", "Worker", "Error")
+ATTEMPT_COLUMNS = ("Attempt", "Began", "Outcome", "Took", "Worker", "Error")
 WAITING = ("PENDING", "BLOCKED")
 """Statuses of jobs that run once others have ended, or not at all: no time says when."""
 
@@ -81,6 +82,7 @@ def attempt_rows(attempts: Sequence[dict[str, Any]], viewer: Viewer) -> list[Row
                 str(it["number"]),
                 viewer.show(it["started_at"]),
                 show_text(it["outcome"], 40),
+                show_duration(it["started_at"], it["ended_at"]),
                 show_text(it["worker"], 60),
                 show_text(it["error"], 300),
             ),
@@ -88,6 +90,13 @@ def attempt_rows(attempts: Sequence[dict[str, Any]], viewer: Viewer) -> list[Row
         )
         for it in attempts
     ]
+
+
+def show_duration(started_at: str, ended_at: str) -> str:
+    """How long an attempt took."""
+    took = datetime.fromisoformat(ended_at) - datetime.fromisoformat(started_at)
+    seconds = took.total_seconds()
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def describe_recurrence(recurrence: dict[str, Any] | None) -> str:

@@ -1,5 +1,6 @@
 """``rota jobs``: create, list, show and change jobs."""
 
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,6 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from rota.auth.masking import mask_secrets
 from rota.cli.arguments import check_ids, choose_zone, read_duration, read_instant, read_json
 from rota.cli.commands import BULK
 from rota.cli.connection import converse
@@ -26,12 +28,20 @@ from rota.cli.options import (
     number,
     value,
 )
-from rota.cli.output import Terminal, Viewer, done, print_items, print_table, tell_replacements
+from rota.cli.output import (
+    Terminal,
+    Viewer,
+    done,
+    print_items,
+    print_table,
+    show_text,
+    tell_replacements,
+)
 from rota.cli.place import NOWHERE, Place
 from rota.client import Client
 from rota.client.client import path_of
 from rota.errors import InvalidInputError
-from rota.escape import escape
+from rota.escape import escape, escape_json
 from rota.jobs import JobStatus
 
 
@@ -195,26 +205,73 @@ def show(
     place: Place = NOWHERE,
     terminal: GivenTerminal,
 ) -> None:
-    """Show a job, and every attempt at it that failed.
+    """Show a job, its result, and every attempt at it; of the last failure also the traceback.
 
     Try:
 
         rota jobs show 01890a5d-ac96-774b-bcce-b302099a8057
     """
 
-    async def ask(client: Client) -> tuple[Any, Any]:
+    async def ask(client: Client) -> tuple[Any, Any, Any]:
         job = await client.get(path_of("jobs", job_id))
-        return job, (await client.get(path_of("jobs", job_id, "attempts")))["items"]
+        attempts = (await client.get(path_of("jobs", job_id, "attempts")))["items"]
+        return job, attempts, (await client.get(path_of("jobs", job_id, "result")))["result"]
 
-    job, attempts = converse(terminal, place, ask)
+    job, attempts, result = converse(terminal, place, ask)
     if as_json:
-        terminal.print_document({**job, "attempts": attempts})
+        terminal.print_document({**job, "attempts": attempts, "result": result})
         return
     viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
     print_table(terminal.out, ("Job", escape(job["id"])), job_facts(job, viewer))
     if attempts:
         terminal.print_text()
         print_table(terminal.out, ATTEMPT_COLUMNS, attempt_rows(attempts, viewer))
+    if result is not None:
+        terminal.print_text(f"\nResult: {show_text(json.dumps(mask_secrets(result)), 4000)}")
+    failure = next((it for it in reversed(attempts) if it.get("traceback")), None)
+    if failure is not None and job["status"] != "COMPLETED":
+        terminal.print_text(f"\nTraceback of attempt {failure['number']}:")
+        print_lines(terminal, failure["traceback"])
+
+
+@app.command(name="result")
+def result(
+    job_id: JobArgument,
+    /,
+    *,
+    wait: Annotated[int, number(0, 60, "Seconds to wait for its end, up to 60.")] = 0,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> bool:
+    """Print what a job returned, as JSON. The exit status is 1 if it failed or has not ended.
+
+    Try:
+
+        rota jobs result 01890a5d-ac96-774b-bcce-b302099a8057 --wait 30
+    """
+
+    async def ask(client: Client) -> Any:
+        path = path_of("jobs", job_id, "result")
+        return await client.get(path, {"wait": str(wait)})
+
+    answer = converse(terminal, place, ask)
+    is_completed: bool = answer["status"] == "COMPLETED"
+    if as_json:
+        terminal.print_document(answer)
+    elif is_completed:
+        terminal.print_text(escape_json(json.dumps(answer["result"])))
+    else:
+        print_lines(terminal, answer["traceback"] or "")
+        reason = answer["error"] if answer["has_ended"] else "the job has not ended yet"
+        terminal.print_text(f"{answer['status']}: {show_text(reason, 1000)}")
+    return is_completed
+
+
+def print_lines(terminal: Terminal, text: str) -> None:
+    """Print a text from outside with its line breaks."""
+    for line in text.splitlines():
+        terminal.print_text(escape(line))
 
 
 @app.command(name="update")

@@ -197,7 +197,7 @@ def _read_condition(condition: object) -> dict[str, Any]:
 def _reading_all_dates(collection: "AsyncCollection[Any]") -> "AsyncCollection[Any]":
     """The collection, set to read dates after the year 9999 without an error.
 
-    Otherwise a document with such a date could be locked but not read.
+    Otherwise a document that has one could be locked but not read.
     """
     options = collection.codec_options
     if options.datetime_conversion != DatetimeConversion.DATETIME:

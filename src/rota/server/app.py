@@ -48,16 +48,7 @@ def create_app(
     if auth is not None:
         guard = BearerGuard(auth, clock, limits)
         sessions = SessionBook(store, clock, auth, session_for=guarding.session_for)
-    context = ServerContext(
-        store,
-        clock,
-        randbits,
-        ServerMetrics(store, settings.inspect),
-        WaitingQuota(store, clock, guarding.waiting_limit),
-        HttpLeases(store, clock),
-        ServedKinds(store, clock, settings.checks),
-        guarding.masked_words,
-    )
+    context = _make_context(store, clock, settings)
     page_guard = PageGuard(sessions, clock, guarding.session_for, limits)
     app = Starlette(
         routes=[
@@ -74,3 +65,16 @@ def create_app(
     app.router.redirect_slashes = False
     app.router.default = serve_unknown
     return app
+
+
+def _make_context(store: OpenStore, clock: Clock, settings: ServerSettings) -> ServerContext:
+    return ServerContext(
+        store,
+        clock,
+        randbits,
+        ServerMetrics(store, settings.inspect),
+        WaitingQuota(store, clock, settings.guarding.waiting_limit),
+        HttpLeases(store, clock),
+        ServedKinds(store, clock, settings.checks),
+        settings.guarding.masked_words,
+    )

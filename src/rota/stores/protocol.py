@@ -393,7 +393,7 @@ class JobStore(Protocol):
     async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
         """Jobs whose lease has expired, the earliest first, then by id.
 
-        ``after`` is the last job of the previous page; with it, a sweep meets every such job once.
+        ``after`` is the last job of the previous page; with it, a sweep meets each of them once.
         """
         ...
 

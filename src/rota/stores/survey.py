@@ -10,7 +10,7 @@ _DEAD = frozenset({Ending.EXHAUSTED, Ending.LOST})
 
 
 def survey_jobs(jobs: Iterable[Job], now: datetime, tenant: str | None = None) -> list[QueueDepth]:
-    """The depths of all queues that have such jobs, by name."""
+    """The depths of all queues that have jobs, by name."""
     by_queue: dict[str, list[Job]] = {}
     for job in jobs:
         if tenant is not None and job.tenant != tenant:

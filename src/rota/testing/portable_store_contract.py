@@ -56,7 +56,7 @@ class RecordsContract(PortableStoreFixture):
     """What comes out is what went in."""
 
     @pytest.mark.parametrize("limit", [1, 3, 1000])
-    async def test_what_was_loaded_is_dumped_as_it_was(
+    async def test_loaded_records_are_dumped_unchanged(
         self, portable: OpenStore, limit: int
     ) -> None:
         records = records_of_every_sort()
@@ -82,7 +82,9 @@ class RecordsContract(PortableStoreFixture):
         expect(await dump_all(portable), [])
         expect(await portable.load([], NOW), 0)
 
-    async def test_what_was_inserted_and_written_is_dumped(self, portable: OpenStore) -> None:
+    async def test_inserted_jobs_and_written_documents_are_dumped(
+        self, portable: OpenStore
+    ) -> None:
         parent = a_job(name="parent")
         child = a_job(name="child", dependencies=[parent.id])
         await portable.insert([parent, child], NOW)
@@ -184,7 +186,7 @@ class GoingOnContract(PortableStoreFixture):
         expect(await portable.next_due_at(NOW), later.due_at)
         expect([job.id for job in await _lease(portable, NOW + MINUTE)], [later.id])
 
-    async def test_what_cannot_be_read_is_kept_and_never_leased(self, portable: OpenStore) -> None:
+    async def test_an_unreadable_job_is_kept_and_never_leased(self, portable: OpenStore) -> None:
         parent = a_job(name="ended", status=JobStatus.COMPLETED)
         unreadable = _unreadable(parent)
         child = a_job(name="child", dependencies=[unreadable.job_id])

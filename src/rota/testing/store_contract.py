@@ -286,7 +286,9 @@ class ScanContract(StoreFixture):
         expect(keys, [_scan_key(number) for number in range(DOCUMENT_COUNT)])
         expect([page for page in pages if not page], [])
 
-    async def test_what_stays_is_seen_once_while_others_write(self, store: DocumentStore) -> None:
+    async def test_a_scan_sees_unchanged_documents_once_while_others_write(
+        self, store: DocumentStore
+    ) -> None:
         await _fill(store)
         seen: list[Document] = []
         async for page in store.scan("tasks"):
@@ -493,9 +495,7 @@ class CloseContract(StoreFixture):
 class LastingStoreContract(StoreFixture):
     """Opened again, or opened twice, it is the same store."""
 
-    async def test_what_was_written_is_there_after_reopening(
-        self, store_factory: StoreFactory
-    ) -> None:
+    async def test_documents_are_there_after_reopening(self, store_factory: StoreFactory) -> None:
         first = await store_factory()
         await first.write_each([new("a", b"one"), new("b"), change("b", 1, b"two"), new("c")])
         await first.write_all([remove("c", 1), new("d")])

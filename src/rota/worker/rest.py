@@ -140,7 +140,7 @@ class Rest:
 
         Jobs that limits hold back are due already: they are polled for, as in real time.
         """
-        clock = self._resources.clock
+        clock, shortest = self._resources.clock, SHORTEST_REST
         try:
             while True:
                 version = changes.read_version()
@@ -151,9 +151,10 @@ class Rest:
                 last = _UNLIMITED if is_idle else last  # jobs that become due are new
                 due_for = choose_due_for(due_at, last, now)
                 if due_for is not None:
-                    _end_by(due, later(now, max(due_for, SHORTEST_REST)))
+                    _end_by(due, later(now, max(due_for, shortest)))
                 await self._refresh_ahead()
                 await changes.wait(version)
+                shortest = _NO_TIME
         except Exception:
             _end_by(due, clock.now())
             raise

@@ -33,13 +33,13 @@ def test_a_block_that_fails_fails_the_page(tmp_path: Path) -> None:
             run(sh(commands), tmp_path)
 
 
-def test_what_a_block_prints_is_compared(tmp_path: Path) -> None:
+def test_the_output_of_a_block_is_compared(tmp_path: Path) -> None:
     run(sh("echo one; echo two", "one\n..."), tmp_path)
     with pytest.raises(AssertionError, match="shows"):
         run(sh("echo one", "two"), tmp_path)
 
 
-def test_what_is_exported_stays_and_so_do_functions(tmp_path: Path) -> None:
+def test_exported_variables_and_functions_stay(tmp_path: Path) -> None:
     first = sh('export NAME=ada\ngreet() { echo "hello, $1"; }')
     python = "'''python\nimport os\nassert os.environ['NAME'] == 'ada'\n'''\n"
     run(first + sh('greet "$NAME"', "hello, ada") + python, tmp_path)

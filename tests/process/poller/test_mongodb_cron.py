@@ -25,7 +25,7 @@ RECURRING_COUNT, ONE_TIME_COUNT = 4, 16
 
 
 @pytest.mark.clause("M-13")
-def test_what_was_recorded_is_what_mongodb_cron_does(mongo_url: str) -> None:
+def test_the_recording_matches_mongodb_cron(mongo_url: str) -> None:
     told = ("name", "documents", "options", "condition", "work_ms", "turn_count", "fails")
     cases = [{key: case[key] for key in told if key in case} for case in RECORD["cases"]]
     outcomes = replay_cases(mongo_url, RECORD["now"], cases)

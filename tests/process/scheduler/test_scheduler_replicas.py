@@ -143,7 +143,7 @@ def address(request: pytest.FixtureRequest) -> str | None:
 
 
 @pytest.mark.clause("D-64")
-def test_what_a_killed_replica_was_running_is_restarted_by_one_that_lives(
+def test_another_replica_restarts_the_runs_of_a_killed_one(
     tmp_path: Path, address: str | None
 ) -> None:
     tasks = [TaskOrder(f"task-{number}", "* * * * *", 3 * MINUTE) for number in range(8)]

@@ -31,7 +31,7 @@ def await_the_long_run(replica: Replica) -> None:
 
 
 @pytest.mark.clause("D-51", "D-64")
-def test_what_ctrl_c_interrupted_is_restarted_by_the_next_instance(fleet: Fleet) -> None:
+def test_the_next_instance_restarts_a_run_that_ctrl_c_interrupted(fleet: Fleet) -> None:
     first = fleet.start()
     await_the_long_run(first)
     first.send(signal.SIGINT)

@@ -94,9 +94,7 @@ def first_id(both: Ask, *argv: str) -> str:
     ],
 )
 @pytest.mark.parametrize("flags", [(), ("--json",)])
-def test_what_is_listed_is_the_same(
-    both: Ask, argv: tuple[str, ...], flags: tuple[str, ...]
-) -> None:
+def test_lists_are_the_same(both: Ask, argv: tuple[str, ...], flags: tuple[str, ...]) -> None:
     if argv[:2] == ("series", "preview"):
         argv = (*argv, "--start", "2027-03-26")
     on_store, on_server = both(*argv, *flags)
@@ -109,7 +107,7 @@ def test_what_is_listed_is_the_same(
 @pytest.mark.parametrize(
     "argv", [("jobs", "show"), ("why",), ("jobs", "update"), ("jobs", "run-now")]
 )
-def test_what_is_said_of_a_job_is_the_same(both: Ask, argv: tuple[str, ...]) -> None:
+def test_explanations_of_a_job_are_the_same(both: Ask, argv: tuple[str, ...]) -> None:
     job_id = first_id(both, "jobs", "list", "--queue", "builds", "--status", "PENDING")
     on_store, on_server = both(*argv, job_id)
     assert settle(on_server.out) == settle(on_store.out)
@@ -139,7 +137,7 @@ def test_a_plan_of_tasks_is_the_same(both: Ask) -> None:
     ],
 )
 @pytest.mark.parametrize("flags", [(), ("--json",)])
-def test_what_is_refused_is_refused_in_the_same_words(
+def test_refusals_have_the_same_words(
     both: Ask, argv: tuple[str, ...], status: int, flags: tuple[str, ...]
 ) -> None:
     on_store, on_server = both(*argv, *flags)

@@ -173,7 +173,7 @@ async def test_a_long_chain_is_blocked_part_by_part(store: RedisStore, meter: Me
     assert max(meter.longest.values()) <= FEW_COMMANDS
 
 
-async def test_what_is_in_doubt_after_some_parts_is_said_to_be(
+async def test_a_write_in_doubt_after_some_parts_is_reported_as_such(
     store: RedisStore, own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_store, "CHANGED_AT_ONCE", 2)
@@ -220,7 +220,7 @@ async def test_more_writes_than_one_step_takes_are_refused_and_none_is_kept(
     assert [page async for page in store.scan("tasks")] == []
 
 
-async def test_what_the_server_would_hang_up_on_is_not_sent(store: RedisStore) -> None:
+async def test_a_request_too_large_for_the_server_is_not_sent(store: RedisStore) -> None:
     ids = [a_job().id] * (MOST_ARGUMENTS + 1)
     with pytest.raises(InvalidInputError, match="takes up to 1,000,000 parts in one call"):
         await store.get("default", ids)

@@ -85,7 +85,7 @@ async def test_a_worker_goes_on_with_the_replica_that_took_over(
     assert statuses.get(None, 0) <= 2, "nothing but the last moment before the kill"
 
 
-async def test_what_a_replica_must_have_is_not_lost_when_it_takes_over(
+async def test_writes_that_a_replica_must_have_survive_its_takeover(
     own_redis: RedisServer, replica: RedisServer
 ) -> None:
     async with (

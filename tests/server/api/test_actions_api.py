@@ -39,7 +39,7 @@ async def test_with_cascade_what_was_blocked_is_submitted_again(both: Neighbours
     assert new_child["status"] == "PENDING"
 
 
-async def test_what_has_not_failed_is_not_retried(neighbours: Neighbours) -> None:
+async def test_a_job_that_has_not_failed_is_not_retried(neighbours: Neighbours) -> None:
     job = await make(neighbours)
     answer = await neighbours.ours.post(f"{JOBS}/{job['id']}/retry")
     assert (answer.status_code, answer.json()["code"]) == (409, "CONFLICT")

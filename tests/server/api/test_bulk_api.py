@@ -84,7 +84,7 @@ async def test_a_circle_is_a_conflict(both: Neighbours) -> None:
     assert len(answer.json()["details"]["cycle_path"]) == 2
 
 
-async def test_what_exists_under_its_key_is_not_made_twice(both: Neighbours) -> None:
+async def test_a_job_with_a_known_key_is_not_created_again(both: Neighbours) -> None:
     wishes = [a_wish(idempotency_key="k1"), a_wish(idempotency_key="k2")]
     first = (await send(both, *wishes)).json()
     again = await send(both, *wishes, a_wish())

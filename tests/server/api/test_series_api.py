@@ -43,7 +43,7 @@ async def test_a_series_is_paused_and_resumed(both: Neighbours) -> None:
     assert [(it["action"], it["why"]) for it in log] == [("resume", ""), ("pause", "quiet")]
 
 
-async def test_what_was_missed_is_caught_up_with_if_wanted(both: Neighbours) -> None:
+async def test_missed_occurrences_are_caught_up_on_request(both: Neighbours) -> None:
     made = await make(both, recurrence=DAILY)
     url = f"{SERIES}/{made['id']}"
     await both.ours.post(f"{url}/pause")

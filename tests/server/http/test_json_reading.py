@@ -31,7 +31,7 @@ values = st.recursive(
 
 
 @given(values, st.booleans())
-def test_what_json_can_say_is_read_as_it_was_written(value: Any, is_plain: bool) -> None:
+def test_valid_json_is_read_as_written(value: Any, is_plain: bool) -> None:
     assert parse_json(json.dumps(value, ensure_ascii=is_plain).encode()) == value
 
 
@@ -76,7 +76,7 @@ def test_as_deep_as_allowed_is_read() -> None:
         parse_json(b"[" * (DEEPEST + 1) + b"]" * (DEEPEST + 1))
 
 
-def test_what_only_looks_suspicious_is_read() -> None:
+def test_harmless_text_that_looks_suspicious_is_read() -> None:
     text = b'{"a": "NaN Infinity \\\\u0000 1e999 12345678901234567890", "b": 9223372036854775807}'
     assert parse_json(text)["b"] == (1 << 63) - 1
 

@@ -84,7 +84,7 @@ def test_the_longest_row_takes_the_whole_width() -> None:
     assert [box.width for box in chart.boxes] == [WIDTH * 3 / 4, WIDTH / 4, WIDTH / 2]
 
 
-def test_what_ends_first_stands_further_left_and_no_two_overlap() -> None:
+def test_bars_are_ordered_by_their_end_and_do_not_overlap() -> None:
     edges = [("a", "b"), ("b", "d"), ("a", "c"), ("c", "d"), ("a", "d"), ("d", "e")]
     layout = lay_out(list("edcba"), edges)
     places = {node.id: node for node in layout.nodes}

@@ -194,7 +194,7 @@ def test_a_payload_without_secrets_is_shown_as_it_is() -> None:
     assert (is_masked, "1" in shown) == (True, False)
 
 
-def test_what_is_wrong_is_said_once_for_all_queues_the_worst_first() -> None:
+def test_alarms_name_each_problem_once_and_the_worst_first() -> None:
     alarms = [
         Alarm(concern="late", text="jobs are late", count=5, queue="mail"),
         *(Alarm(concern="dead_letters", text="", count=2, queue=f"q{n}") for n in range(5)),

@@ -10,6 +10,7 @@ import pytest
 from tests.browser.stage.story import MINUTE, Story, tell_story
 from tests.server.pages.conftest import START, Knock, sign_in
 
+from rota import Context, Rota
 from rota.errors import StoreUnavailableError
 from rota.jobs import admit_job, make_job_id
 from rota.rail import RailSettings
@@ -263,3 +264,29 @@ async def test_a_job_that_ended_after_the_question_is_left_alone(
     await story.complete(job, SECOND)
     done = await pages.post("/admin/act", data={"action": "cancel", "id": job.id})
     assert done.headers["location"] == f"/admin/jobs/{job.id}?done=nothing&count=0"
+
+
+async def test_a_job_page_shows_result_traceback_and_log(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    clock = VirtualClock(START)
+    app = Rota("memory://")
+
+    @app.task(name="add", retry=1)
+    async def add(context: Context, left: int) -> dict[str, int]:
+        context.log.warning("adding to %s", left)
+        if left == 13:
+            raise LookupError("no thirteen")
+        return {"sum": left + 1}
+
+    async with app.opened(store, clock):
+        good, bad = await add.enqueue(left=1), await add.enqueue(left=13)
+        await app.worker(store=store, clock=clock).run_once()
+    shown = (await pages.get(f"/admin/jobs/{good.id}")).text
+    assert "&#34;sum&#34;: 2" in shown
+    assert "Attempt 1 succeeded" in shown
+    assert "adding to 1" in shown
+    failed = (await pages.get(f"/admin/jobs/{bad.id}")).text
+    assert "<summary>Traceback</summary>" in failed
+    assert "raise LookupError" in failed
+    assert "adding to 13" in failed

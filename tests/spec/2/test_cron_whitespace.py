@@ -28,7 +28,7 @@ def test_no_other_blank_separates_fields(blank: str) -> None:
 
 @pytest.mark.clause("P-6", "P-22")
 @pytest.mark.parametrize("text", ["*/5 * * * *", "@daily", "0 0 * * mon", "0 0 * * 7", "* * * *"])
-def test_what_specification_1_refuses_is_refused(text: str) -> None:
+def test_expressions_that_specification_1_refuses_are_refused(text: str) -> None:
     reasons = []
     for dialect in ("posix", "posix-multiline"):
         with pytest.raises(InvalidCronExpressionError) as refusal:

@@ -141,7 +141,7 @@ async def test_after_downtime_a_series_catches_up_once_and_learns_what_it_missed
         ("allow", [0, 1, 2, 3, 4]),
     ],
 )
-async def test_what_comes_during_a_run_is_skipped_queued_or_allowed(
+async def test_an_occurrence_during_a_run_is_skipped_queued_or_allowed(
     stage: Stage, overlap: Any, starts: list[float]
 ) -> None:
     async def slow(context: Context) -> None:

@@ -40,7 +40,7 @@ async def polled(store: MongoCollectionStore, duration: timedelta = SECOND) -> S
 
 @pytest.mark.clause("M-10")
 @pytest.mark.parametrize("fields", [{}, {"sleepUntil": None}, {"sleepUntil": NOW + HOUR}])
-async def test_what_does_not_sleep_or_sleeps_longer_is_left_alone(
+async def test_documents_that_do_not_sleep_or_sleep_longer_are_left_alone(
     collection: "AsyncCollection[Any]", fields: dict[str, Any]
 ) -> None:
     await collection.insert_one({"_id": 1, **fields})
@@ -110,7 +110,7 @@ async def test_dates_without_a_zone_are_in_utc(mongo_url: str) -> None:
         {"interval": "@daily", "sleepUntil": "soon"},
     ],
 )
-async def test_what_cannot_be_understood_sleeps_for_good(
+async def test_a_document_that_cannot_be_understood_sleeps_for_good(
     collection: "AsyncCollection[Any]", fields: dict[str, Any]
 ) -> None:
     await collection.insert_one({"_id": 1, "sleepUntil": NOW, "autoRemove": True, **fields})
@@ -226,7 +226,7 @@ async def test_a_server_that_is_away_is_an_error_of_the_store(
 
 
 @pytest.mark.clause("M-16")
-async def test_what_the_server_refuses_is_an_error_of_the_store(
+async def test_a_refusal_of_the_server_is_a_store_error(
     collection: "AsyncCollection[Any]",
 ) -> None:
     store = MongoCollectionStore(collection, {"$nonsense": 1})

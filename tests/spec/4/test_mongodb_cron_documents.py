@@ -77,9 +77,7 @@ async def play(stage: Stage, case: dict[str, Any], options: PollerOptions) -> No
 
 @pytest.mark.clause("M-1", "M-4", "M-10", "M-12", "M-13", "M-14")
 @pytest.mark.parametrize("name", CASES)
-async def test_what_is_given_and_left_is_what_mongodb_cron_gives_and_leaves(
-    mongo_url: str, name: str
-) -> None:
+async def test_documents_are_given_and_left_as_by_mongodb_cron(mongo_url: str, name: str) -> None:
     case = CASES[name]
     fields, options = read_options(case)
     async with AsyncMongoClient[Any](mongo_url) as client:

@@ -302,7 +302,7 @@ async def test_a_store_that_is_closed_is_an_error_and_the_poller_can_be_stopped(
 
 
 @pytest.mark.process
-def test_what_ends_the_program_ends_the_poller_too() -> None:
+def test_an_exception_that_ends_the_program_ends_the_poller() -> None:
     program = (
         "import asyncio, sys\n"
         "from rota import Poller, open_store\n"

@@ -108,7 +108,7 @@ async def test_a_hook_may_start_what_runs_but_not_what_it_has_stopped(
 
 
 @pytest.mark.clause("M-16")
-async def test_what_on_start_raises_is_raised_and_nothing_runs(stage: Stage) -> None:
+async def test_an_error_of_on_start_is_raised_and_nothing_runs(stage: Stage) -> None:
     def fail() -> None:
         raise ValueError("no")
 
@@ -121,7 +121,7 @@ async def test_what_on_start_raises_is_raised_and_nothing_runs(stage: Stage) -> 
 
 
 @pytest.mark.clause("M-16")
-async def test_what_on_stop_raises_is_raised_by_stop(stage: Stage) -> None:
+async def test_an_error_of_on_stop_is_raised_by_stop(stage: Stage) -> None:
     def fail() -> None:
         raise ValueError("no")
 

@@ -34,7 +34,7 @@ def stage(store: ListedJobs) -> Stage:
 
 
 @pytest.mark.clause("M-8")
-def test_what_is_not_said_is_as_the_specification_says() -> None:
+def test_options_default_to_those_of_the_specification() -> None:
     settings = PollerSettings()
     delays = (settings.next_delay, settings.reprocess_delay, settings.idle_delay)
     assert delays == (NO_TIME, NO_TIME, NO_TIME)
@@ -181,7 +181,7 @@ async def test_an_invalid_document_is_reported_and_sleeps_but_is_not_removed(
 
 
 @pytest.mark.clause("M-16")
-async def test_what_other_hooks_raise_goes_to_on_error_and_the_loop_goes_on(
+async def test_errors_of_other_hooks_go_to_on_error_and_the_loop_continues(
     stage: Stage, store: ListedJobs
 ) -> None:
     failure = ValueError("no")

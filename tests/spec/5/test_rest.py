@@ -279,7 +279,9 @@ async def test_an_ended_job_is_not_updated_but_409_before_its_fields_are_looked_
         ("lease", {}),
     ],
 )
-async def test_what_never_changes_is_refused_by_name(service: Visit, name: str, value: Any) -> None:
+async def test_a_field_that_never_changes_is_refused_by_name(
+    service: Visit, name: str, value: Any
+) -> None:
     job = await service.make_job()
     answer = await service.client.put(f"{JOBS}/{job['id']}", json={name: value, "priority": 1})
     assert field_of(answer) == name

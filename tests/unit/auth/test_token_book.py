@@ -80,7 +80,7 @@ async def test_chance_is_the_systems_unless_a_test_says_otherwise(
         ({"expires_at": datetime(2027, 1, 1)}, "expires_at"),  # noqa: DTZ001 - refused here
     ],
 )
-async def test_what_makes_no_sense_is_refused_by_name(
+async def test_invalid_fields_are_refused_by_name(
     book: TokenBook, store: MemoryStore, change: dict[str, object], field: str
 ) -> None:
     asked = {"tenant": "a", "scopes": ["read"], "name": "x", **change}

@@ -56,7 +56,7 @@ def test_an_invalid_token_is_refused(text: str) -> None:
     assert not is_well_formed(text)
 
 
-def test_what_is_kept_of_a_token_does_not_hold_it() -> None:
+def test_the_stored_fingerprint_does_not_contain_the_token() -> None:
     fingerprint = take_fingerprint(TOKEN)
     assert len(fingerprint.digest) == 64
     assert len(fingerprint.id) == 24

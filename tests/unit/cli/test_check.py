@@ -109,7 +109,7 @@ def test_untaken_jobs_are_late_after_a_while(rota: RunRota, url: str) -> None:
     assert outcome.out == "jobs are late: one is due since 2027-03-26T11:56:30Z, for 4 minutes\n"
 
 
-def test_what_was_set_aside_is_something_to_look_at(rota: RunRota, url: str) -> None:
+def test_records_that_were_set_aside_are_a_finding(rota: RunRota, url: str) -> None:
     prepare(url, lambda store: store.write_all([DocumentWrite(SET_ASIDE, "a task", None, b"?")]))
     outcome = rota("check", "--store", url)
     assert outcome.status == 1

@@ -30,7 +30,7 @@ def test_the_environment_names_a_store_or_a_server() -> None:
     assert (server.url, server.token.reveal()) == (SERVER, TOKEN)
 
 
-def test_what_is_typed_counts_for_more_than_the_environment() -> None:
+def test_options_override_the_environment() -> None:
     address = find_address(Place(store="memory://"), {"ROTA_URL": SERVER})
     assert isinstance(address, StoreAddress)
 

@@ -86,7 +86,7 @@ def test_without_commands_the_whole_line_is_the_expression() -> None:
     ]
 
 
-def test_what_only_the_extended_dialect_allows_is_said_so() -> None:
+def test_lines_that_only_the_extended_dialect_allows_are_named() -> None:
     text = "*/5 * * * * x\n@daily y\n61 * * * * z\n"
     allowed = "; the extended dialect allows it"
     assert problems(text) == [

@@ -33,7 +33,7 @@ def test_the_example_has_some_of_everything_and_is_filled_in_once(rota: RunRota)
     assert "Quiet from 22:00" in rota("gates", "show", "--tenant", "guild-9").out
 
 
-def test_what_to_do_next_is_said_with_the_store_where_it_is_another(rota: RunRota) -> None:
+def test_the_next_step_names_the_store_unless_it_is_the_default(rota: RunRota) -> None:
     line = rota("demo").out.splitlines()[-1]
     assert line == "See them run: rota up. Watch them meanwhile: rota top."
     line = rota("demo", "--store", "sqlite:///other.db").out.splitlines()[-1]

@@ -46,6 +46,9 @@ COMMANDS = [
     ("rrule",),
     ("rrule", "next"),
     ("rrule", "explain"),
+    ("plan",),
+    ("import",),
+    *[("import", it) for it in ("crontab", "celery", "apscheduler")],
     ("completion",),
     ("check",),
     ("store",),
@@ -117,7 +120,7 @@ def test_a_bad_field_is_underlined(rota: RunRota) -> None:
     )
 
 
-def test_what_another_dialect_allows_is_pointed_out(rota: RunRota) -> None:
+def test_an_expression_of_another_dialect_is_pointed_out(rota: RunRota) -> None:
     assert rota("cron", "explain", "*/5 * * * *").err == (
         "error: invalid cron expression: minute field slash syntax not supported"
         " (POSIX violation)\n"

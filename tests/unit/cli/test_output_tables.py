@@ -32,7 +32,7 @@ def test_columns_that_have_no_room_stand_below_the_others() -> None:
     ]
 
 
-def test_what_stands_below_is_in_columns_too_and_wrapped() -> None:
+def test_lines_below_a_row_are_in_columns_and_wrapped() -> None:
     assert printed_letters(42) == [
         "Id              Ended",
         "    Name                Error",

@@ -46,7 +46,7 @@ def test_a_pipe_gets_plain_text() -> None:
     assert b"1  Fri 2027-03-26 09:00 +00:00  2027-03-26 09:00Z  9h\n" in done.stdout
 
 
-def test_what_an_encoding_cannot_write_is_written_out() -> None:
+def test_characters_outside_the_encoding_are_escaped() -> None:
     gap = ("cron", "next", "30 1 * * *", "--zone", "Europe/London", "--from", "2027-03-28")
     done = start(*gap, PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, b"")

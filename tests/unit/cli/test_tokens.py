@@ -75,7 +75,7 @@ def test_a_revoked_token_is_listed_as_such(rota: RunRota, url: str) -> None:
     assert document["revoked_at"] == "2027-03-26T12:00:30Z"
 
 
-def test_what_is_done_is_in_the_audit_log(rota: RunRota, url: str) -> None:
+def test_actions_are_in_the_audit_log(rota: RunRota, url: str) -> None:
     made = rota("tokens", "create", "ada", "--scope", "read", "--store", url, "--json").document
     rota("tokens", "revoke", made["id"], "--store", url)
     rota("tokens", "revoke", made["id"], "--store", url)

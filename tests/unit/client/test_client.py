@@ -22,7 +22,7 @@ def make_client(reply: Reply) -> Client:
     return Client(httpx2.AsyncClient(transport=transport, base_url=URL), URL)
 
 
-async def test_what_is_asked_is_sent_as_it_is_meant() -> None:
+async def test_requests_are_encoded_as_given() -> None:
     asked: list[httpx2.Request] = []
 
     def reply(request: httpx2.Request) -> httpx2.Response:
@@ -56,7 +56,7 @@ async def test_nothing_is_answered_with_nothing() -> None:
         (503, errors.StoreUnavailableError),
     ],
 )
-async def test_what_the_service_refuses_is_raised_in_its_words(
+async def test_a_refusal_of_the_service_is_raised_with_its_words(
     status: int, group: type[errors.RotaError]
 ) -> None:
     problem = {"code": "X", "message": "not so", "details": {"field": "queue"}}

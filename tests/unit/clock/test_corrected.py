@@ -329,7 +329,7 @@ async def test_the_log_says_how_wrong_the_host_is(
     assert "agrees" in relief.getMessage()
 
 
-async def test_what_is_not_in_the_future_yields_once() -> None:
+async def test_a_sleep_until_the_past_yields_once() -> None:
     world = World()
     order: list[str] = []
     asyncio.get_running_loop().call_soon(order.append, "others")

@@ -61,7 +61,7 @@ async def test_a_wait_lasts_at_least_its_duration() -> None:
 
 
 @pytest.mark.parametrize("ago", [timedelta(0), timedelta(hours=1)])
-async def test_what_is_not_in_the_future_yields_once(ago: timedelta, host: Host) -> None:
+async def test_a_sleep_until_the_past_yields_once(ago: timedelta, host: Host) -> None:
     await SystemClock().sleep_until(START - ago)
     await SystemClock().sleep(-ago)
     assert host.waits == [0, 0]

@@ -12,7 +12,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-async def test_what_takes_too_long_ends_in_a_timeout_error(clock: VirtualClock) -> None:
+async def test_work_that_takes_too_long_ends_in_a_timeout_error(clock: VirtualClock) -> None:
     async def slow() -> Timeout:
         async with timeout_after(clock, HOUR) as timeout:
             with pytest.raises(asyncio.CancelledError) as caught:
@@ -25,7 +25,7 @@ async def test_what_takes_too_long_ends_in_a_timeout_error(clock: VirtualClock) 
     assert (clock.now(), clock.sleeper_count) == (START + HOUR, 0)
 
 
-async def test_what_is_done_in_time_is_left_alone(clock: VirtualClock) -> None:
+async def test_work_that_ends_in_time_is_left_alone(clock: VirtualClock) -> None:
     async def quick() -> Timeout:
         async with timeout_at(clock, START + 2 * HOUR) as timeout:
             await clock.sleep(HOUR)

@@ -53,7 +53,7 @@ async def test_a_condition_that_holds_already_yields_once() -> None:
     await VirtualClock(NOW).wait_until(lambda: True)
 
 
-async def test_what_a_condition_raises_is_raised_where_it_is_awaited() -> None:
+async def test_an_error_of_a_condition_is_raised_where_it_is_awaited() -> None:
     clock, is_closed = VirtualClock(NOW), False
 
     def holds() -> bool:

@@ -27,7 +27,7 @@ def test_a_signature_is_an_hmac_over_time_full_stop_and_body() -> None:
 
 @STEADY
 @given(st.binary(), st.text(min_size=1), st.integers(0, 90_000_000_000))
-def test_what_was_signed_can_be_verified(body: bytes, secret: str, at: int) -> None:
+def test_a_signature_can_be_verified(body: bytes, secret: str, at: int) -> None:
     secret = secret.encode("utf-8", "replace").decode()
     now = datetime.fromtimestamp(at, UTC)
     assert verify(body, sign(body, [secret], now), [secret], now).at == now
@@ -98,7 +98,7 @@ def test_parts_of_versions_to_come_do_not_disturb() -> None:
     assert verify(BODY, sign(BODY, [NEW], NOW) + ", v2=zz==", [NEW], NOW).at == NOW
 
 
-def test_what_cannot_be_signed_with_is_refused() -> None:
+def test_an_invalid_secret_is_refused() -> None:
     for secrets in ([], [NEW, OLD, OTHER], [""]):
         with pytest.raises(InvalidInputError) as caught:
             sign(BODY, secrets, NOW)

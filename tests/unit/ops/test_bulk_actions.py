@@ -38,7 +38,9 @@ async def test_a_plan_shows_what_would_be_done_and_does_nothing(
     assert [entry async for entry in read_audit(store, "default")] == []
 
 
-async def test_what_is_done_is_what_was_shown(around: RailContext, store: MemoryStore) -> None:
+async def test_an_action_changes_exactly_the_jobs_of_its_plan(
+    around: RailContext, store: MemoryStore
+) -> None:
     planned, later = [a_job(queue="mail") for _ in range(3)], a_job(queue="mail")
     await store.insert(planned, NOW)
     plan = await plan_bulk(around, "cancel", MAIL)
@@ -57,7 +59,7 @@ async def test_what_is_done_is_what_was_shown(around: RailContext, store: Memory
     assert set(entry.job_ids) == {job.id for job in planned}
 
 
-async def test_what_is_about_to_be_done_is_in_the_audit_log_before_it_is(
+async def test_an_action_is_audited_before_it_is_carried_out(
     around: RailContext, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = a_job(queue="mail")

@@ -142,7 +142,7 @@ async def test_a_store_that_is_not_a_copy_is_left_alone() -> None:
     expect_same(await dump_all(target), before)
 
 
-async def test_what_was_changed_in_the_source_meanwhile_is_named() -> None:
+async def test_changes_in_the_source_during_a_copy_are_named() -> None:
     source, target = await filled(), SmallPortions()
     target.dies_at = 12
     with pytest.raises(CutOffError):
@@ -156,7 +156,7 @@ async def test_what_was_changed_in_the_source_meanwhile_is_named() -> None:
     assert await target.read(UNFINISHED, ["target"]), "nobody may work with it"
 
 
-async def test_what_is_missing_or_too_much_is_named() -> None:
+async def test_missing_and_extra_records_are_named() -> None:
     source, target = await filled(), SmallPortions()
     marked = await MarkedTarget.begin(target, "source")
     await marked.advance(None, 0)  # as if all had been copied
@@ -176,7 +176,7 @@ async def test_what_is_missing_or_too_much_is_named() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-async def test_what_came_into_the_target_before_the_mark_is_left_alone(count: int) -> None:
+async def test_records_in_the_target_before_the_mark_are_left_alone(count: int) -> None:
     target = SmallPortions()
     strangers = [KeptDocument("zoo", f"{each}", 1, b"") for each in range(count)]
     await target.load(strangers, NOW)

@@ -159,7 +159,7 @@ async def test_a_run_is_remembered_and_found_from_any_job_of_its_series(
     assert (await ask(store, clock, daily, NINE + DAY)).reasons[-1].job_id == live.id
 
 
-async def test_what_came_while_another_ran_was_passed_over(
+async def test_an_occurrence_during_another_run_was_skipped(
     store: MemoryStore, clock: VirtualClock, rail: Rail
 ) -> None:
     job_id = await rail.schedule_recurring("a", {}, interval="1h")
@@ -187,7 +187,9 @@ async def test_before_it_began_and_after_it_ended_nothing_ran(
 
 
 @pytest.mark.usefixtures("daily")
-async def test_what_is_not_kept_is_not_known(store: MemoryStore, clock: VirtualClock) -> None:
+async def test_history_that_was_not_kept_is_unknown(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
     await run(store, clock, NINE)
     await run(store, clock, NINE + DAY)
     await store.prune(NINE + DAY, 10)

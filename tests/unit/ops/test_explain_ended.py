@@ -40,7 +40,7 @@ async def fail(store: MemoryStore, job: Job) -> None:
     await store.apply([decide_fail(leased, "KeyError: 'x'", NOW)], NOW)
 
 
-async def test_what_is_done_ran(store: MemoryStore, clock: VirtualClock) -> None:
+async def test_a_completed_job_ran(store: MemoryStore, clock: VirtualClock) -> None:
     job = a_job(due_at=NOW)
     await store.insert([job], NOW)
     (leased,) = await lease(store)
@@ -64,7 +64,7 @@ async def test_a_dead_letter_has_its_error_and_every_attempt(
     assert only(told, "attempt").who == "anna"
 
 
-async def test_what_was_retried_names_its_replacement_and_that_names_it(
+async def test_a_retried_job_and_its_replacement_name_each_other(
     store: MemoryStore, clock: VirtualClock
 ) -> None:
     job = a_job(due_at=NOW, retry_policy=ONCE)

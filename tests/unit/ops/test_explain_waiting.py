@@ -59,7 +59,7 @@ async def test_a_pending_job_names_the_jobs_it_waits_for(
     assert "ready, due at Fri 2026-05-01 13:00:00 UTC" in named[parents[0].id]
 
 
-async def test_what_is_due_and_held_by_nothing_waits_for_a_worker(
+async def test_a_due_job_that_nothing_holds_waits_for_a_worker(
     store: MemoryStore, clock: VirtualClock
 ) -> None:
     job = a_job(due_at=NOW - HOUR)

@@ -152,7 +152,7 @@ async def test_counts_are_those_of_counting_every_status(
     }
 
 
-async def test_what_runs_next_comes_from_series_and_from_tasks(
+async def test_the_next_runs_come_from_series_and_from_tasks(
     store: MemoryStore, rail: Rail, clock: VirtualClock
 ) -> None:
     await rail.schedule_recurring("digest", {}, cron="30 13 * * *", tz="Europe/London")

@@ -41,7 +41,7 @@ def test_part_of_a_token_is_kept() -> None:
     assert next_token_at(TWO_A_SECOND, second.bucket, NOW) == NOW + SECOND
 
 
-def test_what_was_not_used_goes_back_as_far_as_there_is_room() -> None:
+def test_unused_tokens_go_back_as_far_as_there_is_room() -> None:
     taken = take_tokens(TWO_A_SECOND, None, 4, NOW)
     back = give_back_tokens(TWO_A_SECOND, taken.bucket, 3, NOW)
     assert take_tokens(TWO_A_SECOND, back, 99, NOW).token_count == 4

@@ -32,14 +32,14 @@ LAST_INSTANT = NOW + MINUTE - timedelta.resolution
 
 @pytest.mark.clause("T-16")
 @pytest.mark.parametrize("on_crash", ["at_least_once", "at_most_once"])
-def test_what_was_never_begun_is_begun_and_what_is_done_is_not_repeated(on_crash: OnCrash) -> None:
+def test_a_new_effect_begins_and_a_done_one_is_not_repeated(on_crash: OnCrash) -> None:
     assert judge_effect(None, NOW, on_crash) is Verdict.BEGIN
     assert judge_effect(DONE, NOW + MINUTE, on_crash) is Verdict.TAKE_RESULT
     assert judge_effect(RUNNING, LAST_INSTANT, on_crash) is Verdict.WAIT
 
 
 @pytest.mark.parametrize("effect", [RUNNING, UNKNOWN])
-def test_what_was_cut_short_is_repeated_or_given_up_as_the_caller_says(effect: object) -> None:
+def test_an_interrupted_effect_is_repeated_or_given_up_as_the_caller_says(effect: object) -> None:
     assert effect in {RUNNING, UNKNOWN}
     for each in (RUNNING, UNKNOWN):
         assert judge_effect(each, NOW + MINUTE, "at_least_once") is Verdict.BEGIN
@@ -51,7 +51,7 @@ def test_an_effect_survives_being_written_and_read() -> None:
     assert decode_effect(Document("k", 1, encode_effect(done))) == done
 
 
-def test_what_cannot_be_read_is_the_stores_fault() -> None:
+def test_an_unreadable_record_is_a_store_error() -> None:
     with pytest.raises(StoreError, match="Effect k cannot be read"):
         decode_effect(Document("k", 1, b"{}"))
 

@@ -182,7 +182,7 @@ async def test_a_result_that_cannot_be_kept_is_refused_and_undone(
     assert (await ledger.find("t", "k"), await caller.count_work()) == (None, 0)
 
 
-async def test_what_cannot_be_is_refused_before_the_action_is_called(
+async def test_an_invalid_effect_is_refused_before_the_action_is_called(
     ledger: Ledger, caller: Caller
 ) -> None:
     with pytest.raises(UnsupportedConnectionError, match="no transaction"):
@@ -193,7 +193,7 @@ async def test_what_cannot_be_is_refused_before_the_action_is_called(
         await ledger.once_within(caller.connection, "t", "k", fail, on_crash="maybe")  # type: ignore[arg-type] # the point
 
 
-async def test_what_is_in_memory_has_no_transactions(clock: VirtualClock) -> None:
+async def test_the_memory_store_has_no_transactions(clock: VirtualClock) -> None:
     store = MemoryStore()
     with pytest.raises(UnsupportedConnectionError, match="memory takes part in no transaction"):
         await Ledger(store, clock).once_within(object(), "t", "k", fail)

@@ -70,7 +70,7 @@ async def settle(clock: VirtualClock, work: Awaitable[Any], within: timedelta = 
 
 
 @pytest.mark.clause("T-2", "T-15", "T-16")
-async def test_what_is_done_is_not_repeated_and_its_result_is_kept(
+async def test_a_done_effect_is_not_repeated_and_its_result_is_kept(
     ledger: Ledger, clock: VirtualClock
 ) -> None:
     send = Sends(clock)
@@ -269,7 +269,7 @@ async def test_old_effects_can_be_forgotten(ledger: Ledger, clock: VirtualClock)
     await settle(clock, running, 2 * MINUTE)
 
 
-async def test_what_cannot_be_is_refused_before_anything_happens(ledger: Ledger) -> None:
+async def test_an_invalid_effect_is_refused_before_anything_happens(ledger: Ledger) -> None:
     def never() -> None:
         raise AssertionError("it was called")
 

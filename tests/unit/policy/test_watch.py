@@ -191,7 +191,7 @@ async def test_each_night_counts_its_own_jobs() -> None:
     assert held == Closed(SEVEN + timedelta(days=1), "quiet hours")
 
 
-async def test_what_is_looked_at_again_is_not_spread() -> None:
+async def test_a_job_that_is_checked_again_is_not_spread() -> None:
     store = MemoryStore()
     await put_entry(store, ScopedMaintenance(EVERYTHING, (Maintenance(),)))
     found = await reopenings(GateWatch(store), 50)

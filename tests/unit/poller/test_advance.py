@@ -26,7 +26,7 @@ def ask(interval: Any = "* * * * *", sleep_until: Any = NOW, **fields: Any) -> d
 
 
 @pytest.mark.parametrize("interval", [None, "", False, 0, float("nan")])
-def test_what_has_no_interval_has_no_next_time(interval: str | None) -> None:
+def test_a_document_without_an_interval_has_no_next_time(interval: str | None) -> None:
     assert ask(interval) is None
 
 
@@ -145,7 +145,7 @@ def test_an_interval_that_cannot_be_read_is_refused(interval: str) -> None:
         ("reprocess_delay", 5),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name(field: str, value: object) -> None:
+def test_invalid_values_are_refused_by_name(field: str, value: object) -> None:
     with pytest.raises(InvalidInputError) as refusal:
         ask(**{field: value})
     assert refusal.value.details["field"] == field

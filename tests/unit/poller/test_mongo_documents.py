@@ -108,7 +108,7 @@ async def test_all_else_removes(collection: "AsyncCollection[Any]", value: Any) 
     assert read(collection, {"autoRemove": value}).auto_remove
 
 
-async def test_what_is_not_a_number_does_not_remove(collection: "AsyncCollection[Any]") -> None:
+async def test_only_a_number_removes_a_document(collection: "AsyncCollection[Any]") -> None:
     assert not read(collection, {"autoRemove": float("nan")}).auto_remove
 
 

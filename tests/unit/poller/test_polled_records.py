@@ -72,7 +72,7 @@ async def test_jobs_added_at_one_moment_keep_their_order(jobs: PolledJobs) -> No
         ("repeat_until", {"interval": "@daily", "repeat_until": BEYOND}),
     ],
 )
-async def test_what_cannot_be_kept_is_refused_before_anything_is_written(
+async def test_an_invalid_record_is_refused_before_anything_is_written(
     jobs: PolledJobs, store: MemoryStore, field: str, fields: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidInputError) as refusal:

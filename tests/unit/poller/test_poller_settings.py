@@ -25,7 +25,7 @@ from rota.stores.memory import MemoryStore
         ("zone", "UTC"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_name(field: str, value: object) -> None:
+def test_invalid_settings_are_refused_by_name(field: str, value: object) -> None:
     options: Any = {field: value}
     with pytest.raises(InvalidInputError) as refusal:
         Poller(MemoryStore(), **options)

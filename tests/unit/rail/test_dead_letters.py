@@ -209,7 +209,7 @@ async def test_a_dead_occurrence_is_retried_beside_its_series(
     assert len(await take(store, NOW + HOUR)) == 1
 
 
-async def test_what_is_discarded_is_gone_and_written_down(
+async def test_a_discarded_letter_is_gone_and_audited(
     rail: Rail, store: MemoryStore, dead: DeadLetters
 ) -> None:
     ids = [await kill(rail, store, error="x" * 500) for _ in range(2)]
@@ -220,7 +220,7 @@ async def test_what_is_discarded_is_gone_and_written_down(
     assert set(entry.details["errors"].values()) == {"x" * 200}
 
 
-async def test_what_others_depend_on_is_not_discarded(
+async def test_a_letter_that_others_depend_on_is_not_discarded(
     rail: Rail, store: MemoryStore, dead: DeadLetters
 ) -> None:
     job_id = await kill(rail, store)
@@ -229,7 +229,7 @@ async def test_what_others_depend_on_is_not_discarded(
         await dead.discard([job_id])
 
 
-async def test_what_cannot_be_asked_is_refused(dead: DeadLetters, store: MemoryStore) -> None:
+async def test_an_invalid_filter_is_refused(dead: DeadLetters, store: MemoryStore) -> None:
     with pytest.raises(InvalidInputError, match="job_ids must be several"):
         await dead.discard(NOBODY)
     with pytest.raises(InvalidInputError, match="limit must be an integer"):

@@ -191,7 +191,7 @@ async def test_a_store_that_shares_no_transactions_says_so(rail: Rail) -> None:
         await rail.schedule_once("a", {}, run_at=NOW, within=object())
 
 
-async def test_what_is_not_there_is_not_found(rail: Rail) -> None:
+async def test_a_missing_job_is_not_found(rail: Rail) -> None:
     with pytest.raises(JobNotFoundError):
         await rail.get(NOBODY)
     with pytest.raises(InvalidJobError, match=r"^job_id must be a UUID"):

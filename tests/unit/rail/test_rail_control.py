@@ -44,7 +44,7 @@ async def hourly(rail: Rail, **fields: Any) -> str:
     return await rail.schedule_recurring("tick", {}, interval="1h", **fields)
 
 
-async def test_what_a_worker_changes_meanwhile_is_looked_at_again(
+async def test_a_job_that_a_worker_changes_meanwhile_is_read_again(
     rail: Rail, store: MemoryStore, clock: VirtualClock
 ) -> None:
     job_id = await hourly(rail)

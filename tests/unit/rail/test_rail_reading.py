@@ -108,7 +108,7 @@ def test_each_occurrence_of_a_series_has_a_bucket_of_its_own() -> None:
         read_series(asked, Rule(interval="1h"), RailSettings())
 
 
-def test_what_a_job_does_not_say_is_taken_from_the_settings() -> None:
+def test_the_settings_give_what_a_job_leaves_out() -> None:
     request = read_once(Asked("kind", {}), NOW, RailSettings(queue="mail"))
     assert (request.queue, request.priority, request.retry_policy.max_attempts) == ("mail", 6, 5)
     asked = Asked("kind", {}, queue="other", retry_policy={"max_attempts": 1})

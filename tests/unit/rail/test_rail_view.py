@@ -47,7 +47,7 @@ def test_a_job_shows_the_fields_of_the_specification_by_their_names() -> None:
     }
 
 
-def test_what_is_absent_is_left_out() -> None:
+def test_absent_fields_are_left_out() -> None:
     document = view_job(a_job(created_at=NOW)).to_document()
     assert document.keys() == {
         *("jobId", "guildId", "type", "payload", "priority", "runAt", "attempts", "state"),

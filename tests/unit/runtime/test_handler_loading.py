@@ -62,7 +62,7 @@ def test_a_function_of_a_worker_registers_by_itself(module: str) -> None:
     assert kinds_of(f"{module}:register") == ["greet"]
 
 
-def test_what_a_registry_says_of_its_handlers_is_kept(module: str) -> None:
+def test_the_options_of_a_registrys_handlers_are_kept(module: str) -> None:
     worker = Worker(MemoryStore())
     register_handlers(worker, load_handlers([f"{module}:registry"]), {})
     assert worker._handlers["greet"].notifies
@@ -91,7 +91,7 @@ def test_a_handler_of_ones_own_takes_the_place_of_a_built_in_one(module: str) ->
     ],
 )
 @pytest.mark.usefixtures("module")
-def test_what_cannot_be_used_is_refused_by_name(reference: str, reason: str) -> None:
+def test_invalid_handlers_are_refused_by_name(reference: str, reason: str) -> None:
     with pytest.raises(InvalidInputError) as refused:
         load_handlers([reference])
     assert refused.value.message.startswith(f'Invalid --handlers "{reference}": ')

@@ -44,7 +44,7 @@ def test_a_delay_is_rounded_up_to_milliseconds(delay: timedelta, expected: int) 
 
 
 @pytest.mark.clause("D-37")
-def test_what_has_no_length_counts_as_nothing() -> None:
+def test_an_empty_expression_counts_as_missing() -> None:
     assert count_registrations([1, 2]) == 2
     assert count_registrations(None) == 0
     assert count_registrations(iter([1])) == 0

@@ -66,7 +66,7 @@ FAILED = {"last_attempt_at": at(9), "last_failure_at": at(9, 1), "pending_retry_
         ),
     ],
 )
-def test_what_is_started_and_why(
+def test_starts_and_their_reasons(
     fields: dict[str, Any],
     last_due_at: datetime | None,
     now: datetime,

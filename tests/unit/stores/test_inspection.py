@@ -8,7 +8,7 @@ SECOND = read_migration("0002_second.sql", "-- compatible: yes\nCREATE TABLE two
 THIRD = read_migration("0003_third.sql", "-- compatible: no\nDROP TABLE one;\n")
 
 
-def test_what_is_pending_is_a_finding() -> None:
+def test_a_pending_migration_is_a_finding() -> None:
     standing = compare_schema([FIRST, SECOND], [FIRST.mark])
     assert standing.applied == (FIRST.mark,)
     assert standing.pending == (SECOND.mark,)

@@ -29,7 +29,7 @@ async def name_default() -> list[str]:
     return ["default"]
 
 
-async def test_what_is_due_and_what_runs_is_noted_in_every_minute() -> None:
+async def test_due_and_running_jobs_are_sampled_every_minute() -> None:
     clock, store = VirtualClock(NOW), MemoryStore()
     tally = StatsRecorder(store, clock)
     sampler = DepthSampler(store, clock, tally, name_default)

@@ -166,7 +166,9 @@ async def test_counts_and_what_is_set_aside_come_from_the_inspection(
         (StoreStatus(taken_at=NOW, job_counts={}, pinned_by="process 7"), [("pinned", 1)]),
     ],
 )
-def test_what_is_not_well_is_found(standing: StoreStatus, concerns: list[tuple[str, int]]) -> None:
+def test_problems_of_a_store_are_found(
+    standing: StoreStatus, concerns: list[tuple[str, int]]
+) -> None:
     assert [(it.concern, it.count) for it in list_findings(standing)] == concerns
 
 

@@ -137,7 +137,9 @@ async def test_minutes_are_apart_and_in_order_also_over_an_hour(
     assert within == found[1:3]
 
 
-async def test_what_several_count_adds_up(store: RacedStore, clock: VirtualClock) -> None:
+async def test_the_counts_of_several_recorders_add_up(
+    store: RacedStore, clock: VirtualClock
+) -> None:
     mine, another = StatsRecorder(store, clock), StatsRecorder(store, clock)
     for tally in (mine, another, mine):
         tally.observe(settled())
@@ -156,7 +158,7 @@ async def test_two_flushes_at_once_count_nothing_twice(
     assert [it.succeeded for it in await read_all(store)] == [1]
 
 
-async def test_what_the_store_refused_is_written_later(
+async def test_counts_that_the_store_refused_are_written_later(
     tally: StatsRecorder, store: RacedStore
 ) -> None:
     tally.observe(settled())
@@ -170,7 +172,7 @@ async def test_what_the_store_refused_is_written_later(
     assert tally.dropped_count == 0
 
 
-async def test_what_may_have_been_written_is_not_written_again(
+async def test_counts_that_may_have_been_written_are_not_written_again(
     tally: StatsRecorder, store: RacedStore
 ) -> None:
     tally.observe(settled())
@@ -275,9 +277,7 @@ async def test_a_naive_time_is_refused(store: RacedStore) -> None:
     assert caught.value.details["field"] == "since"
 
 
-async def test_what_cannot_be_read_counts_for_nothing(
-    tally: StatsRecorder, store: RacedStore
-) -> None:
+async def test_unreadable_counts_are_ignored(tally: StatsRecorder, store: RacedStore) -> None:
     key = key_of("guild-7", NOW)
     await store.write_each([DocumentWrite(STATS, key, None, b"not a tally")])
     assert await read_all(store) == []

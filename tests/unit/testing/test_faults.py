@@ -203,7 +203,7 @@ async def test_a_job_is_worked_on_as_on_the_other_store() -> None:
         (Failure.LOST, False, "unknown"),
     ],
 )
-async def test_what_was_lost_and_what_was_done_look_alike(
+async def test_lost_calls_and_done_calls_look_alike(
     failure: Failure, is_kept: bool, outcome: str
 ) -> None:
     store, inner = struck(scripted_faults({1: Fault(failure)}))

@@ -60,7 +60,7 @@ class NeverCloses(MemoryStore):
         (WritesHalf, "test_nothing_is_written_when_the_third_of_five_is_stale"),
         (WritesHalf, "test_nothing_is_written_when_the_stream_breaks"),
         (LosesTheLastPage, "test_a_large_collection_comes_whole_in_pages"),
-        (LosesTheLastPage, "test_what_stays_is_seen_once_while_others_write"),
+        (LosesTheLastPage, "test_a_scan_sees_unchanged_documents_once_while_others_write"),
         (NeverCloses, "test_a_closed_store_refuses_every_verb"),
     ],
 )

@@ -92,7 +92,7 @@ def test_days_with_and_without_an_ordinal_are_added_and_not_intersected() -> Non
         "FREQ=MONTHLY;BYMONTH=12;BYDAY=53MO",
     ],
 )
-def test_what_raises_there_is_a_rule_without_occurrences_here(text: str) -> None:
+def test_a_rule_that_raises_there_has_no_occurrences_here(text: str) -> None:
     with pytest.raises((ValueError, IndexError)):
         _theirs(text, datetime.fromisoformat("2024-12-01T09:00"), 1)
     assert _ours(text, datetime.fromisoformat("2024-12-01T09:00"), 1) == []
@@ -114,7 +114,7 @@ def test_what_raises_there_is_a_rule_without_occurrences_here(text: str) -> None
         "RRULE:FREQ=DAILY\nEXRULE:FREQ=WEEKLY",
     ],
 )
-def test_what_is_accepted_there_is_refused_here(text: str) -> None:
+def test_some_rules_accepted_there_are_refused_here(text: str) -> None:
     rrulestr(text, dtstart=WEDNESDAY)
     with pytest.raises(InvalidRecurrenceRuleError):
         parse_rrule(text, zone=UTC, start=WEDNESDAY)

@@ -116,7 +116,7 @@ async def test_a_cancelled_callback_has_failed() -> None:
     )
 
 
-async def test_what_a_dead_instance_still_does_is_not_recorded() -> None:
+async def test_the_acts_of_a_dead_instance_are_not_recorded() -> None:
     recorder, scheduler = TraceRecorder(VirtualClock(NOON)), Puppet()
     await recorder.initialize(scheduler, [("a", "* * * * *", work, DELAY)])
     recorder.crash(left_running=["a"])

@@ -56,7 +56,7 @@ def test_one_that_joins_does_not_make_the_others_punctual() -> None:
     assert judge(left, right).axioms == {"L1"}
 
 
-def test_what_a_dead_one_was_running_is_taken_over_in_time() -> None:
+def test_the_runs_of_a_dead_replica_are_taken_over_in_time() -> None:
     left, right = two()
     left.at("10:00").start().at("10:10").crash()
     right.at("10:10:31").run().at("10:30").observe()

@@ -42,6 +42,8 @@ def describe_grant(job: Job) -> Grant:
 
 def describe_move(change: Change) -> Move:
     attempt = change.attempt
+    if attempt is not None and attempt.outcome == "succeeded":
+        attempt = None  # it has a log, and spends nothing
     return Move(
         job_id=change.job_id,
         token=change.expected_token,

@@ -95,7 +95,7 @@ def parse_json(content: bytes) -> Any:
         raise InvalidRequestError("body", reason) from error
     except ValueError as error:  # an integer of thousands of digits
         raise InvalidRequestError("body", "must not hold integers of more than 64 bits") from error
-    if _SUSPECT.search(text):  # only such a text needs a look at each value
+    if _SUSPECT.search(text):  # otherwise no value needs a look
         fault = _find_fault(value)
         if fault is not None:
             raise InvalidRequestError(_name_field(fault.path), fault.reason)

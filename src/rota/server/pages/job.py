@@ -1,9 +1,10 @@
 """The page of one job: state, explanation, timeline, graph, facts and actions."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+import msgspec
 from starlette.responses import Response
 
 from rota.errors import JobNotFoundError
@@ -18,6 +19,7 @@ from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.statuses import STATUS_SIGNS, Sign, sign_of
 from rota.server.pages.visit import Visit, read_form
 from rota.triggers.zone import load_zone
+from rota.worker.progress import read_progress
 
 NODE_WIDTH = 154.0
 NODE_HEIGHT = 44.0
@@ -230,7 +232,7 @@ def _seconds(count: int) -> str:
 
 
 class Step(NamedTuple):
-    """One event. ``is_ahead``: it is yet to come."""
+    """One event. ``is_ahead``: it is yet to come. ``details`` are texts with titles, folded."""
 
     at: datetime
     headline: str
@@ -239,6 +241,7 @@ class Step(NamedTuple):
     note: str = ""
     error: Lines | None = None
     is_ahead: bool = False
+    details: tuple[tuple[str, Lines], ...] = ()
 
 
 def make_timeline(job: Job, attempts: Sequence[Attempt], now: datetime) -> list[Step]:
@@ -260,7 +263,9 @@ def _show_attempt(attempt: Attempt, *, is_new: bool) -> Step:
     error = show_text(attempt.error) if is_new and attempt.error is not None else None
     if not is_new and attempt.error is not None:
         note += ", same error as before"
-    return Step(attempt.started_at, headline, shape, tone, note, error)
+    details = (("Traceback", attempt.traceback), ("Log", attempt.log))
+    shown = tuple((title, show_text(text)) for title, text in details if text is not None)
+    return Step(attempt.started_at, headline, shape, tone, note, error, details=shown)
 
 
 def _show_present(job: Job, attempts: Sequence[Attempt], now: datetime) -> Iterator[Step]:
@@ -326,6 +331,8 @@ async def show_job(visit: Visit) -> Response:
     explanation = await explain_job(store, visit.context.clock, visit.tenant, job.id)
     graph = await draw_graph(store, visit.tenant, job.id, limit=MOST_DRAWN)
     payload, is_masked = show_payload(job.payload, visit.context.masked_words)
+    results = await store.results(visit.tenant, [job.id])
+    progress = await read_progress(store, [job])
     return render_page(
         visit,
         "job.html",
@@ -342,9 +349,16 @@ async def show_job(visit: Visit) -> Response:
         node_height=NODE_HEIGHT,
         payload=payload,
         is_masked=is_masked,
+        result=_show_result(results.get(job.id), visit.context.masked_words),
+        progress=progress.get(job.id),
         acts=await find_audit_entries(store, visit.tenant, [job.id], job.created_at),
         facts=list_facts(job, visit.link),
     )
+
+
+def _show_result(body: bytes | None, masked_words: Collection[str]) -> Lines | None:
+    """What the handler returned, with secrets masked; None if nothing was kept."""
+    return None if body is None else show_payload(msgspec.json.decode(body), masked_words)[0]
 
 
 async def act_on_job(visit: Visit) -> Response:

@@ -20,7 +20,7 @@ class Identity(NamedTuple):
 
 
 def identity_of(job: Job) -> Identity | None:
-    """None without an idempotency key: such a job is never a duplicate."""
+    """None without an idempotency key: the job is never a duplicate."""
     if job.idempotency_key is None:
         return None
     return Identity(job.tenant, job.kind, job.idempotency_key, job.occurrence)

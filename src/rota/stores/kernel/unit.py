@@ -201,7 +201,7 @@ class Writes:
     """What a unit of work writes at ``now``. Each job is in at most one of the mappings.
 
     ``moved`` jobs have new values in ``MOVE_FIELDS`` only. ``awaited`` jobs gain a dependent: they
-    are marked, and written even if they are marked already, so that a concurrent end of such a job
+    are marked, and written even if they are marked already, so that their end at the same time
     conflicts. ``results`` belong to jobs in ``moved`` and ``new``. ``removed`` jobs go with their
     attempts, dependencies and results.
     """

@@ -43,7 +43,7 @@ ORDER = (("priority", -1), ("created_at", 1), ("_id", 1))
 MARKED_AT_ONCE = 500
 """How many jobs a lease marks as due, at most, once their time has come."""
 
-WIDEST = 1000
+WIDEST = 250
 """How many jobs of equal priority a caller may pass over because other callers want them."""
 
 NARROWING = 0.95
@@ -78,7 +78,7 @@ class Spread:
         if leased_count == chosen_count:
             self._factor *= NARROWING
         else:
-            self._factor = min(4 + 2 * self._factor, WIDEST / chosen_count)
+            self._factor = min(2 + 1.5 * self._factor, WIDEST / chosen_count)
 
 
 async def take_due(

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from pymongo.errors import (
     AutoReconnect,
+    BulkWriteError,
     ConfigurationError,
     ConnectionFailure,
     DocumentTooLarge,
@@ -86,4 +87,9 @@ def _outcome_of(error: Exception) -> str:
     if isinstance(error, ServerSelectionTimeoutError):
         return NOTHING_WRITTEN
     lost = (ConnectionFailure, ExecutionTimeout, WriteConcernError, OSError)
-    return UNKNOWN if isinstance(error, lost) else NOTHING_WRITTEN
+    return UNKNOWN if isinstance(error, lost) or is_unacknowledged(error) else NOTHING_WRITTEN
+
+
+def is_unacknowledged(error: Exception) -> bool:
+    """Whether several writes were carried out, but a majority has not confirmed them."""
+    return isinstance(error, BulkWriteError) and bool(error.details.get("writeConcernErrors"))

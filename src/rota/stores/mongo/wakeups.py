@@ -75,7 +75,7 @@ class MongoWakeups:
     ) -> AsyncIterator[Listener]:
         """A listener for the end of these jobs.
 
-        The jobs are marked as watched: a process that ends such a job tells the others. Either it
+        The jobs are marked as watched: a process that ends one of them tells the others. Either it
         sees the mark, or the mark comes too late and the job shows its end.
         """
         async with self._local.listen_for_end(job_ids) as listener:

@@ -89,7 +89,7 @@ async def read_hold(statements: Statements) -> Hold | None:
 
 
 def describe_hold(hold: Hold | None) -> str | None:
-    """Who holds the horizon back, if it is for so long that an operator should know."""
+    """Who holds the horizon back; None if it is too short to matter to an operator."""
     if hold is None or hold.behind_count < FEWEST_BEHIND:
         return None
     if hold.lasting_for is None:
@@ -150,7 +150,7 @@ class Cursor:
         self.note_cost(0.0)
 
     def note_cost(self, cost: float) -> None:
-        """A lease took so many seconds: the slower they are, the later one starts at the front."""
+        """Record the seconds of a lease. After slow ones, the next start at the front is later."""
         self._slowest = max(self._slowest, cost)
         away_for = max(FRONT_AGAIN_AFTER, TIMES_ITS_COST * self._slowest)
         self.front_at = self._left_at + min(away_for, LONGEST_AWAY)

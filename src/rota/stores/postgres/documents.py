@@ -132,7 +132,7 @@ async def _apply(
         applied = await _apply_step(statements, step)
         for position, write in applied:
             versions[position] = write.next_version
-        # These were created only so that nobody else can create them until the transaction ends.
+        # These were created only to keep others from creating them until the transaction ends.
         demands = [(place, write) for place, write in applied if _only_demands_absence(write)]
         if demands:
             await _apply_step(statements, [(at, one._replace(expected=1)) for at, one in demands])

@@ -277,8 +277,8 @@ class FastPath:
 async def lease_from_front(call: LeaseCall) -> list[Job]:
     """Lease the next jobs, each statement by itself.
 
-    If a later statement fails, the jobs that were leased before are the answer: nobody else would
-    run them.
+    If a later statement fails, the jobs that were leased before are the answer: no other
+    worker would run them.
     """
     try:
         if call.fast_path is None:

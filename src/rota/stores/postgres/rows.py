@@ -186,8 +186,9 @@ def is_fresh(job: Job) -> bool:
     return (
         job.status is JobStatus.READY
         and not (job.dependencies or job.attempt_count or job.loss_count or job.last_token)
+        and job.last_error is None
+        and not (job.lease or job.ending or job.deferral)
         and job.updated_at == job.created_at
-        and (job.lease, job.last_error, job.ending, job.deferral) == (None,) * 4
     )
 
 
@@ -195,6 +196,23 @@ def encode_fresh(job: Job) -> tuple[Any, ...]:
     """The columns that ``insert_one`` takes."""
     place = (job.id, job.tenant, job.queue, job.priority, job.due_at, job.created_at)
     return (*place, digest_identity(identity_of(job)), recurs(job), encode_body(job))
+
+
+def encode_all_fresh(jobs: Sequence[Job], bodies: Sequence[str]) -> list[Any]:
+    """As ``encode_jobs``, for jobs that have only just been made and have no keys."""
+    created = [job.created_at for job in jobs]
+    return [
+        ",".join([job.id for job in jobs]),
+        BETWEEN_BODIES.join(bodies),
+        *([], [], _unless_same([job.due_at for job in jobs], created)),
+        *([], [], [], [], [], [], [], []),
+        _unless_all([recurs(job) for job in jobs], None),
+        *([], [], []),
+        once_if_same([job.tenant for job in jobs]),
+        once_if_same([job.queue for job in jobs]),
+        once_if_same([job.priority for job in jobs]),
+        once_if_same(created),
+    ]
 
 
 class Leases(dict[int, Lease]):

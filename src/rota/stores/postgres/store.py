@@ -23,11 +23,10 @@ from rota.stores.kernel.unit import Decision, Plan
 from rota.stores.opened import ClosableStore
 from rota.stores.postgres import documents, lease, read, unit
 from rota.stores.postgres.address import PostgresSettings
+from rota.stores.postgres.callers import CallersStatements, statements_on
 from rota.stores.postgres.connections import (
-    CallersStatements,
     Database,
     Session,
-    statements_on,
     translated,
 )
 from rota.stores.postgres.cursor import Cursors

@@ -42,6 +42,7 @@ from rota.stores.postgres.rows import (
     Damage,
     decode_jobs,
     digest_identity,
+    encode_all_fresh,
     encode_attempt,
     encode_body,
     encode_fresh,
@@ -213,7 +214,7 @@ class UnitOfWork:
         await self._count_open(writes)
         await add_attempts(self._statements, writes.attempts)
         if writes.results:
-            columns = (list(writes.results), list(writes.results.values()))
+            columns = columns_of(sorted(writes.results.items()))
             await self._statements.fetch(QUERIES.keep_results, *columns)
         if writes.removed:
             await self._remove(writes.removed)
@@ -222,8 +223,8 @@ class UnitOfWork:
         await _store(self._statements, new, now)
         links = [(parent, one.job.id) for one in new for parent in one.job.dependencies]
         for start in range(0, len(links), MOST_AT_ONCE):
-            parents, children = zip(*links[start : start + MOST_AT_ONCE], strict=True)
-            await self._statements.fetch(QUERIES.add_dependencies, list(parents), list(children))
+            columns = columns_of(links[start : start + MOST_AT_ONCE])
+            await self._statements.fetch(QUERIES.add_dependencies, *columns)
         unreadable = [one.job.id for one in new if one.unreadable is not None]
         await set_aside(self._statements, [Damage(each, UNREADABLE_COPY) for each in unreadable])
 
@@ -316,8 +317,7 @@ async def add_attempts(statements: Statements, attempts: Sequence[Attempt]) -> N
 async def set_aside(statements: Statements, damaged: Iterable[Damage]) -> None:
     """Hide unreadable jobs from all verbs; their bytes stay as they are."""
     if ordered := sorted(damaged):
-        columns = ([one.job_id for one in ordered], [one.reason for one in ordered])
-        await statements.fetch(QUERIES.set_aside, *columns)
+        await statements.fetch(QUERIES.set_aside, *columns_of(ordered))
 
 
 Notice: TypeAlias = tuple[str, str] | None
@@ -341,15 +341,15 @@ async def insert_new(
     if len(jobs) == 1:
         values = (now, *encode_fresh(jobs[0]), *(notice or (None, None)))
         return bool(await statements.fetch(QUERIES.insert_one, *values))
-    new = [NewJob(job) for job in jobs]
-    has_keys = any(job.idempotency_key is not None for job in jobs)
+    may_fail = statements.is_callers or any(job.idempotency_key is not None for job in jobs)
+    bodies = [] if may_fail else [encode_body(job) for job in jobs]
     try:
-        if has_keys or statements.is_callers or len(batches := list(_batches(new))) != 1:
-            async with statements.transaction():
-                await _store(statements, new, now)
-        else:
-            columns = encode_jobs(jobs, batches[0][1])
+        if 0 < len(bodies) <= MOST_AT_ONCE and sum(map(len, bodies)) <= MOST_BYTES_AT_ONCE:
+            columns = encode_all_fresh(jobs, bodies)
             await statements.fetch(QUERIES.insert_jobs, now, *columns)
+        else:
+            async with statements.transaction():
+                await _store(statements, [NewJob(job) for job in jobs], now)
     except (ContendedError, asyncpg.UniqueViolationError):
         return False
     return True

@@ -113,7 +113,7 @@ class CommitPace:
             self.note(read_time() - started_at)
 
     def note(self, seconds: float) -> None:
-        """A commit took so long. A slow disk makes a few slow commits; contention makes many."""
+        """Record how long a commit took. A slow disk makes a few slow commits; contention, many."""
         self._average += (min(seconds, 2 * LONGEST_COMMIT) - self._average) / 8
         if self._average > LONGEST_COMMIT:
             self._average, self.left_out_count = 0.0, NOTIFIED_LATER
@@ -285,7 +285,7 @@ class Notices:
 
 
 async def _wait_for(event: Event, seconds: float) -> bool:
-    """Whether it happened within so many seconds of real time."""
+    """Whether it happened within this time, in real seconds."""
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()

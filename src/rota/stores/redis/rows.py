@@ -8,10 +8,10 @@ import logging
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from rota.errors import DamagedJobError
 from rota.jobs import (
@@ -114,7 +114,7 @@ _COLUMNS = frozenset(
         *("deferral", "completion"),
     }
 )
-_INSTANT_LENGTH = len("2026-05-01T12:00:00.000000")
+_INSTANT_LENGTH = len("2026-05-01T12:00:00.000000Z")
 _DAMAGE = (msgspec.MsgspecError, KeyError, IndexError, TypeError, ValueError, OverflowError)
 
 logger = logging.getLogger("rota.stores.redis")
@@ -167,7 +167,11 @@ def text_of(instant: datetime) -> str:
 
 @lru_cache(64)  # a job has the same instant several times, and so have jobs of one call
 def _utc_text_of(instant: datetime) -> str:
-    return f"{instant.isoformat(timespec='microseconds')[:_INSTANT_LENGTH]}Z"
+    text = _encode(instant)[1:-1].decode()
+    return text if len(text) == _INSTANT_LENGTH else f"{text[:-1]}.000000Z"
+
+
+_instant_of = lru_cache(64)(datetime.fromisoformat)
 
 
 def encode_trials(job: Job) -> str:
@@ -224,32 +228,32 @@ def decode_head(head: bytes) -> Head:
 def decode_job(job_id: JobId, head: bytes, body: bytes) -> Job:
     """The job; DamagedJobError if it cannot be read."""
     try:
-        code, token, due_at, updated_at, until, worker, taken_at, trials, slot, _, _ = unpack_head(
-            head
-        )
+        code, token, due, updated, until, worker, taken, trials, slot, _, _ = unpack_head(head)
         tenant, queue, tail = slot.split("\0")
-        tried = _decode_trials(trials) if trials else _UNTRIED
-        return Job(
+        fields: dict[str, Any] = _bodies.decode(body)
+        fields.update(
             id=job_id,
             tenant=tenant,
             queue=queue,
             priority=HIGHEST_PRIORITY - int(tail[1:3]),
             status=_STATUSES[code],
-            due_at=datetime.fromisoformat(due_at),
-            created_at=datetime.fromisoformat(tail[3:]),
-            updated_at=datetime.fromisoformat(updated_at),
-            attempt_count=tried.attempt_count,
-            loss_count=tried.loss_count,
-            last_error=tried.last_error,
-            ending=tried.ending,
-            lease=_decode_lease(int(token), worker, taken_at, until) if until else None,
-            completion=(
-                _decode_completion(worker, taken_at, updated_at) if taken_at and not until else None
-            ),
+            due_at=_instant_of(due),
+            created_at=_instant_of(tail[3:]),
+            updated_at=_instant_of(updated),
             last_token=int(token),
-            deferral=tried.deferral,
-            **_bodies.decode(body),
         )
+        if until:
+            taken_at, lasts_until = _instant_of(taken), _instant_of(until)
+            fields["lease"] = Lease(
+                token=int(token), worker=worker, taken_at=taken_at, until=lasts_until
+            )
+        elif taken:
+            fields["completion"] = Completion(
+                worker=worker, started_at=_instant_of(taken), ended_at=_instant_of(updated)
+            )
+        if trials:
+            fields.update(asdict(_decode_trials(trials)))
+        return Job(**fields)
     except _DAMAGE as error:
         raise DamagedJobError(job_id, str(error)) from error
 
@@ -279,20 +283,3 @@ def decode_attempt(member: bytes) -> Attempt:
 def encode_names(names: Iterable[str] | None) -> bytes | str:
     """Chosen names as JSON; empty if all are chosen."""
     return "" if names is None else _encode(list(names))
-
-
-def _decode_completion(worker: str, started_at: str, updated_at: str) -> Completion:
-    return Completion(
-        worker=worker,
-        started_at=datetime.fromisoformat(started_at),
-        ended_at=datetime.fromisoformat(updated_at),
-    )
-
-
-def _decode_lease(token: int, worker: str, taken_at: str, until: str) -> Lease:
-    return Lease(
-        token=token,
-        worker=worker,
-        taken_at=datetime.fromisoformat(taken_at),
-        until=datetime.fromisoformat(until),
-    )

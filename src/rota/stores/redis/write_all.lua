@@ -4,7 +4,7 @@
 --         which were not gathered, each as write_each.lua says
 -- reply   nil, or the name and the expected version of the first write that was stale; or 'lost'
 --         if the list is not as it was left, and nothing is written
--- atomic  because nobody may see some of the writes without the others. Takes a dozen commands for
+-- atomic  so that no reader sees some of the writes without the others. Takes a dozen commands for
 --         each hundred writes
 local gathered = redis.call('LLEN', KEYS[4])
 local PART_LENGTH = 400

@@ -143,14 +143,17 @@ WHERE tenant = ?1 AND kind = ?2 AND idempotency_key = ?3
 
 -- name: waiting_below
 -- Begins with a table below (id) of parents.
-SELECT
-    waiting.id, tenant, queue, due_at, coalesce(counted.open_count, waiting.open_count),
-    needed.parent, coalesce(counted.on_parent_failure, 'block')
+SELECT waiting.id, tenant, queue, due_at, open_count, needed.parent, 'block'
 FROM below
 CROSS JOIN job_dependencies AS needed ON needed.parent = below.id
 CROSS JOIN jobs AS waiting ON waiting.id = needed.child
-LEFT JOIN open_dependencies AS counted ON counted.job_id = waiting.id
-WHERE waiting.status = 'PENDING';
+WHERE NOT EXISTS (SELECT 1 FROM open_dependencies WHERE job_id = needed.child)
+    AND waiting.status = 'PENDING'
+UNION ALL
+SELECT counted.job_id, tenant, queue, due_at, open_count, needed.parent, on_parent_failure
+FROM below
+CROSS JOIN job_dependencies AS needed ON needed.parent = below.id
+CROSS JOIN open_dependencies AS counted ON counted.job_id = needed.child;
 
 -- name: find_waiting
 -- ?1 parents. The PENDING jobs that depend on them, once for each parent.
@@ -237,8 +240,12 @@ WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM open_dependencies WHERE job_id = ?1)
 UPDATE open_dependencies SET open_count = ?2 WHERE job_id = ?1;
 
 -- name: keep_open
--- ?1 id, ?2 open dependencies, ?3 on_parent_failure
-INSERT OR REPLACE INTO open_dependencies VALUES (?1, ?2, ?3);
+-- In the order of the table.
+INSERT OR REPLACE INTO open_dependencies VALUES (?1, ?2, ?3, ?4, ?5, ?6);
+
+-- name: amend_open
+-- ?1 id, ?2 queue, ?3 when it is due
+UPDATE open_dependencies SET queue = ?2, due_at = ?3 WHERE job_id = ?1;
 
 -- name: forget_open
 -- ?1 id. The job waits for nothing any more.

@@ -286,7 +286,7 @@ class OpenFile(ClosableStore):
 def _check_connection(connection: object, path: Path) -> apsw.Connection:
     """Refuse anything but a connection to the file with an open transaction."""
     if not isinstance(connection, apsw.Connection):
-        raise UnsupportedConnectionError("it is no connection of apsw")
+        raise UnsupportedConnectionError("it is not a connection of apsw")
     name = connection.filename
     if not name or not path.samefile(name):
         raise UnsupportedConnectionError(f"it is connected to another file than {path}")

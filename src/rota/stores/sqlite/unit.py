@@ -304,11 +304,18 @@ def _count_open(write: Write, writes: Writes, relinked: Sequence[Amended]) -> No
     The row of the job has the count, unless it would be too large or has no place for the policy.
     """
     recounted = [(one.job, one.open_count or 0) for one in relinked]
-    write(QUERIES.forget_open, [(job.id,) for job, _ in recounted])
+    blocked = [job for job in writes.moved.values() if job.status is JobStatus.BLOCKED]
+    write(QUERIES.forget_open, [(job.id,) for job in (*blocked, *(job for job, _ in recounted))])
     write(QUERIES.count_open, [(job.id, count) for job, count in recounted])
     counted = [*((one.job, one.open_count) for one in writes.new.values()), *recounted]
-    apart = [(job.id, count, job.on_parent_failure) for job, count in counted if _is_apart(job)]
-    write(QUERIES.keep_open, apart)
+    write(QUERIES.keep_open, [_encode_open(job, count) for job, count in counted if _is_apart(job)])
+    amended = (one.job for one in writes.amended.values())
+    write(QUERIES.amend_open, [(job.id, job.queue, to_micros(job.due_at)) for job in amended])
+
+
+def _encode_open(job: Job, count: int) -> Row:
+    due_at = to_micros(job.due_at)
+    return job.id, job.tenant, job.queue, due_at, count, job.on_parent_failure
 
 
 def _is_apart(job: Job) -> bool:

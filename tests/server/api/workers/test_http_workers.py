@@ -103,9 +103,7 @@ async def test_the_shell_worker_hands_the_payload_to_the_command(
     assert json.loads((tmp_path / "heard.json").read_text()) == payload
 
 
-async def test_what_the_command_says_of_its_failure_is_kept(
-    server: Running, tmp_path: Path
-) -> None:
+async def test_the_error_output_of_a_command_is_kept(server: Running, tmp_path: Path) -> None:
     require("sh", "curl", "jq")
     job_id = await server.make(name="bad", queue="shell", retry_policy={"max_attempts": 1})
     later_id = await server.make(name="later", queue="shell", priority=1)

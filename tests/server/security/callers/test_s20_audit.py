@@ -65,7 +65,7 @@ async def test_the_entry_is_written_before_the_act(stage: Stage) -> None:
     assert [page async for page in store.scan("tokens")] == []
 
 
-async def test_what_the_api_does_is_recorded_under_the_name_of_the_token(stage: Stage) -> None:
+async def test_actions_over_the_api_are_audited_under_the_tokens_name(stage: Stage) -> None:
     client = await stage.connect(await stage.issue(name="ada's laptop"))
     issued = (await client.post("/api/v1/tokens", json={"name": "x", "scopes": ["read"]})).json()
     await client.delete(f"/api/v1/tokens/{issued['id']}")

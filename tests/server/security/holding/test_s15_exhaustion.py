@@ -166,7 +166,7 @@ async def test_counting_what_waits_costs_next_to_nothing(stage: Stage) -> None:
     assert store.asked_count == 3
 
 
-async def test_what_waits_is_counted_again_when_the_clock_was_set_back(stage: Stage) -> None:
+async def test_waiting_requests_are_counted_again_after_the_clock_is_set_back(stage: Stage) -> None:
     store = Counted()
     quota = WaitingQuota(store, stage.clock, 10)
     await quota.admit("ours")

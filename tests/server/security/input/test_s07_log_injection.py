@@ -38,7 +38,7 @@ def test_a_log_line_is_one_line_and_says_what_was_said(text: str) -> None:
 
 
 @given(st.text(st.characters() | st.sampled_from("".join(HOSTILE))))
-def test_what_is_shown_on_a_terminal_cannot_move_its_cursor(text: str) -> None:
+def test_output_on_a_terminal_cannot_move_its_cursor(text: str) -> None:
     assert not _UNSAFE.search(escape(text))
 
 

@@ -110,7 +110,7 @@ def test_maintenance_of_a_queue_holds_for_all_tenants(rota: RunRota) -> None:
         (("maintenance", "--until", "tomorrow"), '--until "tomorrow" is not an ISO 8601'),
     ],
 )
-def test_what_cannot_be_set_is_refused(rota: RunRota, argv: tuple[str, ...], reason: str) -> None:
+def test_invalid_gates_are_refused(rota: RunRota, argv: tuple[str, ...], reason: str) -> None:
     outcome = rota("gates", *argv)
     assert (outcome.status, outcome.out) == (2, "")
     assert reason in outcome.err

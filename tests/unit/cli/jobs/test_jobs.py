@@ -1,12 +1,19 @@
 """``rota jobs``: create, list, show, change and act."""
 
+import asyncio
 import io
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
-from tests.unit.cli.conftest import RunRota
+from tests.unit.cli.conftest import NOW, RunRota
+
+from rota import Worker, open_store
+from rota.testing import VirtualClock
+from rota.worker import Context
 
 Create = Callable[..., str]
 UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -145,7 +152,7 @@ def test_a_job_that_failed_is_tried_again_by_another(
         (("why", "123"), "ID"),
     ],
 )
-def test_what_can_be_no_id_is_refused_with_where_ids_are_found(
+def test_an_invalid_id_is_refused_and_the_error_says_where_ids_are_listed(
     rota: RunRota, words: tuple[str, ...], option: str
 ) -> None:
     outcome = rota(*words)
@@ -197,7 +204,7 @@ def test_a_job_that_is_not_there_is_not_found(rota: RunRota, verb: str) -> None:
         (("--priority", "11"), 'Invalid value "11" for --priority'),
     ],
 )
-def test_what_cannot_be_a_job_is_refused_by_name(
+def test_an_invalid_job_is_refused_by_its_field(
     rota: RunRota, argv: tuple[str, ...], reason: str
 ) -> None:
     rota("store", "migrate")
@@ -264,7 +271,9 @@ class TestBulk:
         outcome = rota("jobs", "bulk", "create", "none.json")
         assert (outcome.status, "FILE must hold a list of jobs" in outcome.err) == (2, True)
 
-    def test_what_would_be_done_is_shown_and_then_done(self, rota: RunRota, listed: str) -> None:
+    def test_the_plan_of_an_action_is_shown_and_then_carried_out(
+        self, rota: RunRota, listed: str
+    ) -> None:
         rota("jobs", "bulk", "create", listed)
         act = ("jobs", "bulk", "act", "cancel", "--queue", "mail", "--status", "READY")
         dry = rota(*act, "--dry-run")
@@ -282,3 +291,42 @@ class TestBulk:
         assert outcome.status == 2
         assert "--yes is needed when the input is not a terminal" in outcome.err
         assert len(rota("jobs", "list", "--limit", "99", "--json").document["items"]) == 30
+
+
+def test_a_result_is_printed(rota: RunRota, created: Create) -> None:
+    job_id = created("print", "--payload", '{"n": 1}')
+    early = rota("jobs", "result", job_id)
+    assert early.status == 1
+    assert early.out == "READY: the job has not ended yet\n"
+    asyncio.run(_run_once())
+    printed = rota("jobs", "result", job_id)
+    assert printed.status == 0
+    assert printed.out == '{"printed": 1}\n'
+    shown = rota("jobs", "show", job_id)
+    assert 'Result: {"printed": 1}' in shown.out
+    assert "succeeded" in shown.out
+    assert rota("jobs", "show", job_id, "--json").document["result"] == {"printed": 1}
+
+
+async def _run_once() -> None:
+    async with await open_store("sqlite:///rota.db") as store:
+        worker = Worker(store, clock=VirtualClock(NOW + timedelta(minutes=1)))
+
+        @worker.handler("print", encode=msgspec.json.encode)
+        async def work(context: Context) -> dict[str, int]:
+            return {"printed": context.payload["n"]}
+
+        await worker.run_once()
+
+
+def test_a_failure_is_shown_with_its_traceback(
+    rota: RunRota, created: Create, fail_all: Callable[[], None]
+) -> None:
+    job_id = created("print", "--max-attempts", "1")
+    fail_all()
+    shown = rota("jobs", "show", job_id)
+    assert "Traceback of attempt 1:" in shown.out
+    assert 'raise ValueError("out of paper")' in shown.out
+    printed = rota("jobs", "result", job_id)
+    assert printed.status == 1
+    assert printed.out.endswith("FAILED: ValueError: out of paper\n")

@@ -51,7 +51,7 @@ def test_on_a_terminal_top_does_not_make_one_either(rota: RunRota, here: Path) -
     ],
     ids=" ".join,
 )
-def test_what_makes_something_makes_the_store_for_it(
+def test_commands_that_create_something_create_the_store(
     rota: RunRota, here: Path, argv: tuple[str, ...]
 ) -> None:
     assert rota(*argv).status == 0

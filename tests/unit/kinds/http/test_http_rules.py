@@ -36,7 +36,7 @@ def test_the_environment_opens_hosts_networks_ports_and_plain_http() -> None:
             rules.check_target(scheme, port)
 
 
-def test_what_is_allowed_may_be_reached_and_nothing_beside_it() -> None:
+def test_only_allowed_addresses_can_be_reached() -> None:
     rules = read_http_rules({"ROTA_HTTP_ALLOW": "hooks.internal 10.1.0.0/16"})
     inside, beside = read_address("10.1.2.3"), read_address("10.2.0.1")
     rules.check_addresses("elsewhere.example.com", [inside])
@@ -62,7 +62,7 @@ def test_what_is_allowed_may_be_reached_and_nothing_beside_it() -> None:
         ("ROTA_HTTP_PLAIN", "perhaps"),
     ],
 )
-def test_what_cannot_be_meant_is_named(name: str, text: str) -> None:
+def test_an_invalid_rule_is_named(name: str, text: str) -> None:
     with pytest.raises(InvalidConfigurationError) as caught:
         read_http_rules({name: text})
     assert list(caught.value.problems) == [name]

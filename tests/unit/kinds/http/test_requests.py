@@ -64,7 +64,7 @@ async def test_success_is_success(plain: Receiver, status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599])
-async def test_what_may_pass_is_tried_again(plain: Receiver, status: int) -> None:
+async def test_a_temporary_failure_is_retried(plain: Receiver, status: int) -> None:
     plain.head = answer(status)
     with pytest.raises(DeliveryError) as caught:
         await Asker(plain.port).ask()
@@ -72,7 +72,7 @@ async def test_what_may_pass_is_tried_again(plain: Receiver, status: int) -> Non
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 410, 422])
-async def test_what_will_not_change_is_given_up(plain: Receiver, status: int) -> None:
+async def test_a_permanent_failure_is_given_up(plain: Receiver, status: int) -> None:
     plain.head = answer(status)
     assert await Asker(plain.port).ask() == Discard(f"answered {status}")
 
@@ -96,7 +96,7 @@ async def test_a_retry_after_header_is_respected(
 
 
 @pytest.mark.parametrize("said", ["soon", "-1", "", "1e9", "Fri, 99 May 2026 12:00:30 GMT"])
-async def test_what_cannot_be_read_as_a_time_is_none(plain: Receiver, said: str) -> None:
+async def test_an_invalid_time_is_none(plain: Receiver, said: str) -> None:
     plain.head = answer(503, f"Retry-After: {said}")
     with pytest.raises(DeliveryError):
         await Asker(plain.port).ask()

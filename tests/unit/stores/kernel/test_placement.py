@@ -40,7 +40,7 @@ def test_statuses_agree_with_the_rules_in_any_order(seed: int, size: int) -> Non
 
 @given(st.integers(0, 10_000))
 @settings(max_examples=150, deadline=None, derandomize=True)
-def test_what_is_refused_has_a_cycle_and_what_has_none_is_not(seed: int) -> None:
+def test_exactly_the_graphs_with_a_cycle_are_refused(seed: int) -> None:
     random = Random(seed)
     ids = [a_job().id for _ in range(5)]
     jobs = [a_job(id=each, dependencies=random.sample(ids, random.randint(0, 2))) for each in ids]

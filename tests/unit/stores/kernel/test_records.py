@@ -18,7 +18,7 @@ def test_an_id_that_no_server_can_keep_is_named() -> None:
             check_job_ids([good, bad])
 
 
-def test_what_stands_in_for_an_unreadable_job_is_never_due_and_never_ends() -> None:
+def test_the_stand_in_for_an_unreadable_job_is_never_due_and_never_ends() -> None:
     parent = a_job()
     job = make_stand_in(UnreadableJob(a_job().id, "acme", "mail", (parent.id,), b"{}"))
     assert (job.status, job.due_at) == (JobStatus.READY, PAUSED_UNTIL)

@@ -3,6 +3,7 @@
 import pytest
 from pymongo.errors import (
     AutoReconnect,
+    BulkWriteError,
     NetworkTimeout,
     NotPrimaryError,
     OperationFailure,
@@ -23,6 +24,8 @@ from rota.stores.mongo.translation import translate, translated
         (ConnectionResetError("reset"), "was lost", "unknown"),
         (OperationFailure("no", 13), "refuses to let this user", "nothing was written"),
         (OperationFailure("no", 10107), "takes writes", "nothing was written"),
+        (BulkWriteError({"writeConcernErrors": [{"code": 91}]}), "MongoDB refused", "unknown"),
+        (BulkWriteError({"writeErrors": [{"code": 1}]}), "MongoDB refused", "nothing was written"),
         (OperationFailure("odd", 1), "MongoDB refused", "nothing was written"),
     ],
 )

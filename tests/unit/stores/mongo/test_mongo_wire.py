@@ -116,6 +116,28 @@ async def test_a_commit_with_an_unknown_result_is_asked_for_again(own_mongo: Mon
         }
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [{"closeConnection": True}, {"writeConcernError": {"code": 91, "errmsg": "shutting down"}}],
+)
+async def test_a_lease_and_a_completion_whose_answer_is_lost_are_sent_again(
+    own_mongo: MongoServer, failure: dict[str, Any]
+) -> None:
+    """The second failure is reported after the server has carried out the update."""
+    jobs = [a_job(), a_job()]
+    async with await open_mongo(own_mongo.url) as store:
+        await store.insert(jobs, NOW)
+        async with failing(own_mongo, ["update"], **failure):
+            leased = await store.lease(REQUEST, NOW)
+        assert {job.id for job in leased} == {job.id for job in jobs}
+        assert {job.last_token for job in leased} == {1}
+        changes = [decide_outcome(each, Succeeded(b"7"), NOW) for each in leased]
+        async with failing(own_mongo, ["update"], **failure):
+            settled = await store.apply(changes, NOW)
+        assert not any(each.is_stale for each in settled)
+        assert len(await store.results("default", [job.id for job in jobs])) == 2
+
+
 async def test_a_conflict_or_a_lost_connection_starts_the_transaction_again(
     own_mongo: MongoServer,
 ) -> None:

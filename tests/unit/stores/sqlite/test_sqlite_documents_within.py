@@ -79,7 +79,7 @@ async def test_a_blocked_transaction_gets_a_clear_error(
 async def test_what_cannot_be_written_is_refused(
     store: SqliteStore, own: apsw.Connection, new: New
 ) -> None:
-    for connection, reason in ((object(), "no connection of apsw"), (None, "no connection")):
+    for connection, reason in ((object(), "not a connection of apsw"), (None, "not a connection")):
         with pytest.raises(UnsupportedConnectionError, match=f"cannot take part.*{reason}"):
             await store.write_within(connection, [new("a")])
         with pytest.raises(UnsupportedConnectionError, match=reason):

@@ -85,7 +85,7 @@ async def test_other_connections_are_refused(
     in_memory.execute("BEGIN")
     own.execute("ROLLBACK")
     for connection, reason in (
-        (object(), "no connection of apsw"),
+        (object(), "not a connection of apsw"),
         (foreign, "another file"),
         (in_memory, "another file"),
         (own, "no transaction"),

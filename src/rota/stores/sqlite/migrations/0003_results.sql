@@ -17,11 +17,15 @@ CREATE TABLE attempt_reports (
     PRIMARY KEY (job_id, token)
 ) STRICT, WITHOUT ROWID;
 
--- How many dependencies a PENDING job still waits for, if it has many or runs or is skipped when one
--- fails; it replaces jobs.open_count. The row is small: a job with ten thousand dependencies has a
--- body of a megabyte, which the end of each dependency would write again.
+-- The PENDING jobs that have many dependencies, or run or are skipped when one fails, and how many
+-- dependencies they still wait for; it replaces jobs.open_count. A job with ten thousand dependencies
+-- has a body of a megabyte, which SQLite reads with every look at its row. So the end of a
+-- dependency looks at this row instead. The first columns are those of the job.
 CREATE TABLE open_dependencies (
     job_id            TEXT NOT NULL PRIMARY KEY,
+    tenant            TEXT NOT NULL,
+    queue             TEXT NOT NULL,
+    due_at            INTEGER NOT NULL,
     open_count        INTEGER NOT NULL,
     on_parent_failure TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;

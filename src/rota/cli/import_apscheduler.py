@@ -1,0 +1,229 @@
+"""Reads the ``add_job`` calls of an APScheduler 3 program from its source."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from rota.cli.import_calls import (
+    SourceCall,
+    SourceName,
+    format_interval,
+    parse_source,
+    read_value,
+)
+from rota.cli.import_rule import (
+    DAY_FIELD,
+    HOUR_FIELD,
+    MINUTE_FIELD,
+    MONTH_FIELD,
+    SECOND_FIELD,
+    WEEKDAYS,
+    FieldRule,
+    NumberField,
+    to_identifier,
+    to_when,
+)
+from rota.cli.import_sources import Imported, ImportedSchedule, Unreadable
+from rota.errors import InvalidInputError
+from rota.triggers.zone import load_zone
+
+_CRON_FIELDS = ("year", "month", "day", "week", "day_of_week", "hour", "minute", "second")
+_LOWEST = {"hour": "0", "minute": "0", "second": "0"}
+_UNITS = {"weeks": 604_800, "days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
+_WEEKDAY_FIELD = NumberField(0, 6, {name: number for number, name in enumerate(WEEKDAYS)})
+_WEEK_FIELD = NumberField(1, 53)
+_ORDINALS = {"1st": 1, "2nd": 2, "3rd": 3, "4th": 4, "5th": 5, "last": -1}
+_NTH = re.compile(r"(1st|2nd|3rd|4th|5th|last)\s+(\w{3})")
+_SCHEDULERS = re.compile(r"\w*Scheduler$")
+_INTERVAL = (
+    "APScheduler counts from when the scheduler starts; Rota keeps the phase of the first start"
+)
+_JITTER = "APScheduler moves a start back or forth by its jitter; Rota only to later"
+
+
+def read_apscheduler(text: str, zone: ZoneInfo) -> Imported:
+    """The jobs that a program adds; ``zone`` if the scheduler names none."""
+    module = parse_source(text)
+    defaults = _read_defaults(module, zone)
+    schedules: list[ImportedSchedule] = []
+    unreadable: list[Unreadable] = []
+    taken = {"app"}
+    for line, function, node in _list_jobs(module):
+        where = f"line {line}"
+        try:
+            call = read_value(node)
+            schedules.append(_read_job(call, function, where, defaults, taken))
+        except (InvalidInputError, TypeError, ValueError) as error:
+            reason = error.message if isinstance(error, InvalidInputError) else str(error)
+            unreadable.append(Unreadable(where, reason))
+    return Imported(tuple(schedules), tuple(unreadable))
+
+
+def _read_defaults(module: ast.Module, zone: ZoneInfo) -> dict[str, Any]:
+    """The zone and the job defaults of the scheduler."""
+    found: dict[str, Any] = {"zone": zone}
+    for node in ast.walk(module):
+        if not isinstance(node, ast.Call) or not _SCHEDULERS.search(ast.unparse(node.func)):
+            continue
+        for keyword in node.keywords:
+            if keyword.arg == "timezone":
+                found["zone"] = _read_zone(read_value(keyword.value), zone)
+            elif keyword.arg == "job_defaults" and isinstance(keyword.value, ast.Dict):
+                found |= read_value(keyword.value)
+    return found
+
+
+def _list_jobs(module: ast.Module) -> Iterator[tuple[int, str, ast.Call]]:
+    """Calls of ``add_job``, and ``scheduled_job`` decorators, with the function they schedule."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for each in node.decorator_list:
+                if isinstance(each, ast.Call) and _is_named(each, "scheduled_job"):
+                    yield each.lineno, node.name, each
+        elif isinstance(node, ast.Call) and _is_named(node, "add_job"):
+            yield node.lineno, "", node
+
+
+def _is_named(node: ast.Call, name: str) -> bool:
+    return ast.unparse(node.func).rsplit(".", 1)[-1] == name
+
+
+def _read_job(
+    call: SourceCall, function: str, where: str, defaults: dict[str, Any], taken: set[str]
+) -> ImportedSchedule:
+    given = dict(call.kwargs)
+    args = list(call.args)
+    if not function:
+        target = args.pop(0) if args else given.pop("func", None)
+        function = target.text if isinstance(target, SourceName) else str(target)
+    trigger = args.pop(0) if args else given.pop("trigger", None)
+    kind, fields = _read_trigger(trigger, given)
+    zone = _read_zone(fields.pop("timezone", None), defaults["zone"])
+    rule = _read_rule(fields) if kind == "cron" else None
+    choices = {name: given.get(name, defaults.get(name)) for name in _CHOICES}
+    options, notes = _read_choices(choices, given)
+    if fields.get("jitter"):
+        options["jitter"] = format_interval(float(fields["jitter"]))
+        notes.append(_JITTER)
+    notes += [] if rule is not None else [_INTERVAL]
+    notes += [
+        f"{name} is not carried over" for name in ("start_date", "end_date") if name in fields
+    ]
+    return ImportedSchedule(
+        name=to_identifier(str(given.get("id") or function.replace(":", ".")), taken),
+        where=where,
+        source=_show(kind, fields),
+        when=to_when(rule) if rule is not None else _read_interval(kind, fields),
+        body=tuple(_make_body(function, given)),
+        zone=zone,
+        rule=rule,
+        options=options | ({} if rule is None else {"gap": "shift", "fold": "both"}),
+        day_reason="APScheduler asks for all fields at once",
+        notes=tuple(notes),
+    )
+
+
+_CHOICES = ("misfire_grace_time", "coalesce", "max_instances")
+_JOB_OPTIONS = {*_CHOICES, "id", "name", "args", "kwargs", "executor", "jobstore"} | {
+    "next_run_time",
+    "replace_existing",
+    "func",
+}
+
+
+def _read_trigger(trigger: Any, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The kind of the trigger and its fields."""
+    if isinstance(trigger, str):
+        fields = {name: value for name, value in given.items() if name not in _JOB_OPTIONS}
+        return trigger, fields
+    if isinstance(trigger, SourceCall) and trigger.name == "from_crontab":
+        minute, hour, day, month, weekday = str(trigger.args[0]).split()
+        cron = {"minute": minute, "hour": hour, "day": day, "month": month}
+        return "cron", cron | {"day_of_week": weekday} | trigger.kwargs
+    kinds = {"CronTrigger": "cron", "IntervalTrigger": "interval", "DateTrigger": "date"}
+    if isinstance(trigger, SourceCall) and trigger.name in kinds and not trigger.args:
+        return kinds[trigger.name], dict(trigger.kwargs)
+    raise InvalidInputError("its trigger is not cron or interval in plain values", {})
+
+
+def _read_interval(kind: str, fields: dict[str, Any]) -> str:
+    if kind != "interval":
+        reason = "runs once: enqueue it with task.using(at=...)" if kind == "date" else "is unknown"
+        raise InvalidInputError(f"a trigger {kind!r} {reason}", {"field": "trigger"})
+    return format_interval(float(sum(fields.get(name, 0) * _UNITS[name] for name in _UNITS)))
+
+
+def _read_rule(fields: dict[str, Any]) -> FieldRule:
+    given = {name: str(fields[name]) for name in _CRON_FIELDS if fields.get(name) is not None}
+    if given.get("year", "*") != "*":
+        raise InvalidInputError("year is not carried over: give the rule an RRULE", {})
+    lowest = max((_CRON_FIELDS.index(name) for name in given), default=len(_CRON_FIELDS))
+    for index, name in enumerate(_CRON_FIELDS):
+        # Fields below the lowest given one are at their minimum, those above it at any value.
+        given.setdefault(name, _LOWEST.get(name, "*") if index > lowest else "*")
+    days = [part.strip() for part in given["day"].lower().split(",")]
+    nth = [match for part in days if (match := _NTH.fullmatch(part))]
+    plain = ",".join(part for part in days if part != "last" and not _NTH.fullmatch(part))
+    return FieldRule(
+        seconds=SECOND_FIELD.parse(given["second"]),
+        minutes=MINUTE_FIELD.parse(given["minute"]),
+        hours=HOUR_FIELD.parse(given["hour"]),
+        days=DAY_FIELD.parse(plain or "*"),
+        months=MONTH_FIELD.parse(given["month"]),
+        weekdays=_WEEKDAY_FIELD.parse(given["day_of_week"]),
+        weeks=None if given["week"] == "*" else _WEEK_FIELD.parse(given["week"]),
+        nth=tuple((_ORDINALS[match[1]], WEEKDAYS.index(match[2])) for match in nth),
+        has_last="last" in days,
+        fold="both",
+    )
+
+
+def _read_choices(
+    choices: dict[str, Any], given: dict[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """Catch-up and overlap, and what is different about them."""
+    grace = choices["misfire_grace_time"]
+    is_patient = "misfire_grace_time" in given and grace is None
+    notes: list[str] = []
+    catch_up = "skip"
+    if is_patient or (isinstance(grace, int) and grace > 60):
+        catch_up = "once" if choices["coalesce"] in (None, True) else "all"
+    if not is_patient:
+        seconds = 1 if grace is None else grace
+        limit = "a minute" if catch_up == "skip" else "any time"
+        notes.append(f"a run up to {seconds} s late still started; in Rota up to {limit}")
+    at_once = choices["max_instances"] or 1
+    if at_once > 1:
+        notes.append(f"at most {at_once} ran at once; in Rota a limit of the queue says that")
+    return {"catch_up": catch_up, "overlap": "allow" if at_once > 1 else "skip"}, notes
+
+
+def _make_body(function: str, given: dict[str, Any]) -> Iterator[str]:
+    args = [repr(value) for value in given.get("args") or ()]
+    args += [f"{name}={value!r}" for name, value in (given.get("kwargs") or {}).items()]
+    module, colon, name = function.partition(":")
+    if colon:
+        yield f"from {module} import {name} as task"
+    else:
+        yield f"from your_program import {function.split('.', 1)[0]}  # the module that defines it"
+        name = function
+    yield ""
+    yield f"{'task' if colon else name}({', '.join(args)})"
+
+
+def _read_zone(value: Any, default: ZoneInfo) -> ZoneInfo:
+    if value is None:
+        return default
+    if isinstance(value, SourceCall) and value.args and value.name in ("ZoneInfo", "timezone"):
+        value = value.args[0]
+    if isinstance(value, SourceName) and value.text.lower().endswith("utc"):
+        value = "UTC"
+    if not isinstance(value, str):
+        raise InvalidInputError("its time zone is not written out", {"field": "timezone"})
+    return load_zone(value)
+
+
+def _show(kind: str, fields: dict[str, Any]) -> str:
+    return f"{kind}({', '.join(f'{name}={value!r}' for name, value in fields.items())})"

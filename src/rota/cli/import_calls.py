@@ -1,0 +1,112 @@
+"""Reads literals and calls from Python source without running it."""
+
+import ast
+from typing import Any
+
+from rota.errors import InvalidInputError
+
+
+class SourceCall:
+    """A call such as ``crontab(hour=7)``: the last part of its name, and its literal arguments."""
+
+    def __init__(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
+        self.name = name
+        self.args = args
+        self.kwargs = kwargs
+
+
+class SourceName:
+    """A name such as ``reports.send``, as it stands in the source."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def read_value(node: ast.AST) -> Any:
+    """The value of a literal; calls and names become ``SourceCall`` and ``SourceName``.
+
+    Raises InvalidInputError for anything that must be run to be known.
+    """
+    match node:
+        case ast.Constant():
+            return node.value
+        case ast.Dict():
+            keys = [read_value(key) for key in node.keys if key is not None]
+            if len(keys) == len(node.keys):
+                return dict(zip(keys, map(read_value, node.values), strict=True))
+        case ast.List() | ast.Tuple() | ast.Set():
+            items = [read_value(item) for item in node.elts]
+            return tuple(items) if isinstance(node, ast.Tuple) else items
+        case ast.Call():
+            kwargs = {it.arg: read_value(it.value) for it in node.keywords if it.arg is not None}
+            if len(kwargs) == len(node.keywords):
+                return SourceCall(_last_name(node.func), [*map(read_value, node.args)], kwargs)
+        case ast.Name() | ast.Attribute():
+            return SourceName(ast.unparse(node))
+    return _read_number(node)
+
+
+def _read_number(node: ast.AST) -> Any:
+    """The value of arithmetic on numbers, such as ``60 * 5``."""
+    operators = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.USub: "-"}
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return -value
+        case ast.BinOp() if type(node.op) in operators:
+            left, right = read_value(node.left), read_value(node.right)
+            if isinstance(left, int | float) and isinstance(right, int | float):
+                return _compute(left, operators[type(node.op)], right)
+    source = ast.unparse(node)
+    raise InvalidInputError(
+        f"{source[:60]} must be run to be known; write it out", {"field": "schedule"}
+    )
+
+
+def _compute(left: float, operator: str, right: float) -> float:
+    if operator == "+":
+        return left + right
+    if operator == "-":
+        return left - right
+    if operator == "*":
+        return left * right
+    if not right:
+        raise InvalidInputError("a division by zero", {"field": "schedule"})
+    return left / right
+
+
+def _last_name(function: ast.expr) -> str:
+    return ast.unparse(function).rsplit(".", 1)[-1]
+
+
+def parse_source(text: str) -> ast.Module:
+    """The module; InvalidInputError if it is not Python."""
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        raise InvalidInputError(f"the file is not Python: {error}", {"field": "FILE"}) from error
+
+
+def as_seconds(value: Any) -> float | None:
+    """The seconds in a number or in ``timedelta(...)``; None for anything else."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, SourceCall) or value.name != "timedelta":
+        return None
+    lengths = {"weeks": 604_800, "days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
+    names = ("days", "seconds")
+    given = dict(zip(names, value.args, strict=False)) | value.kwargs
+    if not given.keys() <= lengths.keys():
+        return None
+    return float(sum(given[name] * lengths[name] for name in given))
+
+
+def format_interval(seconds: float) -> str:
+    """A duration as Rota writes it. Raises InvalidInputError for a fraction of a second."""
+    if seconds < 1 or seconds % 1:
+        raise InvalidInputError(
+            f"every {seconds:g} s: Rota counts in whole seconds, from one on", {"field": "schedule"}
+        )
+    minutes, left = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "m"), (left, "s"))
+    return "".join(f"{count}{unit}" for count, unit in parts if count)

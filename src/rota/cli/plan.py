@@ -1,0 +1,34 @@
+"""``rota plan``: what starting an app would change in its schedules."""
+
+import asyncio
+
+import msgspec
+from rich.text import Text
+
+from rota.app import Rota
+from rota.cli.options import AppArgument, GivenTerminal, JsonOption
+from rota.cli.output import print_verbatim
+from rota.cli.serve import load_app
+from rota.errors import InvalidInputError
+from rota.escape import escape
+from rota.schedules import SchedulePlan
+
+
+def show_plan(
+    app: AppArgument = None, /, *, as_json: JsonOption = False, terminal: GivenTerminal
+) -> None:
+    """Print the plan of the app's schedules, on the app's own store."""
+    loaded = load_app(app)
+    if loaded is None:
+        raise InvalidInputError("APP is missing; write module:app", {"field": "APP"})
+    plan = asyncio.run(_ask(loaded))
+    if as_json:
+        terminal.print_document(msgspec.to_builtins(plan))
+        return
+    for line in str(plan).splitlines():
+        print_verbatim(terminal.out, Text(escape(line)))
+
+
+async def _ask(app: Rota) -> SchedulePlan:
+    async with app:
+        return await app.plan()
