@@ -23,6 +23,8 @@ _MODULES = {
     "Rail": "rota.rail",
     "RetryPolicy": "rota.jobs",
     "Rota": "rota.app",
+    "ScheduleHandle": "rota.schedule",
+    "SchedulePlan": "rota.schedules",
     "Scheduler": "rota.scheduler",
     "SchedulerPolicy": "rota.scheduler",
     "SchedulerSettings": "rota.scheduler",

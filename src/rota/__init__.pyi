@@ -9,11 +9,13 @@ from rota.jobs import RetryPolicy as RetryPolicy
 from rota.poller import Poller as Poller
 from rota.rail import Rail as Rail
 from rota.runtime.wiring import open_store as open_store
+from rota.schedule import ScheduleHandle as ScheduleHandle
 from rota.scheduler import DECLARATIVE as DECLARATIVE
 from rota.scheduler import POLLING as POLLING
 from rota.scheduler import Scheduler as Scheduler
 from rota.scheduler import SchedulerPolicy as SchedulerPolicy
 from rota.scheduler import SchedulerSettings as SchedulerSettings
+from rota.schedules import SchedulePlan as SchedulePlan
 from rota.task import Task as Task
 from rota.triggers.cron import parse_cron as parse_cron
 from rota.triggers.rrule import parse_rrule as parse_rrule
@@ -36,6 +38,8 @@ __all__ = [
     "Rail",
     "RetryPolicy",
     "Rota",
+    "ScheduleHandle",
+    "SchedulePlan",
     "Scheduler",
     "SchedulerPolicy",
     "SchedulerSettings",

@@ -34,6 +34,7 @@ RotaError
     WorkerForkedError
   NotFoundError       nothing has that name
     JobNotFoundError
+    ScheduleNotFoundError
     SecretNotFoundError
     TaskNotRegisteredError
     TokenNotFoundError
@@ -161,6 +162,7 @@ __all__ = [
     "ResultTooLargeError",
     "RotaError",
     "ScheduleDuplicateTaskError",
+    "ScheduleNotFoundError",
     "ScheduleTaskError",
     "SchedulerAlreadyActiveError",
     "SchedulerInitializationError",

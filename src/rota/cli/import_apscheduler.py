@@ -79,9 +79,9 @@ def _list_jobs(module: ast.Module) -> Iterator[tuple[int, str, ast.Call]]:
     """Calls of ``add_job``, and ``scheduled_job`` decorators, with the function they schedule."""
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for each in node.decorator_list:
-                if isinstance(each, ast.Call) and _is_named(each, "scheduled_job"):
-                    yield each.lineno, node.name, each
+            calls = [each for each in node.decorator_list if isinstance(each, ast.Call)]
+            named = [each for each in calls if _is_named(each, "scheduled_job")]
+            yield from ((each.lineno, node.name, each) for each in named)
         elif isinstance(node, ast.Call) and _is_named(node, "add_job"):
             yield node.lineno, "", node
 
