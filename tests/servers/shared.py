@@ -25,7 +25,7 @@ from tests.servers.mongo import MongoServer, find_mongod
 from tests.servers.postgres import PostgresServer, is_running
 from tests.servers.redis import RedisServer, find_redis
 
-from rota.stores.mongo.connection import DOCUMENTS, JOBS, SCHEMA, WAKEUPS
+from rota.stores.mongo.connection import DOCUMENTS, JOBS, RESULTS, SCHEMA, WAKEUPS
 from rota.stores.mongo.schema import INDEXES
 
 GIVEN_SERVER = "ROTA_TEST_POSTGRES"
@@ -175,11 +175,12 @@ _emptied: list[str] = []
 
 def _empty(database: "Database[dict[str, object]]") -> bool:
     """Remove all documents; False if the database is not as a store leaves it."""
-    if set(database.list_collection_names()) != {JOBS, DOCUMENTS, SCHEMA, WAKEUPS}:
+    kept = {JOBS, DOCUMENTS, RESULTS, SCHEMA}
+    if set(database.list_collection_names()) != {*kept, WAKEUPS}:
         return False
     if database[JOBS].index_information().keys() != {"_id_", *(each.name for each in INDEXES)}:
         return False
-    for name in (JOBS, DOCUMENTS, SCHEMA):
+    for name in kept:
         database[name].delete_many({})
     return True
 

@@ -33,8 +33,7 @@ async def test_listeners_of_other_processes_hear_the_end_of_a_job(mongo_url: str
             async with other.listen_for_end(ended.tenant, [ended.id]) as listener:
                 waiting = asyncio.create_task(listener.wait())
                 await store.apply([decide_outcome(leased[ended.id], outcome, NOW)], NOW)
-                async with asyncio.timeout(20):
-                    await waiting
+                await asyncio.wait_for(waiting, 20)
         assert await other.results(plain.tenant, [plain.id]) == {plain.id: b"7"}
 
 
