@@ -72,6 +72,8 @@ class Contestant:
 
 
 ROTA = "Rota"
+ROTA_DOOR = "Rota, door"
+ROTA_RESULTS = "Rota, door with results"
 ROTA_BEFORE = "Rota, other checkout"
 PGQUEUER = "PgQueuer"
 GRAPHILE = "Graphile Worker"
@@ -95,7 +97,17 @@ _HUEY_PENDING = "SELECT EXISTS (SELECT 1 FROM task)"
 
 def list_contestants() -> list[Contestant]:
     """All of them, in the order they are shown in."""
-    return [*_on_postgres(), *_on_sqlite(), *_on_redis(), *_on_mongo()]
+    listed = [*_on_postgres(), *_on_sqlite(), *_on_redis(), *_on_mongo()]
+    return [each for contestant in listed for each in _with_doors(contestant)]
+
+
+def _with_doors(contestant: Contestant) -> list[Contestant]:
+    """The contestant; after Rota's engine its front door, without and with results."""
+    if contestant.name != ROTA:
+        return [contestant]
+    door = replace(contestant, name=ROTA_DOOR, program="on_door")
+    settings = {**contestant.settings, "keeps_result": True}
+    return [contestant, door, replace(door, name=ROTA_RESULTS, settings=settings)]
 
 
 def in_other_checkout(

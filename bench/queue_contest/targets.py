@@ -14,6 +14,8 @@ from bench.queue_contest.contestants import (
     PGQUEUER,
     ROTA,
     ROTA_BEFORE,
+    ROTA_DOOR,
+    ROTA_RESULTS,
     Measure,
     StoreKind,
 )
@@ -42,8 +44,20 @@ def judge(results: Results) -> list[Verdict]:
         *_on_sqlite(results),
         *_on_redis(results),
         *_on_mongo(results),
+        *_doors(results),
         *_other_checkout(results),
     ]
+
+
+def _doors(results: Results) -> Iterator[Verdict]:
+    """The front door beside the bare engine: 5 % for the door, 15 % for results."""
+    for store in StoreKind:
+        for measure in (Measure.ENQUEUE, Measure.BULK, Measure.DRAIN):
+            rate = _rates(results, measure, store)
+            words = f"{store} {measure}: the door against the engine"
+            yield from _compare(words, 0.95, rate(ROTA_DOOR), rate(ROTA))
+            words = f"{store} {measure}: the door with results against the engine"
+            yield from _compare(words, 0.85, rate(ROTA_RESULTS), rate(ROTA))
 
 
 def _on_postgres(results: Results) -> Iterator[Verdict]:

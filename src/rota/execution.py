@@ -42,6 +42,11 @@ class AppExecution:
     async def __aexit__(self, *_: object) -> None:
         await self.sessions.leave()
 
+    def use_store(self, store_url: str) -> None:
+        """Use another store than the declared one, as ``--store`` says. Before it is opened."""
+        check_address(store_url)
+        self.store_url = self.sessions.store_url = store_url
+
     async def session(self) -> Session:
         """The session of the running event loop. Raises AppUseError if the app is not open in it.
 

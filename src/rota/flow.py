@@ -34,6 +34,7 @@ class Flow:
         self.name = None if name is None else read_name(name)
         self._sessions = sessions
         self._tenant = tenant
+        self._options = EnqueueOptions(tenant=tenant)
         self._within = within
         self._jobs: list[Job] = []
         self._now: datetime | None = None
@@ -56,7 +57,7 @@ class Flow:
         if isinstance(task, TaskWithOptions):
             plain, options = task.task, self._check_options(task.options)
         else:
-            plain, options = task, EnqueueOptions(tenant=self._tenant)
+            plain, options = task, self._options
         job_id = make_job_id(self._now, self._random + len(self._jobs))
         job = plain.make_job(plain.signature.bind(args, kwargs), options, job_id, self._now)
         if self.name is not None:
@@ -99,6 +100,8 @@ class Flow:
                 raise InvalidInputError(
                     f"{name}: a job of a flow cannot have its own; {fix}", {"field": name}
                 )
+        if options.tenant == self._tenant:
+            return options
         return replace(options, tenant=self._tenant)
 
     async def _insert(self, session: Session) -> None:

@@ -398,7 +398,8 @@ def _read_host(document: Document) -> _Host | None:
 
 def _log_plan(plan: SchedulePlan) -> None:
     if plan.has_changes:
-        _logger.info("The schedules of %s are reconciled:\n%s", plan.app, plan)
+        changes = "; ".join(str(plan).splitlines())  # one line: a log escapes line breaks
+        _logger.info("The schedules of %s are reconciled: %s", plan.app, changes)
 
 
 def _log_standing_by(plan: SchedulePlan) -> None:

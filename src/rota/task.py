@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.clock.duration import Duration, read_duration
+from rota.clock.protocol import later
 from rota.errors import (
     AppUseError,
     InvalidArgumentsError,
@@ -70,8 +71,10 @@ class EnqueueOptions(msgspec.Struct, frozen=True, kw_only=True):
     within: Any = None
     on_parent_failure: OnParentFailure = "block"
 
-    def due_at(self, now: datetime) -> datetime | None:
-        return now + self.delay if self.delay is not None else self.at
+    def due_at(self, now: datetime) -> datetime:
+        if self.at is not None:
+            return self.at
+        return now if self.delay is None else later(now, self.delay)
 
 
 _NO_OPTIONS = EnqueueOptions()
@@ -102,6 +105,8 @@ class Task(Generic[P, R]):
         self.options = options
         self.signature = TaskSignature(function, name, keeps_result=options.keep_result)
         self.sessions = sessions
+        self._plain: TaskWithOptions[P, R] = TaskWithOptions(self, _NO_OPTIONS)
+        self._template: tuple[EnqueueOptions | None, Any] = (None, None)
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", name)
         self.__wrapped__ = function
@@ -118,19 +123,19 @@ class Task(Generic[P, R]):
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Validate the arguments, and create a job that calls the function with them."""
-        return await TaskWithOptions(self, _NO_OPTIONS).enqueue(*args, **kwargs)
+        return await self._plain.enqueue(*args, **kwargs)
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """As ``enqueue``; blocks the thread."""
-        return TaskWithOptions(self, _NO_OPTIONS).enqueue_sync(*args, **kwargs)
+        return self._plain.enqueue_sync(*args, **kwargs)
 
     async def enqueue_many(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
         """Create a job for each of these, made by ``call``: all of them or none."""
-        return await TaskWithOptions(self, _NO_OPTIONS).enqueue_many(calls)
+        return await self._plain.enqueue_many(calls)
 
     def enqueue_many_sync(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
         """As ``enqueue_many``; blocks the thread."""
-        return TaskWithOptions(self, _NO_OPTIONS).enqueue_many_sync(calls)
+        return self._plain.enqueue_many_sync(calls)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[P]:
         """The arguments of one call, validated, for ``enqueue_many``."""
@@ -229,19 +234,17 @@ class Task(Generic[P, R]):
     def make_job(
         self, arguments: Arguments, options: EnqueueOptions, job_id: JobId, now: datetime
     ) -> Job:
-        """The job of one call, validated."""
-        request = JobRequest(
-            name=self.name,
-            kind=self.name,
-            queue=options.queue or self.options.queue,
+        """The job of one call. Its arguments and its options have been validated."""
+        known = self._template
+        template = known[1] if known[0] is options else self._make_template(options, job_id, now)
+        job = replace(
+            template,
+            id=job_id,
             payload=arguments.payload,
-            priority=options.priority or self.options.priority,
             due_at=options.due_at(now),
-            retry_policy=options.retry or self.options.retry,
-            idempotency_key=options.key,
-            on_parent_failure=options.on_parent_failure,
+            created_at=now,
+            updated_at=now,
         )
-        job = admit_job(request, job_id=job_id, now=now, tenant=options.tenant)
         if not (arguments.outputs or options.after):
             return job
         if not arguments.outputs and may_hold_outputs(msgspec.json.encode(arguments.payload)):
@@ -251,6 +254,22 @@ class Task(Generic[P, R]):
         # Set here: the limit of 50 is one of requests, not of flows.
         dependencies = tuple(dict.fromkeys((*arguments.outputs, *options.after)))
         return replace(job, dependencies=dependencies, status=JobStatus.PENDING)
+
+    def _make_template(self, options: EnqueueOptions, job_id: JobId, now: datetime) -> Job:
+        """A job with these options. The latest is kept: many jobs have the same."""
+        request = JobRequest(
+            name=self.name,
+            kind=self.name,
+            queue=options.queue or self.options.queue,
+            priority=options.priority or self.options.priority,
+            retry_policy=options.retry or self.options.retry,
+            idempotency_key=options.key,
+            on_parent_failure=options.on_parent_failure,
+        )
+        template = admit_job(request, job_id=job_id, now=now, tenant=options.tenant)
+        if options.within is None:
+            self._template = options, template
+        return template
 
     def describe(self) -> KindEntry:
         """What the catalogue of kinds says about this task."""
@@ -274,7 +293,7 @@ class Task(Generic[P, R]):
         self.signature.check()
         options, function = self.options, self.function
         is_async = inspect.iscoroutinefunction(function)
-        work: Work = self._run_async if is_async else self._run
+        work: Work = self.signature.make_call(self._run)
         encode: Encode | None = self.signature.encode_result if options.keep_result else None
         if options.run_in == "process":
             runner = run_in_child if options.keep_result else run_and_forget
@@ -282,11 +301,8 @@ class Task(Generic[P, R]):
             encode = _as_encoded if options.keep_result else None
         return Handler(work, is_async, options.notifies, options.timeout, encode, resolve_outputs)
 
-    async def _run_async(self, context: Context) -> Any:
-        args, kwargs = _read_arguments(self.signature, context)
-        return await self.function(*args, **kwargs)
-
     def _run(self, context: Context) -> Any:
+        """What the function returns: a coroutine, if it is one of those."""
         return _call(self.signature, context)
 
 

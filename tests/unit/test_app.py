@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -191,6 +192,15 @@ def test_static_and_bound_methods_can_be_tasks() -> None:
     assert Mailer.send.name.endswith("Mailer.send")
     assert greet("ada") == "hello ada"
     assert greet.signature.bind(("ada",), {}).payload == {"name": "ada"}
+
+
+def test_another_store_can_be_chosen_before_the_app_is_opened(tmp_path: Path) -> None:
+    ours = Rota("memory://")
+    send = ours.task(name="send")(_send)
+    ours.use_store(f"sqlite:///{tmp_path}/other.db")
+    send.enqueue_sync("ada")
+    ours.sessions.close_bridge()
+    assert (tmp_path / "other.db").exists()
 
 
 def test_an_address_that_names_no_store_is_refused_at_once() -> None:

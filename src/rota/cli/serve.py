@@ -42,6 +42,8 @@ def load_app(reference: str | None) -> Rota | None:
 def choose_store(store: str | None, app: Rota | None) -> str:
     """The address that was given, or else the app's, or else that of the environment."""
     if store is not None:
+        if app is not None:
+            app.use_store(store)
         return store
     return read_configuration().store_url if app is None else app.store_url
 

@@ -180,6 +180,16 @@ def read_payload(value: object) -> Any:
     return _decode(encoded)
 
 
+def read_encoded_payload(encoded: bytes) -> Any:
+    """The payload in compact JSON that ``msgspec`` has written, validated like any other."""
+    if len(encoded) <= MAX_PAYLOAD_BYTES and encoded.find(b"\\u0000") < 0:
+        try:
+            return _decode_flat(encoded)
+        except msgspec.ValidationError:
+            pass
+    return read_payload(_decode(encoded))
+
+
 def _read_flat(payload: dict[Any, Any]) -> dict[str, Any] | None:
     """A copy of a flat payload: text, numbers and the like by name. None: use the thorough path.
 

@@ -10,8 +10,10 @@ local MOST_TEXTS = 3 * 2000
 local parts = redis.call('LPOP', INTENT, MOST_TEXTS) or {}
 for at = 1, #parts, 3 do
   local id, old, new = unpack(parts, at, at + 2)
-  if id == '' then
-    redis.call('PUBLISH', old == 'ends' and ENDS or WAKE, new)
+  if id == '' and old == 'ends' then
+    redis.call('PUBLISH', ENDS, new)
+  elseif id == '' then
+    redis.call('PUBLISH', WAKE, new)
   else
     replace(id, read_head(old), read_head(new))
     set(HEADS, id, new)

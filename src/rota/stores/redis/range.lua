@@ -14,7 +14,8 @@ for at = 3, #ARGV, 2 do
     local place = #reply[1] + 1
     reply[1][place] = member
     for column = 2, #KEYS do
-      local text = redis.call('HGET', KEYS[column], string.sub(member, -ID_LENGTH)) or ''
+      local key = KEYS[column]
+      local text = redis.call('HGET', key, string.sub(member, -ID_LENGTH)) or ''
       reply[column][place], size = text, size + #text
     end
   end
