@@ -105,9 +105,17 @@ async def test_hosts_that_deploy_at_once_agree(fleet: Fleet) -> None:
     assert await fleet.version() == V2
 
 
-async def test_different_versions_that_start_at_once_leave_one_whole_set(fleet: Fleet) -> None:
-    await asyncio.gather(fleet.start("a", V1), fleet.start("b", V2))
+@pytest.mark.parametrize("turn", range(5))
+async def test_different_versions_that_start_at_once_leave_one_whole_set(
+    fleet: Fleet, turn: int
+) -> None:
+    versions = [V1, V2] if turn % 2 else [V2, V1]
+    await asyncio.gather(*(fleet.start(f"{it}", it) for it in versions))
+    live = await fleet.live()
     assert await fleet.version() in (V1, V2)
+    rule = live["changed"].recurrence
+    assert rule is not None
+    assert rule.cron == (await fleet.version())["changed"]
 
 
 async def test_an_older_host_that_restarts_during_a_deploy_changes_nothing(fleet: Fleet) -> None:

@@ -7,7 +7,6 @@ between loses nothing, and processes that do the same do it once.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -237,10 +236,32 @@ async def _settle_once(
         job = None if schedule.is_settled or schedule.is_removed else make_first_job(schedule)
         new += [] if job is None else [job]
         settled.append(replace(schedule, is_settled=True, has_begun=True))
-    if new:
-        with suppress(DuplicateJobError):  # another definition was quicker: settle again
-            await around.store.insert(new, around.clock.now())
+    if new and not await _begin(around, new):
+        return await _read_again(around, waiting)
     return await _record(around, list(zip(waiting, settled, strict=True)))
+
+
+async def _begin(around: RailContext, jobs: Sequence[Job]) -> bool:
+    """Insert the first jobs of series; False if others have begun one of them meanwhile."""
+    try:
+        inserted = await around.store.insert(jobs, around.clock.now())
+    except DuplicateJobError:  # with other arguments
+        return False
+    return not any(each.is_existing for each in inserted)
+
+
+async def _read_again(
+    around: RailContext, waiting: Sequence[VersionedSchedule]
+) -> list[VersionedSchedule]:
+    """The same schedules as they are now. One that is gone is ended: it may have begun here."""
+    left: list[VersionedSchedule] = []
+    for each in waiting:
+        present = await find_schedule(around.store, each.schedule.tenant, each.schedule.name)
+        if present is None or present.schedule.series_id != each.schedule.series_id:
+            await end_series(around, each.schedule)
+        if present is not None and not present.schedule.is_settled:
+            left.append(present)
+    return left
 
 
 async def _record(
