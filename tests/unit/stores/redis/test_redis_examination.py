@@ -157,7 +157,7 @@ async def test_an_old_server_is_refused(
         await RedisStore.open(redis_settings)
 
 
-@pytest.mark.parametrize(("version", "whose"), [(2, "an older"), (4, "a newer")])
+@pytest.mark.parametrize(("version", "whose"), [(3, "an older"), (5, "a newer")])
 async def test_a_store_of_another_layout_is_refused(
     redis_settings: RedisSettings, version: int, whose: str
 ) -> None:
