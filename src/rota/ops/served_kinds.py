@@ -54,9 +54,10 @@ class ServedKinds:
             self._read_at = now
         return self._served
 
-    async def warn(self, job: Job) -> tuple[str, ...]:
-        """A warning if no running worker serves the job's kind."""
+    async def warn(self, job: Job) -> str | None:
+        """A warning, in ASCII and without quotes, if no running worker serves the job's kind."""
         served = await self.list()
         if job.kind in served or ANY_KIND in served or job.status.is_terminal:
-            return ()
-        return (f"No running worker serves kind {job.kind!r}: the job waits until one does.",)
+            return None
+        kind = ascii(job.kind).replace('"', "'")
+        return f"No running worker serves kind {kind}: the job waits until one does."

@@ -83,17 +83,23 @@ async def test_a_new_payload_is_checked_too(stage: Stage) -> None:
 
 
 async def test_a_kind_without_a_worker_is_accepted_with_a_warning(stage: Stage) -> None:
-    job = await stage.visit.make_job(kind="unknown", payload={"anything": 1})
-    assert job["warnings"] == [
-        "No running worker serves kind 'unknown': the job waits until one does."
-    ]
+    body = {"name": "a job", "queue": "mail", "kind": "unknown", "payload": {"anything": 1}}
+    answer = await stage.visit.client.post(JOBS, json=body)
+    assert answer.status_code == 201
+    assert answer.headers["warning"] == (
+        "299 rota \"No running worker serves kind 'unknown': the job waits until one does.\""
+    )
+    why = await stage.visit.client.get(f"{JOBS}/{answer.json()['id']}/why")
+    assert "worker" in why.text
 
 
 async def test_a_kind_that_a_worker_serves_gets_no_warning(stage: Stage) -> None:
     working = asyncio.create_task(stage.worker.run())
     await stage.visit.clock.advance(timedelta(seconds=10))
-    job = await stage.visit.make_job(kind="welcome", payload={"user_id": 7})
-    assert job["warnings"] == []
+    body = {"name": "a job", "queue": "mail", "kind": "welcome", "payload": {"user_id": 7}}
+    answer = await stage.visit.client.post(JOBS, json=body)
+    assert answer.status_code == 201
+    assert "warning" not in answer.headers
     stage.worker.stop()
     await stage.visit.clock.advance(timedelta(seconds=60))
     await working

@@ -114,15 +114,6 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename={"due_
     updated_at: Moment
 
 
-class CreatedJob(JobView, frozen=True, kw_only=True, gc=False, rename={"due_at": "run_at"}):
-    """A job that was created, or that existed already, with all its fields.
-
-    ``warnings`` say what may keep it from running, such as a kind that no worker serves.
-    """
-
-    warnings: tuple[str, ...] = ()
-
-
 class JobPage(msgspec.Struct, frozen=True, gc=False):
     """A page of jobs, newest first."""
 
@@ -312,11 +303,10 @@ class JobUpdate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     completion: Fixed = UNSET
     created_at: Fixed = UNSET
     updated_at: Fixed = UNSET
-    warnings: Annotated[Any, Meta(description="Ignored.")] | UnsetType = UNSET
 
 
 CHANGEABLE = JobUpdate.__struct_fields__[: JobUpdate.__struct_fields__.index("id")]
-FIXED = JobUpdate.__struct_fields__[len(CHANGEABLE) : -1]
+FIXED = JobUpdate.__struct_fields__[len(CHANGEABLE) :]
 
 
 def _given(update: JobUpdate, names: Iterable[str]) -> dict[str, Any]:
@@ -398,19 +388,19 @@ async def create_job(call: Call[NewJob, Nothing]) -> Answer:
 
     With an idempotency key, in the header or in the body, a second request returns the existing job
     of that kind with 200. 409 if its payload differs. A payload that does not fit its kind is
-    refused if this server has the app of the kind; the error names the path of the field.
+    refused if this server has the app of the kind; the error names the path of the field. A header
+    ``Warning`` says that no running worker serves the kind.
     """
     context, tenant = call.context, call.caller.tenant
     now = context.clock.now()
     job = admit_new_job(call.body, context, tenant, now, call.headers.get(KEY_HEADER.lower()))
     await context.quota.admit(tenant)
     (inserted,) = await context.store.insert([_with_trace(job, call)], now)
-    link = {"location": f"{call.root}{JOBS}/{inserted.job.id}"}
-    created = msgspec.convert(inserted.job, CreatedJob, from_attributes=True)
-    warnings = await context.served.warn(inserted.job)
-    if warnings:
-        created = msgspec.structs.replace(created, warnings=warnings)
-    return Answer(200 if inserted.is_existing else 201, created, link)
+    headers = {"location": f"{call.root}{JOBS}/{inserted.job.id}"}
+    warning = await context.served.warn(inserted.job)
+    if warning is not None:
+        headers["warning"] = f'299 rota "{warning}"'
+    return Answer(200 if inserted.is_existing else 201, view_job(inserted.job), headers)
 
 
 async def get_job(call: Call[Nothing, Nothing]) -> JobView:
@@ -498,7 +488,7 @@ ROUTES: tuple[Route, ...] = (
         create_job,
         Scope.WRITE,
         "jobs",
-        answers={201: CreatedJob, 200: CreatedJob},
+        answers={201: JobView, 200: JobView},
         headers=_CREATE_HEADERS,
         errors=(409,),
     ),
