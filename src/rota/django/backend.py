@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 from django.core import checks
 from django.db import connections, transaction
-from django.utils.module_loading import import_string
+from django.utils.module_loading import autodiscover_modules
 
 from rota.app import Rota
 from rota.django.results import Payload, build_result
@@ -155,9 +155,13 @@ class RotaBackend(BaseTaskBackend):
 
     def task_of(self, job: Job) -> Task:
         """The task that the job runs, with the options it was enqueued with."""
+        if job.kind not in self.known_tasks:
+            autodiscover_modules("tasks")  # never a module that a job names
         task = self.known_tasks.get(job.kind)
         if task is None:
-            task = import_string(job.kind)
+            raise TaskResultDoesNotExist(
+                f"{job.id}: no task {job.kind} is declared in this process"
+            )
         payload = msgspec.convert(job.payload, Payload)
         return replace(
             task,

@@ -24,9 +24,18 @@ def test_the_search_finds_each_of_them(code: str) -> None:
 
 
 def test_only_what_the_operator_names_is_imported_by_name() -> None:
-    """``import_module`` is for references on a command line, and for rota's own fixed names."""
+    """``import_module`` is for references on a command line, and for rota's own fixed names.
+
+    A child process imports the module of the function that its worker has registered.
+    """
     users = [m.path for m in source_tree.source_modules() if "import_module" in m.text]
-    assert users == ["src/rota/__init__.py", "src/rota/runtime/user_modules.py"]
+    assert users == [
+        "src/rota/__init__.py",
+        "src/rota/app.py",
+        "src/rota/django/__init__.py",
+        "src/rota/runtime/user_modules.py",
+        "src/rota/worker/child.py",
+    ]
 
 
 @pytest.mark.parametrize(
