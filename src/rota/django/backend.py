@@ -160,7 +160,7 @@ class RotaBackend(BaseTaskBackend):
         task = self.known_tasks.get(job.kind)
         if task is None:
             raise TaskResultDoesNotExist(
-                f"{job.id}: no task {job.kind} is declared in this process"
+                f"{job.id}: no task {job.kind} is declared here"
             )
         payload = msgspec.convert(job.payload, Payload)
         return replace(
