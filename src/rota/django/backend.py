@@ -159,9 +159,7 @@ class RotaBackend(BaseTaskBackend):
             autodiscover_modules("tasks")  # never a module that a job names
         task = self.known_tasks.get(job.kind)
         if task is None:
-            raise TaskResultDoesNotExist(
-                f"{job.id}: no task {job.kind} is declared here"
-            )
+            raise TaskResultDoesNotExist(f"{job.id}: no task {job.kind} is declared here")
         payload = msgspec.convert(job.payload, Payload)
         return replace(
             task,

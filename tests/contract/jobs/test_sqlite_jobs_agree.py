@@ -31,7 +31,7 @@ class SqliteKernelAgrees(SqliteJobsAgree):
 
 
 TestSqliteJobsAgree = SqliteJobsAgree.TestCase
-TestSqliteJobsAgree.settings = thoroughness(60)
+TestSqliteJobsAgree.settings = thoroughness(36)
 
 TestSqliteKernelAgrees = SqliteKernelAgrees.TestCase
-TestSqliteKernelAgrees.settings = thoroughness(30)
+TestSqliteKernelAgrees.settings = thoroughness(18)
