@@ -80,7 +80,7 @@ def _make_parser() -> argparse.ArgumentParser:
         "--crowd",
         type=int,
         metavar="JOBS",
-        help="instead: how fast 1, 4, 8 and 16 workers drain so many jobs in batches of ten",
+        help="instead: how fast 1, 4, 8 and 16 workers drain this number of jobs in batches of ten",
     )
     parser.add_argument(
         "--python",

@@ -1,6 +1,7 @@
 """Runs Django tasks in a worker."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -43,31 +44,32 @@ def make_handler(backend: RotaBackend, task: Task) -> Callable[[Context], Any]:
     if iscoroutinefunction(task.func):
 
         async def run_async(context: Context) -> Any:
-            run = _Run(backend, context)
-            try:
-                returned = normalize_json(await task.func(*run.arguments, **run.payload.kwargs))
-            except BaseException:
-                run.finish(TaskResultStatus.FAILED)
-                raise
-            run.finish(TaskResultStatus.SUCCESSFUL)
-            return returned
+            with _signalled(backend, context) as run:
+                return normalize_json(await task.func(*run.arguments, **run.payload.kwargs))
 
         return run_async
 
     def run_in_thread(context: Context) -> Any:
         close_old_connections()
-        run = _Run(backend, context)
         try:
-            returned = normalize_json(task.func(*run.arguments, **run.payload.kwargs))
-        except BaseException:
-            run.finish(TaskResultStatus.FAILED)
-            raise
+            with _signalled(backend, context) as run:
+                return normalize_json(task.func(*run.arguments, **run.payload.kwargs))
         finally:
             close_old_connections()
-        run.finish(TaskResultStatus.SUCCESSFUL)
-        return returned
 
     return run_in_thread
+
+
+@contextmanager
+def _signalled(backend: RotaBackend, context: Context) -> "Iterator[_Run]":
+    """Send Django's signals when the run starts and when it ends."""
+    run = _Run(backend, context)
+    try:
+        yield run
+    except BaseException:
+        run.finish(TaskResultStatus.FAILED)
+        raise
+    run.finish(TaskResultStatus.SUCCESSFUL)
 
 
 class _Run:

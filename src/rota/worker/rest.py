@@ -136,7 +136,7 @@ class Rest:
     async def _wait_for_changes(
         self, changes: StoreChanges, poll: Timeout, due: Timeout, last: LeasedUnderLimits
     ) -> None:
-        """End the rest when a job is due. While none is, there is no poll.
+        """End the rest when a job is due. Until then, do not poll.
 
         Jobs that limits hold back are due already: they are polled for, as in real time.
         """

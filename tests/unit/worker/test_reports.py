@@ -215,7 +215,7 @@ async def test_the_log_of_an_attempt_is_kept_with_it(shop: Workshop) -> None:
     assert attempt.outcome == "succeeded"
     assert "INFO rota.job: sent 7" in (attempt.log or "")
     (settled,) = shop.told(JobSettled)
-    assert type(settled) is JobSettled, "a success with a log is no failure"
+    assert type(settled) is JobSettled, "a success with a log is not a failure"
 
 
 async def test_the_log_of_a_failed_attempt_is_kept_too(shop: Workshop) -> None:

@@ -31,7 +31,7 @@ class HookedStore(MemoryStore):
     its version, as a store of which not everything is heard: workers poll it in virtual time too.
     """
 
-    read_version: Any = None  # such a store is not Watchable
+    read_version: Any = None  # a store without it is not Watchable
 
     def __init__(self) -> None:
         super().__init__()

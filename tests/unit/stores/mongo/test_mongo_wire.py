@@ -89,7 +89,7 @@ async def test_an_address_cannot_weaken_that() -> None:
 async def failing(
     server: MongoServer, commands: Sequence[str], times: int = 1, **failure: Any
 ) -> AsyncIterator[None]:
-    """The next so many of these commands fail."""
+    """Make the next few of these commands fail."""
     async with AsyncMongoClient[Raw](server.url) as client:
         fail = {"configureFailPoint": "failCommand"}
         asked = {"failCommands": list(commands), **failure}
