@@ -13,6 +13,7 @@ from rota.events import (
     JobEvent,
     JobSettled,
     JobsLeased,
+    RequestRefused,
     StoreFailed,
     StoreRecovered,
     WorkerStarted,
@@ -123,6 +124,8 @@ class Metrics:
             self._events.workers.dec()
         elif isinstance(event, ChildStarted | ChildEnded):
             self._events.note_child(event)
+        elif isinstance(event, RequestRefused):
+            self._events.refused.labels(event.reason).inc()
         elif isinstance(event, StoreFailed | StoreRecovered):
             self._store.is_up.set(isinstance(event, StoreRecovered))
 
@@ -146,6 +149,12 @@ class _EventMetrics:
         )
         self.workers = prometheus.Gauge(
             "rota_workers", "Workers that run in this process.", registry=registry
+        )
+        self.refused = prometheus.Counter(
+            "rota_requests_refused",
+            "Requests that the server refused, by reason.",
+            ["reason"],
+            registry=registry,
         )
         self._children = prometheus.Gauge(
             "rota_child_processes", "Child processes of the workers here.", registry=registry
