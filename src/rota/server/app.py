@@ -17,7 +17,6 @@ from rota.server.http.docs import Description
 from rota.server.http.endpoint import ErrorLayer, serve_routes, serve_unknown
 from rota.server.http.guards import BearerGuard, Guard, HostGuard, PageGuard
 from rota.server.http.limits import CallerLimits, WaitingQuota
-from rota.server.http.refusals import RefusalLog
 from rota.server.http.route import Route
 from rota.server.http.security import SecurityLayer
 from rota.server.pages import page_routes
@@ -51,14 +50,13 @@ def create_app(
         sessions = SessionBook(store, clock, auth, session_for=guarding.session_for)
     context = _make_context(store, clock, settings)
     page_guard = PageGuard(sessions, clock, guarding.session_for, limits)
-    refusals = RefusalLog(context.metrics.events, clock)
     app = Starlette(
         routes=[
             *serve_routes(TABLE, context, guard, settings.longest_body),
             *page_routes(context, page_guard, settings.zone),
         ],
         middleware=[
-            Middleware(SecurityLayer, settings=guarding, clock=clock, refusals=refusals),
+            Middleware(SecurityLayer, guarding, clock, context.metrics.events),
             Middleware(ErrorLayer),
         ],
     )

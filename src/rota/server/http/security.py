@@ -14,6 +14,7 @@ from starlette.types import Scope as AsgiScope
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.clock.timeout import timeout_after
 from rota.errors import CrossSiteRequestError, RefusedError, RequestTooSlowError, UnknownHostError
+from rota.events import EventEmitter
 from rota.server.http.context import GuardSettings
 from rota.server.http.problems import answer_error, send_reply
 from rota.server.http.refusals import REQUEST_ID, RefusalLog, note_reason
@@ -63,10 +64,10 @@ class SecurityLayer:
     """
 
     def __init__(
-        self, app: ASGIApp, settings: GuardSettings, clock: Clock, refusals: RefusalLog
+        self, app: ASGIApp, settings: GuardSettings, clock: Clock, events: EventEmitter
     ) -> None:
         self._app = app
-        self._refusals = refusals
+        self._refusals = RefusalLog(events, clock)
         self._clock = clock
         self._body_within = settings.body_within
         self._hosts = None if settings.hosts is None else frozenset(map(str.lower, settings.hosts))

@@ -149,8 +149,9 @@ async def test_a_rate_limited_stranger_is_logged(make_stage: MakeStage, log: Log
 
 
 async def test_every_refusal_is_counted_by_reason(stage: Stage, log: Log) -> None:
-    stranger, reader = await stage.connect(), await stage.connect(
-        await stage.issue(scopes=[Scope.READ])
+    stranger, reader = (
+        await stage.connect(),
+        await stage.connect(await stage.issue(scopes=[Scope.READ])),
     )
     await stranger.get(JOBS)
     await reader.post(JOBS, json={})
