@@ -142,9 +142,7 @@ def _check_type(option: str, name: str, column: Mapping[str, Any]) -> None:
         return
     category = _CATEGORIES.get(option)
     fits = (
-        column["base"] in {_UNZONED, _ZONED}
-        if category is None
-        else column["category"] == category
+        column["base"] in {_UNZONED, _ZONED} if category is None else column["category"] == category
     )
     if not fits:
         reason = f"must be of the type {_WANTED_TYPES[option]}, and is {column['type']}"
