@@ -81,7 +81,12 @@ async def test_rows_that_do_not_sleep_or_sleep_longer_are_left_alone(
 
 
 async def test_a_poller_gets_the_whole_row_and_writes_one_column(table: Table) -> None:
-    fields = {"interval": "0 * * * *", "repeat_until": NOW + DAY, "auto_remove": True, "note": "x"}
+    fields: dict[str, Any] = {
+        "interval": "0 * * * *",
+        "repeat_until": NOW + DAY,
+        "auto_remove": True,
+        "note": "x",
+    }
     await table.insert(**fields)
     (before,) = await table.rows()
     stage = await polled(SqlTableStore(table.pool, table.name))
