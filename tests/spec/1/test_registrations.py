@@ -7,7 +7,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.spec.stage import SpyStore, Stage, at, minutes, seconds
+from tests.spec.stage import SELDOM, SpyStore, Stage, at, minutes, seconds
+from tzlocal import reload_localzone
 
 from rota import POLLING, Scheduler, SchedulerPolicy, open_store
 from rota.clock.system import SystemClock
@@ -133,6 +134,20 @@ async def test_time_and_zone_are_the_hosts_unless_given(monkeypatch: pytest.Monk
         context = Scheduler(store)._context
     assert isinstance(context.clock, SystemClock)
     assert context.zone is zone
+
+
+async def test_expressions_are_read_in_the_zone_of_the_host(
+    quick: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as host:
+        host.setenv("TZ", "Asia/Kathmandu")  # 5:45 ahead of UTC
+        reload_localzone()
+        scheduler = Scheduler(quick.store, clock=quick.clock, settings=SELDOM)
+    reload_localzone()
+    await scheduler.initialize([quick.task(cron="0 16 * * *")])
+    await quick.clock.advance(minutes(60))
+    await scheduler.stop()
+    assert quick.started() == [at(10, 15)]
 
 
 @pytest.mark.clause("D-10", "P-1")

@@ -267,14 +267,6 @@ async def test_the_same_state_at_the_same_time_selects_the_same_tasks(
     assert selections[0] == sorted(f"task {number}" for number in [0, *range(31, 60)])
 
 
-@pytest.mark.clause("D-63")
-async def test_a_thousand_due_tasks_all_start_at_the_boundary(stage: Stage) -> None:
-    await stage.scheduler().initialize([stage.task(f"t{n}", "1 10 * * *") for n in range(1000)])
-    await stage.clock.advance(minutes(2))
-    assert len(stage.starts) == 1000
-    assert {instant for _, instant in stage.starts} == {at(10, 1)}
-
-
 @pytest.mark.clause("D-31", "D-26", "D-27")
 async def test_the_attempt_is_stored_before_the_callback_runs(stage: Stage) -> None:
     seen = []
