@@ -10,7 +10,7 @@ import pytest
 from tests.spec.stage import SELDOM, SpyStore, Stage, at, minutes, seconds
 from tzlocal import reload_localzone
 
-from rota import POLLING, Scheduler, SchedulerPolicy, open_store
+from rota import DECLARATIVE, POLLING, Scheduler, SchedulerPolicy, open_store
 from rota.clock.system import SystemClock
 from rota.errors import (
     CronExpressionInvalidError,
@@ -35,13 +35,19 @@ async def nothing() -> None:
     """A callback."""
 
 
-def refused(stage: Stage, registrations: Any, policy: SchedulerPolicy = POLLING) -> RotaError:
-    """The error raised by the call itself; nothing is awaited."""
-    scheduler = stage.scheduler(policy)
-    with pytest.raises(InvalidInputError) as caught:
-        scheduler.initialize(registrations)
-    assert scheduler.state is SchedulerState.UNINITIALIZED
-    return caught.value
+def refused(stage: Stage, registrations: Any) -> RotaError:
+    """The error raised by the call itself, the same in both editions; nothing is awaited."""
+    errors: list[RotaError] = []
+    for policy in (DECLARATIVE, POLLING):
+        scheduler = stage.scheduler(policy)
+        with pytest.raises(InvalidInputError) as caught:
+            scheduler.initialize(registrations)
+        assert scheduler.state is SchedulerState.UNINITIALIZED
+        errors.append(caught.value)
+    one, other = errors
+    assert type(one) is type(other)
+    assert one.message == other.message
+    return one
 
 
 @pytest.mark.clause("D-1", "P-1")
@@ -228,9 +234,9 @@ async def test_a_name_occurs_once(quick: Stage) -> None:
 
 @pytest.mark.clause("D-4", "D-42", "D-43", "D-44", "P-1")
 async def test_a_bad_expression_is_refused_with_field_and_reason(
-    quick: Stage, policy: SchedulerPolicy
+    quick: Stage,
 ) -> None:
-    error = refused(quick, [quick.task(cron="0 24 * * *")], policy)
+    error = refused(quick, [quick.task(cron="0 24 * * *")])
     assert type(error) is CronExpressionInvalidError
     reason = "out of range (0-23)"
     assert error.message == f'Invalid cron expression "0 24 * * *": hour field {reason}'
@@ -259,9 +265,9 @@ async def test_a_bad_expression_is_refused_with_field_and_reason(
     ],
 )
 async def test_expressions_beyond_posix_are_refused_at_registration(
-    quick: Stage, policy: SchedulerPolicy, expression: str, field: str
+    quick: Stage, expression: str, field: str
 ) -> None:
-    error = refused(quick, [quick.task(cron=expression)], policy)
+    error = refused(quick, [quick.task(cron=expression)])
     assert type(error) is CronExpressionInvalidError
     assert error.details["field"] == field
 
