@@ -12,6 +12,7 @@ from rota.auth.masking import SECRET_WORDS
 from rota.auth.sessions import SESSION_FOR
 from rota.clock.protocol import Clock
 from rota.errors import StoreError
+from rota.events import EventEmitter
 from rota.jobs import JobId
 from rota.jobs.identity import make_job_id
 from rota.ops.leases import HttpLeases
@@ -71,7 +72,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerMetrics:
-    """The metrics of one server in their own registry.
+    """The metrics of one server in their own registry, and the events of the server itself.
 
     ``metrics.follow(worker.events)`` adds the workers of this process.
     """
@@ -79,6 +80,8 @@ class ServerMetrics:
     def __init__(self, store: JobStore, inspect: Inspect | None = None) -> None:
         self._registry = CollectorRegistry()
         self.metrics = Metrics(self._registry)
+        self.events = EventEmitter("rota.server")
+        self.metrics.follow(self.events)
         self._store = store
         self._inspect = inspect
         self._surveyed_at: datetime | None = None
