@@ -7,7 +7,8 @@ from tests.server.service import JOBS, START, Visit, serve
 from tests.unit.poller.polling import MINUTE, SECOND, ListedJobs, a_polled
 
 from rota.errors import StoreUnavailableError
-from rota.fleet.pollers import GONE_AFTER, list_pollers
+from rota.fleet.pollers import list_pollers
+from rota.fleet.workers import GONE_AFTER
 from rota.ops.explain import explain_job
 from rota.poller import PolledJob, PolledJobs, Poller
 from rota.stores.memory import MemoryStore
@@ -150,7 +151,8 @@ class MuteStore(MemoryStore):
 
 async def test_a_poller_polls_on_when_it_cannot_report() -> None:
     async with serve(MuteStore()) as service:
-        reports, errors = Reports(*(a_polled(2 * number) for number in range(3))), []
+        reports = Reports(*(a_polled(2 * number) for number in range(3)))
+        errors: list[BaseException] = []
         poller = Poller(
             reports,
             on_error=errors.append,
