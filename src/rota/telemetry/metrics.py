@@ -13,6 +13,7 @@ from rota.events import (
     JobEvent,
     JobSettled,
     JobsLeased,
+    RequestRefused,
     StoreFailed,
     StoreRecovered,
     WorkerStarted,
@@ -121,8 +122,8 @@ class Metrics:
             self._events.workers.inc()
         elif isinstance(event, WorkerStopped):
             self._events.workers.dec()
-        elif isinstance(event, ChildStarted | ChildEnded):
-            self._events.note_child(event)
+        elif isinstance(event, ChildStarted | ChildEnded | RequestRefused):
+            self._events.note(event)
         elif isinstance(event, StoreFailed | StoreRecovered):
             self._store.is_up.set(isinstance(event, StoreRecovered))
 
@@ -146,6 +147,12 @@ class _EventMetrics:
         )
         self.workers = prometheus.Gauge(
             "rota_workers", "Workers that run in this process.", registry=registry
+        )
+        self._refused = prometheus.Counter(
+            "rota_requests_refused",
+            "Requests that the server refused, by reason.",
+            ["reason"],
+            registry=registry,
         )
         self._children = prometheus.Gauge(
             "rota_child_processes", "Child processes of the workers here.", registry=registry
@@ -192,8 +199,10 @@ class _EventMetrics:
         if timed.handler_ms is not None:
             series.duration.observe(timed.handler_ms / _MILLISECONDS)
 
-    def note_child(self, event: ChildStarted | ChildEnded) -> None:
-        if isinstance(event, ChildStarted):
+    def note(self, event: ChildStarted | ChildEnded | RequestRefused) -> None:
+        if isinstance(event, RequestRefused):
+            self._refused.labels(event.reason).inc()
+        elif isinstance(event, ChildStarted):
             self._children.inc()
         else:
             self._children.dec()

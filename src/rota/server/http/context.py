@@ -1,6 +1,7 @@
 """What every handler works with: the settings of the server, its store, clock and metrics."""
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta, tzinfo
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ from rota.auth.masking import SECRET_WORDS
 from rota.auth.sessions import SESSION_FOR
 from rota.clock.protocol import Clock
 from rota.errors import StoreError
+from rota.events import EventEmitter
+from rota.fleet.pollers import list_pollers
 from rota.jobs import JobId
 from rota.jobs.identity import make_job_id
 from rota.ops.leases import HttpLeases
@@ -22,9 +25,9 @@ from rota.rail.jobs import RailContext, RailSettings
 from rota.server.http.limits import WaitingQuota
 from rota.stores.inspection import StoreInspection
 from rota.stores.opened import OpenStore
-from rota.stores.protocol import JobStore
 from rota.telemetry.health import Inspect, StoreStatus, complete_store_status, read_store_status
 from rota.telemetry.metrics import Metrics
+from rota.telemetry.pollers import PollerMetrics
 
 MEBIBYTE = 1 << 20
 SURVEYED_EVERY = timedelta(seconds=10)
@@ -71,16 +74,19 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerMetrics:
-    """The metrics of one server in their own registry.
+    """The metrics of one server in their own registry, and the events of the server itself.
 
     ``metrics.follow(worker.events)`` adds the workers of this process.
     """
 
-    def __init__(self, store: JobStore, inspect: Inspect | None = None) -> None:
+    def __init__(self, store: OpenStore, inspect: Inspect | None = None) -> None:
         self._registry = CollectorRegistry()
         self.metrics = Metrics(self._registry)
+        self.events = EventEmitter("rota.server")
+        self.metrics.follow(self.events)
         self._store = store
         self._inspect = inspect
+        self._pollers = PollerMetrics(self._registry)
         self._surveyed_at: datetime | None = None
         ProcessCollector(registry=self._registry)
 
@@ -88,6 +94,8 @@ class ServerMetrics:
         """All metrics in the Prometheus text format."""
         if self._surveyed_at is None or not now - SURVEYED_EVERY < self._surveyed_at <= now:
             self.metrics.show(await self._read_status(now))
+            with suppress(StoreError):  # the status says so
+                self._pollers.show(await list_pollers(self._store, now))
             self._surveyed_at = now
         return generate_latest(self._registry)
 
