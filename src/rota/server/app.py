@@ -61,20 +61,23 @@ def create_app(
         ],
     )
     app.state.http_leases = context.leases  # close it before the server stops
-    app.state.metrics = context.metrics.metrics
+    app.state.metrics = context.metrics
     app.router.redirect_slashes = False
     app.router.default = serve_unknown
     return app
 
 
 def _make_context(store: OpenStore, clock: Clock, settings: ServerSettings) -> ServerContext:
+    leases = HttpLeases(store, clock)
+    metrics = ServerMetrics(store, clock, settings.inspect, settings.stats)
+    metrics.follow(leases.events)
     return ServerContext(
         store,
         clock,
         randbits,
-        ServerMetrics(store, settings.inspect),
+        metrics,
         WaitingQuota(store, clock, settings.guarding.waiting_limit),
-        HttpLeases(store, clock),
+        leases,
         ServedKinds(store, clock, settings.checks),
         settings.guarding.masked_words,
     )

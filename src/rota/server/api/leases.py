@@ -15,6 +15,7 @@ from rota.server.api.fields import NO_NUL, Kind, Moment, Name, Queue, Uuid
 from rota.server.api.jobs import JobView, view_job, view_jobs
 from rota.server.http.route import Call, Nothing, Route, route
 from rota.stores.protocol import HeldLease
+from rota.worker.executor import DISCARDED
 from rota.worker.reports import LARGEST_RESULT
 
 LEASES = "/api/v1/leases"
@@ -22,6 +23,8 @@ MOST_SETTLED = 1_000
 LONGEST_ERROR = 10_000
 LONGEST_REPORT = 65_536
 LONGEST_SNOOZE = 31_536_000
+FAILED = "Failed"
+"""The error code of an attempt whose worker reported none."""
 
 WorkerName = Annotated[
     Name,
@@ -106,7 +109,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     - ``succeeded``: the job is done. Its ``result``, if there is one, is kept with it: any JSON but
       null, at most 64 KiB.
     - ``failed``, with an ``error``: the retry policy decides; with ``retryable`` false the job
-      fails for good.
+      fails for good. ``error_code``, such as the name of the exception, is the ``errCode`` of the
+      server's log.
     - ``snoozed``, with ``seconds``: the job is due again after that time. No attempt is spent.
     - ``discarded``, with an ``error``: the job fails for good, because no attempt would succeed.
     - ``handed_back``: the worker did not work on it. It is due at once, and no attempt is spent.
@@ -119,6 +123,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     token: Token
     outcome: Literal["succeeded", "failed", "snoozed", "discarded", "handed_back"]
     error: Annotated[str, Meta(max_length=LONGEST_ERROR, extra_json_schema=NO_NUL)] | None = None
+    error_code: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
     retryable: bool = True
     seconds: Annotated[int, Meta(ge=0, le=LONGEST_SNOOZE)] | None = None
     result: Any = None
@@ -206,7 +211,9 @@ async def settle_leases(call: Call[SettleOrder, Nothing]) -> SettleAnswer:
 
 def _read_ended(ended: Ended, field: str) -> Settlement:
     held = HeldLease(read_id(ended.job_id, f"{field}.job_id"), ended.token)
-    return Settlement(held=held, outcome=_read_outcome(ended, field))
+    outcome = _read_outcome(ended, field)
+    usual = DISCARDED if isinstance(outcome, Discarded) else FAILED
+    return Settlement(held=held, outcome=outcome, error_code=ended.error_code or usual)
 
 
 def _read_outcome(ended: Ended, field: str) -> Outcome:
