@@ -56,7 +56,7 @@ def create_app(
             *page_routes(context, page_guard, settings.zone),
         ],
         middleware=[
-            Middleware(SecurityLayer, settings=guarding, clock=clock),
+            Middleware(SecurityLayer, guarding, clock, context.metrics.events),
             Middleware(ErrorLayer),
         ],
     )

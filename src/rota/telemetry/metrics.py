@@ -15,6 +15,7 @@ from rota.events import (
     JobEvent,
     JobSettled,
     JobsLeased,
+    RequestRefused,
     StoreFailed,
     StoreRecovered,
     WorkerStarted,
@@ -148,11 +149,17 @@ class Metrics:
 
 
 class ProcessMetrics:
-    """Child processes, and whether the store answers this process."""
+    """Child processes, refused requests, and whether the store answers this process."""
 
     def __init__(self, registry: prometheus.CollectorRegistry) -> None:
         self.store_up = prometheus.Gauge(
             "rota_store_up", "Whether the store answered when last asked.", registry=registry
+        )
+        self._refused = prometheus.Counter(
+            "rota_requests_refused",
+            "Requests that the server refused, by reason.",
+            ["reason"],
+            registry=registry,
         )
         self._children = prometheus.Gauge(
             "rota_child_processes", "Child processes of the workers here.", registry=registry
@@ -166,7 +173,9 @@ class ProcessMetrics:
         self.store_up.set(1)
 
     def observe(self, event: Event) -> None:
-        if isinstance(event, ChildStarted):
+        if isinstance(event, RequestRefused):
+            self._refused.labels(event.reason).inc()
+        elif isinstance(event, ChildStarted):
             self._children.inc()
         elif isinstance(event, ChildEnded):
             self._children.dec()

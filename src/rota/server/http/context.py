@@ -13,7 +13,7 @@ from rota.auth.masking import SECRET_WORDS
 from rota.auth.sessions import SESSION_FOR
 from rota.clock.protocol import Clock
 from rota.errors import RotaError, StoreError
-from rota.events import Event
+from rota.events import Event, EventEmitter
 from rota.fleet.workers import list_workers
 from rota.jobs import JobId
 from rota.jobs.identity import make_job_id
@@ -81,7 +81,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerMetrics:
-    """The metrics of one server in their own registry.
+    """The metrics of one server in their own registry, and the events of the server itself.
 
     They show the whole installation: the store, and the totals of all workers on it. The workers of
     this process count with ``follow(worker.events)``; ``flush`` writes what they did.
@@ -96,6 +96,8 @@ class ServerMetrics:
         self._fleet = FleetMetrics(self._registry)
         ProcessCollector(registry=self._registry)
         self._stats = stats or StatsRecorder(store, clock)
+        self.events = EventEmitter("rota.server")
+        self.follow(self.events)
         self._store = store
         self._inspect = inspect
         self._surveyed_at: datetime | None = None
