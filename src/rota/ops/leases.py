@@ -31,7 +31,7 @@ from rota.policy.gates import Closed
 from rota.policy.watch import GateWatch, LeasedUnderLimits, LimitWatch
 from rota.rail.jobs import RailStore
 from rota.stores.protocol import DocumentStore, DocumentWrite, HeldLease, LeaseRequest, Listener
-from rota.worker import attempts
+from rota.worker import WorkerSettings, attempts
 from rota.worker.completer import decide
 from rota.worker.job_events import emit_settled, job_stalled
 from rota.worker.rescuer import PAGE_SIZE
@@ -45,9 +45,6 @@ _NO_TIME = timedelta(0)
 
 HTTP = "http"
 """The host and version shown for an HTTP worker, which reports neither."""
-
-POLL_FOR = timedelta(seconds=1)
-"""How often a waiting request polls for jobs."""
 
 SWEEP_FOR = timedelta(seconds=5)
 """How often, at most, expired leases are rescued."""
@@ -176,11 +173,19 @@ Disconnected = Callable[[], Awaitable[None]]
 class HttpLeases:
     """Leases for HTTP workers; one per server. Holds no state that it cannot rebuild.
 
-    ``events`` are those that a worker in this process would emit.
+    ``events`` are those that a worker in this process would emit. ``settings`` say how often a
+    waiting request polls, and how long a lease lasts whose request does not say it.
     """
 
-    def __init__(self, store: RailStore, clock: Clock, random: Random | None = None) -> None:
+    def __init__(
+        self,
+        store: RailStore,
+        clock: Clock,
+        random: Random | None = None,
+        settings: WorkerSettings | None = None,
+    ) -> None:
         self.events = EventEmitter("rota.worker")
+        self._settings = settings or WorkerSettings()
         self._store = store
         self._clock = clock
         self._random = random or Random()  # noqa: S311 - jitter is not a secret
@@ -189,6 +194,11 @@ class HttpLeases:
         self._presence = HttpWorkerPresence(store)
         self._swept_at: datetime | None = None
         self._closing = asyncio.Event()
+
+    @property
+    def lease_for(self) -> timedelta:
+        """How long a lease lasts whose request does not say it."""
+        return min(self._settings.lease_for, LONGEST_LEASE)
 
     def close(self) -> None:
         """End every wait. Waiting requests get an empty answer."""
@@ -382,7 +392,7 @@ class HttpLeases:
         now = self._clock.now()
         due_at = await self._store.next_due_at(now, request.queues, [tenant])
         due_for = choose_due_for(due_at, held_back, now)
-        rest = choose_rest(POLL_FOR, due_for, self._random.random())
+        rest = choose_rest(self._settings.poll_for, due_for, self._random.random())
         rest = max(min(rest, ends.deadline - now), timedelta(0))
         waits: list[asyncio.Future[object]] = [
             asyncio.ensure_future(ends.gone.wait()),

@@ -68,7 +68,7 @@ def create_app(
 
 
 def _make_context(store: OpenStore, clock: Clock, settings: ServerSettings) -> ServerContext:
-    leases = HttpLeases(store, clock)
+    leases = HttpLeases(store, clock, settings=settings.worker)
     metrics = ServerMetrics(store, clock, settings.inspect, settings.stats)
     metrics.follow(leases.events)
     return ServerContext(

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import accumulate
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
+from wsgiref.simple_server import WSGIServer
 
 from rota.errors import MissingExtraError
 from rota.events import (
@@ -85,6 +86,20 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("Prometheus metrics", "prometheus-client", "metrics") from error
 
 Labels: TypeAlias = tuple[str, ...]
+
+
+def make_process_registry() -> prometheus.CollectorRegistry:
+    """A registry with the memory, the CPU time and the open files of this process."""
+    registry = prometheus.CollectorRegistry()
+    prometheus.ProcessCollector(registry=registry)
+    return registry
+
+
+def serve_registry(registry: prometheus.CollectorRegistry, host: str, port: int) -> WSGIServer:
+    """Answer Prometheus in a thread of its own. Port 0 takes any free port."""
+    server, _ = prometheus.start_http_server(port, host, registry)
+    return server
+
 
 LABEL_LIMIT = 100
 """The number of distinct values of a label before further ones become ``other``."""

@@ -10,7 +10,7 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
 from rota.jobs import Discarded, Failed, Interrupted, Outcome, Snoozed, Succeeded
 from rota.jobs.fields import read_id, read_name
-from rota.ops.leases import HttpLeaseRequest, Settlement
+from rota.ops.leases import HttpLeaseRequest, HttpLeases, Settlement
 from rota.server.api.fields import NO_NUL, Kind, Moment, Name, Queue, Uuid
 from rota.server.api.jobs import JobView, view_job, view_jobs
 from rota.server.http.route import Call, Nothing, Route, route
@@ -36,7 +36,8 @@ WorkerName = Annotated[
 LeaseSeconds = Annotated[
     int,
     Meta(
-        description="How long the lease lasts from now, unless it is extended.",
+        description="How long the lease lasts from now, unless it is extended. "
+        "Default: the server's WORKER_LEASE_MS, 60 seconds.",
         ge=1,
         le=3600,
     ),
@@ -65,7 +66,7 @@ class LeaseOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     worker: WorkerName
     queues: Annotated[list[Queue], Meta(min_length=1, max_length=100)] | None = None
     limit: Annotated[int, Meta(ge=1, le=100)] = 1
-    lease_seconds: LeaseSeconds = 60
+    lease_seconds: LeaseSeconds | None = None
     wait_seconds: Annotated[int, Meta(ge=0, le=30)] = 0
     notifies: Annotated[list[Kind], Meta(max_length=100)] = []
     kinds: Annotated[list[Kind], Meta(max_length=100)] = []
@@ -89,7 +90,7 @@ class ExtendOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     worker: WorkerName
     leases: Annotated[list[HeldJob], Meta(min_length=1, max_length=MOST_SETTLED)]
-    lease_seconds: LeaseSeconds = 60
+    lease_seconds: LeaseSeconds | None = None
 
 
 class ExtendAnswer(msgspec.Struct, frozen=True):
@@ -163,7 +164,7 @@ async def lease_jobs(call: Call[LeaseOrder, Nothing]) -> LeasedJobs:
     request = HttpLeaseRequest(
         worker=asked.worker,
         limit=asked.limit,
-        lease_for=timedelta(seconds=asked.lease_seconds),
+        lease_for=_choose_lease(asked.lease_seconds, call.context.leases),
         wait_for=timedelta(seconds=asked.wait_seconds),
         queues=None if asked.queues is None else tuple(asked.queues),
         notifies=frozenset(asked.notifies),
@@ -181,7 +182,7 @@ async def extend_leases(call: Call[ExtendOrder, Nothing]) -> ExtendAnswer:
         HeldLease(read_id(each.job_id, f"leases[{index}].job_id"), each.token)
         for index, each in enumerate(asked.leases)
     ]
-    lease_for = timedelta(seconds=asked.lease_seconds)
+    lease_for = _choose_lease(asked.lease_seconds, call.context.leases)
     until = call.context.clock.now() + lease_for
     lasting = await call.context.leases.extend(call.caller.tenant, worker, held, lease_for)
     lost = [each.job_id for each, is_held in zip(held, lasting, strict=True) if not is_held]
@@ -207,6 +208,10 @@ async def settle_leases(call: Call[SettleOrder, Nothing]) -> SettleAnswer:
         for each in settled
     ]
     return SettleAnswer(items=items, stale_count=sum(each.is_stale for each in settled))
+
+
+def _choose_lease(seconds: int | None, leases: HttpLeases) -> timedelta:
+    return leases.lease_for if seconds is None else timedelta(seconds=seconds)
 
 
 def _read_ended(ended: Ended, field: str) -> Settlement:

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 import msgspec
-from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import generate_latest
 
 from rota.auth.masking import SECRET_WORDS
@@ -27,9 +26,15 @@ from rota.stores.inspection import StoreInspection
 from rota.stores.opened import OpenStore
 from rota.telemetry.counters import EventSource
 from rota.telemetry.health import Inspect, StoreStatus, complete_store_status, read_store_status
-from rota.telemetry.metrics import FleetMetrics, ProcessMetrics, StoreMetrics
+from rota.telemetry.metrics import (
+    FleetMetrics,
+    ProcessMetrics,
+    StoreMetrics,
+    make_process_registry,
+)
 from rota.telemetry.stats_recorder import StatsRecorder
 from rota.telemetry.totals import FleetTotals, read_totals
+from rota.worker import WorkerSettings
 
 MEBIBYTE = 1 << 20
 SURVEYED_EVERY = timedelta(seconds=10)
@@ -69,7 +74,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     usually ``partial(inspect_store, url)``; with it the metrics include job counts by status.
     ``zone`` is the zone of the pages and of the declarative tasks; default: the host's.
     ``checks`` refuse payloads that do not fit their kind. ``stats`` counts what the workers of this
-    process do, and those over HTTP; by default the server has its own.
+    process do, and those over HTTP; by default the server has its own. ``worker`` says how often
+    waiting workers over HTTP look for jobs, and how long their leases last.
     """
 
     longest_body: int = MEBIBYTE
@@ -78,6 +84,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     zone: tzinfo | None = None
     checks: Mapping[str, CheckPayload] = {}
     stats: StatsRecorder | None = None
+    worker: WorkerSettings = WorkerSettings()
 
 
 class ServerMetrics:
@@ -90,11 +97,10 @@ class ServerMetrics:
     def __init__(
         self, store: OpenStore, clock: Clock, inspect: Inspect | None, stats: StatsRecorder | None
     ) -> None:
-        self._registry = CollectorRegistry()
+        self._registry = make_process_registry()
         self._process = ProcessMetrics(self._registry)
         self._sampled = StoreMetrics(self._registry, self._process)
         self._fleet = FleetMetrics(self._registry)
-        ProcessCollector(registry=self._registry)
         self._stats = stats or StatsRecorder(store, clock)
         self.events = EventEmitter("rota.server")
         self.follow(self.events)
