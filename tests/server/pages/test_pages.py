@@ -290,3 +290,24 @@ async def test_a_job_page_shows_result_traceback_and_log(
     assert "<summary>Traceback</summary>" in failed
     assert "raise LookupError" in failed
     assert "adding to 13" in failed
+
+
+async def test_maintenance_is_asked_for_and_then_shown_on_every_page(
+    pages: httpx2.AsyncClient,
+) -> None:
+    wish = {"action": "on", "lasts": "open", "reason": "moving house"}
+    asked = await pages.post("/admin/gates/maintenance", data=wish)
+    assert asked.status_code == 200
+    assert "Hold back all jobs of tenant default?" in asked.text
+    assert "Maintenance: tenant default." not in (await pages.get("/admin")).text
+    agreed = await pages.post("/admin/gates/maintenance", data=wish | {"confirmed": "yes"})
+    assert agreed.status_code == 303
+    for path in ("", "/jobs", "/schedules", "/workers", "/gates", "/dead-letters", "/audit"):
+        text = (await pages.get(f"/admin{path}")).text
+        assert "Maintenance: tenant default." in text, path
+        assert "held back" in text
+        assert "Reason: moving house." in text
+        assert "No alarms." not in text
+    fresh = await pages.get("/admin/jobs", headers={"HX-Request": "true"})
+    assert 'id="holds"' in fresh.text
+    assert 'hx-swap-oob="true"' in fresh.text

@@ -57,6 +57,19 @@ def test_every_sentence_of_the_grammar_is_accepted(text: str) -> None:
     assert parse_cron(text).text == text
 
 
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("0 0 * * *", ["2026-05-02 00:00", "2026-05-03 00:00"]),
+        ("15 3 * * 1-5", ["2026-05-04 03:15", "2026-05-05 03:15"]),  # not on the weekend
+        ("0,30 * * * *", ["2026-05-01 13:00", "2026-05-01 13:30"]),
+        ("0 12 14 2 *", ["2027-02-14 12:00", "2028-02-14 12:00"]),
+    ],
+)
+def test_the_examples_of_the_document_mean_what_it_says(text: str, first: list[str]) -> None:
+    assert upcoming(text, 2) == first
+
+
 @pytest.mark.clause("D-33")
 def test_lists_ranges_and_leading_zeros_mean_their_numbers() -> None:
     assert parse_cron("5,5,3-4,01 * * * *") == parse_cron("1,3-5 * * * *")
