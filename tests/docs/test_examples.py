@@ -57,6 +57,11 @@ def test_an_example_prints_what_it_promises(path: Path, tmp_path: Path) -> None:
     check_output(promised_output(path), run_example(path, tmp_path), path.name)
 
 
+def test_there_are_examples_of_pollers() -> None:
+    """The two of specification 4, and one for SQL."""
+    assert {"basic", "mongodb", "sql_table"} <= {path.stem for path in EXAMPLES}
+
+
 def test_an_example_that_promises_nothing_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "silent.py"
     path.write_text('"""Says nothing."""\n', encoding="utf-8")

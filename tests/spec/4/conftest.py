@@ -9,6 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 from pymongo import AsyncMongoClient
+from tests.conftest import STORES
 from tests.spec.poller_stage import CollectionShelf, RecordShelf, SpecStage, TableShelf
 from tests.unit.poller.polling import NOW
 
@@ -19,9 +20,9 @@ from rota.poller.sql import SqlTableStore
 from rota.testing import VirtualClock
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres", "mongo", "table"])
+@pytest.fixture(params=["collection", "table", *STORES])
 async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SpecStage]:
-    """A stage on every sort of store."""
+    """A stage on a user's own collection or table, and on the jobs of every store."""
     async with AsyncExitStack() as stack:
         made = await _make(request, tmp_path, stack)
         yield made
@@ -30,7 +31,7 @@ async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 async def _make(request: pytest.FixtureRequest, folder: Path, stack: AsyncExitStack) -> SpecStage:
     clock = VirtualClock(NOW)
-    if request.param == "mongo":
+    if request.param == "collection":
         client: AsyncMongoClient[Any] = AsyncMongoClient(request.getfixturevalue("mongo_url"))
         collection = (await stack.enter_async_context(client)).get_default_database()["jobs"]
         store = MongoCollectionStore(collection, **CollectionShelf.PATHS)
@@ -40,7 +41,7 @@ async def _make(request: pytest.FixtureRequest, folder: Path, stack: AsyncExitSt
     if request.param == "table":
         return await _make_table(request.getfixturevalue("postgres_database"), clock, stack)
     url = {"memory": "memory://", "sqlite": f"sqlite:///{folder / 'rota.db'}"}.get(request.param)
-    opened = await open_store(url or request.getfixturevalue("postgres_url"))
+    opened = await open_store(url or request.getfixturevalue(f"{request.param}_url"))
     jobs = PolledJobs(await stack.enter_async_context(opened), clock=clock)
     made = SpecStage(jobs, clock)
     made.shelf = RecordShelf(jobs)
