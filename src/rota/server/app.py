@@ -12,11 +12,12 @@ from rota.clock.system import SystemClock
 from rota.ops.leases import HttpLeases
 from rota.ops.served_kinds import ServedKinds
 from rota.server.api import EVERY_ROUTE
-from rota.server.http.context import ServerContext, ServerMetrics, ServerSettings
+from rota.server.http.context import ServerContext, ServerSettings
 from rota.server.http.docs import Description
 from rota.server.http.endpoint import ErrorLayer, serve_routes, serve_unknown
 from rota.server.http.guards import BearerGuard, Guard, HostGuard, PageGuard
 from rota.server.http.limits import CallerLimits, WaitingQuota
+from rota.server.http.metrics import ServerMetrics
 from rota.server.http.route import Route
 from rota.server.http.security import SecurityLayer
 from rota.server.pages import page_routes

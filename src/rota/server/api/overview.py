@@ -12,6 +12,7 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
 from rota.fleet.workers import list_workers
 from rota.ops.overview import Overview, QueueStanding, list_queues, take_overview
+from rota.ops.polled import list_pollers_of
 from rota.server.api.fields import Moment
 from rota.server.http.route import Call, Nothing, Route, route
 from rota.telemetry.stats import RETENTION, MinuteStats, read_stats
@@ -49,6 +50,41 @@ class WorkerList(msgspec.Struct, frozen=True):
     """The workers that take jobs of your tenant, longest running first."""
 
     items: tuple[WorkerView, ...]
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class PolledDocumentView(msgspec.Struct, frozen=True, kw_only=True):
+    """A document that a poller has locked; with an ``error``, it is due again at ``until``."""
+
+    id: str
+    since: Moment
+    until: Moment
+    error: str | None = None
+
+
+class PollerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A poller, what it polls, and what it has done since it started.
+
+    ``holds`` is the document that it processes now; ``failures`` are its last ones.
+    """
+
+    id: str
+    host: str
+    pid: int
+    source: str
+    started_at: Moment
+    seen_at: Moment
+    processed_count: int
+    failed_count: int
+    holds: PolledDocumentView | None
+    failures: tuple[PolledDocumentView, ...]
+
+
+class PollerList(msgspec.Struct, frozen=True):
+    """The pollers that report to this store, longest running first; for the default tenant."""
+
+    items: tuple[PollerView, ...]
     next_cursor: str | None = None
     has_more: bool = False
 
@@ -153,6 +189,13 @@ async def get_workers(call: Call[Nothing, Nothing]) -> WorkerList:
     return WorkerList(msgspec.convert(ours, tuple[WorkerView, ...], from_attributes=True))
 
 
+async def get_pollers(call: Call[Nothing, Nothing]) -> PollerList:
+    """List the pollers that report to this store, what they hold and what failed."""
+    context = call.context
+    found = await list_pollers_of(context.store, context.clock.now(), call.caller.tenant)
+    return PollerList(msgspec.convert(found, tuple[PollerView, ...], from_attributes=True))
+
+
 async def get_throughput(call: Call[Nothing, ThroughputChoice]) -> Throughput:
     """Get how many attempts of your tenant ended in each minute, by outcome."""
     context = call.context
@@ -184,6 +227,7 @@ ROUTES: tuple[Route, ...] = (
     route("GET", "/api/v1/overview", get_overview, Scope.READ, "overview"),
     route("GET", "/api/v1/queues", get_queues, Scope.READ, "overview"),
     route("GET", "/api/v1/workers", get_workers, Scope.READ, "overview"),
+    route("GET", "/api/v1/pollers", get_pollers, Scope.READ, "overview"),
     route("GET", "/api/v1/throughput", get_throughput, Scope.READ, "overview"),
     route("GET", "/api/v1/counters", get_counters, Scope.ADMIN, "overview"),
 )
