@@ -42,6 +42,7 @@ from rota.jobs.fields import read_id
 from rota.jobs.recurrence import CALENDAR_END, continue_series
 from rota.jobs.search import HIGHEST_LIMIT, listing_key
 from rota.jobs.states import RailWord
+from rota.rail.environment import with_usual_attempts
 from rota.rail.pauses import forget_pause, note_pause
 from rota.stores.protocol import DocumentStore, JobStore
 from rota.triggers import Trigger
@@ -59,10 +60,15 @@ class RailStore(DocumentStore, JobStore, Protocol):
 
 
 class RailSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Defaults for jobs that do not set their own values."""
+    """Defaults for jobs that do not set their own values.
+
+    By default jobs are tried five times, or as often as ``WORKER_MAX_ATTEMPTS`` says.
+    """
 
     queue: str = "default"
-    retry_policy: RetryPolicy = RAIL_RETRIES
+    retry_policy: RetryPolicy = msgspec.field(
+        default_factory=lambda: with_usual_attempts(RAIL_RETRIES)
+    )
 
 
 class RailContext(NamedTuple):
