@@ -208,10 +208,8 @@ class Executor:
             return classify(await self._call(handler, attempt, attempt.context), handler.encode)
         except CancelledError as error:
             return _classify_cancellation(slot, attempt, error)
-        except KeyboardInterrupt:
-            raise  # it concerns the interpreter, not the job
         except BaseException as error:
-            if isinstance(error, GeneratorExit) and not is_current(slot.task):
+            if _concerns_interpreter(error, slot):
                 raise
             return _failed(error)
         finally:
@@ -374,6 +372,12 @@ def _classify_cancellation(slot: Slot, attempt: Attempt, error: CancelledError) 
         return _failed(error)
     slot.is_retired = True  # the event loop is being shut down: the slot ends, not the job
     return HANDED_BACK
+
+
+def _concerns_interpreter(error: BaseException, slot: Slot) -> bool:
+    if isinstance(error, GeneratorExit):
+        return not is_current(slot.task)
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _failed(error: BaseException) -> Result:
