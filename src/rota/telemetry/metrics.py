@@ -148,11 +148,9 @@ class _EventMetrics:
         self.workers = prometheus.Gauge(
             "rota_workers", "Workers that run in this process.", registry=registry
         )
+        refused = "Requests that the server refused, by reason."
         self._refused = prometheus.Counter(
-            "rota_requests_refused",
-            "Requests that the server refused, by reason.",
-            ["reason"],
-            registry=registry,
+            "rota_requests_refused", refused, ["reason"], registry=registry
         )
         self._children = prometheus.Gauge(
             "rota_child_processes", "Child processes of the workers here.", registry=registry
