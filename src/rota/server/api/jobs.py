@@ -394,13 +394,25 @@ async def create_job(call: Call[NewJob, Nothing]) -> Answer:
     context, tenant = call.context, call.caller.tenant
     now = context.clock.now()
     job = admit_new_job(call.body, context, tenant, now, call.headers.get(KEY_HEADER.lower()))
+    await _check_queues(call, job)
     await context.quota.admit(tenant)
     (inserted,) = await context.store.insert([_with_trace(job, call)], now)
+    call.caller.check_queues([inserted.job.queue])  # an existing job may be in another one
     headers = {"location": f"{call.root}{JOBS}/{inserted.job.id}"}
     warning = await context.served.warn(inserted.job)
     if warning is not None:
         headers["warning"] = f'299 rota "{warning}"'
     return Answer(200 if inserted.is_existing else 201, view_job(inserted.job), headers)
+
+
+async def _check_queues(call: Call[Any, Any], job: Job) -> None:
+    """Refuse a caller for single queues a job, or a dependency, of another queue."""
+    if call.caller.queues is None:
+        return
+    call.caller.check_queues([job.queue])
+    if job.dependencies:
+        found = await call.context.store.get(job.tenant, job.dependencies)
+        call.caller.check_queues(each.queue for each in found.values())
 
 
 async def get_job(call: Call[Nothing, Nothing]) -> JobView:
@@ -491,10 +503,11 @@ ROUTES: tuple[Route, ...] = (
         answers={201: JobView, 200: JobView},
         headers=_CREATE_HEADERS,
         errors=(409,),
+        by_queue=True,
     ),
     route("GET", JOBS, search_jobs, Scope.READ, "jobs"),
     route("GET", f"{JOBS}/search", look_for_jobs, Scope.READ, "jobs"),
-    route("GET", ONE_JOB, get_job, Scope.READ, "jobs", errors=(404,)),
+    route("GET", ONE_JOB, get_job, Scope.READ, "jobs", errors=(404,), by_queue=True),
     route("PUT", ONE_JOB, update_job, Scope.WRITE, "jobs", errors=(404, 409)),
     route(
         "DELETE", ONE_JOB, delete_job, Scope.WRITE, "jobs", answers={204: None}, errors=(404, 409)
