@@ -1,10 +1,11 @@
-"""``lease`` under limits: which due jobs a caller gets while caps or ageing apply.
+"""``lease`` under limits: which due jobs a caller gets while caps, ageing, kinds or labels apply.
 
 A lease is made in rounds. A round looks at as many tenants, in their turns, as jobs are wanted:
 only at tenants with a due job and room for it. It serves them one by one, each with its first job
 that has room, until all have had an equal part. Rounds follow until there are enough jobs or no
 tenant is left. So tenants share a contested place in turns, and a tenant or queue without room is
-skipped.
+skipped. A lease by kind or label looks at ``LOOK_AHEAD`` tenants, and at as many jobs of each
+partition: those that the caller cannot run may come first.
 """
 
 from collections import Counter
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from rota.jobs import Job, JobId, age_priority
 from rota.stores.kernel.unit import Partition, Reading
-from rota.stores.protocol import Cap, CapScope, LeaseRequest
+from rota.stores.protocol import LOOK_AHEAD, Cap, CapScope, LeaseRequest
 
 MOST_CONTENDED = 5
 """After this many rounds in which other callers took every chosen job, a lease gives up."""
@@ -160,7 +161,8 @@ class FindPartitions(NamedTuple):
 class FindFirst(NamedTuple):
     """The first ``job_count`` due jobs of each partition; where queues age, of each priority.
 
-    Answer: ``list[Standing]``, without those in ``passed_over``.
+    Answer: ``list[Standing]``, without those in ``passed_over``. Jobs that the request does not
+    accept are left out; at most ``LOOK_AHEAD`` jobs are looked at for each partition or priority.
     """
 
     request: LeaseRequest
@@ -213,14 +215,19 @@ def _choose(
     full = room.full_scopes()
     if (None, None) in full:
         return []
-    partitions: list[Partition] = yield FindPartitions(request, limit, full)
+    width = LOOK_AHEAD if request.is_selective else limit
+    partitions: list[Partition] = yield FindPartitions(request, width, full)
     tenants = list(dict.fromkeys(tenant for tenant, _ in partitions))
     if not tenants:
         return []
-    count = part_of(limit, len(tenants))
+    count = limit if request.is_selective else part_of(limit, len(tenants))
     standing: list[Standing] = yield FindFirst(request, partitions, count, passed_over)
-    candidates = [make_candidate(each, request.ageing, now) for each in standing]
-    return choose_jobs(tenants, candidates, limit, room)
+    served = {each.tenant for each in standing}
+    tenants = [tenant for tenant in tenants if tenant in served][:limit]
+    candidates = [
+        make_candidate(each, request.ageing, now) for each in standing if each.tenant in tenants
+    ]
+    return choose_jobs(tenants, candidates, limit, room) if tenants else []
 
 
 def _in_order(
