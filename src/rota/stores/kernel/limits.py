@@ -11,9 +11,11 @@ partition: those that the caller cannot run may come first.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import NamedTuple
 
 from rota.jobs import Job, JobId, age_priority
+from rota.stores.kernel.turns import take_turns
 from rota.stores.kernel.unit import Partition, Reading
 from rota.stores.protocol import LOOK_AHEAD, Cap, CapScope, LeaseRequest
 
@@ -182,6 +184,35 @@ class TakeJobs(NamedTuple):
     chosen: Sequence[Candidate]
 
 
+def lease_chosen(request: LeaseRequest, now: datetime) -> Reading[list[Job]]:
+    """Lease the next jobs that the caller can run, tenants in turn, past those it cannot run."""
+    taken: list[Job] = []
+    passed_over: list[JobId] = []
+    contended_count = 0
+    while len(taken) < request.limit and contended_count < MOST_CONTENDED:
+        wanted = request.limit - len(taken)
+        tenants, candidates = yield from _find(request, wanted, (), passed_over, now)
+        chosen = _take_turns(tenants, candidates, wanted)
+        if not chosen:
+            break
+        leased: list[Job] = yield TakeJobs(request, chosen)
+        taken += _in_order(chosen, leased, Room((), {}), passed_over)
+        if len(leased) == len(chosen):
+            break
+        contended_count += not leased
+    return taken
+
+
+def _take_turns(
+    tenants: Sequence[str], candidates: Iterable[Candidate], limit: int
+) -> list[Candidate]:
+    mine: dict[str, list[Candidate]] = {tenant: [] for tenant in tenants}
+    for candidate in sorted(candidates):
+        mine[candidate.tenant].append(candidate)
+    waiting = {tenant: iter(each) for tenant, each in mine.items()}
+    return take_turns(tenants, limit, lambda tenant, count: [*islice(waiting[tenant], count)])
+
+
 def lease_limited(request: LeaseRequest, now: datetime) -> Reading[list[Job]]:
     """Lease due jobs for which there is room, round by round."""
     room = yield from _make_room(request)
@@ -215,11 +246,23 @@ def _choose(
     full = room.full_scopes()
     if (None, None) in full:
         return []
+    tenants, candidates = yield from _find(request, limit, full, passed_over, now)
+    return choose_jobs(tenants, candidates, limit, room) if tenants else []
+
+
+def _find(
+    request: LeaseRequest,
+    limit: int,
+    full: Sequence[CapScope],
+    passed_over: Sequence[JobId],
+    now: datetime,
+) -> Reading[tuple[list[str], list[Candidate]]]:
+    """The next tenants that have jobs for the caller, in turn, and the first of these jobs."""
     width = LOOK_AHEAD if request.is_selective else limit
     partitions: list[Partition] = yield FindPartitions(request, width, full)
     tenants = list(dict.fromkeys(tenant for tenant, _ in partitions))
     if not tenants:
-        return []
+        return [], []
     count = limit if request.is_selective else part_of(limit, len(tenants))
     standing: list[Standing] = yield FindFirst(request, partitions, count, passed_over)
     served = {each.tenant for each in standing}
@@ -227,7 +270,7 @@ def _choose(
     candidates = [
         make_candidate(each, request.ageing, now) for each in standing if each.tenant in tenants
     ]
-    return choose_jobs(tenants, candidates, limit, room) if tenants else []
+    return tenants, candidates
 
 
 def _in_order(

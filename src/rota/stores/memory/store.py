@@ -27,7 +27,7 @@ from rota.jobs import (
     list_jobs,
 )
 from rota.stores.kernel import edits, settlement
-from rota.stores.kernel.limits import lease_limited
+from rota.stores.kernel.limits import lease_chosen, lease_limited
 from rota.stores.kernel.records import JobPortion, check_portion, load_jobs, walk
 from rota.stores.kernel.settlement import check_path
 from rota.stores.kernel.turns import order_turns, take_turns
@@ -90,9 +90,12 @@ class MemoryStore(DocumentVerbs):
 
         with self._lock:
             self._version += 1
-            chosen = None if request.is_limited else self._choose(request, now)
+            queries = LimitedQueries(self._tables, now)
+            if request.is_limited:
+                return run(lease_limited(request, now), queries.answer)
+            chosen = self._choose(request, now)
             if chosen is None:
-                return run(lease_limited(request, now), LimitedQueries(self._tables, now).answer)
+                return run(lease_chosen(request, now), queries.answer)
             return [self._tables.lease(job, request, now) for job in chosen]
 
     def _choose(self, request: LeaseRequest, now: datetime) -> list[Job] | None:
