@@ -40,6 +40,7 @@ __all__ = [
     "PollingStarted",
     "PollingStopRequested",
     "PollingStopped",
+    "RequestRefused",
     "SchedulerInitializationCompleted",
     "SchedulerInitializationFailed",
     "SchedulerInitializationStarted",
@@ -449,6 +450,26 @@ class LoopBlocked(Event, frozen=True):
     is_over: bool = False
 
 
+class RequestRefused(Event, frozen=True, omit_defaults=False):
+    """A server refused a request. The token or password that came with it is not part of this.
+
+    ``reason`` is unauthorized, forbidden, sign_in_failed, cross_site, unknown_host or rate_limited.
+    ``route`` is the path with the names of its parameters. ``token_id`` names the caller's token,
+    or a well-formed one that is not valid: ``rota tokens list`` shows the same id.
+    """
+
+    level = WARNING
+    reason: str
+    status: int
+    method: str
+    route: str
+    remote: str
+    caller: str | None
+    tenant: str | None
+    token_id: str | None
+    request_id: str | None
+
+
 class JobsPruned(Event, frozen=True):
     count: int
     ended_before: datetime
@@ -486,12 +507,12 @@ class EventEmitter:
         """Whether the event has subscribers or a log. If not, it need not be created."""
         return bool(self._listeners) or self._logger.isEnabledFor(kind.level)
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: Event, *, is_logged: bool = True) -> None:
         """Log the event and call every listener.
 
         A failing listener is logged and does not affect others.
         """
-        if self._logger.isEnabledFor(event.level):
+        if is_logged and self._logger.isEnabledFor(event.level):
             self._logger.log(
                 event.level,
                 "%s",

@@ -1,58 +1,55 @@
-"""Which clauses of the specifications are proved, by which tests, and whether these pass."""
+"""Each normative sentence of the specifications, the tests that prove it, and their results."""
 
 import argparse
 import sys
 from pathlib import Path
 
 from rich.console import Console
-from tests.conformance.clauses import ROOT
+from tests.conformance.clauses import CLAUSE_FOLDER, ROOT, ClauseError, Specification, load
 from tests.conformance.evidence import gather
 from tests.conformance.report import print_report, render_page
 
 PAGE = ROOT / "docs/conformance.md"
-_NO_TESTS = 5  # pytest's exit status when nothing was selected; then every clause is open
 
 
 def main(arguments: list[str]) -> int:
-    """Run the tests and report, or compare the page with the tests there are."""
+    """Run the tests and report, or write or compare the page."""
     parser = argparse.ArgumentParser(prog="conformance", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write docs/conformance.md anew")
+    parser.add_argument("--write", action="store_true", help="only write docs/conformance.md anew")
     parser.add_argument("--check", action="store_true", help="run nothing; is the page up to date?")
     parser.add_argument("--processes", default="auto", help="how many to run tests in")
-    parser.add_argument("paths", nargs="*", default=[str(ROOT / "tests")], help="where to look")
+    parser.add_argument("--folder", type=Path, default=CLAUSE_FOLDER, help="the clause files")
+    parser.add_argument("--root", type=Path, default=ROOT, help="where the named tests are")
+    parser.add_argument("numbers", nargs="*", type=int, help="specifications to run; else all")
     chosen = parser.parse_args(arguments)
-    if chosen.check:
-        return check(chosen.paths)
-    return run(chosen.paths, chosen.processes, is_writing=chosen.write)
-
-
-def run(paths: list[str], processes: str, *, is_writing: bool) -> int:
-    """Run every test that names a clause; 1 when any fails, and then nothing is written."""
-    evidence, status = gather(paths, "-q", "--no-header", "-n", processes)
-    print_report(evidence, Console(width=160 if not sys.stdout.isatty() else None))
-    if status not in {0, _NO_TESTS}:
+    try:
+        specifications = load(chosen.folder, chosen.root)
+    except ClauseError as error:
+        sys.stderr.write(f"{error}\n")
         return 1
+    if chosen.check or chosen.write:
+        return settle_page(render_page(specifications), is_writing=chosen.write)
+    picked = [spec for spec in specifications if spec.number in (chosen.numbers or [spec.number])]
+    return run(picked, chosen.root, chosen.processes)
+
+
+def run(specifications: list[Specification], root: Path, processes: str) -> int:
+    """Run exactly the named tests; 1 when the proof of a clause fails or is missing."""
+    tests = {test for specification in specifications for test in specification.tests()}
+    evidence = gather(tests, root, ("-q", "--no-header", "-n", processes))
+    print_report(specifications, evidence, Console(width=None if sys.stdout.isatty() else 160))
+    verdicts = {evidence.verdict(clause) for spec in specifications for clause in spec.clauses}
+    return int(not verdicts.isdisjoint({"failed", "missing"}))
+
+
+def settle_page(page: str, *, is_writing: bool) -> int:
+    """Write the page, or compare it with what is there."""
     if is_writing:
-        PAGE.write_text(render_page(evidence), encoding="utf-8")
-    return 0
-
-
-def check(paths: list[str]) -> int:
-    """Compare the page with the tests there are, without running them."""
-    marked = [str(file) for path in paths for file in marked_files(Path(path))]
-    evidence, status = gather(marked, "-qq", "--collect-only")
-    if status not in {0, _NO_TESTS}:
+        PAGE.write_text(page, encoding="utf-8")
+    elif PAGE.read_text(encoding="utf-8") != page:
+        sys.stderr.write("docs/conformance.md is out of date: make conformance ARGS=--write\n")
         return 1
-    if PAGE.read_text(encoding="utf-8") == render_page(evidence):
-        return 0
-    sys.stderr.write("docs/conformance.md is out of date: make conformance ARGS=--write\n")
-    return 1
-
-
-def marked_files(path: Path) -> list[Path]:
-    """The files below that mark tests with clauses: to load all others would take a minute."""
-    files = sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
-    return [file for file in files if "mark.clause" in file.read_text(encoding="utf-8")]
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,78 +1,57 @@
-"""Runs or collects the tests that name clauses, and remembers what became of them."""
+"""Runs exactly the tests that clauses name, and remembers how each ended."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from functools import reduce
+from pathlib import Path
 
 import pytest
-from tests.conformance.clauses import ROOT
-
-PROPERTY = "clause"
-_PLUGIN = "tests.conformance.marking"
+from tests.conformance.clauses import Clause
 
 
 class Outcome(StrEnum):
-    """What a test showed, weightiest first: it decides for a test with several cases."""
+    """How a test ended, weightiest first: this decides for a test with several cases."""
 
     FAILED = "failed"
     PASSED = "passed"
     SKIPPED = "skipped"
-    COLLECTED = "collected"
+    MISSING = "missing"
 
 
 class Evidence:
-    """Clause to tests, and test to outcome. A test is named without its parameters."""
+    """Test to outcome. A test is named without its parameters."""
 
     def __init__(self) -> None:
-        self._tests: defaultdict[str, set[str]] = defaultdict(set)
         self._outcomes: dict[str, Outcome] = {}
 
-    def add(self, test: str, properties: Iterable[tuple[str, object]], outcome: Outcome) -> None:
-        clauses = [str(value) for name, value in properties if name == PROPERTY]
+    def add(self, test: str, outcome: Outcome) -> None:
         name = test.split("[", 1)[0]
-        for clause in clauses:
-            self._tests[clause].add(name)
-        if clauses:
-            self._outcomes[name] = weightier(self._outcomes.get(name, Outcome.COLLECTED), outcome)
-
-    def tests_of(self, clause: str) -> list[str]:
-        return sorted(self._tests.get(clause, ()))
+        self._outcomes[name] = min(self.outcome_of(name), outcome, key=list(Outcome).index)
 
     def outcome_of(self, test: str) -> Outcome:
-        return self._outcomes[test]
+        """``missing`` for a test that was not run, for instance because its process crashed."""
+        return self._outcomes.get(test, Outcome.MISSING)
 
-    def verdict(self, clause: str) -> str:
-        """failed, passed, skipped or collected, as its tests; ``open`` when it has none."""
-        outcomes = [self._outcomes[test] for test in self.tests_of(clause)]
-        return reduce(weightier, outcomes).value if outcomes else "open"
-
-    # The two hooks below are called by pytest, in the process that gathers the reports.
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Note every selected test, also one that a crash will keep from reporting."""
-        for item in session.items or ():
-            self.add(item.nodeid, item.user_properties, Outcome.COLLECTED)
+    def verdict(self, clause: Clause) -> str:
+        """One failure or missing run decides; then one success; ``departure`` without tests."""
+        outcomes = {self.outcome_of(test) for test in clause.tests}
+        order = [Outcome.FAILED, Outcome.MISSING, Outcome.PASSED, Outcome.SKIPPED]
+        return next((outcome.value for outcome in order if outcome in outcomes), "departure")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note how a phase of a test ended; only the call itself can prove anything."""
         if report.failed:
-            outcome = Outcome.FAILED
+            self.add(report.nodeid, Outcome.FAILED)
         elif report.skipped:
-            outcome = Outcome.SKIPPED
-        else:
-            outcome = Outcome.PASSED if report.when == "call" else Outcome.COLLECTED
-        self.add(report.nodeid, report.user_properties, outcome)
+            self.add(report.nodeid, Outcome.SKIPPED)
+        elif report.when == "call":
+            self.add(report.nodeid, Outcome.PASSED)
 
 
-def weightier(one: Outcome, other: Outcome) -> Outcome:
-    """One failure outweighs any success; one success outweighs the cases that were skipped."""
-    return min(one, other, key=list(Outcome).index)
-
-
-def gather(paths: Sequence[str], *options: str) -> tuple[Evidence, int]:
-    """Let pytest go through all tests with clauses; give what it found and its exit status."""
+def gather(tests: Iterable[str], root: Path, options: Sequence[str]) -> Evidence:
+    """Let pytest run these tests, and give what it found."""
     evidence = Evidence()
-    settings = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", _PLUGIN]
-    status = pytest.main([*settings, "-m", PROPERTY, *options, *paths], plugins=[evidence])
-    return evidence, int(status)
+    settings = ["-c", str(root / "pyproject.toml"), "--rootdir", str(root)]
+    chosen = [str(root / test) for test in sorted(tests)]
+    if chosen:
+        pytest.main([*settings, *options, *chosen], plugins=[evidence])
+    return evidence

@@ -157,15 +157,21 @@ class SeriesPage(msgspec.Struct, frozen=True):
 
 
 async def list_series(
-    store: RailStore, tenant: str, now: datetime, *, cursor: str | None = None, limit: int = 20
+    store: RailStore,
+    tenant: str,
+    now: datetime,
+    *,
+    cursor: str | None = None,
+    limit: int = 20,
+    has_runs: bool = True,
 ) -> SeriesPage:
-    """The tenant's live series, each with its next occurrences and last run."""
+    """The tenant's live series, each with its next occurrences and, ``has_runs``, its last run."""
     check_limit(limit)
     after = "" if cursor is None else _read_cursor(cursor)
     live, is_cut = await _find_live(store, tenant)
     ids = sorted(origin for origin in live if origin > after)
     chosen = ids[:limit]
-    runs = await _find_runs(store, tenant, chosen, 1)
+    runs = await _find_runs(store, tenant, chosen if has_runs else (), 1)
     items = tuple(
         summarize(job, job.recurrence, runs[origin], SHOWN_IN_LIST, now)
         for origin in chosen

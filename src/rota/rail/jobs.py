@@ -40,6 +40,8 @@ from rota.jobs.fields import read_id
 from rota.jobs.recurrence import CALENDAR_END, continue_series
 from rota.jobs.search import HIGHEST_LIMIT, listing_key
 from rota.jobs.states import RailWord
+from rota.rail.environment import with_usual_attempts
+from rota.rail.pauses import forget_pause, note_pause
 from rota.stores.protocol import DocumentStore, JobStore
 from rota.triggers import Trigger
 from rota.triggers.cron import CronTrigger
@@ -56,10 +58,15 @@ class RailStore(DocumentStore, JobStore, Protocol):
 
 
 class RailSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Defaults for jobs that do not set their own values."""
+    """Defaults for jobs that do not set their own values.
+
+    By default jobs are tried five times, or as often as ``WORKER_MAX_ATTEMPTS`` says.
+    """
 
     queue: str = "default"
-    retry_policy: RetryPolicy = RAIL_RETRIES
+    retry_policy: RetryPolicy = msgspec.field(
+        default_factory=lambda: with_usual_attempts(RAIL_RETRIES)
+    )
 
 
 class RailContext(NamedTuple):
@@ -392,10 +399,11 @@ async def move_job(around: RailContext, job_id: object, due_at: datetime) -> Job
     raise _outrun(job_id)
 
 
-async def pause_series(around: RailContext, job_id: object) -> Job:
+async def pause_series(around: RailContext, job_id: object, *, who: str = "", why: str = "") -> Job:
     """Pause the series. Running jobs finish."""
     for _ in range(ROUND_LIMIT):
         live = _require_series(await find_live(around, job_id))
+        await note_pause(around.store, live[-1], around.clock.now(), who, why)
         paused = [job if job.is_paused else await _pause(around, job) for job in live]
         if None not in paused:
             return paused[-1] or live[-1]
@@ -408,6 +416,7 @@ async def resume_series(around: RailContext, job_id: object, *, catch_up: bool) 
         live = _require_series(await find_live(around, job_id))
         resumed = [await _resume(around, job, catch_up=catch_up) for job in live]
         if None not in resumed:
+            await forget_pause(around.store, around.tenant, live[-1].origin or live[-1].id)
             return resumed[-1] or live[-1]
     raise _outrun(job_id)
 

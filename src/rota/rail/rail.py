@@ -262,7 +262,7 @@ class Rail:
         """Pause a series. A running occurrence finishes; no other starts."""
         await find_live(self._around, job_id)
         await self._record("pause", job_id, who, why)
-        return view_job(await pause_series(self._around, job_id))
+        return view_job(await pause_series(self._around, job_id, who=who or "", why=why or ""))
 
     async def resume(
         self,
@@ -336,7 +336,8 @@ class Rail:
         if not is_on:
             await self._record("set_maintenance", None, who or None, reason, isOn=False)
             return await stored_settings.clear_maintenance(store, scope)
-        window = Maintenance(until=until, reason=reason, who=who)
+        now = self._around.clock.now()
+        window = Maintenance(until=until, reason=reason, who=who, set_at=now)
         await self._record("set_maintenance", None, who or None, reason, isOn=True)
         return await stored_settings.set_maintenance(store, scope, window)
 

@@ -249,13 +249,12 @@ class Scheduler:
 
     async def _end(self, session: Session) -> None:
         self._state = SchedulerState.STOPPING
-        was_polling = session.is_polling
-        if was_polling:
+        if session.is_polling:
             self.events.emit(PollingStopRequested())
         try:
             await session.finish()
         finally:
-            if was_polling:
+            if session.is_polling:  # otherwise it stopped when the last task went
                 self.events.emit(PollingStopped())
 
 

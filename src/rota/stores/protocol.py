@@ -475,8 +475,13 @@ class JobStore(Protocol):
         """
         ...
 
-    async def count(self, tenant: str, wanted: JobFilter | None = None) -> int:
-        """How many jobs of the tenant the filter accepts."""
+    async def count(
+        self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
+    ) -> int:
+        """How many jobs of the tenant the filter accepts; at most ``limit`` are counted.
+
+        With a status and a limit the cost does not grow with the jobs that have ended.
+        """
         ...
 
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:

@@ -1,6 +1,8 @@
 """Specification 1, the cron language: what is accepted, what it means, and what is refused how."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from time import perf_counter
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -55,6 +57,31 @@ def upcoming(text: str, count: int, start: datetime = FRIDAY) -> list[str]:
 )
 def test_every_sentence_of_the_grammar_is_accepted(text: str) -> None:
     assert parse_cron(text).text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("0 0 * * *", ["2026-05-02 00:00", "2026-05-03 00:00"]),
+        ("15 3 * * 1-5", ["2026-05-04 03:15", "2026-05-05 03:15"]),  # not on the weekend
+        ("0,30 * * * *", ["2026-05-01 13:00", "2026-05-01 13:30"]),
+        ("0 12 14 2 *", ["2027-02-14 12:00", "2028-02-14 12:00"]),
+    ],
+)
+def test_the_examples_of_the_document_mean_what_it_says(text: str, first: list[str]) -> None:
+    assert upcoming(text, 2) == first
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1," * 200_000 + "1 * * * *", "* " * 200_000, "9" * 200_000 + " * * * *", "-" * 200_000],
+    ids=["list", "fields", "number", "range"],
+)
+def test_an_expression_of_any_length_is_answered_at_once(text: str) -> None:
+    began = perf_counter()
+    with suppress(InvalidCronExpressionError):
+        assert parse_cron(text) == parse_cron("1 * * * *")
+    assert perf_counter() - began < 2
 
 
 @pytest.mark.clause("D-33")

@@ -70,8 +70,10 @@ async def test_one_life_passes_through_all_states(stage: Stage, policy: Schedule
 
 
 @pytest.mark.clause("D-19", "D-32", "P-2", "P-12")
-async def test_polling_is_active_from_the_first_task_to_the_last_run(stage: Stage) -> None:
-    scheduler = stage.scheduler()
+async def test_polling_is_active_from_the_first_task_to_the_last_run(
+    stage: Stage, policy: SchedulerPolicy
+) -> None:
+    scheduler = stage.scheduler(policy)
     assert polling_state_of(scheduler) is PollingState.INACTIVE
     await scheduler.initialize([stage.task(takes=seconds(30))])
     assert polling_state_of(scheduler) is PollingState.ACTIVE
@@ -121,11 +123,11 @@ async def test_a_failed_write_leaves_it_uninitialized_and_it_can_be_tried_again(
 @pytest.mark.clause("D-20", "D-49")
 @pytest.mark.parametrize("cause", [StoreUnavailableError("gone"), RuntimeError("a bug")])
 async def test_a_failed_read_is_wrapped_and_leaves_it_uninitialized(
-    stage: Stage, cause: Exception
+    stage: Stage, cause: Exception, policy: SchedulerPolicy
 ) -> None:
     spy = SpyStore(stage.store, stage.clock)
     spy.errors["scan scheduler.tasks"] = cause
-    scheduler = stage.scheduler(store=spy)
+    scheduler = stage.scheduler(policy, store=spy)
     with pytest.raises(SchedulerInitializationError) as caught:
         await scheduler.initialize([stage.task()])
     assert caught.value.details == {"cause": cause}
@@ -319,10 +321,10 @@ async def test_a_failed_write_is_reported_with_task_and_cause(
 @pytest.mark.clause("P-8", "D-57", "D-49")
 @pytest.mark.parametrize("cause", [StoreUnavailableError("gone"), RuntimeError("gone")])
 async def test_a_stop_that_cannot_write_the_last_results_says_so_and_has_stopped(
-    stage: Stage, cause: Exception
+    stage: Stage, cause: Exception, policy: SchedulerPolicy
 ) -> None:
     spy = SpyStore(stage.store, stage.clock)
-    scheduler = stage.scheduler(store=spy)
+    scheduler = stage.scheduler(policy, store=spy)
     await scheduler.initialize([stage.task(takes=seconds(30))])
     await stage.clock.advance(seconds(1))
     spy.errors["write_each"] = cause

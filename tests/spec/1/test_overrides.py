@@ -178,8 +178,10 @@ async def test_every_record_names_its_configuration_and_the_instance(
 
 
 @pytest.mark.clause("D-53")
-async def test_each_life_has_an_identifier_of_its_own(stage: Stage) -> None:
-    scheduler = stage.scheduler()
+async def test_each_life_has_an_identifier_of_its_own(
+    stage: Stage, policy: SchedulerPolicy
+) -> None:
+    scheduler = stage.scheduler(policy)
     seen = set()
     for _ in range(3):
         await scheduler.initialize([stage.task()])

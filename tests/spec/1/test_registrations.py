@@ -7,9 +7,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.spec.stage import SpyStore, Stage, at, minutes, seconds
+from tests.spec.stage import SELDOM, SpyStore, Stage, at, minutes, seconds
+from tzlocal import reload_localzone
 
-from rota import POLLING, Scheduler, SchedulerPolicy, open_store
+from rota import DECLARATIVE, POLLING, Scheduler, SchedulerPolicy, open_store
 from rota.clock.system import SystemClock
 from rota.errors import (
     CronExpressionInvalidError,
@@ -34,13 +35,19 @@ async def nothing() -> None:
     """A callback."""
 
 
-def refused(stage: Stage, registrations: Any, policy: SchedulerPolicy = POLLING) -> RotaError:
-    """The error raised by the call itself; nothing is awaited."""
-    scheduler = stage.scheduler(policy)
-    with pytest.raises(InvalidInputError) as caught:
-        scheduler.initialize(registrations)
-    assert scheduler.state is SchedulerState.UNINITIALIZED
-    return caught.value
+def refused(stage: Stage, registrations: Any) -> RotaError:
+    """The error raised by the call itself, the same in both editions; nothing is awaited."""
+    errors: list[RotaError] = []
+    for policy in (DECLARATIVE, POLLING):
+        scheduler = stage.scheduler(policy)
+        with pytest.raises(InvalidInputError) as caught:
+            scheduler.initialize(registrations)
+        assert scheduler.state is SchedulerState.UNINITIALIZED
+        errors.append(caught.value)
+    one, other = errors
+    assert type(one) is type(other)
+    assert one.message == other.message
+    return one
 
 
 @pytest.mark.clause("D-1", "P-1")
@@ -135,6 +142,20 @@ async def test_time_and_zone_are_the_hosts_unless_given(monkeypatch: pytest.Monk
     assert context.zone is zone
 
 
+async def test_expressions_are_read_in_the_zone_of_the_host(
+    quick: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as host:
+        host.setenv("TZ", "Asia/Kathmandu")  # 5:45 ahead of UTC
+        reload_localzone()
+        scheduler = Scheduler(quick.store, clock=quick.clock, settings=SELDOM)
+    reload_localzone()
+    await scheduler.initialize([quick.task(cron="0 16 * * *")])
+    await quick.clock.advance(minutes(60))
+    await scheduler.stop()
+    assert quick.started() == [at(10, 15)]
+
+
 @pytest.mark.clause("D-10", "P-1")
 async def test_expressions_are_read_in_the_schedulers_zone(quick: Stage) -> None:
     # Kathmandu is 5:45 ahead of UTC.
@@ -213,9 +234,9 @@ async def test_a_name_occurs_once(quick: Stage) -> None:
 
 @pytest.mark.clause("D-4", "D-42", "D-43", "D-44", "P-1")
 async def test_a_bad_expression_is_refused_with_field_and_reason(
-    quick: Stage, policy: SchedulerPolicy
+    quick: Stage,
 ) -> None:
-    error = refused(quick, [quick.task(cron="0 24 * * *")], policy)
+    error = refused(quick, [quick.task(cron="0 24 * * *")])
     assert type(error) is CronExpressionInvalidError
     reason = "out of range (0-23)"
     assert error.message == f'Invalid cron expression "0 24 * * *": hour field {reason}'
@@ -244,9 +265,9 @@ async def test_a_bad_expression_is_refused_with_field_and_reason(
     ],
 )
 async def test_expressions_beyond_posix_are_refused_at_registration(
-    quick: Stage, policy: SchedulerPolicy, expression: str, field: str
+    quick: Stage, expression: str, field: str
 ) -> None:
-    error = refused(quick, [quick.task(cron=expression)], policy)
+    error = refused(quick, [quick.task(cron=expression)])
     assert type(error) is CronExpressionInvalidError
     assert error.details["field"] == field
 

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
-from tests.spec.stage import SpyStore, Stage, at, minutes, seconds
+from tests.spec.stage import SpyStore, Stage, at, minutes, polling_state_of, seconds
 
 from rota import POLLING, Scheduler, SchedulerPolicy, SchedulerSettings, open_store
 from rota.events import TaskOrphaned, TaskRunDiscarded, TaskSkipped
+from rota.scheduler import PollingState
 from rota.stores.protocol import DocumentStore
 
 HOUR = timedelta(hours=1)
@@ -188,6 +189,18 @@ async def test_a_task_that_another_instance_removed_or_changed_is_let_go(fleet: 
         "gone": "another instance removed it",
         "changed": "another instance registered it differently",
     }
+
+
+async def test_polling_stops_when_another_instance_removed_the_last_task(fleet: Fleet) -> None:
+    old = fleet.instance()
+    await old.initialize([fleet.task()])
+    await fleet.instance().initialize([])
+    await fleet.clock.advance(minutes(2))
+    assert polling_state_of(old) is PollingState.INACTIVE
+    await old.stop()
+    assert [name for name in fleet.names() if name.startswith("Polling")] == [
+        *("PollingStarted", "PollingStopped")
+    ]
 
 
 @pytest.mark.clause("D-60", "D-51")

@@ -45,8 +45,10 @@ async def test_a_retry_starts_exactly_after_its_delay(
 
 
 @pytest.mark.clause("D-28", "D-29", "D-27", "P-11")
-async def test_the_events_of_a_failure_and_its_retry_come_in_order(stage: Stage) -> None:
-    await stage.scheduler().initialize(
+async def test_the_events_of_a_failure_and_its_retry_come_in_order(
+    stage: Stage, policy: SchedulerPolicy
+) -> None:
+    await stage.scheduler(policy).initialize(
         [stage.task(cron="0 10 * * *", delay=seconds(90), fails=[ValueError("a"), ValueError("b")])]
     )
     await stage.clock.advance(HOUR)
@@ -68,8 +70,10 @@ async def test_the_events_of_a_failure_and_its_retry_come_in_order(stage: Stage)
 
 
 @pytest.mark.clause("D-28", "D-29")
-async def test_a_delay_counts_from_the_end_of_the_failed_run(stage: Stage) -> None:
-    await stage.scheduler().initialize(
+async def test_a_delay_counts_from_the_end_of_the_failed_run(
+    stage: Stage, policy: SchedulerPolicy
+) -> None:
+    await stage.scheduler(policy).initialize(
         [stage.task(cron="0 10 * * *", delay=minutes(1), takes=seconds(20), fails=[ValueError()])]
     )
     await stage.clock.advance(HOUR)
@@ -105,9 +109,9 @@ async def test_an_occurrence_supersedes_a_retry_for_good(
 
 @pytest.mark.clause("D-30", "D-29")
 async def test_a_retry_and_a_later_occurrence_due_together_are_one_preempted_start(
-    stage: Stage,
+    stage: Stage, policy: SchedulerPolicy
 ) -> None:
-    await stage.scheduler().initialize(
+    await stage.scheduler(policy).initialize(
         [stage.task(cron="0,5 10 * * *", delay=minutes(5), fails=[ValueError()])]
     )
     await stage.clock.advance(HOUR)
@@ -139,8 +143,10 @@ async def test_a_due_retry_answers_an_occurrence_from_before_the_failure(stage: 
 
 
 @pytest.mark.clause("D-27", "D-31")
-async def test_success_clears_the_retry_and_keeps_the_failure_in_the_record(stage: Stage) -> None:
-    await stage.scheduler().initialize(
+async def test_success_clears_the_retry_and_keeps_the_failure_in_the_record(
+    stage: Stage, policy: SchedulerPolicy
+) -> None:
+    await stage.scheduler(policy).initialize(
         [stage.task(cron="0 10 * * *", delay=seconds(1), fails=[ValueError()])]
     )
     await stage.clock.advance(minutes(1))
@@ -152,8 +158,10 @@ async def test_success_clears_the_retry_and_keeps_the_failure_in_the_record(stag
 
 
 @pytest.mark.clause("D-28", "D-57", "P-1")
-async def test_tasks_keep_their_own_delays_and_do_not_disturb_each_other(stage: Stage) -> None:
-    await stage.scheduler().initialize(
+async def test_tasks_keep_their_own_delays_and_do_not_disturb_each_other(
+    stage: Stage, policy: SchedulerPolicy
+) -> None:
+    await stage.scheduler(policy).initialize(
         [
             stage.task("a", "0 10 * * *", seconds(10), fails=[ValueError()]),
             stage.task("b", "0 10 * * *", seconds(25), fails=[ValueError()]),
@@ -181,10 +189,10 @@ async def test_tasks_keep_their_own_delays_and_do_not_disturb_each_other(stage: 
     ids=lambda raised: type(raised).__name__,
 )
 async def test_any_exception_of_a_callback_is_a_failure(
-    quick: Stage, raised: BaseException, caplog: pytest.LogCaptureFixture
+    quick: Stage, raised: BaseException, caplog: pytest.LogCaptureFixture, policy: SchedulerPolicy
 ) -> None:
     caplog.set_level("DEBUG", "rota.scheduler")
-    await quick.scheduler().initialize(
+    await quick.scheduler(policy).initialize(
         [
             quick.task("bad", "0 10 * * *", minutes(1), fails=[raised]),
             quick.task("good", "0,5 10 * * *", minutes(1)),
@@ -261,8 +269,8 @@ async def test_a_changed_delay_leaves_a_pending_retry_or_drops_it_by_edition(
 
 
 @pytest.mark.clause("D-27")
-async def test_a_completed_run_reports_its_duration(stage: Stage) -> None:
-    await stage.scheduler().initialize([stage.task(takes=timedelta(milliseconds=1500.5))])
+async def test_a_completed_run_reports_its_duration(stage: Stage, policy: SchedulerPolicy) -> None:
+    await stage.scheduler(policy).initialize([stage.task(takes=timedelta(milliseconds=1500.5))])
     await stage.clock.advance(seconds(30))
     (completed,) = stage.told(TaskRunCompleted)
     assert completed.fields() == {"taskName": "a", "duration": 1500.5, "success": True}

@@ -68,10 +68,12 @@ async def test_a_stop_that_is_given_up_goes_on_by_itself(stage: Stage) -> None:
 
 
 @pytest.mark.clause("D-23", "D-60")
-async def test_a_claim_in_progress_at_stop_is_returned(stage: Stage) -> None:
+async def test_a_claim_in_progress_at_stop_is_returned(
+    stage: Stage, policy: SchedulerPolicy
+) -> None:
     spy = SpyStore(stage.store, stage.clock)
     registrations = [stage.task(cron="1 10 * * *")]
-    scheduler = stage.scheduler(store=spy)
+    scheduler = stage.scheduler(policy, store=spy)
     await scheduler.initialize(registrations)
     spy.delays["write_each scheduler.tasks"] = seconds(5)
     await stage.clock.advance(seconds(62))
@@ -79,14 +81,16 @@ async def test_a_claim_in_progress_at_stop_is_returned(stage: Stage) -> None:
     assert stage.starts == []
     assert (await stage.record())["running"] is False
     assert "lastAttemptAt" not in await stage.record()
-    await stage.scheduler().initialize(registrations)
+    await stage.scheduler(policy).initialize(registrations)
     await stage.clock.advance(HOUR)
     assert len(stage.starts) == 1
 
 
 @pytest.mark.clause("D-23", "D-60")
-async def test_a_stop_between_a_claim_and_its_start_lets_nothing_start(quick: Stage) -> None:
-    scheduler = quick.scheduler()
+async def test_a_stop_between_a_claim_and_its_start_lets_nothing_start(
+    quick: Stage, policy: SchedulerPolicy
+) -> None:
+    scheduler = quick.scheduler(policy)
     registrations = [quick.task("a", "1 10 * * *"), quick.task("b", "1 10 * * *")]
 
     def stop_soon(event: Event) -> None:
@@ -167,9 +171,9 @@ async def test_a_hanging_or_failing_task_delays_no_other(
 
 
 @pytest.mark.clause("D-57", "P-21")
-async def test_a_life_leaves_nothing_behind(stage: Stage) -> None:
+async def test_a_life_leaves_nothing_behind(stage: Stage, policy: SchedulerPolicy) -> None:
     before = asyncio.all_tasks()
-    scheduler = stage.scheduler()
+    scheduler = stage.scheduler(policy)
     for _ in range(3):
         await scheduler.initialize([stage.task(fails=[ValueError()])])
         await stage.clock.advance(minutes(1))

@@ -129,8 +129,10 @@ def test_a_senseless_setting_is_refused_by_name(field: str, value: object) -> No
 
 
 @pytest.mark.clause("P-2", "P-5", "P-24")
-async def test_polling_covers_every_minute_and_runs_all_that_is_due(stage: Stage) -> None:
-    await stage.scheduler(POLLING).initialize([stage.task("a"), stage.task("b")])
+async def test_polling_covers_every_minute_and_runs_all_that_is_due(
+    stage: Stage, policy: SchedulerPolicy
+) -> None:
+    await stage.scheduler(policy).initialize([stage.task("a"), stage.task("b")])
     await stage.clock.advance(minutes(10))
     assert stage.started("a") == stage.started("b") == [at(10, minute) for minute in range(11)]
 

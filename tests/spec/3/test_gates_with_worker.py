@@ -95,6 +95,19 @@ async def test_maintenance_that_is_switched_on_and_off_is_noticed_by_a_running_w
     assert [at for _, at in stage.ran] == [EVENING, EVENING + 30 * MINUTE]
 
 
+async def test_maintenance_holds_back_the_jobs_of_its_guild_only(stage: Stage) -> None:
+    other = Rail(stage.store, tenant="guild-8", clock=stage.clock)
+    await other.set_maintenance(True, until=EVENING + HOUR)
+    held = await other.schedule_once("cleanup", {}, run_at=EVENING)
+    await stage.ask("cleanup", EVENING)
+    async with stage.working():
+        await stage.clock.advance(MINUTE)
+        assert stage.ran == [("cleanup", EVENING)]
+        assert (await other.get(held)).run_at == EVENING + HOUR
+        await stage.clock.advance(HOUR)
+    assert stage.ran[1:] == [("cleanup", EVENING + HOUR)]
+
+
 @pytest.mark.clause("T-17", "T-18")
 async def test_a_job_goes_to_the_first_instant_that_passes_both_gates(stage: Stage) -> None:
     await stage.rail.set_quiet_hours(start="22:00", end="07:00", tz="UTC")

@@ -86,6 +86,23 @@ async def test_fields_may_lie_anywhere_and_all_others_are_kept(
     assert await collection.find_one({}) == document
 
 
+async def test_a_document_with_the_default_fields_is_read_and_written(
+    collection: "AsyncCollection[Any]",
+) -> None:
+    document = {"_id": 1, "sleepUntil": NOW, "interval": "0 * * * *", "repeatUntil": NOW + DAY}
+    await collection.insert_many([{**document, "autoRemove": True}, {"_id": 2, "sleepUntil": NOW}])
+    store = MongoCollectionStore(collection)
+    job, other = [await store.lock_next(NOW + MINUTE, NOW) for _ in range(2)]
+    assert job is not None
+    assert other is not None
+    told = (job.sleep_until, job.interval, job.repeat_until, job.auto_remove)
+    assert told == (NOW, "0 * * * *", NOW + DAY, True)
+    assert (other.interval, other.repeat_until, other.auto_remove) == (None, None, False)
+    assert await store.update(other, JobUpdate(sleep_until=NOW + HOUR, auto_remove=True), NOW)
+    left = await collection.find_one({"_id": 2})
+    assert left == {"_id": 2, "sleepUntil": NOW + HOUR, "autoRemove": True}
+
+
 @pytest.mark.clause("M-10")
 async def test_dates_without_a_zone_are_in_utc(mongo_url: str) -> None:
     async with AsyncMongoClient[Any](mongo_url) as client:

@@ -105,6 +105,7 @@ async def test_jobs_are_listed_with_200_newest_first_and_equals_by_id(service: V
             await service.clock.advance(SECOND)
     seen: list[dict[str, Any]] = []
     page = await search(service)
+    assert len(page["items"]) == 20
     while True:
         seen += page["items"]
         assert page["has_more"] is (page["next_cursor"] is not None)

@@ -13,6 +13,13 @@ from rota.auth.sessions import SessionBook
 from rota.clock.protocol import Clock
 from rota.errors import UnauthorizedError
 from rota.server.http.limits import MOST_REMEMBERED, CallerLimits
+from rota.server.http.refusals import (
+    SIGN_IN_FAILED,
+    UNAUTHORIZED,
+    note_caller,
+    note_reason,
+    note_token,
+)
 from rota.server.http.security import find_header, strip_port
 
 COOKIE = "rota_session"
@@ -69,6 +76,7 @@ class BearerGuard:
         while len(self._known) >= self._most:
             del self._known[next(iter(self._known))]
         self._known[key] = None
+        note_caller(scope, caller)
         self._limits.count_caller(caller)
         return caller
 
@@ -79,7 +87,11 @@ class BearerGuard:
         scheme, _, token = sent[0].partition(b" ")
         if scheme.lower() != b"bearer" or not token.isascii():
             return None
-        return await self._auth.identify(token.strip().decode(), self._clock.now())
+        text = token.strip().decode()
+        caller = await self._auth.identify(text, self._clock.now())
+        if caller is None:
+            note_token(scope, text)
+        return caller
 
 
 class PageGuard:
@@ -111,7 +123,10 @@ class PageGuard:
         if secret is not None:
             caller = await self._sessions.identify(secret, self._clock.now())
         if caller is None:
+            if secret is not None or scope.get("method") != "GET":  # not a first visit
+                note_reason(scope, UNAUTHORIZED)
             raise UnauthorizedError
+        note_caller(scope, caller)
         self._limits.count_caller(caller)
         return caller
 
@@ -125,6 +140,8 @@ class PageGuard:
         self._limits.check_stranger(scope)
         opened = await self._sessions.open(token.strip())
         if opened is None:
+            note_reason(scope, SIGN_IN_FAILED)
+            note_token(scope, token.strip())
             self._limits.count_stranger(scope)
             return None
         lasts_for = int(self._session_for.total_seconds())

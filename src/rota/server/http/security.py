@@ -14,13 +14,12 @@ from starlette.types import Scope as AsgiScope
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.clock.timeout import timeout_after
 from rota.errors import CrossSiteRequestError, RefusedError, RequestTooSlowError, UnknownHostError
+from rota.events import EventEmitter
 from rota.server.http.context import GuardSettings
 from rota.server.http.problems import answer_error, send_reply
+from rota.server.http.refusals import REQUEST_ID, RefusalLog, note_reason
 
 Headers = Sequence[tuple[bytes, bytes]]
-
-REQUEST_ID = "rota.request_id"
-"""The key of the request id in the ASGI scope. The response carries it too."""
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -60,11 +59,15 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 class SecurityLayer:
     """Refuses requests for unknown hosts and cross-site changes, and completes every response.
 
+    Logs every refusal, whichever layer refuses.
     A well-formed ``X-Request-Id`` is kept, so that one id appears in all logs.
     """
 
-    def __init__(self, app: ASGIApp, settings: GuardSettings, clock: Clock) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: GuardSettings, clock: Clock, events: EventEmitter
+    ) -> None:
         self._app = app
+        self._refusals = RefusalLog(events, clock)
         self._clock = clock
         self._body_within = settings.body_within
         self._hosts = None if settings.hosts is None else frozenset(map(str.lower, settings.hosts))
@@ -79,6 +82,7 @@ class SecurityLayer:
 
         async def send_complete(message: Message) -> None:
             if message["type"] == "http.response.start":
+                self._refusals.note(scope, message["status"])
                 message["headers"] = complete_headers(message.get("headers", ()), request_id)
             await send(message)
 
@@ -86,6 +90,7 @@ class SecurityLayer:
             check_host(headers, self._hosts)
             check_origin(scope["method"], headers)
         except RefusedError as error:
+            note_reason(scope, error)
             is_head = scope["method"] == "HEAD"
             await send_reply(answer_error(error), send_complete, is_head=is_head)
             return

@@ -214,11 +214,14 @@ class MemoryStore(DocumentVerbs):
         page = list_jobs(self._tables.jobs.values(), _narrowed(wanted, tenant), cursor, limit)
         return Page([copied(job) for job in page.items], page.next_cursor)
 
-    async def count(self, tenant: str, wanted: JobFilter | None = None) -> int:
+    async def count(
+        self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
+    ) -> int:
         """See ``JobStore.count``."""
         self._refuse_when_closed()
         wanted = _narrowed(wanted, tenant)
-        return sum(wanted.accepts(job) for job in self._tables.jobs.values())
+        accepted = (1 for job in self._tables.jobs.values() if wanted.accepts(job))
+        return sum(islice(accepted, limit))
 
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
         """See ``JobStore.attempts``."""

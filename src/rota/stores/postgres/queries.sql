@@ -1130,11 +1130,15 @@ ORDER BY created_at DESC, id
 LIMIT $11::bigint;
 
 -- name: count_page
+-- $9 the most to count, NULL for all
 SELECT (
-    SELECT count(*) FROM rota.jobs
-    WHERE tenant = $1::text AND set_aside IS NULL AND status <> 'RUNNING'
-        AND $3::text IS DISTINCT FROM 'RUNNING' AND ($3 IS NULL OR status = $3)
+    SELECT count(*) FROM (
+        SELECT FROM rota.jobs
+        WHERE tenant = $1::text AND set_aside IS NULL AND status <> 'RUNNING'
+            AND $3::text IS DISTINCT FROM 'RUNNING' AND ($3 IS NULL OR status = $3)
 -- include: list_conditions
+        LIMIT $9::bigint
+    ) AS others
 ) + (
     SELECT count(*) FROM (
         SELECT FROM rota.jobs
@@ -1146,17 +1150,23 @@ SELECT (
 ) AS count;
 
 -- name: count_held_up
-SELECT count(*) AS count FROM rota.jobs
-WHERE tenant = $1::text AND set_aside IS NULL
-    AND status = $3::text AND status IN ('PENDING', 'FAILED', 'BLOCKED')
+-- $9 as above
+SELECT count(*) AS count FROM (
+    SELECT FROM rota.jobs
+    WHERE tenant = $1::text AND set_aside IS NULL
+        AND status = $3::text AND status IN ('PENDING', 'FAILED', 'BLOCKED')
 -- include: list_conditions
-;
+    LIMIT $9::bigint
+) AS held_up;
 
 -- name: count_recurring
-SELECT count(*) AS count FROM rota.jobs
-WHERE tenant = $1::text AND set_aside IS NULL AND status = $3::text AND is_recurring
+-- $9 as above
+SELECT count(*) AS count FROM (
+    SELECT FROM rota.jobs
+    WHERE tenant = $1::text AND set_aside IS NULL AND status = $3::text AND is_recurring
 -- include: list_conditions
-;
+    LIMIT $9::bigint
+) AS recurring;
 
 -- name: survey
 -- The fields of a QueueDepth, for each queue. Each part reads one index; jobs that have ended are in

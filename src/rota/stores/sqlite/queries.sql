@@ -547,29 +547,39 @@ SELECT count(*) FROM (
 );
 
 -- name: count_unsuccessful
--- For the status PENDING, FAILED or BLOCKED.
-SELECT count(*) FROM jobs INDEXED BY jobs_held_up
-WHERE
+-- For the status PENDING, FAILED or BLOCKED. ?9 the most to count; -1 counts all.
+SELECT count(*) FROM (
+    SELECT 1 FROM jobs INDEXED BY jobs_held_up
+    WHERE
 -- include: accepted
-    AND status IN ('PENDING', 'FAILED', 'BLOCKED') AND status = ?3
-    AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8);
+        AND status IN ('PENDING', 'FAILED', 'BLOCKED') AND status = ?3
+        AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
+    LIMIT ?9
+);
 
 -- name: count_recurring
--- For jobs that recur, of one status.
-SELECT count(*) FROM jobs INDEXED BY jobs_recurring
-WHERE
+-- For jobs that recur, of one status. ?9 as above.
+SELECT count(*) FROM (
+    SELECT 1 FROM jobs INDEXED BY jobs_recurring
+    WHERE
 -- include: accepted
-    AND status = ?3 AND is_recurring = 1 AND is_recurring = ?8;
+        AND status = ?3 AND is_recurring = 1 AND is_recurring = ?8
+    LIMIT ?9
+);
 
 -- name: count_any
-SELECT count(*) FROM jobs
-WHERE
+-- ?9 as above
+SELECT count(*) FROM (
+    SELECT 1 FROM jobs
+    WHERE
 -- include: accepted
-    AND (?3 IS NULL OR status = ?3) AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8);
+        AND (?3 IS NULL OR status = ?3) AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
+    LIMIT ?9
+);
 
 -- name: count_all
--- ?1 tenant. The index is enough.
-SELECT count(*) FROM jobs WHERE tenant = ?1;
+-- ?1 tenant, ?2 the most to count. The index is enough.
+SELECT count(*) FROM (SELECT 1 FROM jobs WHERE tenant = ?1 LIMIT ?2);
 
 -- name: attempt_columns
 -- What rows.decode_attempt reads, in its order.
