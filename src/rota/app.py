@@ -236,7 +236,9 @@ def _read_options(function: Any, options: Mapping[str, Any]) -> TaskOptions:
         _replace(given, "retry", lambda value: value if value is None else read_retry(value))
         _replace(given, "timeout", _read_timeout)
         _replace(given, "notifies", lambda value: read_flag(value, "notifies"))
-        _replace(given, "label", lambda value: value if value is None else read_word(value, "label"))
+        _replace(
+            given, "label", lambda value: value if value is None else read_word(value, "label")
+        )
         _replace(given, "unique", partial(_read_unique, function))
         if given.get("retry") is None:
             given["retry"] = with_usual_attempts(RetryPolicy())

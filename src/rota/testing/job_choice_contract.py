@@ -90,12 +90,14 @@ class ChoiceContract(JobStoreFixture):
 
     async def test_caps_and_ageing_apply_to_chosen_jobs(self, jobs: JobStore) -> None:
         await jobs.insert(
-            [a_job(kind=kind, queue="mail", label=label) for kind in "ab" for label in ("v1", None)],
+            [
+                a_job(kind=kind, queue="mail", label=label)
+                for kind in "ab"
+                for label in ("v1", None)
+            ],
             NOW,
         )
-        leased = await take(
-            jobs, kinds=["b"], labels=["v1"], caps=(Cap(queue="mail", running=1),)
-        )
+        leased = await take(jobs, kinds=["b"], labels=["v1"], caps=(Cap(queue="mail", running=1),))
         expect([(job.kind, job.label) for job in leased], [("b", "v1")])
         aged = await take(jobs, kinds=["b"], ageing={"mail": SECOND})
         expect([(job.kind, job.label) for job in aged], [("b", None)])

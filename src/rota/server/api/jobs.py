@@ -187,9 +187,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ``kind`` defaults to the name. ``run_at`` defaults to now, or to the first occurrence of the
     ``recurrence``, with which it cannot be combined. ``dependencies`` must exist. With
     ``auto_remove`` the job is deleted when it is COMPLETED. ``on_parent_failure`` says what the job
-    does when a dependency fails: it is blocked, runs anyway, or is skipped. Quiet hours hold it back
-    if it ``notifies`` people; left out, its kind decides. With a ``label`` it runs only on workers
-    that offer this version label.
+    does when a dependency fails: it is blocked, runs anyway, or is skipped. Quiet hours hold it
+    back if it ``notifies`` people; left out, its kind decides. With a ``label`` it runs only on
+    workers that offer this version label.
     """
 
     name: Name

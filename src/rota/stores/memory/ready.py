@@ -160,7 +160,9 @@ class ReadyJobs:
 
     def first_of_tenant(self, tenant: str, now: datetime, request: LeaseRequest) -> list[Job]:
         """The tenant's first jobs in the queues of the request, as many as it wants."""
-        heads = [it.first_jobs(now, request.limit, None) for it in self._chosen(tenant, request.queues)]
+        heads = [
+            it.first_jobs(now, request.limit, None) for it in self._chosen(tenant, request.queues)
+        ]
         if len(heads) == 1:
             return heads[0]
         return sorted(chain.from_iterable(heads), key=order_key)[: request.limit]

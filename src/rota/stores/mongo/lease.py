@@ -139,7 +139,7 @@ async def claim(
         "mark": mark,
     }
     free = {
-        **{"_id": {"$in": ids}, "phase": "due"},
+        "_id": {"$in": ids}, "phase": "due",
         **_in_queues(request.queues),
         **_due(now),
         **_runnable(request),
@@ -504,9 +504,7 @@ def _between(after: str, until: str | None) -> Raw:
 def _runnable(request: LeaseRequest) -> Raw:
     """Jobs that the caller can run. Jobs of earlier versions do not show their kind."""
     choices = {"kind": request.kinds, "label": request.labels}
-    return {
-        field: {"$in": [*names, None]} for field, names in choices.items() if names is not None
-    }
+    return {field: {"$in": [*names, None]} for field, names in choices.items() if names is not None}
 
 
 def _fits(raw: Raw, request: LeaseRequest) -> bool:

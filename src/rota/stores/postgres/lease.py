@@ -76,8 +76,9 @@ _UNREADABLE = ""
 
 
 class Taken(Enum):
-    """What one statement has taken: all there is, perhaps a part, or none, because it met jobs
-    that the caller cannot run.
+    """What one statement has taken: all there is, or perhaps a part.
+
+    None: it met jobs that the caller cannot run.
     """
 
     ALL = "all"
