@@ -139,7 +139,8 @@ async def claim(
         "mark": mark,
     }
     free = {
-        "_id": {"$in": ids}, "phase": "due",
+        "_id": {"$in": ids},
+        "phase": "due",
         **_in_queues(request.queues),
         **_due(now),
         **_runnable(request),
