@@ -114,7 +114,7 @@ class _Lease:
         if not self._request.is_selective:
             return True
         values = (None, None, None, encode_ids(chosen), *self._choice)
-        return bool(self._connection.execute(QUERIES.accepts_all, values).fetchone()[0])
+        return self._connection.execute(QUERIES.find_unfit, values).fetchone() is None
 
     def take(self, chosen: Sequence[JobId]) -> list[Job]:
         """Lease these due jobs, in their order. Unreadable ones are set aside and left out."""

@@ -352,15 +352,14 @@ AND (
     )
 )
 
--- name: accepts_all
--- ?4 ids. Whether the caller can run all of these jobs.
-SELECT NOT EXISTS (
-    SELECT 1 FROM json_each(?4) AS wanted
-    CROSS JOIN jobs ON jobs.id = wanted.value
-    WHERE NOT (
+-- name: find_unfit
+-- ?4 ids. One of these jobs that the caller cannot run.
+SELECT jobs.id FROM json_each(?4) AS wanted
+CROSS JOIN jobs ON jobs.id = wanted.value
+WHERE NOT (
 -- include: can_run
-    )
-);
+)
+LIMIT 1;
 
 -- name: find_accepted
 -- As find_due, for jobs that the caller can run; ?7 how many jobs to look at.
