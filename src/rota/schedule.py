@@ -13,7 +13,7 @@ from rota.clock.duration import Duration, read_duration
 from rota.clock.idle import call_in_thread
 from rota.errors import ConflictError, InvalidInputError, ScheduleNotFoundError
 from rota.jobs import CatchUp, JobStatus, Overlap
-from rota.jobs.fields import read_name
+from rota.jobs.fields import read_flag, read_name
 from rota.jobs.record import DEFAULT_TENANT
 from rota.jobs.recurrence import start_at
 from rota.jobs.validation import Retry, read_retry
@@ -58,6 +58,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, kw_only=True):
     overlap: Overlap = "skip"
     catch_up: CatchUp = "once"
     jitter: Duration | None = None
+    notifies: bool | None = None
 
 
 def read_options(given: Mapping[str, Any]) -> ScheduleOptions:
@@ -87,6 +88,7 @@ def define(task: ScheduledTask, args: Mapping[str, Any], retry: Retry | None) ->
         priority=task.options.priority,
         retry=task.options.retry if retry is None else read_retry(retry),
         payload=task.signature.bind((), dict(args)).payload,
+        label=task.options.label,
     )
 
 
@@ -117,6 +119,7 @@ def _with_rule(
         overlap=options.overlap,
         catch_up=options.catch_up,
         jitter=None if options.jitter is None else _format_seconds(options.jitter, "jitter"),
+        notifies=None if options.notifies is None else read_flag(options.notifies, "notifies"),
     )
     # A rule that ended long ago is valid: a program does not stop working when its rule ends.
     made.make_recurrence(_CHECKED_FROM)
