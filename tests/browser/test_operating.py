@@ -85,11 +85,16 @@ def test_maintenance_is_switched_on_and_off(anna: Visitor) -> None:
     page.get_by_label("Lasts").select_option("1 hour")
     page.get_by_label("Reason").fill("database upgrade")
     page.get_by_role("button", name="Hold back all jobs").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Hold back all jobs")
+    page.get_by_role("button", name="Hold back all jobs").click()
+    banner = page.get_by_role("region", name="What holds jobs back")
+    expect(banner).to_contain_text("Maintenance: tenant default.")
     row = page.get_by_role("row", name="tenant default")
     expect(row).to_contain_text("closed now")
     expect(row).to_contain_text("database upgrade")
     expect(row).to_contain_text("by anna")
     page.get_by_role("button", name="End maintenance").click()
+    expect(banner).not_to_contain_text("Maintenance")
     expect(page.get_by_text("No maintenance window is active or planned")).to_be_visible()
 
 

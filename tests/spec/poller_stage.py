@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from asyncpg import Pool
 from pymongo.asynchronous.collection import AsyncCollection
 from tests.unit.poller.polling import Stage
 
@@ -12,6 +13,7 @@ from rota.jobs import JobStatus
 from rota.poller import PolledJobs
 from rota.poller.jobs import wakes_at
 from rota.poller.mongo import FieldPaths
+from rota.poller.sql import ColumnNames
 
 
 class Seen(NamedTuple):
@@ -96,6 +98,55 @@ class CollectionShelf:
             return None
         at = document["cron"]["sleepUntil"]
         return Seen(None if at is None else at.replace(tzinfo=UTC), document)
+
+
+class TableShelf:
+    """Rows of a table on PostgreSQL, whose columns have names of the user's own."""
+
+    COLUMNS: ClassVar[ColumnNames] = {
+        "sleep_until_column": "wake at",
+        "interval_column": "every",
+        "repeat_until_column": "last",
+        "auto_remove_column": "once",
+    }
+
+    def __init__(self, pool: "Pool[Any]", table: str) -> None:
+        self.pool = pool
+        self.table = table
+
+    async def create(self) -> None:
+        await self.pool.execute(
+            f"""
+            CREATE SCHEMA {self.table.partition(".")[0]};
+            CREATE TABLE {self.table} (
+                id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text,
+                "wake at" timestamptz, every text, last timestamptz, once boolean
+            )
+            """
+        )
+
+    async def add(
+        self,
+        name: str,
+        *,
+        sleep_until: datetime,
+        interval: str | None = None,
+        repeat_until: datetime | None = None,
+        auto_remove: bool = False,
+    ) -> Any:
+        values = (name, sleep_until, interval, repeat_until, auto_remove)
+        with in_flight():
+            return await self.pool.fetchval(
+                f"""INSERT INTO {self.table} (name, "wake at", every, last, once)
+                VALUES ($1, $2, $3, $4, $5) RETURNING id""",  # noqa: S608 - the name is the test's own
+                *values,
+            )
+
+    async def look(self, job_id: Any) -> Seen | None:
+        with in_flight():
+            statement = f"SELECT * FROM {self.table} WHERE id = $1"  # noqa: S608 - as above
+            row = await self.pool.fetchrow(statement, job_id)
+        return None if row is None else Seen(row["wake at"], row)
 
 
 class SpecStage(Stage):

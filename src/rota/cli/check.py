@@ -11,6 +11,7 @@ from rota.cli.options import GivenTerminal, JsonOption, StoreOption
 from rota.cli.place import DEFAULT_STORE
 from rota.clock.protocol import Clock
 from rota.escape import escape
+from rota.ops.holds import find_holds
 from rota.runtime.wiring import inspect_store, open_store
 from rota.stores.inspection import StoreInspection
 from rota.telemetry.health import (
@@ -49,6 +50,10 @@ TenantOption = Annotated[
     ),
 ]
 
+ALL_IS_WELL = 0
+PROBLEMS = 1
+HELD_BACK = 7
+
 Examined = tuple[StoreStatus | None, list[Finding]]
 
 
@@ -61,20 +66,27 @@ def check(
     tenant: TenantOption = None,
     as_json: JsonOption = False,
     terminal: GivenTerminal,
-) -> bool:
-    """Print what needs attention. Returns whether all is well."""
+) -> int:
+    """Print what needs attention. Returns the exit status."""
     limits = Thresholds(
         dead_letters=dead_letters, stalled=stalled, late_after=timedelta(seconds=late_after)
     )
     standing, findings = asyncio.run(_examine(store, terminal.clock, limits, tenant or []))
     if as_json:
         terminal.print_document(check_document(standing, findings))
-        return not findings
+        return _exit_status(findings)
     for finding in findings:
         terminal.print_text(escape(finding.text), "yellow")
     if not findings:
         terminal.print_text("All is well.", "bold")
-    return not findings
+    return _exit_status(findings)
+
+
+def _exit_status(findings: list[Finding]) -> int:
+    """0: all is well. 7: jobs are held back on purpose, and there is no other finding. 1: else."""
+    if not findings:
+        return ALL_IS_WELL
+    return HELD_BACK if all(it.concern == "held" for it in findings) else PROBLEMS
 
 
 async def _examine(url: str, clock: Clock, limits: Thresholds, tenants: list[str]) -> Examined:
@@ -86,7 +98,10 @@ async def _examine(url: str, clock: Clock, limits: Thresholds, tenants: list[str
     async with await open_store(url) as store:
         now = await store.read_clock() or clock.now()
         standing = await complete_store_status(store, inspection, now, tenants)
-    return standing, list_findings(standing, limits)
+        held = [
+            Finding("held", it.count, it.text) for it in await find_holds(store, clock) if it.count
+        ]
+    return standing, [*list_findings(standing, limits), *held]
 
 
 def judge_schema(inspection: StoreInspection) -> Finding | None:

@@ -38,6 +38,7 @@ Check schedules; this needs neither a store nor a server:
 
 Exit status: 0 success, 1 a check found problems, 2 invalid input,
 3 not found, 4 conflict, 5 refused, 6 store or server unavailable,
+7 a check found only jobs that are held back,
 69 a package is missing, 70 a fault in rota itself, 130 interrupted.
 """
 
@@ -216,11 +217,13 @@ Ends with ctrl-C. When the output is not a terminal, it prints once. Try:
 CHECK = """Check a store for problems; for monitoring.
 
 Reports dead letters, stalled jobs (their lease has expired and they were not
-rescued), late jobs (due, and no worker takes them), and records that
-cannot be read. Nothing is created or changed.
+rescued), late jobs (due, and no worker takes them), records that cannot be
+read, and jobs held back by maintenance or by a paused series. Nothing is
+created or changed.
 
-The exit status is 0 when all is well, 1 when there are problems, and 6
-when the store is unavailable. Try:
+The exit status is 0 when all is well, 7 when jobs are held back and nothing
+else is wrong, 1 for any other problem, and 6 when the store is unavailable.
+Try:
 
     rota check
     rota check --late-after 60 --tenant guild-7

@@ -1,6 +1,7 @@
 """Finds and runs a command, and turns the result into an exit status.
 
-A command returns False when what it checked has problems, and raises when it cannot do its work.
+A command returns False when what it checked has problems, or the exit status itself, and raises
+when it cannot do its work.
 """
 
 import io
@@ -87,7 +88,7 @@ def _run_guarded(tokens: list[str], terminal: Terminal) -> int:
     """Run the command and print its error, unless writing the output failed."""
     as_json = "--json" in tokens
     try:
-        return OK if _dispatch(tokens, terminal) else PROBLEMS
+        return _dispatch(tokens, terminal)
     except CycloptsError as error:
         print_usage_failure(terminal.err, _explain_usage(error), as_json=as_json)
         return BAD_INPUT
@@ -102,8 +103,8 @@ def _run_guarded(tokens: list[str], terminal: Terminal) -> int:
         return INTERNAL
 
 
-def _dispatch(tokens: list[str], terminal: Terminal) -> bool:
-    """Parse the command line and call the command. Returns whether all is well."""
+def _dispatch(tokens: list[str], terminal: Terminal) -> int:
+    """Parse the command line and call the command. Returns the exit status."""
     try:
         return _call(tokens, terminal)
     except ImportError as error:
@@ -120,7 +121,7 @@ def _find_missing(error: BaseException | None) -> str:
     return "" if error is None else (error.name or "").partition(".")[0]
 
 
-def _call(tokens: list[str], terminal: Terminal) -> bool:
+def _call(tokens: list[str], terminal: Terminal) -> int:
     command, bound, wanted = app.parse_args(
         tokens,
         console=terminal.out,
@@ -130,7 +131,9 @@ def _call(tokens: list[str], terminal: Terminal) -> bool:
     )
     offered = {"terminal": terminal, "console": terminal.out}
     result = command(*bound.args, **bound.kwargs, **{name: offered[name] for name in wanted})
-    return result is not False
+    if type(result) is int:
+        return result
+    return PROBLEMS if result is False else OK
 
 
 def _explain_usage(error: CycloptsError) -> str:

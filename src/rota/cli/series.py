@@ -14,7 +14,9 @@ from rota.cli.occurrences import format_instant
 from rota.cli.options import (
     GivenTerminal,
     JsonOption,
+    LabelOption,
     LimitOption,
+    NotifiesOption,
     PayloadOption,
     WhyOption,
     ZoneOption,
@@ -260,6 +262,8 @@ def create(
     key: Annotated[
         str | None, value("TEXT", "Makes it the only one of its kind with this key.")
     ] = None,
+    notifies: NotifiesOption = None,
+    label: LabelOption = None,
     as_json: JsonOption = False,
     place: Place = NOWHERE,
     terminal: GivenTerminal,
@@ -282,12 +286,20 @@ def create(
     }
     body |= {
         field: value
-        for field, value in (("kind", kind), ("idempotency_key", key))
+        for field, value in (
+            ("kind", kind),
+            ("idempotency_key", key),
+            ("notifies", notifies),
+            ("label", label),
+        )
         if value is not None
     }
-    job, is_new = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
+    created = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
+    job = created.document
+    if created.warning is not None:
+        terminal.print_remark(created.warning)
     viewer = Viewer(terminal.clock.now(), choose_zone(rule.zone).zone)
-    became = "Created" if is_new else "There already is"
+    became = "Created" if created.is_new else "There already is"
     text = f"{became} series {job['id']}: first at {viewer.show(job['run_at'])}."
     done(terminal, job, text, as_json=as_json)
 

@@ -51,6 +51,7 @@ def render_top(look: Look, viewer: Viewer, address: str) -> RenderableType:
     parts = [
         _heading(look, viewer, address),
         *_throughput(look.throughput["total"]),
+        *_holds(look.overview),
         *_alarms(look.overview),
         Text(),
         _queues(look.overview),
@@ -100,6 +101,11 @@ def _spread(durations: dict[str, Any]) -> str:
         return "-"
     half, most = (format_milliseconds(durations[key]) for key in ("p50_ms", "p95_ms"))
     return f"{half} (95%: {most})"
+
+
+def _holds(overview: dict[str, Any]) -> Iterator[Text]:
+    for hold in overview["holds"]:
+        yield Text(f"|| {escape(hold['text'])}", "bold yellow")
 
 
 def _alarms(overview: dict[str, Any]) -> Iterator[Text]:

@@ -10,6 +10,7 @@ from rota.clock.protocol import Clock
 from rota.fleet.workers import WorkerPresence, list_workers
 from rota.jobs import Job, JobFilter, JobStatus
 from rota.ops.explanation import format_duration, show
+from rota.ops.holds import Hold, find_holds
 from rota.ops.series import SeriesSummary, list_series
 from rota.ops.tasks import TaskSummary, list_tasks
 from rota.rail.jobs import RailStore
@@ -19,6 +20,11 @@ from rota.telemetry.health import LATE_AFTER, describe_dead, describe_stalled
 FAILURES_SHOWN = 10
 NEXT_SHOWN = 10
 _SERIES_READ = 100
+
+MOST_COUNTED = 1_000
+"""The number of ended jobs counted per status; there may be more."""
+
+ENDED = (JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.BLOCKED)
 
 Concern = Literal["dead_letters", "stalled", "late", "no_worker", "series", "tasks"]
 
@@ -75,7 +81,10 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """The overview as of ``taken_at``. ``is_red`` when there are alarms."""
+    """The overview as of ``taken_at``. ``is_red`` when there are alarms or jobs are held back.
+
+    Of the jobs that have ended, at most 1,000 are counted per status.
+    """
 
     taken_at: datetime
     counts: dict[str, int]
@@ -84,10 +93,11 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     next_runs: tuple[NextRun, ...]
     failures: tuple[Failure, ...]
     worker_count: int
+    holds: tuple[Hold, ...] = ()
 
     @property
     def is_red(self) -> bool:
-        return bool(self.alarms)
+        return bool(self.alarms or any(it.count for it in self.holds))
 
 
 async def take_overview(
@@ -102,7 +112,7 @@ async def take_overview(
     depths = await store.survey(now, tenant)
     workers = [it for it in await list_workers(store, now) if _works_for(it, tenant)]
     queues = tuple(_stand(depth, workers, now) for depth in depths)
-    series = (await list_series(store, tenant, now, limit=_SERIES_READ)).items
+    series = (await list_series(store, tenant, now, limit=_SERIES_READ, has_runs=False)).items
     tasks = await list_tasks(store, clock, zone) if zone is not None else ()
     return Overview(
         taken_at=now,
@@ -112,6 +122,7 @@ async def take_overview(
         next_runs=_merge(series, tasks, zone),
         failures=await _find_failures(store, tenant),
         worker_count=len(workers),
+        holds=await find_holds(store, clock, tenant),
     )
 
 
@@ -123,18 +134,17 @@ async def list_queues(store: RailStore, clock: Clock, tenant: str) -> tuple[Queu
 
 
 async def count_jobs(store: RailStore, tenant: str, depths: Sequence[QueueDepth]) -> dict[str, int]:
-    """Count the jobs in each status.
+    """Count the jobs in each status; of those that have ended at most ``MOST_COUNTED``.
 
-    Uses the survey's counts, and derives COMPLETED, the largest, from the others.
+    So the cost does not grow with the jobs that are done.
     """
     counts = {
+        JobStatus.PENDING: await store.count(tenant, JobFilter(status=JobStatus.PENDING)),
         JobStatus.READY: sum(it.due_count + it.later_count for it in depths),
         JobStatus.RUNNING: sum(it.running_count for it in depths),
     }
-    for status in (JobStatus.PENDING, JobStatus.FAILED, JobStatus.BLOCKED):
-        counts[status] = await store.count(tenant, JobFilter(status=status))
-    all_count = await store.count(tenant)
-    counts[JobStatus.COMPLETED] = max(all_count - sum(counts.values()), 0)
+    for status in ENDED:
+        counts[status] = await store.count(tenant, JobFilter(status=status), MOST_COUNTED)
     return {str(status): counts[status] for status in JobStatus}
 
 

@@ -149,11 +149,12 @@ class _Hours(msgspec.Struct, frozen=True, kw_only=True):
     holidays: tuple[date, ...] = ()
 
 
-class _Closure(msgspec.Struct, frozen=True, kw_only=True):
+class _Closure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     from_at: Instant | None = None
     until: Instant | None = None
     reason: str = ""
     who: str = ""
+    set_at: Instant | None = None
 
 
 class _Closures(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,7 +214,7 @@ def encode_entry(entry: Entry) -> bytes:
     if isinstance(entry, TenantQuietHours):
         return msgspec.json.encode(_hours_record(entry.hours))
     closures = tuple(
-        _Closure(from_at=each.from_at, until=each.until, reason=each.reason, who=each.who)
+        _Closure(**{name: getattr(each, name) for name in _Closure.__struct_fields__})
         for each in entry.windows
     )
     return msgspec.json.encode(_Closures(windows=closures))
@@ -265,10 +266,7 @@ def _read_hours(record: _Hours) -> QuietHours:
 
 def _read_closures(body: bytes) -> tuple[Maintenance, ...]:
     record = msgspec.json.decode(body, type=_Closures)
-    return tuple(
-        Maintenance(from_at=each.from_at, until=each.until, reason=each.reason, who=each.who)
-        for each in record.windows
-    )
+    return tuple(Maintenance(**msgspec.structs.asdict(each)) for each in record.windows)
 
 
 def _hours_record(hours: QuietHours) -> _Hours:

@@ -100,16 +100,17 @@ class Maintenance:
     """Closed to every job from ``from_at`` until just before ``until``.
 
     Without ``from_at`` it has always been closed. Without ``until`` it lasts until it is cleared:
-    jobs recheck every ``RECHECK_FOR``. ``reason`` and ``who`` are for people.
+    jobs recheck every ``RECHECK_FOR``. ``reason``, ``who`` and ``set_at`` are for people.
     """
 
     until: datetime | None = None
     reason: str = ""
     who: str = ""
     from_at: datetime | None = None
+    set_at: datetime | None = None
 
     def __post_init__(self) -> None:
-        for field in ("from_at", "until"):
+        for field in ("from_at", "until", "set_at"):
             object.__setattr__(self, field, _read_instant(getattr(self, field), field))
         for field in ("reason", "who"):
             _check_text(getattr(self, field), field)

@@ -71,6 +71,11 @@ class MongoCollectionStore:
         self._sleep_until = self._paths["sleep_until_field"]
         self._condition = _read_condition(condition)
 
+    @property
+    def label(self) -> str:
+        """What is polled, for people."""
+        return f"collection {self._collection.full_name}"
+
     async def create_index(self) -> str:
         """Create the index for ``lock_next`` unless it exists; returns its name."""
         with _translated(self._collection), in_flight():

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from rota.clock.idle import call_in_thread
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import InvalidJobError, JobNotFoundError
@@ -100,6 +101,8 @@ class Asked(NamedTuple):
     idempotency_key: object = None
     queue: object = None
     retry_policy: RetryPolicy | Mapping[str, Any] | None = None
+    notifies: bool | None = None
+    label: str | None = None
 
 
 class Rail:
@@ -136,6 +139,8 @@ class Rail:
         idempotency_key: str | None = None,
         queue: str | None = None,
         retry_policy: RetryPolicy | Mapping[str, Any] | None = None,
+        notifies: bool | None = None,
+        label: str | None = None,
         within: Any = None,
     ) -> JobId:
         """Schedule one job and return its id.
@@ -143,9 +148,12 @@ class Rail:
         With an ``idempotency_key``, given here or in the payload, an existing job of the same kind
         and key is returned instead; DuplicateJobError is raised when its payload differs.
         ``within`` is the caller's own connection with an open transaction: the job is created when
-        it commits.
+        it commits. Quiet hours hold the job back if it ``notifies`` people; left out, its kind
+        decides. With a ``label`` it runs only on workers that offer this version label.
         """
-        asked = Asked(kind, payload, priority, idempotency_key, queue, retry_policy)
+        asked = Asked(
+            kind, payload, priority, idempotency_key, queue, retry_policy, notifies, label
+        )
         with outer_names():
             request = read_once(asked, run_at, self._around.settings)
             return await self._insert(request, within)
@@ -171,6 +179,8 @@ class Rail:
         idempotency_key: str | None = None,
         queue: str | None = None,
         retry_policy: RetryPolicy | Mapping[str, Any] | None = None,
+        notifies: bool | None = None,
+        label: str | None = None,
         within: Any = None,
     ) -> JobId:
         """Schedule a series and return the id of its first job, which also names the series.
@@ -183,7 +193,9 @@ class Rail:
         limits = {"until": until, "count": count, "overlap": overlap}
         choices = {"gap": gap, "fold": fold, "catch_up": catch_up, "jitter": jitter}
         rule = Rule(rrule, cron, interval, tz, start_from, **limits, **choices)
-        asked = Asked(kind, payload, priority, idempotency_key, queue, retry_policy)
+        asked = Asked(
+            kind, payload, priority, idempotency_key, queue, retry_policy, notifies, label
+        )
         with outer_names(rule):
             request = read_series(asked, rule, self._around.settings)
             return await self._insert(request, within)
@@ -251,7 +263,7 @@ class Rail:
         """Pause a series. A running occurrence finishes; no other starts."""
         await find_live(self._around, job_id)
         await self._record("pause", job_id, who, why)
-        return view_job(await pause_series(self._around, job_id))
+        return view_job(await pause_series(self._around, job_id, who=who or "", why=why or ""))
 
     async def resume(
         self,
@@ -281,11 +293,13 @@ class Rail:
             job = (await find_live(self._around, job_id))[-1]
             if job.recurrence is None:
                 raise InvalidJobError("job_id", "must name a series, and this job does not recur")
-            return preview_series(job.recurrence, job.occurrence_at or job.due_at, occurrence_count)
-        asked = Rule(**rule)
-        with outer_names(asked):
-            recurrence, _ = read_recurrence(read_rule(asked), self._around.clock.now())
-        return preview_series(recurrence, recurrence.start, occurrence_count)
+            recurrence, start = job.recurrence, job.occurrence_at or job.due_at
+        else:
+            asked = Rule(**rule)
+            with outer_names(asked):
+                recurrence, _ = read_recurrence(read_rule(asked), self._around.clock.now())
+            start = recurrence.start
+        return await call_in_thread(lambda: preview_series(recurrence, start, occurrence_count))
 
     async def set_quiet_hours(
         self,
@@ -325,7 +339,8 @@ class Rail:
         if not is_on:
             await self._record("set_maintenance", None, who or None, reason, isOn=False)
             return await stored_settings.clear_maintenance(store, scope)
-        window = Maintenance(until=until, reason=reason, who=who)
+        now = self._around.clock.now()
+        window = Maintenance(until=until, reason=reason, who=who, set_at=now)
         await self._record("set_maintenance", None, who or None, reason, isOn=True)
         return await stored_settings.set_maintenance(store, scope, window)
 
@@ -433,6 +448,8 @@ def _read_common(asked: Asked, payload: dict[str, Any], settings: RailSettings) 
         payload=payload,
         priority=read_rail_priority(asked.priority),
         retry_policy=policy,
+        notifies=asked.notifies,
+        label=asked.label,
         idempotency_key=_read_key(asked.idempotency_key, payload),
     )
 

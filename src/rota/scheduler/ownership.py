@@ -7,7 +7,7 @@ whether it took effect, or when an instance dies. Then the store is read again, 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from rota.events import EventEmitter, TaskRunDiscarded, TaskSkipped
+from rota.events import EventEmitter, PollingStopped, TaskRunDiscarded, TaskSkipped
 from rota.scheduler.due_heap import DueHeap, Task
 from rota.scheduler.presence import Presence
 from rota.scheduler.storage import BrokenRecord, StoredTask, find_tasks, scan_tasks, write_task
@@ -185,6 +185,8 @@ class Ownership:
         if self._heap.tasks.get(task.name) is task:
             self._heap.remove(task.name)
             self._events.emit(TaskSkipped(task_name=task.name, reason=reason))
+            if not self._heap.tasks:
+                self._events.emit(PollingStopped())
 
     def _discard(self, task: Task, reason: str) -> None:
         self._events.emit(TaskRunDiscarded(task_name=task.name, reason=reason))

@@ -133,7 +133,10 @@ class Sampler:
         return status
 
 
-Concern = Literal["dead_letters", "stalled", "late", "set_aside", "pinned", "schema", "store"]
+Concern = (
+    Literal["dead_letters", "stalled", "late", "set_aside", "pinned", "schema", "store"]
+    | Literal["held", "task_late", "task_fails", "overdue"]
+)
 
 LATE_AFTER = timedelta(minutes=5)
 

@@ -310,8 +310,10 @@ class JobQuestions:
             "find", lambda: self._jobs.find(tenant, wanted, cursor, limit)
         )
 
-    async def count(self, tenant: str, wanted: JobFilter | None = None) -> int:
-        return await self._striker.suffer("count", lambda: self._jobs.count(tenant, wanted))
+    async def count(
+        self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
+    ) -> int:
+        return await self._striker.suffer("count", lambda: self._jobs.count(tenant, wanted, limit))
 
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
         return await self._striker.suffer("attempts", lambda: self._jobs.attempts(tenant, job_id))

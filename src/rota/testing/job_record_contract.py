@@ -135,6 +135,7 @@ class ReadingContract(JobStoreFixture):
                 if cursor is None:
                     break
             expect(await jobs.count("default", wanted), len(met))
+            expect(await jobs.count("default", wanted, 2), min(len(met), 2))
             expect(met != [], expected=True)
             expect((await jobs.find("other", wanted)).items, [])
         expect(running.recurrence, _DAILY)

@@ -2,18 +2,20 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from pymongo import MongoClient
 from tests.process.fleet import wait_for
 from tests.process.poller.pack import Pack, gathered_pack
-from tests.process.programs.poller_member import COLLECTION, SLEEP_UNTIL
+from tests.process.programs.poller_member import COLLECTION, SLEEP_UNTIL, TABLE_OF
 from tests.servers.mongo import MongoServer
-from tests.servers.shared import in_database
+from tests.servers.postgres import PostgresServer
+from tests.servers.shared import in_database, new_database, shared_url
 
 from rota import open_store
 from rota.clock import SystemClock
@@ -84,8 +86,34 @@ class RecordShelf(Shelf):
         return asyncio.run(count())
 
 
+class TableShelf(Shelf):
+    """Rows of a table on PostgreSQL."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(TABLE_OF + address)
+        self._address = address
+
+    def fill(self, count: int) -> list[str]:
+        now = SystemClock().now()
+        rows = [
+            (name_of(number), now - timedelta(milliseconds=count - number))
+            for number in range(count)
+        ]
+        with psycopg.connect(self._address, autocommit=True) as connection:
+            connection.execute("CREATE TABLE jobs (id text PRIMARY KEY, sleep_until timestamptz)")
+            connection.cursor().executemany("INSERT INTO jobs VALUES (%s, %s)", rows)
+        return [name for name, _ in rows]
+
+    def count_awake(self) -> int:
+        with psycopg.connect(self._address) as connection:
+            statement = "SELECT count(*) FROM jobs WHERE sleep_until IS NOT NULL"
+            (count,) = connection.execute(statement).fetchone() or (0,)
+            return int(count)
+
+
 MAKERS: Mapping[str, Callable[[pytest.FixtureRequest, Path], Shelf]] = {
     "mongo": lambda request, _: Shelf(request.getfixturevalue("mongo_url")),
+    "table": lambda request, _: TableShelf(request.getfixturevalue("empty_database")),
     "sqlite": lambda _, folder: RecordShelf(f"sqlite:///{folder / 'rota.db'}"),
     "postgres": lambda request, _: RecordShelf(request.getfixturevalue("postgres_url")),
 }
@@ -98,16 +126,32 @@ def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
 
 
 @pytest.fixture
-def own_shelf(own_mongo: MongoServer) -> Shelf:
-    """Documents on a server that may be killed."""
-    return Shelf(in_database(own_mongo.url, "rota"))
+def empty_database() -> Iterator[str]:
+    with new_database(shared_url()) as url:
+        yield url
+
+
+@pytest.fixture(params=["mongo", "table"])
+def own_server(request: pytest.FixtureRequest) -> MongoServer | PostgresServer:
+    """A server that may be killed."""
+    name = {"mongo": "own_mongo", "table": "own_postgres"}[request.param]
+    server: MongoServer | PostgresServer = request.getfixturevalue(name)
+    return server
+
+
+@pytest.fixture
+def own_shelf(own_server: MongoServer | PostgresServer) -> Shelf:
+    """Documents on that server."""
+    if isinstance(own_server, PostgresServer):
+        return TableShelf(own_server.url)
+    return Shelf(in_database(own_server.url, "rota"))
 
 
 def await_some(pack: Pack, count: int) -> None:
     wait_for(lambda: len(pack.processed) > count, f"{count} documents", within=3000)
 
 
-@pytest.mark.clause("M-2", "M-12")
+@pytest.mark.parametrize("shelf", sorted(MAKERS.keys() - {"table"}), indirect=True)
 def test_eight_pollers_process_each_document_once(shelf: Shelf, tmp_path: Path) -> None:
     added = shelf.fill(DOCUMENT_COUNT)
     with gathered_pack(tmp_path, shelf.url, lock_for=LONG) as pack:
@@ -118,7 +162,6 @@ def test_eight_pollers_process_each_document_once(shelf: Shelf, tmp_path: Path) 
     assert pack.errors == []
 
 
-@pytest.mark.clause("M-3")
 def test_documents_of_pollers_that_are_killed_are_processed_after_their_locks(
     shelf: Shelf, tmp_path: Path
 ) -> None:
@@ -133,18 +176,17 @@ def test_documents_of_pollers_that_are_killed_are_processed_after_their_locks(
     assert pack.check_repeats() <= len(pack.killed)
 
 
-@pytest.mark.clause("M-3", "M-16")
 def test_pollers_outlive_a_server_that_is_killed_and_restarted(
-    own_mongo: MongoServer, own_shelf: Shelf, tmp_path: Path
+    own_server: MongoServer | PostgresServer, own_shelf: Shelf, tmp_path: Path
 ) -> None:
     added = own_shelf.fill(DOCUMENT_COUNT)
     with gathered_pack(
         tmp_path, own_shelf.url, size=KILLED_SIZE, lock_for=SHORT, work_ms=20
     ) as pack:
         await_some(pack, len(added) // 3)
-        own_mongo.kill()
+        own_server.kill()
         wait_for(lambda: len(pack.errors) >= len(pack.members), "the outage")
-        own_mongo.restart()
+        own_server.restart()
         wait_for(lambda: own_shelf.count_awake() == 0, "the end of every document", within=3000)
         pack.stop()
     assert pack.processed.keys() == set(added)

@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from typing import Any
 
+import asyncpg
 import msgspec
 from pymongo import AsyncMongoClient
 
@@ -19,9 +20,12 @@ from rota import Poller, open_store
 from rota.clock import SystemClock
 from rota.poller import PollableStore, PolledJob, PolledJobs
 from rota.poller.mongo import MongoCollectionStore
+from rota.poller.sql import SqlTableStore
 
 COLLECTION = "jobs"
 SLEEP_UNTIL = "cron.sleepUntil"
+TABLE_OF = "table of "
+"""Before the address of a database: its table with the name of the collection is polled."""
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -56,6 +60,10 @@ class Journal:
 
 
 async def open_pollable(url: str, stack: AsyncExitStack) -> PollableStore:
+    if url.startswith(TABLE_OF):
+        address = url.removeprefix(TABLE_OF)
+        pool = asyncpg.create_pool(address, min_size=1, max_size=2, timeout=2, command_timeout=20)
+        return SqlTableStore(await stack.enter_async_context(pool), COLLECTION)
     if not url.startswith("mongodb://"):
         return PolledJobs(await stack.enter_async_context(await open_store(url)))
     client: AsyncMongoClient[Any] = AsyncMongoClient(

@@ -1,5 +1,6 @@
 """Pages as they are sent: what they say, what they link to, and what they refuse."""
 
+import asyncio
 import re
 from datetime import timedelta
 from secrets import randbits
@@ -79,7 +80,6 @@ async def test_one_job_depends_and_two_depend(store: OpenStore, pages: httpx2.As
     assert "depends on 1, 1 depends on it" in (await pages.get(f"/admin/jobs/{second}")).text
 
 
-@pytest.mark.clause("T-29")
 async def test_the_schedules_page_lists_due_processing_and_dead_jobs(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
@@ -89,7 +89,6 @@ async def test_the_schedules_page_lists_due_processing_and_dead_jobs(
         assert re.search(rf'href="/admin/jobs/[0-9a-f-]{{36}}">{name}</a>', text)
 
 
-@pytest.mark.clause("T-29")
 async def test_a_reader_is_shown_no_form_that_changes_anything(
     store: OpenStore, knock: Knock
 ) -> None:
@@ -290,3 +289,47 @@ async def test_a_job_page_shows_result_traceback_and_log(
     assert "<summary>Traceback</summary>" in failed
     assert "raise LookupError" in failed
     assert "adding to 13" in failed
+
+
+async def test_a_job_page_shows_progress_while_the_job_runs(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    clock = VirtualClock(START)
+    app = Rota("memory://")
+    shown = list[str]()
+
+    @app.task(name="pack")
+    async def pack(context: Context, boxes: int) -> None:
+        context.progress(1, boxes, "first box")
+        await clock.sleep(2 * SECOND)
+        shown.append((await pages.get(f"/admin/jobs/{context.job.id}")).text)
+
+    async with app.opened(store, clock):
+        job = await pack.enqueue(boxes=4)
+        running = asyncio.create_task(app.worker(store=store, clock=clock).run_once())
+        await clock.advance(3 * SECOND)
+        await running
+    assert '<progress max="1" value="0.25"' in shown[0]
+    assert "25 % · first box" in shown[0]
+    assert "<progress" not in (await pages.get(f"/admin/jobs/{job.id}")).text
+
+
+async def test_maintenance_is_asked_for_and_then_shown_on_every_page(
+    pages: httpx2.AsyncClient,
+) -> None:
+    wish = {"action": "on", "lasts": "open", "reason": "moving house"}
+    asked = await pages.post("/admin/gates/maintenance", data=wish)
+    assert asked.status_code == 200
+    assert "Hold back all jobs of tenant default?" in asked.text
+    assert "Maintenance: tenant default." not in (await pages.get("/admin")).text
+    agreed = await pages.post("/admin/gates/maintenance", data=wish | {"confirmed": "yes"})
+    assert agreed.status_code == 303
+    for path in ("", "/jobs", "/schedules", "/workers", "/gates", "/dead-letters", "/audit"):
+        text = (await pages.get(f"/admin{path}")).text
+        assert "Maintenance: tenant default." in text, path
+        assert "held back" in text
+        assert "Reason: moving house." in text
+        assert "No alarms." not in text
+    fresh = await pages.get("/admin/jobs", headers={"HX-Request": "true"})
+    assert 'id="holds"' in fresh.text
+    assert 'hx-swap-oob="true"' in fresh.text

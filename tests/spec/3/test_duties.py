@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
+from tests.architecture.source_tree import ROOT
 
 from rota import Rail, open_store
 from rota.events import Event
@@ -35,7 +36,6 @@ def lines() -> Iterator[io.StringIO]:
     logger.setLevel(before)
 
 
-@pytest.mark.clause("T-5")
 async def test_one_worker_with_its_defaults_starts_every_job_within_seconds() -> None:
     """Jobs of many tenants, of one moment and of random ones; nobody's rate is limited."""
     clock, random = VirtualClock(NOW), Random(5)
@@ -59,7 +59,6 @@ async def test_one_worker_with_its_defaults_starts_every_job_within_seconds() ->
     assert all(due[each] <= at <= due[each] + WAKES_WITHIN for each, at in started.items())
 
 
-@pytest.mark.clause("T-32")
 async def test_only_the_handler_sees_the_payload(
     lines: io.StringIO,
 ) -> None:
@@ -94,3 +93,12 @@ async def test_only_the_handler_sees_the_payload(
     assert job_id in lines.getvalue()
     assert PERSONAL not in lines.getvalue()
     assert not any(PERSONAL in event.describe() or PERSONAL in repr(event) for event in events)
+
+
+def test_ci_runs_every_test_with_a_browser() -> None:
+    """Also on a machine that has no browser yet: the target installs one."""
+    assert (ROOT / ".ci/run").read_text(encoding="utf-8").endswith("make test\n")
+    target = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ntest: ")[2]
+    recipe = target.partition("\n\n")[0]
+    assert " browser " in recipe
+    assert recipe.endswith(" tests")

@@ -10,6 +10,9 @@ from tests.unit.cli.conftest import NOW, RunRota
 
 from rota import open_store
 from rota.jobs import Cancelled, Failed, Outcome, RetryPolicy, decide_outcome
+from rota.policy.gate_settings import Scope
+from rota.policy.gates import Maintenance
+from rota.rail.settings import set_maintenance
 from rota.scheduler.storage import SET_ASIDE
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentWrite, LeaseRequest
@@ -65,7 +68,6 @@ def test_the_store_may_be_named_by_the_environment(
     assert rota("check").status == 1
 
 
-@pytest.mark.clause("T-35")
 def test_stalled_jobs_are_something_to_look_at(rota: RunRota, url: str) -> None:
     prepare(url, leave_stalled)
     outcome = rota("check", "--store", url)
@@ -75,7 +77,6 @@ def test_stalled_jobs_are_something_to_look_at(rota: RunRota, url: str) -> None:
     assert rota("check", "--store", url, "--stalled", "1").status == 0
 
 
-@pytest.mark.clause("T-35")
 def test_dead_letters_are_something_to_look_at(rota: RunRota, url: str) -> None:
     prepare(url, ended(Failed("no"), "guild-7"))
     outcome = rota("check", "--store", url)
@@ -100,7 +101,6 @@ def test_with_tenants_named_only_dead_letters_of_theirs_count(rota: RunRota, url
     assert (both.status, both.document["dead_letters"]) == (1, 1)
 
 
-@pytest.mark.clause("T-35")
 def test_untaken_jobs_are_late_after_a_while(rota: RunRota, url: str) -> None:
     prepare(url, lambda store: store.insert([a_job(due_at=NOW - 4 * MINUTE)], NOW))
     assert rota("check", "--store", url).status == 0
@@ -173,3 +173,31 @@ def test_a_store_with_a_clock_of_its_own_is_judged_by_that(
     assert outcome.status == 1
     assert [it["concern"] for it in outcome.document["findings"]] == ["late"]
     assert 240 <= outcome.document["oldest_due_seconds"] < 300
+
+
+async def hold_back(store: OpenStore) -> None:
+    await store.insert([a_job(due_at=NOW)], NOW)
+    window = Maintenance(reason="moving house", who="ada", set_at=NOW - MINUTE)
+    await set_maintenance(store, Scope(tenant="default"), window)
+
+
+def test_jobs_that_maintenance_holds_back_have_their_own_exit_status(
+    rota: RunRota, url: str
+) -> None:
+    prepare(url, hold_back)
+    outcome = rota("check", "--store", url)
+    assert outcome.status == 7
+    assert outcome.out == (
+        "maintenance of tenant default holds back 1 job since Fri 2027-03-26 11:59:30 UTC until "
+        "it is ended by ada (moving house)\n"
+    )
+    answer = rota("check", "--store", url, "--json")
+    assert (answer.status, answer.document["findings"][0]["concern"]) == (7, "held")
+    prepare(url, leave_stalled)
+    assert rota("check", "--store", url).status == 1
+
+
+def test_top_names_what_holds_jobs_back(rota: RunRota, url: str) -> None:
+    prepare(url, hold_back)
+    lines = rota("top", "--once", "--store", url, width=200).out.splitlines()
+    assert any(line.startswith("|| maintenance of tenant default holds") for line in lines)

@@ -58,8 +58,10 @@ class PassedQuestions:
         page: Page = await self._store.find(tenant, wanted, cursor, limit)
         return page
 
-    async def count(self, tenant: str, wanted: JobFilter | None = None) -> int:
-        job_count: int = await self._store.count(tenant, wanted)
+    async def count(
+        self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
+    ) -> int:
+        job_count: int = await self._store.count(tenant, wanted, limit)
         return job_count
 
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:

@@ -121,6 +121,7 @@ class MaintenanceView(msgspec.Struct, frozen=True, kw_only=True):
     until: Moment | None
     reason: str
     who: str
+    set_at: Moment | None
     is_closed: bool
 
 
@@ -210,7 +211,7 @@ async def _set(
     call: Call[MaintenanceBody, Nothing] | Call[WideMaintenanceBody, Nothing], scope: GateScope
 ) -> list[MaintenanceView]:
     now, store = call.context.clock.now(), call.context.store
-    window = _read_window(call.body, call.caller.who)
+    window = _read_window(call.body, call.caller.who, now)
     if window.until is not None and window.until <= now:
         raise InvalidRequestError("until", "is over already: must be later than now")
     details = {"isOn": True, "queue": scope.queue, "isAdded": call.body.is_added}
@@ -225,12 +226,13 @@ async def _set(
     return []
 
 
-def _read_window(asked: MaintenanceBody, who: str) -> Maintenance:
+def _read_window(asked: MaintenanceBody, who: str, now: Moment) -> Maintenance:
     from_at = None if asked.from_at is None else read_instant(asked.from_at, "from_at")
     until = None if asked.until is None else read_instant(asked.until, "until")
     if from_at is not None and until is not None and until <= from_at:
         raise InvalidRequestError("until", "must be later than from_at")
-    return Maintenance(from_at=from_at, until=until, reason=asked.reason or "", who=who)
+    reason = asked.reason or ""
+    return Maintenance(from_at=from_at, until=until, reason=reason, who=who, set_at=now)
 
 
 def _read_hours(asked: QuietHoursBody) -> QuietHours:
@@ -262,6 +264,7 @@ def _view_maintenance(entry: ScopedMaintenance, now: Moment) -> list[Maintenance
             until=each.until,
             reason=each.reason,
             who=each.who,
+            set_at=each.set_at,
             is_closed=each.from_at is None or each.from_at <= now,
         )
         for each in entry.windows

@@ -31,6 +31,8 @@ from rota.jobs.fields import read_instant
 from rota.jobs.search import DEFAULT_LIMIT
 from rota.ops.search import JobQuery
 from rota.ops.search import search_jobs as search_by_text
+from rota.rail.audit import AuditedAction, record_action
+from rota.rail.environment import with_usual_attempts
 from rota.server.api.fields import (
     DEPENDENCIES,
     INSTANT,
@@ -109,6 +111,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename={"due_
     replaces: Uuid | None
     trace: str | None
     on_parent_failure: OnParentFailure
+    notifies: bool | None
+    label: str | None
     completion: Completion | None
     created_at: Moment
     updated_at: Moment
@@ -184,7 +188,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ``kind`` defaults to the name. ``run_at`` defaults to now, or to the first occurrence of the
     ``recurrence``, with which it cannot be combined. ``dependencies`` must exist. With
     ``auto_remove`` the job is deleted when it is COMPLETED. ``on_parent_failure`` says what the job
-    does when a dependency fails: it is blocked, runs anyway, or is skipped.
+    does when a dependency fails: it is blocked, runs anyway, or is skipped. Quiet hours hold it
+    back if it ``notifies`` people; left out, its kind decides. With a ``label`` it runs only on
+    workers that offer this version label.
     """
 
     name: Name
@@ -199,6 +205,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     idempotency_key: IdempotencyKey | None = None
     auto_remove: bool = False
     on_parent_failure: OnParentFailure = "block"
+    notifies: bool | None = None
+    label: Kind | None = None
 
 
 def admit_new_job(
@@ -223,7 +231,7 @@ def _with_api_name(error: InvalidJobError, key_name: str | None = None) -> Inval
 
 
 def _request(asked: NewJob, key: str | None) -> JobRequest:
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = {"retry_policy": with_usual_attempts(RetryPolicy())}
     if asked.retry_policy is not None:
         given["retry_policy"] = msgspec.structs.asdict(asked.retry_policy)
     if asked.recurrence is not None:
@@ -239,6 +247,8 @@ def _request(asked: NewJob, key: str | None) -> JobRequest:
         idempotency_key=asked.idempotency_key if key is None else key,
         auto_remove=asked.auto_remove,
         on_parent_failure=asked.on_parent_failure,
+        notifies=asked.notifies,
+        label=asked.label,
         **given,
     )
 
@@ -282,6 +292,8 @@ class JobUpdate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         | UnsetType
     ) = UNSET
     auto_remove: Annotated[Any, _documented("boolean", {})] | UnsetType = UNSET
+    notifies: Annotated[Any, _documented("boolean", {"nullable": True})] | UnsetType = UNSET
+    label: Annotated[Any, _documented("string", {**WORD, "nullable": True})] | UnsetType = UNSET
     id: Fixed = UNSET
     tenant: Fixed = UNSET
     status: Fixed = UNSET
@@ -455,9 +467,16 @@ async def delete_job(call: Call[Nothing, Nothing]) -> Answer:
     """Delete a job in any state.
 
     409 when another job depends on it. When it is running, its worker learns of the deletion at the
-    next heartbeat, and the result is discarded.
+    next heartbeat, and the result is discarded. The audit log records the deletion.
     """
-    await call.context.store.delete(call.caller.tenant, call.path["job_id"])
+    job, context, tenant = await read_job(call), call.context, call.caller.tenant
+    if not await context.store.find_dependents(tenant, [job.id], 1):
+        details = {"name": job.name, "status": job.status}
+        entry = AuditedAction(
+            action="delete", who=call.caller.who, job_ids=[job.id], details=details
+        )
+        await record_action(context.rail_context(tenant), entry)
+    await context.store.delete(tenant, job.id)
     return Answer(204)
 
 

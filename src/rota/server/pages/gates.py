@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from rota.errors import InvalidInputError, InvalidRequestError
-from rota.policy.gate_settings import ScopedMaintenance, TenantQuietHours, parse_quiet_hours
+from rota.ops.holds import weigh_window
+from rota.policy.gate_settings import Scope, ScopedMaintenance, TenantQuietHours, parse_quiet_hours
 from rota.policy.gates import Maintenance
 from rota.policy.quiet_hours import WEEKDAYS, QuietHours, QuietWindow, format_time_of_day
 from rota.rail.audit import AuditedAction, record_action
@@ -66,10 +67,23 @@ async def change_maintenance(visit: Visit) -> Response:
         return go_to(visit.link("gates", done="maintenance-off"))
     try:
         until = _read_until(form.one("lasts"), visit.now)
+        if form.one("confirmed") != "yes":
+            return await _ask_maintenance(visit, form, until)
         await rail.set_maintenance(True, until=until, reason=reason, who=who)
     except InvalidInputError as error:
         return await _render(visit, form, error)
     return go_to(visit.link("gates", done="maintenance-on"))
+
+
+async def _ask_maintenance(visit: Visit, form: Form, until: datetime | None) -> Response:
+    """Ask before all jobs of the tenant stop. Nothing has changed yet."""
+    window = Maintenance(until=until, reason=form.one("reason"))
+    entry = ScopedMaintenance(Scope(tenant=visit.tenant), (window,))
+    hold = await weigh_window(visit.context.store, entry, window, visit.now, visit.tenant)
+    hidden = [(name, form.one(name)) for name in ("lasts", "reason")]
+    return render_page(
+        visit, "maintenance.html", page="gates", hold=hold, hidden=hidden, back=visit.link("gates")
+    )
 
 
 async def change_quiet_hours(visit: Visit) -> Response:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from rota.jobs import JobStatus
 from rota.ops.explanation import name_error
-from rota.ops.overview import Alarm, NextRun, Overview, QueueStanding, take_overview
+from rota.ops.overview import MOST_COUNTED, Alarm, NextRun, Overview, QueueStanding, take_overview
 from rota.server.pages import statuses
 from rota.server.pages.charts import (
     Bar,
@@ -61,6 +61,7 @@ class Figure(NamedTuple):
     link: str
     note: str = ""
     is_loud: bool = False
+    has_more: bool = False
 
 
 class Coming(NamedTuple):
@@ -225,9 +226,13 @@ def _list_figures(found: Overview, visit: Visit) -> list[Figure]:
         Figure("Scheduled", later, statuses.LATER, jobs[JobStatus.READY], "due later"),
         Figure("Pending", pending, statuses.WAITING, jobs[JobStatus.PENDING], "wait for others"),
         Figure("Dead", dead, statuses.DEAD, letters, "to review", is_loud=dead > 0),
-        Figure("Blocked", blocked, statuses.BLOCKED, jobs[JobStatus.BLOCKED], "by a failure"),
-        Figure("Completed", done, statuses.COMPLETED, jobs[JobStatus.COMPLETED], "kept"),
+        _count_ended("Blocked", blocked, statuses.BLOCKED, jobs[JobStatus.BLOCKED], "by a failure"),
+        _count_ended("Completed", done, statuses.COMPLETED, jobs[JobStatus.COMPLETED], "kept"),
     ]
+
+
+def _count_ended(label: str, number: int, sign: Sign, link: str, note: str) -> Figure:
+    return Figure(label, number, sign, link, note, has_more=number >= MOST_COUNTED)
 
 
 def _fill(minutes: Sequence[MinuteStats], since: datetime) -> list[MinuteStats]:

@@ -1,7 +1,7 @@
 """Turns pages into responses: access checks, rendering, and error pages."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import tzinfo
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -17,6 +17,7 @@ from rota.errors import (
     RotaError,
     UnauthorizedError,
 )
+from rota.ops.holds import Hold, find_holds
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME, PageGuard
 from rota.server.http.problems import find_meaning
@@ -27,6 +28,9 @@ Page = Callable[[Visit], Awaitable[Response]]
 
 FRESH_BLOCK = "fresh"
 """The template block that a page requests again every few seconds."""
+
+BANNER = "parts/holds.html"
+"""What holds jobs back: above every page, and replaced with each refresh."""
 
 MENU = (
     ("overview", "", "Overview"),
@@ -92,10 +96,16 @@ class PageServer(NamedTuple):
 
     async def _show(self, page: Page, visit: Visit) -> Response:
         try:
-            return await page(visit)
+            return await page(visit._replace(holds=await self._find_holds(visit)))
         finally:
             if visit.request.method != "GET":
                 self.recent.forget(visit.tenant)
+
+    async def _find_holds(self, visit: Visit) -> Sequence[Hold]:
+        context = self.context
+        return await visit.cached(
+            "holds", lambda: find_holds(context.store, context.clock, visit.tenant)
+        )
 
     def _visit(self, request: Request, caller: Caller) -> Visit:
         now, has_sign_in = self.context.clock.now(), self.guard.asks_for_tokens
@@ -117,11 +127,14 @@ def render_page(visit: Visit, template: str, **values: Any) -> Response:
         "has_sign_in": visit.has_sign_in,
         "menu": MENU + ADMIN_MENU if visit.may_administer else MENU,
         "done": read_notice(visit),
+        "holds": visit.holds,
+        "is_refresh": visit.is_refresh,
         **values,
     }
     if visit.is_refresh and FRESH_BLOCK in loaded.blocks:
-        block = loaded.blocks[FRESH_BLOCK](loaded.new_context(context))
-        return HTMLResponse("".join(block), headers=_NOT_STORED)
+        block = "".join(loaded.blocks[FRESH_BLOCK](loaded.new_context(context)))
+        banner = load_templates().get_template(BANNER).render(context)
+        return HTMLResponse(block + banner, headers=_NOT_STORED)
     return HTMLResponse(loaded.render(context), headers=_NOT_STORED)
 
 

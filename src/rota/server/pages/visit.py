@@ -12,6 +12,7 @@ from rota.auth.caller import Caller, Scope
 from rota.clock.system import monotonic
 from rota.errors import InvalidRequestError, RequestTooLargeError
 from rota.jobs import Job, JobId
+from rota.ops.holds import Hold
 from rota.rail import DeadLetters, Rail
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME
@@ -113,7 +114,10 @@ async def read_form(request: Request) -> Form:
 
 
 class Visit(NamedTuple):
-    """What every page is made from. ``has_sign_in``: people sign in here, and may sign out."""
+    """What every page is made from. ``has_sign_in``: people sign in here, and may sign out.
+
+    ``holds`` is what keeps due jobs of the tenant from running now.
+    """
 
     request: Request
     caller: Caller
@@ -122,6 +126,7 @@ class Visit(NamedTuple):
     now: datetime
     zone: tzinfo
     has_sign_in: bool = False
+    holds: Sequence[Hold] = ()
 
     @property
     def may_operate(self) -> bool:

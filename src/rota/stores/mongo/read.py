@@ -44,9 +44,10 @@ async def find(connection: Connection, wanted: JobFilter, cursor: str | None, li
     return cut_page(decode_readable(found), limit)
 
 
-async def count(connection: Connection, wanted: JobFilter) -> int:
+async def count(connection: Connection, wanted: JobFilter, limit: int | None) -> int:
     """How many jobs of a tenant the filter accepts."""
-    return await connection.jobs.count_documents(matching(wanted))
+    bounds: Raw = {} if limit is None else {"limit": limit}
+    return await connection.jobs.count_documents(matching(wanted), **bounds)
 
 
 async def read_attempts(connection: Connection, tenant: str, job_id: JobId) -> list[Attempt]:

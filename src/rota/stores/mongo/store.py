@@ -240,11 +240,13 @@ class MongoStore(ClosableStore):
             lambda: read.find(self._connection, narrowed, cursor, limit)
         )
 
-    async def count(self, tenant: str, wanted: JobFilter | None = None) -> int:
+    async def count(
+        self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
+    ) -> int:
         """See ``JobStore.count``."""
         self._refuse_when_unusable()
         narrowed = _narrowed(wanted, tenant)
-        return await self._connection.run(lambda: read.count(self._connection, narrowed))
+        return await self._connection.run(lambda: read.count(self._connection, narrowed, limit))
 
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
         """See ``JobStore.attempts``."""

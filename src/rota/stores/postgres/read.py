@@ -54,11 +54,11 @@ async def find(
         await set_aside(statements, decoded.damaged)
 
 
-async def count(statements: Statements, tenant: str, wanted: JobFilter) -> int:
+async def count(statements: Statements, tenant: str, wanted: JobFilter, limit: int | None) -> int:
     """How many jobs of the tenant the filter accepts."""
     statement = _choose(wanted, QUERIES.count_recurring, QUERIES.count_held_up, QUERIES.count_page)
-    ((number,),) = await statements.fetch(statement, *_conditions(tenant, wanted))
-    return int(number)
+    ((number,),) = await statements.fetch(statement, *_conditions(tenant, wanted), limit)
+    return int(number) if limit is None else min(int(number), limit)
 
 
 async def find_dependents(

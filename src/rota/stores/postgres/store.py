@@ -290,10 +290,12 @@ class PostgresStore(ClosableStore):
         wanted = replace(wanted or JobFilter(), tenant=tenant)
         return await self._repeat(lambda session: read.find(session, tenant, wanted, cursor, limit))
 
-    async def count(self, tenant: str, wanted: JobFilter | None = None) -> int:
+    async def count(
+        self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
+    ) -> int:
         """How many jobs of the tenant the filter accepts."""
         wanted = replace(wanted or JobFilter(), tenant=tenant)
-        return await self._repeat(lambda session: read.count(session, tenant, wanted))
+        return await self._repeat(lambda session: read.count(session, tenant, wanted, limit))
 
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
         """All attempts of a job that have ended, the first one first."""

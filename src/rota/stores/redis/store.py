@@ -112,8 +112,9 @@ class RedisStore(DocumentVerbs):
         """Lease due jobs, each to one caller only; see the protocol."""
         self._refuse_when_unusable()
         now = to_utc(now, "now")
-        if not request.is_limited:
-            return await lease.lease(self._database, request, now)
+        jobs = None if request.is_limited else await lease.lease(self._database, request, now)
+        if jobs is not None:
+            return jobs
         async with self._limited:  # leases of one process under limits would only contend
             return await lease.lease_under_limits(self._database, request, now)
 
@@ -201,11 +202,14 @@ class RedisStore(DocumentVerbs):
         wanted = replace(wanted or JobFilter(), tenant=tenant)
         return await read.find(self._database, tenant, wanted, cursor, limit)
 
-    async def count(self, tenant: str, wanted: JobFilter | None = None) -> int:
+    async def count(
+        self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
+    ) -> int:
         """How many jobs of the tenant the filter accepts."""
         self._refuse_when_unusable()
         wanted = replace(wanted or JobFilter(), tenant=tenant)
-        return await read.count(self._database, tenant, wanted)
+        number = await read.count(self._database, tenant, wanted)
+        return number if limit is None else min(number, limit)
 
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
         """The attempts of a job that have ended, the first one first."""

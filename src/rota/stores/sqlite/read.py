@@ -30,6 +30,7 @@ from rota.stores.sqlite.rows import (
 )
 
 _EVER = (1 << 63) - 1
+_NO_LIMIT = -1
 FEW = 5_000
 """Up to this many READY jobs, a page of them reads all READY jobs instead of all jobs in order."""
 
@@ -58,13 +59,14 @@ def find(connection: apsw.Connection, wanted: JobFilter, cursor: str | None, lim
     return cut_page(decode_readable(connection.execute(statement, values)), limit)
 
 
-def count(connection: apsw.Connection, wanted: JobFilter) -> int:
+def count(connection: apsw.Connection, wanted: JobFilter, limit: int | None) -> int:
     """How many jobs of its tenant the filter accepts."""
+    most = _NO_LIMIT if limit is None else limit
     if wanted == JobFilter(tenant=wanted.tenant):
-        counted = connection.execute(QUERIES.count_all, (wanted.tenant,))
+        counted = connection.execute(QUERIES.count_all, (wanted.tenant, most))
     else:
         statement = _choose_count(wanted)
-        counted = connection.execute(statement, _encode_filter(wanted))
+        counted = connection.execute(statement, (*_encode_filter(wanted), most))
     ((number,),) = list(counted)
     return int(number)
 

@@ -228,10 +228,13 @@ class SqliteStore(DocumentVerbs):
         narrowed = _narrowed(wanted, tenant)
         return await reader.run(lambda connection: read.find(connection, narrowed, cursor, limit))
 
-    async def count(self, tenant: str, wanted: JobFilter | None = None) -> int:
+    async def count(
+        self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
+    ) -> int:
         """See ``JobStore.count``."""
         narrowed = _narrowed(wanted, tenant)
-        return await self._open_reader().run(lambda connection: read.count(connection, narrowed))
+        reader = self._open_reader()
+        return await reader.run(lambda connection: read.count(connection, narrowed, limit))
 
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
         """See ``JobStore.attempts``."""

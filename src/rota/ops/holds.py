@@ -1,0 +1,123 @@
+"""What holds due jobs back now: maintenance windows and paused series."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from secrets import randbits
+from typing import Literal
+
+import msgspec
+
+from rota.clock.protocol import Clock
+from rota.errors import JobEndedError, JobNotFoundError
+from rota.jobs import Job, JobId
+from rota.ops.explanation import show
+from rota.policy.gate_settings import ScopedMaintenance
+from rota.policy.gates import Maintenance, recheck_after
+from rota.rail.jobs import RailContext, RailSettings, RailStore, find_live
+from rota.rail.pauses import PausedSeries, list_pauses
+from rota.rail.settings import list_gates
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that keeps jobs from running, though their time comes.
+
+    ``scope`` names the jobs: everything, a tenant, a queue or a series. ``count`` jobs wait for its
+    end, or are due before it. ``since`` is None if that is not known; without ``until`` it lasts
+    until a person ends it.
+    """
+
+    source: Literal["maintenance", "pause"]
+    scope: str
+    count: int
+    since: datetime | None = None
+    until: datetime | None = None
+    who: str = ""
+    why: str = ""
+    series_id: JobId | None = None
+    text: str = ""
+
+    def describe(self) -> str:
+        """One sentence without its full stop: what, how many jobs, since when, by whom, why."""
+        what = "maintenance of" if self.source == "maintenance" else "a pause of"
+        jobs = "no job yet" if not self.count else "1 job" if self.count == 1 else None
+        parts = [f"{what} {self.scope} holds back {jobs or f'{self.count} jobs'}"]
+        if self.since is not None:
+            parts.append(f"since {show(self.since)}")
+        parts.append("until it is ended" if self.until is None else f"until {show(self.until)}")
+        by = f"by {self.who}" if self.who else ""
+        why = f"({self.why})" if self.why else ""
+        return " ".join(filter(None, [*parts, by, why]))
+
+
+async def find_holds(store: RailStore, clock: Clock, tenant: str | None = None) -> tuple[Hold, ...]:
+    """What holds back jobs of the tenant, or of any tenant, now."""
+    now = clock.now()
+    entries = (await list_gates(store)).entries
+    found = [
+        await weigh_window(store, entry, window, now, tenant)
+        for entry, window in _list_closed(entries, now, tenant)
+    ]
+    for paused in await list_pauses(store, tenant):
+        job = await find_paused(store, clock, paused)
+        if job is not None and (job.occurrence_at or job.created_at) <= now:
+            found.append(_weigh_pause(paused))
+    return tuple(msgspec.structs.replace(it, text=it.describe()) for it in found)
+
+
+def _list_closed(
+    entries: Sequence[object], now: datetime, tenant: str | None
+) -> Iterator[tuple[ScopedMaintenance, Maintenance]]:
+    for entry in entries:
+        if not isinstance(entry, ScopedMaintenance):
+            continue
+        if tenant is not None and entry.scope.tenant not in {None, tenant}:
+            continue
+        for window in entry.windows:
+            has_begun = window.from_at is None or window.from_at <= now
+            if has_begun and not window.is_over(now):
+                yield entry, window
+
+
+async def weigh_window(
+    store: RailStore,
+    entry: ScopedMaintenance,
+    window: Maintenance,
+    now: datetime,
+    tenant: str | None,
+) -> Hold:
+    """What the window would hold back: of the tenant's jobs, or of all in its scope."""
+    # A job that is held back is due again when the window ends, or when the gate is asked again.
+    until = window.until or recheck_after(now)
+    depths = await store.survey(until, tenant or entry.scope.tenant)
+    queue = entry.scope.queue
+    return Hold(
+        source="maintenance",
+        scope=str(entry.scope),
+        count=sum(it.due_count for it in depths if queue in {None, it.queue}),
+        since=window.from_at or window.set_at,
+        until=window.until,
+        who=window.who,
+        why=window.reason,
+    )
+
+
+def _weigh_pause(paused: PausedSeries) -> Hold:
+    return Hold(
+        source="pause",
+        scope=f"series {paused.name}",
+        count=1,
+        since=paused.at,
+        who=paused.who,
+        why=paused.why,
+        series_id=paused.series_id,
+    )
+
+
+async def find_paused(store: RailStore, clock: Clock, paused: PausedSeries) -> Job | None:
+    """The waiting job of the series; None if it has ended or was resumed."""
+    around = RailContext(store, paused.tenant, clock, RailSettings(), randbits)
+    try:
+        job = (await find_live(around, paused.job_id))[-1]
+    except (JobEndedError, JobNotFoundError):
+        return None
+    return job if job.is_paused else None
