@@ -21,6 +21,7 @@ from rota.worker import Context, Discard, Snooze
 
 _NOT_RESULTS = (Snooze, Discard)
 _encode = msgspec.json.Encoder().encode
+_encode_result = msgspec.json.Encoder(order="deterministic").encode
 _UNENCODABLE = (TypeError, ValueError, OverflowError, RecursionError)
 
 
@@ -151,7 +152,7 @@ class TaskSignature:
 
     def encode_result(self, value: Any) -> bytes | None:
         """The result as JSON; None for None."""
-        return None if value is None else msgspec.json.encode(value, order="deterministic")
+        return None if value is None else _encode_result(value)
 
     def decode_result(self, encoded: bytes | None) -> Any:
         if encoded is None:

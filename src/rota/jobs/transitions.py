@@ -70,12 +70,12 @@ def decide_outcome(
 
     ``started_at`` is when the handler was called; without it the attempt began with the lease.
     """
+    if isinstance(outcome, Succeeded):
+        change = decide_complete(job, now, started_at, outcome.result)
+        if outcome.log:
+            change = replace(change, attempt=_success(change.job, outcome.log))
+        return change
     match outcome:
-        case Succeeded(result, log):
-            change = decide_complete(job, now, started_at, result)
-            if log:
-                change = replace(change, attempt=_success(change.job, log))
-            return change
         case Failed(error):
             change = decide_fail(job, error, now, chance)
         case Snoozed(for_):

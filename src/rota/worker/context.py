@@ -152,7 +152,9 @@ class Context(AttemptFacts):
     __slots__ = ("_facilities", "_log", "cancel_reason")
 
     def __init__(self, job: Job, now: datetime, facilities: Facilities | None = None) -> None:
-        super().__init__(job, now)
+        self.job = job  # as in AttemptFacts; every job passes here
+        self.now = now
+        self._punctuality = None
         self._facilities = facilities
         self.cancel_reason: CancelReason | None = None
         self._log: JobLogger | None = None

@@ -155,27 +155,29 @@ class Executor:
         """The life of a slot: run what is ready, rest when nothing is."""
         clock, ready = self._resources.clock, self._flow.ready
         self._is_waking = False
-        breathed_at, job_count = clock.now(), 0
+        breathed_at = now = clock.now()
+        job_count = 0
         try:
             while not (slot.is_retired or self._is_closed):
-                if not ready:
-                    await self._rest()
-                    breathed_at, job_count = clock.now(), 0
-                    continue
-                ended_at = await self._run(slot, ready.popleft())
-                job_count += 1
-                if ended_at - breathed_at > BREATH_AFTER or job_count >= BREATH_COUNT:
+                if ready:
+                    now = await self._run(slot, ready.popleft(), now)
+                    job_count += 1
+                    if now - breathed_at <= BREATH_AFTER and job_count < BREATH_COUNT:
+                        continue
                     await turn()
-                    breathed_at, job_count = clock.now(), 0
+                else:
+                    await self._rest()
+                breathed_at = now = clock.now()
+                job_count = 0
         finally:
             self.slots.pop(slot.name, None)
 
-    async def _run(self, slot: Slot, attempt: Attempt) -> datetime:
-        """Run one attempt in the slot, and pass it on to the completer."""
+    async def _run(self, slot: Slot, attempt: Attempt, now: datetime) -> datetime:
+        """Run one attempt in the slot, and pass it on to the completer; return when it ended."""
         flow, clock = self._flow, self._resources.clock
         if flow.ready:
             self._wake_slot()
-        attempt.stage, attempt.started_at = Stage.RUNNING, clock.now()
+        attempt.stage, attempt.started_at = Stage.RUNNING, now
         slot.attempt = attempt
         flow.running_count += 1
         result = HANDED_BACK

@@ -1,6 +1,8 @@
 """Specification 1, the cron language: what is accepted, what it means, and what is refused how."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from time import perf_counter
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -68,6 +70,18 @@ def test_every_sentence_of_the_grammar_is_accepted(text: str) -> None:
 )
 def test_the_examples_of_the_document_mean_what_it_says(text: str, first: list[str]) -> None:
     assert upcoming(text, 2) == first
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1," * 200_000 + "1 * * * *", "* " * 200_000, "9" * 200_000 + " * * * *", "-" * 200_000],
+    ids=["list", "fields", "number", "range"],
+)
+def test_an_expression_of_any_length_is_answered_at_once(text: str) -> None:
+    began = perf_counter()
+    with suppress(InvalidCronExpressionError):
+        assert parse_cron(text) == parse_cron("1 * * * *")
+    assert perf_counter() - began < 2
 
 
 @pytest.mark.clause("D-33")

@@ -27,7 +27,15 @@ def test_no_other_blank_separates_fields(blank: str) -> None:
 
 
 @pytest.mark.clause("P-6", "P-22")
-@pytest.mark.parametrize("text", ["*/5 * * * *", "@daily", "0 0 * * mon", "0 0 * * 7", "* * * *"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("* * * *", "* * * * * *", "*/5 * * * *", "0 0 * * mon", "0 0 * jan *", "0 0 * * sunday"),
+        *("@daily", "@hourly", "0 0 ? * *", "0 0 L * *", "0 0 15W * *", "0 0 * * 5#3", "0 0 * * 7"),
+        *("50-10 * * * *", "60 * * * *", "0 24 * * *", "0 0 0 * *", "0 0 * 13 *"),
+        *("1e1 * * * *", "0x1 * * * *", "+1 * * * *", "-1 * * * *"),
+    ],
+)
 def test_expressions_that_specification_1_refuses_are_refused(text: str) -> None:
     reasons = []
     for dialect in ("posix", "posix-multiline"):
