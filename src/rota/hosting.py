@@ -19,6 +19,8 @@ from rota.auth.tokens import TokenBook
 from rota.clock.protocol import Clock
 from rota.errors import invalid
 from rota.events import EventEmitter
+from rota.runtime.configuration import read_webhook
+from rota.runtime.watch import Watch, WebhookSender
 from rota.server import ServerSettings, create_app
 from rota.session import Session
 from rota.stores.opened import OpenStore
@@ -103,6 +105,7 @@ async def running(
             followers.append(pages.state.metrics.follow)
             mounted.pages = pages
             stack.callback(_unmount, mounted, pages)
+        await stack.enter_async_context(_watching(session, followers))
         if work:
             await stack.enter_async_context(_working(app, session, followers))
         yield session
@@ -121,6 +124,24 @@ def _find_auth(auth: HostAuth, session: Session) -> Auth | None:
 def _unmount(mounted: MountedPages, pages: Starlette) -> None:
     mounted.pages = None
     pages.state.http_leases.close()  # ends requests that wait for jobs
+
+
+@asynccontextmanager
+async def _watching(
+    session: Session, followers: list[Callable[[EventEmitter], object]]
+) -> AsyncIterator[None]:
+    """Look for what a person should know of, and post it if the environment names a webhook."""
+    webhook = read_webhook()
+    sender = None if webhook is None else WebhookSender(webhook)
+    watch = Watch(session.store, session.clock, sender)
+    for follow in followers:
+        follow(watch.events)
+    run = asyncio.create_task(watch.run(), name="rota watch")
+    try:
+        yield
+    finally:
+        run.cancel()
+        await asyncio.wait({run})
 
 
 @asynccontextmanager

@@ -5,6 +5,8 @@ from collections.abc import Collection, Sequence
 from msgspec.structs import replace
 
 from rota.cli.options import (
+    AlertSecretOption,
+    AlertWebhookOption,
     AppArgument,
     AppStoreOption,
     ConcurrencyOption,
@@ -17,6 +19,7 @@ from rota.cli.options import (
 )
 from rota.cli.serve import choose_store, load_app, read_settings, run_plan
 from rota.kinds import make_built_in
+from rota.runtime.configuration import read_webhook
 from rota.runtime.engines import WorkPlan
 from rota.runtime.startup import RuntimePlan
 
@@ -31,6 +34,8 @@ def work(
     tenants: OnlyTenantOption = None,
     concurrency: ConcurrencyOption = 10,
     reload: ReloadOption = False,
+    alert_webhook: AlertWebhookOption = None,
+    alert_secret: AlertSecretOption = None,
     as_json: LinesOption = False,
     terminal: GivenTerminal,
 ) -> None:
@@ -43,7 +48,11 @@ def work(
         concurrency=concurrency,
         reloads=reload,
     )
-    runtime = RuntimePlan(store_url=choose_store(store, loaded), work=plan)
+    runtime = RuntimePlan(
+        store_url=choose_store(store, loaded),
+        work=plan,
+        webhook=read_webhook(alert_webhook, alert_secret),
+    )
     run_plan(terminal, runtime, as_json=as_json)
 
 

@@ -20,6 +20,7 @@ from rota.jobs.record import DEFAULT_TENANT
 from rota.ops.tokens import TenantTokens, TokenRequest
 from rota.rail import Rail, RailSettings
 from rota.rail.jobs import RailContext
+from rota.runtime.configuration import Webhook
 from rota.runtime.engines import (
     Engine,
     Follow,
@@ -32,6 +33,7 @@ from rota.runtime.engines import (
 )
 from rota.runtime.process import Part, Runtime, RuntimeEnd, Say
 from rota.runtime.user_modules import Registration, ServedApp, list_apps, load_handlers
+from rota.runtime.watch import Watch, WebhookSender
 from rota.runtime.web import Binding, Listening, WebPart, listen_on
 from rota.runtime.wiring import inspect_store, open_clock, open_store
 from rota.scheduler import Scheduler
@@ -56,7 +58,7 @@ class RuntimePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     ``binding`` is the address of the API and the pages. ``greets`` gives a new store a first token
     and, once the tasks are scheduled, a first job. ``apps`` are open while the process runs, beside
-    those among the worker's references.
+    those among the worker's references. ``webhook`` is told of alerts.
     """
 
     store_url: str
@@ -65,6 +67,7 @@ class RuntimePlan(msgspec.Struct, frozen=True, kw_only=True):
     tasks: TaskPlan | None = None
     greets: bool = False
     apps: Sequence[ServedApp] = ()
+    webhook: Webhook | None = None
 
     @property
     def worker_settings(self) -> WorkerSettings:
@@ -174,6 +177,10 @@ async def _assemble(plan: RuntimePlan, reporter: Reporter, resources: _Resources
         followers.append(sampler.follow)
         observers.append(LoopPart("depths", sampler.run))
     engine = Engine(resources.store, resources.clock, reporter.say, followers)
+    sender = None if plan.webhook is None else WebhookSender(plan.webhook)
+    watch = Watch(resources.store, resources.clock, sender)
+    engine.follow(watch.events)
+    observers.append(LoopPart("watch", watch.run))
     greet = None
     if web is not None and web.is_new:
         greet = partial(schedule_first_job, resources.store, resources.clock)

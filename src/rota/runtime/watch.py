@@ -19,6 +19,7 @@ from rota.kinds.http_request import HttpRequests, read_request
 from rota.kinds.network import HttpRules, read_http_rules
 from rota.kinds.signing import DEFAULT_TENANT, SIGNATURE_HEADER, Keyring, sign
 from rota.ops.notices import find_notices, forget_ended
+from rota.runtime.configuration import Webhook
 from rota.stores.opened import OpenStore
 from rota.telemetry.notices import (
     Notice,
@@ -34,13 +35,6 @@ CHECKED_EVERY = timedelta(seconds=30)
 
 FORGOTTEN_EVERY = timedelta(hours=1)
 ANSWERS_WITHIN_SECONDS = 10.0
-
-
-class Webhook(msgspec.Struct, frozen=True):
-    """Where alerts are posted, and the name of the secret that signs them, if any."""
-
-    url: str
-    secret: str | None = None
 
 
 class WebhookBody(msgspec.Struct, frozen=True):

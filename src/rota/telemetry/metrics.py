@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
@@ -29,6 +30,7 @@ from rota.telemetry.counters import (
     timed_by,
 )
 from rota.telemetry.health import StoreStatus
+from rota.telemetry.notices import Notice, NoticeConcern, Report
 
 DEPTHS: Mapping[str, Callable[[QueueDepth], int]] = {
     "due": attrgetter("due_count"),
@@ -105,6 +107,7 @@ class Metrics:
         self._events = _EventMetrics(registry, _label_names(by_tenant=by_tenant))
         self._store = _StoreMetrics(registry)
         self._depths = _QueueMetrics(registry, self._queues)
+        self._notices = _NoticeMetrics(registry, label_limit)
 
     def follow(self, events: EventSource) -> Callable[[], None]:
         """Measure events from now on. The returned function stops measuring."""
@@ -132,6 +135,8 @@ class Metrics:
         self._store.show(status)
         if status is not None:
             self._depths.show(status.queues, status.taken_at)
+            if status.report is not None:
+                self._notices.show(status.report, status.taken_at)
 
     def _labels_of(self, event: JobEvent) -> Labels:
         kind, queue = self._kinds(event.kind), self._queues(event.queue)
@@ -282,6 +287,61 @@ class _QueueMetrics:
                 self._depth.labels(label, state).set(read(depth))
             due_at = now if depth.oldest_due_at is None else depth.oldest_due_at
             self._oldest_due.labels(label).set((now - due_at) / _SECOND)
+
+
+class _NoticeMetrics:
+    """What the processes watch for. A condition has a series only while it lasts."""
+
+    def __init__(self, registry: prometheus.CollectorRegistry, limit: int) -> None:
+        self._limit = limit
+        self._gauges = {
+            concern: prometheus.Gauge(name, text, labels, registry=registry)
+            for concern, (name, text, labels) in _NOTICE_GAUGES.items()
+        }
+        self._watched_at = prometheus.Gauge(
+            "rota_watch_timestamp_seconds",
+            "When a process last looked for held jobs, troubled tasks and missed successes.",
+            registry=registry,
+        )
+
+    def show(self, report: Report, now: datetime) -> None:
+        self._watched_at.set(report.taken_at.timestamp())
+        for concern, gauge in self._gauges.items():
+            gauge.clear()
+            found = (it for it in report.notices if it.concern == concern)
+            for notice in islice(found, self._limit):
+                value = notice.count if concern in _COUNTED else notice.seconds_at(now)
+                gauge.labels(**_label_notice(notice, _NOTICE_GAUGES[concern][2])).set(value)
+
+
+_NOTICE_GAUGES: dict[NoticeConcern, tuple[str, str, tuple[str, ...]]] = {
+    "held": (
+        "rota_held_jobs",
+        "Jobs that maintenance or a paused series holds back.",
+        ("source", "tenant", "name"),
+    ),
+    "task_late": (
+        "rota_task_late_seconds",
+        "How long a declarative task has been due without a start.",
+        ("task",),
+    ),
+    "task_fails": (
+        "rota_task_failed_runs",
+        "How often a declarative task has failed since its last success.",
+        ("task",),
+    ),
+    "overdue": (
+        "rota_success_overdue_seconds",
+        "How long ago a series or task should have succeeded: its dead-man switch has fired.",
+        ("source", "tenant", "name"),
+    ),
+}
+_COUNTED = frozenset({"held", "task_fails"})
+
+
+def _label_notice(notice: Notice, names: tuple[str, ...]) -> dict[str, str]:
+    values = {"source": notice.source, "tenant": notice.tenant, "name": notice.name}
+    return {name: values.get(name, notice.name) for name in names}
 
 
 _TEXTS: dict[Counter, str] = {

@@ -19,11 +19,10 @@ from rota.ops.leases import HttpLeases
 from rota.ops.served_kinds import CheckPayload, ServedKinds
 from rota.policy.limits import Rate
 from rota.rail import DeadLetters, Rail
-from rota.rail.jobs import RailContext, RailSettings
+from rota.rail.jobs import RailContext, RailSettings, RailStore
 from rota.server.http.limits import WaitingQuota
 from rota.stores.inspection import StoreInspection
 from rota.stores.opened import OpenStore
-from rota.stores.protocol import JobStore
 from rota.telemetry.health import Inspect, StoreStatus, complete_store_status, read_store_status
 from rota.telemetry.metrics import Metrics
 
@@ -77,7 +76,7 @@ class ServerMetrics:
     ``metrics.follow(worker.events)`` adds the workers of this process.
     """
 
-    def __init__(self, store: JobStore, inspect: Inspect | None = None) -> None:
+    def __init__(self, store: RailStore, inspect: Inspect | None = None) -> None:
         self._registry = CollectorRegistry()
         self.metrics = Metrics(self._registry)
         self.events = EventEmitter("rota.server")
