@@ -19,10 +19,11 @@ from rota.clock.protocol import Clock
 from rota.errors import InvalidInputError, TaskDeclarationError, hide_password
 from rota.execution import AppExecution
 from rota.flow import Flow
-from rota.jobs import CatchUp, Overlap
+from rota.jobs import CatchUp, Overlap, RetryPolicy
 from rota.jobs.fields import read_priority, read_queue, read_word
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT
 from rota.jobs.validation import Retry, read_retry
+from rota.rail.environment import with_usual_attempts
 from rota.runtime.configuration import read_configuration
 from rota.schedule import When
 from rota.schedules import (
@@ -233,8 +234,8 @@ def _read_options(function: Any, options: Mapping[str, Any]) -> TaskOptions:
         _replace(given, "retry", lambda value: value if value is None else read_retry(value))
         _replace(given, "timeout", _read_timeout)
         _replace(given, "unique", partial(_read_unique, function))
-        if given.get("retry", 0) is None:
-            del given["retry"]
+        if given.get("retry") is None:
+            given["retry"] = with_usual_attempts(RetryPolicy())
         return TaskOptions(**given)
     except TaskDeclarationError:
         raise

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.clock.duration import Duration, read_duration
+from rota.clock.idle import call_in_thread
 from rota.errors import ConflictError, InvalidInputError, ScheduleNotFoundError
 from rota.jobs import CatchUp, JobStatus, Overlap
 from rota.jobs.fields import read_name
@@ -312,7 +313,7 @@ class ScheduleHandle:
         if rule is None or job.is_paused:
             return []
         after = max((job.occurrence_at or job.due_at) + _INSTANT, now)
-        later = preview_series(rule, after, count).occurrences
+        later = (await call_in_thread(lambda: preview_series(rule, after, count))).occurrences
         starts = [start_at(rule, job.origin or job.id, each.at) for each in later]
         return (starts if job.status is JobStatus.RUNNING else [job.due_at, *starts])[:count]
 

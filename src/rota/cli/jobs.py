@@ -100,13 +100,16 @@ def create(
         rota jobs create close-books --run-at 2027-03-31T18:00 --payload @books.json
     """
     body = {"name": name, **_read_body(wanted, terminal)}
-    job, is_new = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
+    created = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
+    job = created.document
+    if created.warning is not None:
+        terminal.print_remark(created.warning)
     viewer = Viewer(terminal.clock.now(), choose_zone(wanted.zone).zone)
     when = f"{job['status']}, run at {viewer.show(job['run_at'])}"
     done(
         terminal,
         job,
-        f"{'Created' if is_new else 'There already is'} {job['id']}: {when}.",
+        f"{'Created' if created.is_new else 'There already is'} {job['id']}: {when}.",
         as_json=as_json,
     )
 

@@ -71,7 +71,7 @@ class Rule:
     ] = "once"
     jitter: Annotated[str | None, value("DURATION", "Start each up to this much later: 5m.")] = None
     alert_after: Annotated[
-        str | None, value("DURATION", "Alert if none has succeeded so long after it was due: 2h.")
+        str | None, value("DURATION", "Alert if none has succeeded this much after it was due: 2h.")
     ] = None
 
 
@@ -290,9 +290,12 @@ def create(
         for field, value in (("kind", kind), ("idempotency_key", key))
         if value is not None
     }
-    job, is_new = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
+    created = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
+    job = created.document
+    if created.warning is not None:
+        terminal.print_remark(created.warning)
     viewer = Viewer(terminal.clock.now(), choose_zone(rule.zone).zone)
-    became = "Created" if is_new else "There already is"
+    became = "Created" if created.is_new else "There already is"
     text = f"{became} series {job['id']}: first at {viewer.show(job['run_at'])}."
     done(terminal, job, text, as_json=as_json)
 

@@ -26,9 +26,9 @@ from rota.worker import WorkerSettings
 APP = "app"
 
 
-def read_settings() -> WorkerSettings:
-    """The worker settings of the environment, such as ``WORKER_POLL_MS``, validated."""
-    return read_configuration().worker
+def read_settings(app: Rota | None) -> WorkerSettings:
+    """The settings of a worker: what the environment sets, then the app's, then the defaults."""
+    return read_configuration(settings=None if app is None else app.settings).worker
 
 
 def load_app(reference: str | None) -> Rota | None:
@@ -81,12 +81,12 @@ def serve(
     terminal: GivenTerminal,
 ) -> None:
     """Run the API and the pages."""
-    read_settings()
     loaded = load_app(app)
     plan = RuntimePlan(
         store_url=choose_store(store, loaded),
         binding=plan_binding(host, port),
         apps=() if loaded is None else (loaded,),
         webhook=read_webhook(alert_webhook, alert_secret),
+        settings=read_settings(loaded),
     )
     run_plan(terminal, plan, as_json=as_json)

@@ -32,7 +32,7 @@ from rota.cli.options import (
     flag,
 )
 from rota.cli.output import Terminal, format_duration
-from rota.cli.serve import choose_store, end_on, load_app, plan_binding, run_plan
+from rota.cli.serve import choose_store, end_on, load_app, plan_binding, read_settings, run_plan
 from rota.cli.work import name_handlers, plan_work
 from rota.clock.protocol import Clock
 from rota.errors import CronCalculationError, InvalidCronExpressionError, StoreError
@@ -164,7 +164,7 @@ def up(
     host: HostOption = DEFAULT_HOST,
     port: PortOption = DEFAULT_PORT,
     zone: ZoneOption = None,
-    concurrency: ConcurrencyOption = 10,
+    concurrency: ConcurrencyOption = None,
     reload: ReloadOption = False,
     board: BoardOption = False,
     alert_webhook: AlertWebhookOption = None,
@@ -181,7 +181,9 @@ def up(
     plan = RuntimePlan(
         store_url=choose_store(store, loaded),
         binding=plan_binding(host, port),
-        work=plan_work(named, queues=queues, concurrency=concurrency, reloads=reload),
+        work=plan_work(
+            named, read_settings(loaded), queues=queues, concurrency=concurrency, reloads=reload
+        ),
         tasks=TaskPlan(_make_lister(registrations, shown), local),
         greets=not as_json,
         webhook=read_webhook(alert_webhook, alert_secret),

@@ -4,7 +4,9 @@ import asyncio
 from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import Callable, Generator
 from types import coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
 
 
 class Flights:
@@ -64,6 +66,12 @@ def in_flight() -> Flights:
         return _flights[loop]
     except KeyError:
         return flights_of(loop)
+
+
+async def call_in_thread(work: Callable[[], Value]) -> Value:
+    """What ``work`` returns: for work that would keep the event loop busy for too long."""
+    with in_flight():
+        return await asyncio.to_thread(work)
 
 
 def flights_of(loop: AbstractEventLoop) -> Flights:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 from rota.clock.protocol import Clock
+from rota.errors import InvalidJobError, JobNotFoundError
 from rota.jobs import (
     PAUSED_UNTIL,
     Attempt,
@@ -31,6 +32,7 @@ from rota.ops.explanation import (
     format_job,
     read_facts,
 )
+from rota.ops.polled import explain_polled
 from rota.ops.reasons import (
     describe_catch_up,
     describe_future,
@@ -425,11 +427,19 @@ _BY_STATUS: dict[JobStatus, Callable[[JobFacts], Finding]] = {
 
 
 async def explain_job(store: RailStore, clock: Clock, tenant: str, job_id: JobId) -> Explanation:
-    """Explain why the job ran, did not run, waits or will run.
+    """Explain why the job ran, did not run, waits or will run; also a job for pollers.
 
     Raises JobNotFoundError when the tenant has no job with that id. Writes nothing.
     """
-    return explain(await read_facts(store, clock.now(), tenant, job_id))
+    now = clock.now()
+    try:
+        facts = await read_facts(store, now, tenant, job_id)
+    except (JobNotFoundError, InvalidJobError):
+        polled = await explain_polled(store, now, tenant, str(job_id))
+        if polled is None:
+            raise
+        return polled
+    return explain(facts)
 
 
 def explain(facts: JobFacts) -> Explanation:

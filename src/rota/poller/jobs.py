@@ -104,7 +104,7 @@ class PolledJobs:
     def __init__(
         self, store: DocumentStore, queue: str = DEFAULT_QUEUE, *, clock: Clock | None = None
     ) -> None:
-        self._store = store
+        self.store = store
         self._queue = read_queue(queue)
         self._clock = clock if clock is not None else SystemClock()
         self._jobs = f"poller.{queue}"
@@ -112,6 +112,11 @@ class PolledJobs:
         self._numbers = count(randbits(61))  # jobs added at one instant keep their order
         self._stride = randbits(5)
         self._owner = make_process_name()
+
+    @property
+    def label(self) -> str:
+        """What is polled, for people."""
+        return f"queue {self._queue}"
 
     async def add(
         self,
@@ -141,7 +146,7 @@ class PolledJobs:
             recurrence = _read_recurrence(interval, repeat_until, zone, job.due_at)
             job = replace(job, recurrence=recurrence)
         place = DocumentWrite(self._order, f"{format_instant(job.due_at)} {job.id}", None, b"")
-        await self._store.write_all([_body_write(self._jobs, job, None), place])
+        await self.store.write_all([_body_write(self._jobs, job, None), place])
         return job.id
 
     async def get(self, job_id: JobId) -> Job | None:
@@ -151,7 +156,7 @@ class PolledJobs:
 
     async def scan(self) -> AsyncIterator[Sequence[Job]]:
         """All jobs of the queue by id, in pages, including those that are done."""
-        async for page in self._store.scan(self._jobs):
+        async for page in self.store.scan(self._jobs):
             yield [_decode(document) for document in page]
 
     async def discard(self, job_id: JobId) -> bool:
@@ -205,7 +210,7 @@ class PolledJobs:
 
     async def _keys_due(self, now: datetime) -> list[str]:
         """The keys of the due jobs on the first page of the order."""
-        pages, end = self._store.scan(self._order), format_instant(now)
+        pages, end = self.store.scan(self._order), format_instant(now)
         try:
             async for page in pages:
                 return [document.key for document in page if document.key[: len(end)] <= end]
@@ -235,7 +240,7 @@ class PolledJobs:
     async def _read(self, job_id: object) -> tuple[Job, Document] | None:
         if not isinstance(job_id, str) or normalize_job_id(job_id) is None:
             return None
-        found = (await self._store.read(self._jobs, [job_id])).get(job_id)
+        found = (await self.store.read(self._jobs, [job_id])).get(job_id)
         return None if found is None else (_decode(found), found)
 
     async def _write(self, found: tuple[Job, Document], after: Job | None) -> bool:
@@ -252,7 +257,7 @@ class PolledJobs:
         if taken is not None:
             writes.append(DocumentWrite(self._order, taken, None, b""))
         try:
-            await self._store.write_all(writes)
+            await self.store.write_all(writes)
         except StaleVersionError:
             return False
         return True

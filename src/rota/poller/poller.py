@@ -12,6 +12,7 @@ from rota.fleet.outage import Backoff
 from rota.poller.advance import next_start
 from rota.poller.jobs import PolledJobs
 from rota.poller.protocol import JobUpdate, PollableStore, PolledJob
+from rota.poller.report import Report
 from rota.poller.settings import Hooks, PollerOptions, PollerSettings, carry_out
 from rota.stores.protocol import DocumentStore
 from rota.triggers.zone import load_zone
@@ -70,7 +71,7 @@ class Poller:
         run = self._run
         is_new = run is None or run.is_over
         if run is None or is_new:
-            self._run = run = Run(self._store, self._settings)
+            self._run = run = Run(self._store, self._settings, self._make_report())
             run.launch()
         if not run.is_inside:
             await run.started(is_owner=is_new)
@@ -88,6 +89,12 @@ class Poller:
         run.end()
         if not run.is_inside:
             await run.ended()
+
+    def _make_report(self) -> Report:
+        store, settings = self._store, self._settings
+        own = store.store if isinstance(store, PolledJobs) else None
+        source = getattr(store, "label", type(store).__name__)
+        return Report(settings.reports_to or own, str(source), settings.clock)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -111,12 +118,12 @@ def _read_store(store: object, settings: PollerSettings) -> PollableStore:
 class Run:
     """One run of a poller, from ``launch`` until it ends. It is used once."""
 
-    def __init__(self, store: PollableStore, settings: PollerSettings) -> None:
+    def __init__(self, store: PollableStore, settings: PollerSettings, report: Report) -> None:
         self.is_processing = False
         self.is_idle = False
         self._store = store
         self._settings = settings
-        self._hooks = Hooks(settings)
+        self._hooks = Hooks(settings, report)
         self._ending = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
@@ -186,8 +193,9 @@ class Run:
         if not await self._begin():
             return
         try:
-            while not (self.is_ending or self._is_cancelled):
-                await self._take_turn()
+            async with self._hooks.report.published():
+                while not (self.is_ending or self._is_cancelled):
+                    await self._take_turn()
         finally:
             self._ending.set()
             self.is_idle = self.is_processing = False
@@ -249,9 +257,10 @@ class Run:
         """Process one document. If that fails, it stays locked and is retried after the lock."""
         self.is_idle, self.is_processing = False, True
         try:
-            await self._hooks.document(job)
-            if not await self._reschedule(job) and self._settings.clock.now() >= lock_until:
-                raise LockLostError(job.id, lock_until)
+            with self._hooks.report.holding(job, lock_until):
+                await self._hooks.document(job)
+                if not await self._reschedule(job) and self._settings.clock.now() >= lock_until:
+                    raise LockLostError(job.id, lock_until)
         finally:
             self.is_processing = False
 

@@ -14,6 +14,8 @@ from rota.clock.protocol import Clock, later
 from rota.clock.system import SystemClock
 from rota.errors import InvalidInputError
 from rota.poller.protocol import PolledJob
+from rota.poller.report import Report
+from rota.stores.protocol import DocumentStore
 
 Hook: TypeAlias = Callable[[], object]
 DocumentHook: TypeAlias = Callable[[PolledJob], object]
@@ -38,6 +40,8 @@ class PollerOptions(TypedDict, total=False):
       ``reprocess_delay``: the least time between two occurrences of a document.
     - ``lock_duration``: how long a document that is being processed is locked.
     - ``clock``: the source of time. ``zone``: for intervals whose documents have none.
+    - ``reports_to``: a store of Rota whose pages, metrics and ``why`` show the poller. The jobs of
+      a store are reported to that store anyway.
     """
 
     on_document: DocumentHook | None
@@ -51,6 +55,7 @@ class PollerOptions(TypedDict, total=False):
     lock_duration: timedelta
     clock: Clock
     zone: tzinfo
+    reports_to: DocumentStore | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +73,7 @@ class PollerSettings:
     lock_duration: timedelta = _TEN_MINUTES
     clock: Clock = field(default_factory=SystemClock)
     zone: tzinfo = UTC
+    reports_to: DocumentStore | None = None
 
     def __post_init__(self) -> None:
         for name in _HOOKS:
@@ -80,6 +86,11 @@ class PollerSettings:
             raise _refusal("lock_duration", "must be a millisecond or longer")
         if not isinstance(self.zone, tzinfo):
             raise _refusal("zone", f"must be a tzinfo, got {self.zone!r:.40}")
+        if self.reports_to is not None and not hasattr(self.reports_to, "write_each"):
+            reason = (
+                f"must be a store of Rota, such as open_store opens, got {self.reports_to!r:.40}"
+            )
+            raise _refusal("reports_to", reason)
 
     def lock_until(self, now: datetime) -> datetime:
         return later(now, self.lock_duration)
@@ -102,7 +113,8 @@ class Hooks:
     An exception of a hook is raised to the caller, except that of ``on_error``, which is logged.
     """
 
-    def __init__(self, settings: PollerSettings) -> None:
+    def __init__(self, settings: PollerSettings, report: Report) -> None:
+        self.report = report
         self._settings = settings
 
     @property

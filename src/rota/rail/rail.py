@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from rota.clock.idle import call_in_thread
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import InvalidJobError, JobNotFoundError
@@ -287,11 +288,13 @@ class Rail:
             job = (await find_live(self._around, job_id))[-1]
             if job.recurrence is None:
                 raise InvalidJobError("job_id", "must name a series, and this job does not recur")
-            return preview_series(job.recurrence, job.occurrence_at or job.due_at, occurrence_count)
-        asked = Rule(**rule)
-        with outer_names(asked):
-            recurrence, _ = read_recurrence(read_rule(asked), self._around.clock.now())
-        return preview_series(recurrence, recurrence.start, occurrence_count)
+            recurrence, start = job.recurrence, job.occurrence_at or job.due_at
+        else:
+            asked = Rule(**rule)
+            with outer_names(asked):
+                recurrence, _ = read_recurrence(read_rule(asked), self._around.clock.now())
+            start = recurrence.start
+        return await call_in_thread(lambda: preview_series(recurrence, start, occurrence_count))
 
     async def set_quiet_hours(
         self,

@@ -1,7 +1,7 @@
-"""Watches the store for conditions that a person should know of, and tells about them.
+"""Watches the store for conditions that a person should know of: logs them, and posts them.
 
-Every server and worker runs a watch. One of them takes each turn; the report in the store decides
-which, and what the others have told already. So an alert comes as long as any process lives.
+Every server and worker runs a watch. One of them takes each turn: the report in the store decides
+which. It also has what was posted. So an alert comes while any process lives.
 """
 
 from collections.abc import Sequence

@@ -6,8 +6,9 @@ so that any process can tell which tasks are late, also while no scheduler lives
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, timedelta, tzinfo
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -24,7 +25,8 @@ LATEST = "latest"
 _SECOND = timedelta(seconds=1)
 
 
-class Watched(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Watched:
     """A callback with a dead-man switch: pass it in place of the callback of a registration.
 
     There is an alert when the task has not succeeded ``alert_after`` one of its occurrences.

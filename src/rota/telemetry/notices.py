@@ -26,7 +26,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     - ``overdue``: a dead-man switch: no success by ``since``.
 
     ``name`` is that of the series or task, or the scope of the maintenance. ``since`` is when the
-    condition began, if that is known. ``is_sent``: the webhook was told.
+    condition began, if that is known. ``is_sent``: the webhook has answered.
     """
 
     concern: NoticeConcern

@@ -1,5 +1,6 @@
 """Pages as they are sent: what they say, what they link to, and what they refuse."""
 
+import asyncio
 import re
 from datetime import timedelta
 from secrets import randbits
@@ -290,6 +291,29 @@ async def test_a_job_page_shows_result_traceback_and_log(
     assert "<summary>Traceback</summary>" in failed
     assert "raise LookupError" in failed
     assert "adding to 13" in failed
+
+
+async def test_a_job_page_shows_progress_while_the_job_runs(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    clock = VirtualClock(START)
+    app = Rota("memory://")
+    shown = list[str]()
+
+    @app.task(name="pack")
+    async def pack(context: Context, boxes: int) -> None:
+        context.progress(1, boxes, "first box")
+        await clock.sleep(2 * SECOND)
+        shown.append((await pages.get(f"/admin/jobs/{context.job.id}")).text)
+
+    async with app.opened(store, clock):
+        job = await pack.enqueue(boxes=4)
+        running = asyncio.create_task(app.worker(store=store, clock=clock).run_once())
+        await clock.advance(3 * SECOND)
+        await running
+    assert '<progress max="1" value="0.25"' in shown[0]
+    assert "25 % · first box" in shown[0]
+    assert "<progress" not in (await pages.get(f"/admin/jobs/{job.id}")).text
 
 
 async def test_maintenance_is_asked_for_and_then_shown_on_every_page(

@@ -88,7 +88,8 @@ async def test_a_pause_does_not_silence_the_switch_and_the_end_of_the_series_doe
     assert await find_notices(store, clock) == ()
     assert len(await list_watched(store)) == len(await list_pauses(store)) == 1
     await forget_ended(store, clock)
-    assert await list_watched(store) == await list_pauses(store) == []
+    assert await list_watched(store) == []
+    assert await list_pauses(store) == []
 
 
 async def test_what_was_noted_a_moment_ago_is_not_forgotten(

@@ -20,7 +20,7 @@ from rota.runtime.watch import Watch, WebhookSender
 from rota.stores.inspection import StoreInspection
 from rota.stores.memory import MemoryStore
 from rota.telemetry.health import complete_store_status
-from rota.telemetry.metrics import Metrics
+from rota.telemetry.notice_metrics import NoticeMetrics
 from rota.testing import VirtualClock
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -55,7 +55,7 @@ def observe(watch: Watch) -> list[Event]:
 async def read_metric(store: MemoryStore, clock: VirtualClock) -> float | None:
     registry = CollectorRegistry()
     inspection = StoreInspection(address="", kind="")
-    Metrics(registry).show(await complete_store_status(store, inspection, clock.now()))
+    NoticeMetrics(registry).show(await complete_store_status(store, inspection, clock.now()))
     labels = {"source": "series", "tenant": "default", "name": "backup"}
     return registry.get_sample_value(OVERDUE, labels)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.unit.turns import count_turns
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, once, succeed
 
 from rota.errors import IllegalMoveError, StoreClosedError
@@ -269,3 +270,15 @@ async def test_when_all_tasks_are_cancelled_jobs_still_go_back(shop: Workshop) -
     kept = await shop.look(job)
     assert (kept.status, kept.attempt_count) == (JobStatus.READY, 0)
     assert (await shop.look(brief)).status is JobStatus.COMPLETED
+
+
+async def test_the_next_occurrence_of_a_rare_rule_does_not_block_the_event_loop(
+    shop: Workshop,
+) -> None:
+    text = "FREQ=SECONDLY;INTERVAL=7919;BYHOUR=3;BYMINUTE=7;BYSECOND=13"
+    rule = Recurrence(rrule=text, zone="America/New_York", start=NOW)
+    job = await shop.add(recurrence=rule, occurrence_at=NOW)
+    shop.make_worker({"work": succeed})
+    settled, turns = await count_turns(shop.worker.run_once())
+    assert [(it.job.id, it.job.status) for it in settled] == [(job.id, JobStatus.COMPLETED)]
+    assert turns > 150

@@ -100,10 +100,11 @@ async def explain_why(call: Call[Nothing, WhyQuestion]) -> Explanation:
 
     The functions that decide compute the answer from the stored job: dependencies, rule, zone, DST,
     retries, gates, limits, leases, workers and operator actions. With an instant, it says whether
-    the job, or another job of its series, ran then or will run then.
+    the job, or another job of its series, ran then or will run then. Without one, it explains the
+    jobs for pollers too.
     """
-    context, job = call.context, await read_job(call)
-    subject = (context.store, context.clock, job.tenant, job.id)
+    context = call.context
+    subject = (context.store, context.clock, call.caller.tenant, call.path["job_id"])
     at = choose_moment(call.query.at, call.query.wall)
     return await (explain_job(*subject) if at is None else explain_job_at(*subject, at))
 

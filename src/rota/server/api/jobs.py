@@ -32,6 +32,7 @@ from rota.jobs.search import DEFAULT_LIMIT
 from rota.ops.search import JobQuery
 from rota.ops.search import search_jobs as search_by_text
 from rota.rail.alerts import note_alerts
+from rota.rail.environment import with_usual_attempts
 from rota.server.api.fields import (
     DEPENDENCIES,
     INSTANT,
@@ -226,7 +227,7 @@ def _with_api_name(error: InvalidJobError, key_name: str | None = None) -> Inval
 
 
 def _request(asked: NewJob, key: str | None) -> JobRequest:
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = {"retry_policy": with_usual_attempts(RetryPolicy())}
     if asked.retry_policy is not None:
         given["retry_policy"] = msgspec.structs.asdict(asked.retry_policy)
     if asked.recurrence is not None:

@@ -12,6 +12,7 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
 from rota.fleet.workers import list_workers
 from rota.ops.overview import Overview, QueueStanding, list_queues, take_overview
+from rota.ops.polled import list_pollers_of
 from rota.server.api.fields import Moment
 from rota.server.http.route import Call, Nothing, Route, route
 from rota.telemetry.stats import RETENTION, MinuteStats, read_stats
@@ -49,6 +50,41 @@ class WorkerList(msgspec.Struct, frozen=True):
     """The workers that take jobs of your tenant, longest running first."""
 
     items: tuple[WorkerView, ...]
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class PolledDocumentView(msgspec.Struct, frozen=True, kw_only=True):
+    """A document that a poller has locked; with an ``error``, it is due again at ``until``."""
+
+    id: str
+    since: Moment
+    until: Moment
+    error: str | None = None
+
+
+class PollerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A poller, what it polls, and what it has done since it started.
+
+    ``holds`` is the document that it processes now; ``failures`` are its last ones.
+    """
+
+    id: str
+    host: str
+    pid: int
+    source: str
+    started_at: Moment
+    seen_at: Moment
+    processed_count: int
+    failed_count: int
+    holds: PolledDocumentView | None
+    failures: tuple[PolledDocumentView, ...]
+
+
+class PollerList(msgspec.Struct, frozen=True):
+    """The pollers that report to this store, longest running first; for the default tenant."""
+
+    items: tuple[PollerView, ...]
     next_cursor: str | None = None
     has_more: bool = False
 
@@ -108,6 +144,31 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     minutes: tuple[EndedMinute, ...]
 
 
+class FleetCounters(msgspec.Struct, frozen=True, kw_only=True):
+    """What all workers did for all tenants since the store was created.
+
+    The names are those of specification 3. Snoozed and released attempts do not count.
+    """
+
+    counters: dict[str, int]
+    timings: dict[str, Durations]
+
+
+async def get_counters(call: Call[Nothing, Nothing]) -> FleetCounters:
+    """Get the counters and timings of the whole installation."""
+    totals = await call.context.metrics.read_totals()
+    outcomes = totals.outcomes()
+    return FleetCounters(
+        counters={str(name): count for name, count in totals.counts().items()},
+        timings={
+            "handler.duration_ms": msgspec.convert(
+                outcomes.handler, Durations, from_attributes=True
+            ),
+            "lease.wait_ms": msgspec.convert(outcomes.wait, Durations, from_attributes=True),
+        },
+    )
+
+
 async def get_overview(call: Call[Nothing, Nothing]) -> Overview:
     """Get the overview of your tenant: counts, queues, alarms, next runs and failures."""
     context = call.context
@@ -126,6 +187,13 @@ async def get_workers(call: Call[Nothing, Nothing]) -> WorkerList:
     tenant = call.caller.tenant
     ours = [it for it in found if it.tenants is None or tenant in it.tenants]
     return WorkerList(msgspec.convert(ours, tuple[WorkerView, ...], from_attributes=True))
+
+
+async def get_pollers(call: Call[Nothing, Nothing]) -> PollerList:
+    """List the pollers that report to this store, what they hold and what failed."""
+    context = call.context
+    found = await list_pollers_of(context.store, context.clock.now(), call.caller.tenant)
+    return PollerList(msgspec.convert(found, tuple[PollerView, ...], from_attributes=True))
 
 
 async def get_throughput(call: Call[Nothing, ThroughputChoice]) -> Throughput:
@@ -159,5 +227,7 @@ ROUTES: tuple[Route, ...] = (
     route("GET", "/api/v1/overview", get_overview, Scope.READ, "overview"),
     route("GET", "/api/v1/queues", get_queues, Scope.READ, "overview"),
     route("GET", "/api/v1/workers", get_workers, Scope.READ, "overview"),
+    route("GET", "/api/v1/pollers", get_pollers, Scope.READ, "overview"),
     route("GET", "/api/v1/throughput", get_throughput, Scope.READ, "overview"),
+    route("GET", "/api/v1/counters", get_counters, Scope.ADMIN, "overview"),
 )

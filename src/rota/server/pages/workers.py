@@ -1,4 +1,4 @@
-"""The workers page: workers, and what runs now."""
+"""The workers page: workers and pollers, and what runs now."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from rota.fleet.workers import WorkerPresence, list_workers
 from rota.jobs import JobFilter, JobStatus
+from rota.ops.polled import list_pollers_of
 from rota.server.pages.responses import render_page
 from rota.server.pages.statuses import make_rows
 from rota.server.pages.visit import Visit
@@ -36,4 +37,5 @@ async def show_workers(visit: Visit) -> Response:
         room=sum(each.concurrency for each in ours),
         running=make_rows(running, visit.now),
         has_more=page.has_more,
+        pollers=await list_pollers_of(store, visit.now, visit.tenant),
     )

@@ -202,6 +202,7 @@ SHORT = {
     "/api/v1/tasks": "as many as somebody has written down in code",
     "/api/v1/queues": "as many as there are queues",
     "/api/v1/workers": "as many as there are workers",
+    "/api/v1/pollers": "as many as there are pollers",
 }
 """Lists that are never long, and why."""
 

@@ -42,6 +42,14 @@ def test_a_job_that_is_there_already_is_said_to_be(rota: RunRota) -> None:
     assert again.out.split()[3] == first.out.split()[1]
 
 
+def test_a_kind_that_no_worker_serves_is_warned_about_beside_the_result(rota: RunRota) -> None:
+    outcome = rota("jobs", "create", "hello", "--kind", "rare")
+    assert outcome.out.startswith("Created ")
+    warning = "No running worker serves kind 'rare': the job waits until one does."
+    assert outcome.err.split() == warning.split()
+    assert "warning" not in rota("jobs", "create", "hello", "--kind", "rare", "--json").document
+
+
 def test_a_job_for_programs_is_what_the_service_says(rota: RunRota, created: Create) -> None:
     job_id = created("report", "--queue", "mail", "--priority", "9", "--max-attempts", "7")
     document = rota("jobs", "show", job_id, "--json").document
