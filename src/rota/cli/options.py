@@ -123,6 +123,17 @@ PayloadOption = Annotated[
 NewPayloadOption = Annotated[
     str | None, Parameter(metavar="JSON", allow_leading_hyphen=True, help=PAYLOAD_HELP)
 ]
+NotifiesOption = Annotated[
+    bool | None,
+    Parameter(
+        negative="--no-notifies",
+        show_default=False,
+        help="Quiet hours hold it back, or do not. Default: as its kind says.",
+    ),
+]
+LabelOption = Annotated[
+    str | None, value("LABEL", "Only workers that offer this version label run it.")
+]
 
 
 HostOption = Annotated[

@@ -14,7 +14,9 @@ from rota.cli.occurrences import format_instant
 from rota.cli.options import (
     GivenTerminal,
     JsonOption,
+    LabelOption,
     LimitOption,
+    NotifiesOption,
     PayloadOption,
     WhyOption,
     ZoneOption,
@@ -265,6 +267,8 @@ def create(
     key: Annotated[
         str | None, value("TEXT", "Makes it the only one of its kind with this key.")
     ] = None,
+    notifies: NotifiesOption = None,
+    label: LabelOption = None,
     as_json: JsonOption = False,
     place: Place = NOWHERE,
     terminal: GivenTerminal,
@@ -287,7 +291,12 @@ def create(
     }
     body |= {
         field: value
-        for field, value in (("kind", kind), ("idempotency_key", key))
+        for field, value in (
+            ("kind", kind),
+            ("idempotency_key", key),
+            ("notifies", notifies),
+            ("label", label),
+        )
         if value is not None
     }
     created = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)

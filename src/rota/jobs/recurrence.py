@@ -422,6 +422,8 @@ def _follow(job: Job, occurrence_at: datetime, following: NextOccurrence, now: d
         recurrence=following.recurrence,
         is_paused=job.is_paused,
         auto_remove=job.auto_remove,
+        notifies=job.notifies,
+        label=job.label,
         created_at=now,
         updated_at=now,
     )

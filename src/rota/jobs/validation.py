@@ -303,6 +303,14 @@ def _read_on_parent_failure(value: object) -> OnParentFailure:
     return choice or "block"
 
 
+def _read_notifies(value: object) -> bool | None:
+    return None if value is None else read_flag(value, "notifies")
+
+
+def _read_label(value: object) -> str | None:
+    return None if value is None else read_word(value, "label")
+
+
 def _read_optional_instant(value: object, field: str) -> datetime | None:
     return None if value is None else read_instant(value, field)
 
@@ -367,6 +375,9 @@ def admit_job(
     if asked.on_parent_failure != "block":
         policy = _read_on_parent_failure(asked.on_parent_failure)
         job = replace(job, on_parent_failure=policy)
+    if asked.notifies is not None or asked.label is not None:
+        notifies, label = _read_notifies(asked.notifies), _read_label(asked.label)
+        job = replace(job, notifies=notifies, label=label)
     if asked.replaces is not None:
         job = replace(job, replaces=read_id(asked.replaces, "replaces"))
     if asked.recurrence is not None:
@@ -442,6 +453,8 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "retry_policy": read_retry_policy,
     "is_paused": lambda value: read_flag(value, "is_paused"),
     "auto_remove": lambda value: read_flag(value, "auto_remove"),
+    "notifies": _read_notifies,
+    "label": _read_label,
 }
 
 

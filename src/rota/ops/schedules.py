@@ -72,6 +72,8 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
     catch_up: CatchUp = "once"
     jitter: str | None = None
     alert_after: str | None = None
+    notifies: bool | None = None
+    label: str | None = None
 
     @property
     def when(self) -> str:
@@ -309,6 +311,8 @@ def make_first_job(schedule: StoredSchedule) -> Job | None:
         payload=definition.payload,
         priority=definition.priority,
         retry_policy=definition.retry,
+        notifies=definition.notifies,
+        label=definition.label,
         recurrence=first,
     )
     job = admit_job(request, job_id=schedule.series_id, now=now, tenant=schedule.tenant)
@@ -347,6 +351,8 @@ def _series_fields(schedule: StoredSchedule, recurrence: Recurrence) -> dict[str
         "payload": definition.payload,
         "priority": definition.priority,
         "retry_policy": definition.retry,
+        "notifies": definition.notifies,
+        "label": definition.label,
     }
 
 

@@ -103,6 +103,8 @@ class Asked(NamedTuple):
     idempotency_key: object = None
     queue: object = None
     retry_policy: RetryPolicy | Mapping[str, Any] | None = None
+    notifies: bool | None = None
+    label: str | None = None
 
 
 class Rail:
@@ -139,6 +141,8 @@ class Rail:
         idempotency_key: str | None = None,
         queue: str | None = None,
         retry_policy: RetryPolicy | Mapping[str, Any] | None = None,
+        notifies: bool | None = None,
+        label: str | None = None,
         within: Any = None,
     ) -> JobId:
         """Schedule one job and return its id.
@@ -146,9 +150,12 @@ class Rail:
         With an ``idempotency_key``, given here or in the payload, an existing job of the same kind
         and key is returned instead; DuplicateJobError is raised when its payload differs.
         ``within`` is the caller's own connection with an open transaction: the job is created when
-        it commits.
+        it commits. Quiet hours hold the job back if it ``notifies`` people; left out, its kind
+        decides. With a ``label`` it runs only on workers that offer this version label.
         """
-        asked = Asked(kind, payload, priority, idempotency_key, queue, retry_policy)
+        asked = Asked(
+            kind, payload, priority, idempotency_key, queue, retry_policy, notifies, label
+        )
         with outer_names():
             request = read_once(asked, run_at, self._around.settings)
             return await self._insert(request, within)
@@ -175,6 +182,8 @@ class Rail:
         idempotency_key: str | None = None,
         queue: str | None = None,
         retry_policy: RetryPolicy | Mapping[str, Any] | None = None,
+        notifies: bool | None = None,
+        label: str | None = None,
         within: Any = None,
     ) -> JobId:
         """Schedule a series and return the id of its first job, which also names the series.
@@ -190,7 +199,9 @@ class Rail:
         choices = {"gap": gap, "fold": fold, "catch_up": catch_up, "jitter": jitter}
         choices["alert_after"] = alert_after
         rule = Rule(rrule, cron, interval, tz, start_from, **limits, **choices)
-        asked = Asked(kind, payload, priority, idempotency_key, queue, retry_policy)
+        asked = Asked(
+            kind, payload, priority, idempotency_key, queue, retry_policy, notifies, label
+        )
         with outer_names(rule):
             request = read_series(asked, rule, self._around.settings)
             return await self._insert(request, within)
@@ -445,6 +456,8 @@ def _read_common(asked: Asked, payload: dict[str, Any], settings: RailSettings) 
         payload=payload,
         priority=read_rail_priority(asked.priority),
         retry_policy=policy,
+        notifies=asked.notifies,
+        label=asked.label,
         idempotency_key=_read_key(asked.idempotency_key, payload),
     )
 

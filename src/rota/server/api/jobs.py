@@ -111,6 +111,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename={"due_
     replaces: Uuid | None
     trace: str | None
     on_parent_failure: OnParentFailure
+    notifies: bool | None
+    label: str | None
     completion: Completion | None
     created_at: Moment
     updated_at: Moment
@@ -188,7 +190,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ``kind`` defaults to the name. ``run_at`` defaults to now, or to the first occurrence of the
     ``recurrence``, with which it cannot be combined. ``dependencies`` must exist. With
     ``auto_remove`` the job is deleted when it is COMPLETED. ``on_parent_failure`` says what the job
-    does when a dependency fails: it is blocked, runs anyway, or is skipped.
+    does when a dependency fails: it is blocked, runs anyway, or is skipped. Quiet hours hold it
+    back if it ``notifies`` people; left out, its kind decides. With a ``label`` it runs only on
+    workers that offer this version label.
     """
 
     name: Name
@@ -203,6 +207,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     idempotency_key: IdempotencyKey | None = None
     auto_remove: bool = False
     on_parent_failure: OnParentFailure = "block"
+    notifies: bool | None = None
+    label: Kind | None = None
 
 
 def admit_new_job(
@@ -243,6 +249,8 @@ def _request(asked: NewJob, key: str | None) -> JobRequest:
         idempotency_key=asked.idempotency_key if key is None else key,
         auto_remove=asked.auto_remove,
         on_parent_failure=asked.on_parent_failure,
+        notifies=asked.notifies,
+        label=asked.label,
         **given,
     )
 
@@ -286,6 +294,8 @@ class JobUpdate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         | UnsetType
     ) = UNSET
     auto_remove: Annotated[Any, _documented("boolean", {})] | UnsetType = UNSET
+    notifies: Annotated[Any, _documented("boolean", {"nullable": True})] | UnsetType = UNSET
+    label: Annotated[Any, _documented("string", {**WORD, "nullable": True})] | UnsetType = UNSET
     id: Fixed = UNSET
     tenant: Fixed = UNSET
     status: Fixed = UNSET

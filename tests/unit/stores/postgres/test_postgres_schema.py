@@ -130,7 +130,6 @@ async def test_waiters_give_up_when_the_lock_is_held_too_long(
     await (await PostgresStore.open(impatient)).close()
 
 
-@pytest.mark.clause("T-31")
 async def test_a_schema_that_is_up_to_date_needs_neither_a_lock_nor_the_right_to_create(
     postgres_settings: PostgresSettings, other: Connection
 ) -> None:
