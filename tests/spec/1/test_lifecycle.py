@@ -26,6 +26,7 @@ from rota.events import (
     SchedulerInitializationCompleted,
     SchedulerInitializationFailed,
     SchedulerInitializationStarted,
+    TaskSkipped,
 )
 from rota.scheduler import PollingState, SchedulerState
 
@@ -255,6 +256,10 @@ async def test_stop_during_initialize_waits_for_it_and_nothing_starts(
         "scheduledCount": 0,
         "skippedCount": 2,
     }
+    assert "TaskScheduled" not in stage.names()
+    assert [event.fields() for event in stage.told(TaskSkipped)] == [
+        {"taskName": name, "reason": "the scheduler is stopping"} for name in "ab"
+    ]
 
 
 async def test_stop_does_not_repeat_the_error_of_a_failing_initialize(

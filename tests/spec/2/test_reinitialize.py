@@ -15,7 +15,13 @@ from rota.errors import (
     ScheduleTaskError,
     StoreUnavailableError,
 )
-from rota.events import SchedulerReinitializationStarted, TaskOverridden, TaskPreserved
+from rota.events import (
+    SchedulerInitializationCompleted,
+    SchedulerReinitializationStarted,
+    TaskOverridden,
+    TaskPreserved,
+    TaskSkipped,
+)
 from rota.scheduler import PollingState, SchedulerState
 from rota.testing import seed_tasks
 
@@ -195,6 +201,9 @@ async def test_stop_waits_for_a_repeated_initialize(stage: Stage) -> None:
     await stage.clock.run(asyncio.gather(again, scheduler.stop()))
     await stage.clock.advance(minutes(5))
     assert state_of(scheduler) is SchedulerState.STOPPED
+    completed = stage.told(SchedulerInitializationCompleted)[-1]
+    assert (completed.scheduled_count, completed.skipped_count) == (0, 1)
+    assert [event.task_name for event in stage.told(TaskSkipped)] == ["b"]
     assert stage.starts == []
     assert list(await stage.documents()) == ["b"]
 

@@ -32,6 +32,7 @@ from rota.jobs.search import DEFAULT_LIMIT
 from rota.ops.search import JobQuery
 from rota.ops.search import search_jobs as search_by_text
 from rota.rail.alerts import note_alerts
+from rota.rail.audit import AuditedAction, record_action
 from rota.rail.environment import with_usual_attempts
 from rota.server.api.fields import (
     DEPENDENCIES,
@@ -458,9 +459,16 @@ async def delete_job(call: Call[Nothing, Nothing]) -> Answer:
     """Delete a job in any state.
 
     409 when another job depends on it. When it is running, its worker learns of the deletion at the
-    next heartbeat, and the result is discarded.
+    next heartbeat, and the result is discarded. The audit log records the deletion.
     """
-    await call.context.store.delete(call.caller.tenant, call.path["job_id"])
+    job, context, tenant = await read_job(call), call.context, call.caller.tenant
+    if not await context.store.find_dependents(tenant, [job.id], 1):
+        details = {"name": job.name, "status": job.status}
+        entry = AuditedAction(
+            action="delete", who=call.caller.who, job_ids=[job.id], details=details
+        )
+        await record_action(context.rail_context(tenant), entry)
+    await context.store.delete(tenant, job.id)
     return Answer(204)
 
 
