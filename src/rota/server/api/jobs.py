@@ -31,6 +31,7 @@ from rota.jobs.fields import read_instant
 from rota.jobs.search import DEFAULT_LIMIT
 from rota.ops.search import JobQuery
 from rota.ops.search import search_jobs as search_by_text
+from rota.rail.alerts import note_alerts
 from rota.rail.audit import AuditedAction, record_action
 from rota.rail.environment import with_usual_attempts
 from rota.server.api.fields import (
@@ -165,7 +166,8 @@ class RecurrenceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     duration such as ``1h30m``, each in ``zone``. ``start`` defaults to now. ``gap`` and ``fold``
     choose what happens when DST skips or repeats a time, ``overlap`` what happens when an
     occurrence comes due while the previous one runs, ``catch_up`` what happens to occurrences that
-    no worker could run in time. With ``jitter`` each starts up to that much later.
+    no worker could run in time. With ``jitter`` each starts up to that much later. With
+    ``alert_after`` there is an alert when none has succeeded that long after one was due.
     """
 
     cron: Rule | None = None
@@ -180,6 +182,7 @@ class RecurrenceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     overlap: Overlap = "skip"
     catch_up: CatchUp = "once"
     jitter: Annotated[str, Meta(description="A duration such as 5m.")] | None = None
+    alert_after: Annotated[str, Meta(description="A duration such as 26h.")] | None = None
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -408,6 +411,7 @@ async def create_job(call: Call[NewJob, Nothing]) -> Answer:
     job = admit_new_job(call.body, context, tenant, now, call.headers.get(KEY_HEADER.lower()))
     await _check_queues(call, job)
     await context.quota.admit(tenant)
+    await note_alerts(context.store, [job])
     (inserted,) = await context.store.insert([_with_trace(job, call)], now)
     call.caller.check_queues([inserted.job.queue])  # an existing job may be in another one
     headers = {"location": f"{call.root}{JOBS}/{inserted.job.id}"}
