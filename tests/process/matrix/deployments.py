@@ -92,9 +92,8 @@ def deployed(name: str, folder: Path, store: str, token: str) -> Iterator[Deploy
         stack.callback(running.http.close)
         if name == "serve + HTTP":
             running.http_worker = HttpWorker(running.http)
+            stack.callback(running.http_worker.stop)
         yield running
-        if running.http_worker is not None:
-            running.http_worker.stop()
 
 
 DEPLOYMENTS = ("up", "serve + work", "serve + HTTP", "embedded")

@@ -26,7 +26,6 @@ class HttpWorker:
         asked = {
             "worker": "http-1",
             "queues": ["default", "closed"],
-            "limit": 5,
             "wait_seconds": 1,
             "notifies": ["matrix.notify"],
             "kinds": [*KINDS, "matrix.tick"],

@@ -36,6 +36,7 @@ PROMISED = {"guildId", "jobId", "type", "state", "attempts", "errCode", "duratio
 class Place(NamedTuple):
     """An empty store with closed gates, and a token for it."""
 
+    sort: str
     folder: Path
     store: str
     token: str
@@ -48,7 +49,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         store = str(request.getfixturevalue(f"{request.param}_url"))
     token = asyncio.run(prepare(store))
     monkeypatch.setenv("ROTA_TOKEN", token)
-    return Place(tmp_path, store, token)
+    return Place(request.param, tmp_path, store, token)
 
 
 async def prepare(url: str) -> str:
@@ -220,7 +221,7 @@ def see_attempts(cell: Cell, rota: RunRota) -> str:
         (attempt,) = cell.running.get(f"/jobs/{job_id}/attempts")["items"]
         took = instant(attempt["ended_at"]) - instant(attempt["started_at"])
         assert attempt["outcome"] == outcome
-        assert (took >= timedelta(seconds=1)) == (kind == "matrix.hold")
+        assert kind != "matrix.hold" or took >= timedelta(seconds=1)
         reasons = cell.running.get(f"/jobs/{job_id}/why")["reasons"]
         (shown,) = [it for it in reasons if it["code"] == "attempt"]
         assert (shown["at"], shown["until"]) == (attempt["started_at"], attempt["ended_at"])
@@ -252,7 +253,7 @@ def show_page(running: Deployment, path: str) -> str:
 def test_everything_is_seen_in_every_deployment(
     deployment: str, place: Place, rota: RunRota, record_property: Callable[[str, object], None]
 ) -> None:
-    seen = {"deployment": deployment, "store": place.store.partition(":")[0]}
+    seen = {"deployment": deployment, "store": place.sort}
     with deployed(deployment, place.folder, place.store, place.token) as running:
         cell = Cell(running)
         seen["workers"] = see_workers(cell)
