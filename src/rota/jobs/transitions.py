@@ -128,7 +128,9 @@ def decide_complete(
         result=result,
         is_removed=job.auto_remove,
     )
-    return change if job.recurrence is None else replace(change, **continue_series(job, now))
+    if job.recurrence is None:
+        return change
+    return replace(change, **continue_series(job, now, has_succeeded=True))
 
 
 def complete_history(job: Job, attempts: Iterable[Attempt]) -> list[Attempt]:

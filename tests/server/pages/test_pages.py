@@ -80,7 +80,6 @@ async def test_one_job_depends_and_two_depend(store: OpenStore, pages: httpx2.As
     assert "depends on 1, 1 depends on it" in (await pages.get(f"/admin/jobs/{second}")).text
 
 
-@pytest.mark.clause("T-29")
 async def test_the_schedules_page_lists_due_processing_and_dead_jobs(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
@@ -90,7 +89,6 @@ async def test_the_schedules_page_lists_due_processing_and_dead_jobs(
         assert re.search(rf'href="/admin/jobs/[0-9a-f-]{{36}}">{name}</a>', text)
 
 
-@pytest.mark.clause("T-29")
 async def test_a_reader_is_shown_no_form_that_changes_anything(
     store: OpenStore, knock: Knock
 ) -> None:

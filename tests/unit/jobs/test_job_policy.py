@@ -18,7 +18,6 @@ def refused(value: Any) -> str:
     return refusal.value.message
 
 
-@pytest.mark.clause("F-2")
 @always
 @given(policies())
 def test_a_valid_policy_is_kept_in_either_form(policy: RetryPolicy) -> None:
@@ -29,7 +28,6 @@ def test_a_valid_policy_is_kept_in_either_form(policy: RetryPolicy) -> None:
     )
 
 
-@pytest.mark.clause("F-2")
 def test_what_is_left_out_takes_its_default() -> None:
     defaults = RetryPolicy(
         max_attempts=3,
@@ -41,7 +39,6 @@ def test_what_is_left_out_takes_its_default() -> None:
     assert read_retry_policy({"max_attempts": 7}) == RetryPolicy(max_attempts=7)
 
 
-@pytest.mark.clause("F-2")
 @pytest.mark.parametrize(
     ("value", "message"),
     [

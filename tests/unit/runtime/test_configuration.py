@@ -10,7 +10,6 @@ from rota.runtime.configuration import Configuration, read_configuration
 from rota.worker import WorkerSettings
 
 
-@pytest.mark.clause("T-24")
 def test_without_variables_everything_is_as_specified() -> None:
     found = read_configuration({})
     assert found == Configuration()
@@ -22,7 +21,6 @@ def test_without_variables_everything_is_as_specified() -> None:
     assert found.store_url == "sqlite:///rota.db"
 
 
-@pytest.mark.clause("T-24", "T-37")
 def test_each_variable_sets_what_it_is_named_after_and_nothing_else() -> None:
     def read(name: str, value: str) -> Configuration:
         return read_configuration({name: value, "WORKER_NAME": "none of ours"})
@@ -63,7 +61,6 @@ def test_each_variable_sets_what_it_is_named_after_and_nothing_else() -> None:
         ),
     ],
 )
-@pytest.mark.clause("T-24")
 def test_a_value_that_cannot_be_used_is_refused_by_the_name_of_its_variable(
     name: str, value: str, reason: str
 ) -> None:

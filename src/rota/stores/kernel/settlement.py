@@ -111,7 +111,9 @@ def _follow_new_rule(change: Change, stored: Job) -> Job | None:
     is_cancelled = change.successor is None and change.job.ending is Ending.CANCELLED
     if is_cancelled or not change.job.status.is_terminal:
         return None
-    successor: Job | None = continue_series(stored, change.job.updated_at).get("successor")
+    has_succeeded = change.job.status is JobStatus.COMPLETED
+    following = continue_series(stored, change.job.updated_at, has_succeeded=has_succeeded)
+    successor: Job | None = following.get("successor")
     return successor
 
 
