@@ -172,6 +172,19 @@ def _since(body: bytes | None, now: datetime) -> datetime:
     return now if known.is_gone(now) else known.started_at
 
 
+class HttpGate(GateWatch):
+    """The gates for HTTP workers, which know little about the kinds they run."""
+
+    def __init__(self, store: DocumentStore) -> None:
+        super().__init__(store)
+        self._catalogue = Catalogue(store)
+
+    async def read(self, now: datetime) -> frozenset[str]:
+        """Read the gates, and return the kinds that notify people as apps say."""
+        await self.renew(now)
+        return await self._catalogue.list_notifying(now)
+
+
 Disconnected = Callable[[], Awaitable[None]]
 """Returns when the caller has disconnected."""
 
@@ -195,10 +208,9 @@ class HttpLeases:
         self._store = store
         self._clock = clock
         self._random = random or Random()  # noqa: S311 - jitter is not a secret
-        self._gate = GateWatch(store)
+        self._gate = HttpGate(store)
         self._limits = LimitWatch(store)
         self._presence = HttpWorkerPresence(store)
-        self._catalogue = Catalogue(store)
         self._swept_at: datetime | None = None
         self._closing = asyncio.Event()
 
@@ -373,8 +385,7 @@ class HttpLeases:
     async def _read_gates(self, leased: Sequence[Job]) -> frozenset[str]:
         """Read the gates as they are after the lease, and return the kinds that notify people."""
         try:
-            await self._gate.renew(self._clock.now())
-            return await self._catalogue.list_notifying(self._clock.now())
+            return await self._gate.read(self._clock.now())
         except RotaError:
             with suppress(RotaError):  # their leases expire
                 await self._release(leased)

@@ -61,7 +61,7 @@ FRESH_FOR = timedelta(milliseconds=500)
 """A handler starts only under gates whose reading began at most this long ago."""
 
 SETTLE_FOR = timedelta(seconds=1)
-"""How long whoever closes a gate waits until no worker goes by what was before.
+"""How long a call that closes a gate waits until no worker goes by what was before.
 
 Longer than ``FRESH_FOR``: what is left covers the way from the verdict to the handler, also over
 HTTP.
@@ -92,6 +92,14 @@ def note_change() -> None:
     _ChangesHere.count += 1
 
 
+class _Look(NamedTuple):
+    """When a reading began, by the clock and by the event loop, and the changes here until then."""
+
+    at: datetime | None
+    loop_time: float
+    change_here: int
+
+
 class StoredSettings(Generic[Value]):
     """The decoded documents of one collection, read again after each change.
 
@@ -112,21 +120,19 @@ class StoredSettings(Generic[Value]):
         self._collection = collection
         self._changes = changes
         self._decode = decode
-        self._looked_at: datetime | None = None
-        self._looked_when = 0.0
-        self._change_here = -1
+        self._look = _Look(None, 0.0, -1)
         self._read_at: datetime | None = None
         self._change = 0
         self._bodies: dict[str, bytes] = {}
 
     def is_recent(self, now: datetime, recent_for: timedelta) -> bool:
         """Whether the last look began that recently, and this process changed nothing since."""
-        is_known = self._change_here == _ChangesHere.count
-        return is_known and _is_recent(self._looked_at, now, recent_for)
+        is_known = self._look.change_here == _ChangesHere.count
+        return is_known and _is_recent(self._look.at, now, recent_for)
 
     def is_fresh(self, now: datetime) -> bool:
         """As ``is_recent`` for ``FRESH_FOR``, also by a clock that is never set back."""
-        elapsed = get_running_loop().time() - self._looked_when
+        elapsed = get_running_loop().time() - self._look.loop_time
         return elapsed < _FRESH_SECONDS and self.is_recent(now, FRESH_FOR)
 
     async def refresh(self, now: datetime, recent_for: timedelta) -> bool:
@@ -136,14 +142,14 @@ class StoredSettings(Generic[Value]):
         """
         if self.is_recent(now, recent_for):
             return False
-        change_here, looked_when = _ChangesHere.count, get_running_loop().time()
+        look = _Look(now, get_running_loop().time(), _ChangesHere.count)
         latest = (await self._store.read(self._changes, [LATEST_CHANGE])).get(LATEST_CHANGE)
         change = 0 if latest is None else latest.version
         is_current = change == self._change and _is_recent(self._read_at, now, REREAD_FOR)
         if not is_current:
             await self._read_all()
             self._read_at, self._change = now, change
-        self._looked_at, self._looked_when, self._change_here = now, looked_when, change_here
+        self._look = look
         return not is_current
 
     async def _read_all(self) -> None:
