@@ -148,6 +148,7 @@ class Rota(AppExecution):
         overlap: Overlap = "skip",
         catch_up: CatchUp = "once",
         jitter: Duration | None = None,
+        alert_after: Duration | None = None,
         notifies: bool | None = None,
         retry: Retry | None = None,
         tenant: str | None = None,
@@ -158,7 +159,8 @@ class Rota(AppExecution):
         ``when`` is cron text in the extended dialect, RRULE text, a ``timedelta``, or a trigger.
         ``name`` defaults to that of the task; ``zone`` to that of the app, or UTC. The schedules
         are reconciled when a process runs the app: new, changed, removed, all of them or none.
-        ``notifies`` decides about quiet hours instead of the task.
+        ``notifies`` decides about quiet hours instead of the task. With ``alert_after`` there is an
+        alert when no run has succeeded that long after one was due.
         """
         return declare(
             self,
@@ -170,6 +172,7 @@ class Rota(AppExecution):
             overlap=overlap,
             catch_up=catch_up,
             jitter=jitter,
+            alert_after=alert_after,
             notifies=notifies,
             retry=retry,
             tenant=tenant,

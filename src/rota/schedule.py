@@ -58,6 +58,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, kw_only=True):
     overlap: Overlap = "skip"
     catch_up: CatchUp = "once"
     jitter: Duration | None = None
+    alert_after: Duration | None = None
     notifies: bool | None = None
 
 
@@ -118,7 +119,7 @@ def _with_rule(
         **fields,
         overlap=options.overlap,
         catch_up=options.catch_up,
-        jitter=None if options.jitter is None else _format_seconds(options.jitter, "jitter"),
+        **{name: _read_optional(getattr(options, name), name) for name in _DURATIONS},
         notifies=None if options.notifies is None else read_flag(options.notifies, "notifies"),
     )
     # A rule that ended long ago is valid: a program does not stop working when its rule ends.
@@ -176,6 +177,13 @@ def read_zone_name(zone: object) -> str:
     if zone == UTC:
         return "UTC"
     raise _refuse("zone", f"{zone!r:.60} has no IANA name; write one such as 'Europe/London'")
+
+
+_DURATIONS = ("jitter", "alert_after")
+
+
+def _read_optional(value: Duration | None, field: str) -> str | None:
+    return None if value is None else _format_seconds(value, field)
 
 
 def _format_seconds(value: Duration, field: str) -> str:

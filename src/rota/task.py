@@ -206,8 +206,9 @@ class Task(Generic[P, R]):
     ) -> ScheduleHandle:
         """Run the task when it is due, until the schedule is cancelled.
 
-        ``options`` are ``zone``, ``gap``, ``fold``, ``overlap``, ``catch_up`` and ``jitter``, as
-        for ``app.schedule``. A schedule with this name that says the same is left as it is.
+        ``options`` are ``zone``, ``gap``, ``fold``, ``overlap``, ``catch_up``, ``jitter`` and
+        ``alert_after``, as for ``app.schedule``. A schedule with this name that says the same is
+        left as it is.
         """
         options |= {"args": args, "retry": retry}
         create = self._plan_schedule(when, name or self.name, tenant, options)

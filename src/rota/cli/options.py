@@ -214,6 +214,14 @@ MetricsHostOption = Annotated[
         help="The address of the metrics; anyone who can reach it can read them.",
     ),
 ]
+AlertWebhookOption = Annotated[
+    str | None,
+    value("URL", "Post alerts to this address; by default that of ROTA_ALERT_WEBHOOK."),
+]
+AlertSecretOption = Annotated[
+    str | None,
+    value("NAME", "The name of the secret that signs alerts; by default ROTA_ALERT_SECRET."),
+]
 LinesOption = Annotated[
     bool, flag("Print what happens as lines of JSON, for log collectors.", name="--json")
 ]

@@ -72,6 +72,9 @@ class Rule:
         Parameter(help="How to run what no worker could run in time: once for all, not, or each."),
     ] = "once"
     jitter: Annotated[str | None, value("DURATION", "Start each up to this much later: 5m.")] = None
+    alert_after: Annotated[
+        str | None, value("DURATION", "Alert if none has succeeded this much after it was due: 2h.")
+    ] = None
 
 
 def read_rule(rule: Rule) -> dict[str, Any]:
@@ -94,6 +97,7 @@ def read_rule(rule: Rule) -> dict[str, Any]:
         "overlap": rule.overlap,
         "catch_up": rule.catch_up,
         "jitter": rule.jitter,
+        "alert_after": rule.alert_after,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -168,6 +172,7 @@ def _list_facts(series: dict[str, Any], viewer: Viewer) -> Iterator[tuple[str, s
     yield "Overlap", _show_choice(recurrence.get("overlap"), "skip")
     yield "Catch-up", _show_choice(recurrence.get("catch_up"), "once")
     yield "Jitter", show_text(recurrence.get("jitter"))
+    yield "Alert after", show_text(recurrence.get("alert_after"))
     yield "Kind", show_text(series["kind"])
     yield "Queue", show_text(series["queue"])
     yield "Next", "paused" if series["is_paused"] else viewer.show(series["next_at"])

@@ -6,6 +6,8 @@ from rota.app import Rota
 from rota.auth.binding import check_binding
 from rota.cli.event_lines import reporting
 from rota.cli.options import (
+    AlertSecretOption,
+    AlertWebhookOption,
     AppArgument,
     AppStoreOption,
     GivenTerminal,
@@ -14,7 +16,7 @@ from rota.cli.options import (
     PortOption,
 )
 from rota.cli.output import Terminal
-from rota.runtime.configuration import read_configuration
+from rota.runtime.configuration import read_configuration, read_webhook
 from rota.runtime.process import RuntimeEnd
 from rota.runtime.startup import RuntimePlan, run_runtime
 from rota.runtime.user_modules import load_reference, refuse
@@ -73,6 +75,8 @@ def serve(
     store: AppStoreOption = None,
     host: HostOption = DEFAULT_HOST,
     port: PortOption = DEFAULT_PORT,
+    alert_webhook: AlertWebhookOption = None,
+    alert_secret: AlertSecretOption = None,
     as_json: LinesOption = False,
     terminal: GivenTerminal,
 ) -> None:
@@ -82,6 +86,7 @@ def serve(
         store_url=choose_store(store, loaded),
         binding=plan_binding(host, port),
         apps=() if loaded is None else (loaded,),
+        webhook=read_webhook(alert_webhook, alert_secret),
         settings=read_settings(loaded),
     )
     run_plan(terminal, plan, as_json=as_json)

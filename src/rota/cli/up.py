@@ -15,6 +15,8 @@ from rich.text import Text
 from rota.cli.arguments import choose_zone
 from rota.cli.event_lines import describe_event, format_event_duration, make_line_reporter
 from rota.cli.options import (
+    AlertSecretOption,
+    AlertWebhookOption,
     AppArgument,
     AppStoreOption,
     ConcurrencyOption,
@@ -36,6 +38,7 @@ from rota.clock.protocol import Clock
 from rota.errors import CronCalculationError, InvalidCronExpressionError, StoreError
 from rota.escape import escape
 from rota.events import INFO, WARNING, Event, TaskRunCompleted, TaskRunFailed, TaskRunStarted
+from rota.runtime.configuration import read_webhook
 from rota.runtime.startup import ListTasks, Reporter, RuntimePlan, TaskPlan, run_runtime
 from rota.runtime.user_modules import read_registrations
 from rota.runtime.web import DEFAULT_HOST, DEFAULT_PORT
@@ -164,6 +167,8 @@ def up(
     concurrency: ConcurrencyOption = None,
     reload: ReloadOption = False,
     board: BoardOption = False,
+    alert_webhook: AlertWebhookOption = None,
+    alert_secret: AlertSecretOption = None,
     as_json: LinesOption = False,
     terminal: GivenTerminal,
 ) -> None:
@@ -181,6 +186,7 @@ def up(
         ),
         tasks=TaskPlan(_make_lister(registrations, shown), local),
         greets=not as_json,
+        webhook=read_webhook(alert_webhook, alert_secret),
     )
     if shown is None or as_json:
         run_plan(terminal, plan, as_json=as_json)

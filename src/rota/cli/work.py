@@ -5,6 +5,8 @@ from collections.abc import Collection, Sequence
 from msgspec.structs import replace
 
 from rota.cli.options import (
+    AlertSecretOption,
+    AlertWebhookOption,
     AppArgument,
     AppStoreOption,
     ConcurrencyOption,
@@ -19,7 +21,7 @@ from rota.cli.options import (
 )
 from rota.cli.serve import choose_store, load_app, read_settings, run_plan
 from rota.kinds import make_built_in
-from rota.runtime.configuration import LOOPBACK, MetricsAddress
+from rota.runtime.configuration import LOOPBACK, MetricsAddress, read_webhook
 from rota.runtime.engines import WorkPlan
 from rota.runtime.startup import RuntimePlan
 from rota.worker import WorkerSettings
@@ -35,6 +37,8 @@ def work(
     tenants: OnlyTenantOption = None,
     concurrency: ConcurrencyOption = None,
     reload: ReloadOption = False,
+    alert_webhook: AlertWebhookOption = None,
+    alert_secret: AlertSecretOption = None,
     metrics_port: MetricsPortOption = None,
     metrics_host: MetricsHostOption = LOOPBACK,
     as_json: LinesOption = False,
@@ -51,7 +55,12 @@ def work(
         reloads=reload,
     )
     metrics = None if metrics_port is None else MetricsAddress(metrics_port, metrics_host)
-    runtime = RuntimePlan(store_url=choose_store(store, loaded), work=plan, metrics=metrics)
+    runtime = RuntimePlan(
+        store_url=choose_store(store, loaded),
+        work=plan,
+        metrics=metrics,
+        webhook=read_webhook(alert_webhook, alert_secret),
+    )
     run_plan(terminal, runtime, as_json=as_json)
 
 

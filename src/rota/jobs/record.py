@@ -112,7 +112,9 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     default to what suits the trigger. ``overlap`` says what happens to an occurrence that comes due
     while the previous one still runs, ``catch_up`` what happens to those that were missed.
     ``jitter`` is a duration such as ``5m``: each occurrence starts up to that much later, always by
-    the same amount.
+    the same amount. ``alert_after`` is a duration too: there is an alert when no occurrence has
+    succeeded that long after one was due. ``unmet_since`` is the first occurrence since the last
+    success that has not succeeded; it is kept only for that alert.
     """
 
     cron: str | None = None
@@ -127,6 +129,8 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     overlap: Overlap = "skip"
     catch_up: CatchUp = "once"
     jitter: str | None = None
+    alert_after: str | None = None
+    unmet_since: Instant | None = None
 
     @property
     def text(self) -> str:

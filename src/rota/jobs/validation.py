@@ -78,9 +78,9 @@ _DEFAULTS = JobRequest(name="", queue="").retry_policy
 def read_retry_policy(value: object) -> RetryPolicy:
     """The retry policy.
 
-    Missing fields take their defaults before they are compared; None is all defaults.
+    Missing fields take their defaults before they are compared.
     """
-    if value is None or value is _DEFAULTS or value == _DEFAULTS:
+    if value is _DEFAULTS or value == _DEFAULTS:
         return _DEFAULTS
     fields = _policy_fields(value)
     base = read_number(
@@ -176,6 +176,7 @@ def read_recurrence(value: object, now: datetime) -> tuple[Recurrence, datetime]
         overlap=_read_overlap(fields["overlap"]),
         catch_up=_read_catch_up(fields["catch_up"]),
         jitter=_read_jitter(fields["jitter"]),
+        alert_after=_read_alert(fields["alert_after"], fields["overlap"]),
     )
     if recurrence.start >= CALENDAR_END:
         raise InvalidJobError("recurrence.start", f"must be before {CALENDAR_END:%Y-%m-%d}")
@@ -196,7 +197,7 @@ def _recurrence_fields(value: object) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidJobError("recurrence", f"must be an object, got {type_name(value)}")
     for name in value:
-        if name not in defaults:
+        if name not in defaults or name == "unmet_since":
             raise InvalidJobError(f"recurrence.{str(name)[:40]}", "is not a field")
     return defaults | dict(value)
 
@@ -263,6 +264,22 @@ def _read_jitter(value: object) -> str | None:
         raise InvalidJobError("recurrence.jitter", reason) from error
     if longest > LONGEST_JITTER:
         raise InvalidJobError("recurrence.jitter", f'must be at most 24h, got "{text[:40]}"')
+    return text
+
+
+def _read_alert(value: object, overlap: object) -> str | None:
+    field = "recurrence.alert_after"
+    if value is None:
+        return None
+    text = require(str, value, field, "a duration such as 30m or 26h")
+    try:
+        parse_jitter(text)
+    except InvalidInputError as error:
+        reason = f'must be a duration such as 30m or 26h, got "{text[:40]}"'
+        raise InvalidJobError(field, reason) from error
+    if overlap == "allow":
+        reason = 'cannot be combined with overlap "allow"; use skip or queue'
+        raise InvalidJobError(field, reason)
     return text
 
 

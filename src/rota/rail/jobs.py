@@ -107,6 +107,7 @@ class SeriesView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     overlap: Overlap = "skip"
     catch_up: CatchUp = "once"
     jitter: str | None = None
+    alert_after: str | None = None
     scheduled_for: datetime
     origin_job_id: JobId
     missed_count: int = 0
@@ -200,6 +201,7 @@ def _view_series(job: Job) -> SeriesView | None:
         overlap=recurrence.overlap,
         catch_up=recurrence.catch_up,
         jitter=recurrence.jitter,
+        alert_after=recurrence.alert_after,
         scheduled_for=job.occurrence_at or job.due_at,
         origin_job_id=job.origin or job.id,
         missed_count=job.missed_count,

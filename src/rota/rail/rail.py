@@ -24,6 +24,7 @@ from rota.jobs.validation import read_recurrence
 from rota.policy.gate_settings import Scope, parse_quiet_hours
 from rota.policy.gates import Maintenance
 from rota.rail import settings as stored_settings
+from rota.rail.alerts import note_alerts
 from rota.rail.audit import AuditedAction, record_action
 from rota.rail.jobs import (
     Preview,
@@ -85,6 +86,7 @@ class Rule(msgspec.Struct, frozen=True):
     overlap: object = None
     catch_up: object = None
     jitter: object = None
+    alert_after: object = None
 
     @property
     def texts(self) -> list[str]:
@@ -175,6 +177,7 @@ class Rail:
         overlap: Overlap = "skip",
         catch_up: CatchUp = "once",
         jitter: str | timedelta | None = None,
+        alert_after: str | timedelta | None = None,
         priority: int = 3,
         idempotency_key: str | None = None,
         queue: str | None = None,
@@ -188,10 +191,13 @@ class Rail:
         Exactly one of ``rrule``, ``cron`` and ``interval`` says when, in the zone ``tz``. The first
         occurrence is at or after ``start_from``, which defaults to the rule's DTSTART or now.
         ``catch_up`` says what happens to occurrences that no worker could run in time; ``jitter``
-        spreads the starts. Without an ``idempotency_key`` each call creates its own series.
+        spreads the starts. With ``alert_after`` there is an alert when no occurrence has succeeded
+        that long after one was due. Without an ``idempotency_key`` each call creates its own
+        series.
         """
         limits = {"until": until, "count": count, "overlap": overlap}
         choices = {"gap": gap, "fold": fold, "catch_up": catch_up, "jitter": jitter}
+        choices["alert_after"] = alert_after
         rule = Rule(rrule, cron, interval, tz, start_from, **limits, **choices)
         asked = Asked(
             kind, payload, priority, idempotency_key, queue, retry_policy, notifies, label
@@ -350,6 +356,7 @@ class Rail:
         around = self._around
         now = around.clock.now()
         job = admit_job(request, job_id=around.make_id(now), now=now, tenant=around.tenant)
+        await note_alerts(around.store, [job])
         if within is None:
             (inserted,) = await around.store.insert([job], now)
         else:
@@ -422,6 +429,7 @@ def read_rule(rule: Rule) -> Any:
         "overlap": rule.overlap,
         "catch_up": rule.catch_up,
         "jitter": _read_duration(rule.jitter, "jitter"),
+        "alert_after": _read_duration(rule.alert_after, "alert_after"),
     }
 
 

@@ -55,6 +55,28 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     metrics: MetricsAddress | None = None
 
 
+ALERT_WEBHOOK = "ROTA_ALERT_WEBHOOK"
+ALERT_SECRET = "ROTA_ALERT_SECRET"  # noqa: S105 - the name of a variable
+
+
+class Webhook(msgspec.Struct, frozen=True):
+    """Where alerts are posted, and the name of the secret that signs them, if any."""
+
+    url: str
+    secret: str | None = None
+
+
+def read_webhook(
+    url: str | None = None, secret: str | None = None, environ: Mapping[str, str] | None = None
+) -> Webhook | None:
+    """The webhook for alerts: what is given, or else what the environment names."""
+    given = os.environ if environ is None else environ
+    chosen = url or given.get(ALERT_WEBHOOK, "").strip()
+    if not chosen:
+        return None
+    return Webhook(chosen, secret or given.get(ALERT_SECRET, "").strip() or None)
+
+
 def read_configuration(
     environ: Mapping[str, str] | None = None, *, settings: WorkerSettings | None = None
 ) -> Configuration:

@@ -20,7 +20,7 @@ from rota.jobs.record import DEFAULT_TENANT
 from rota.ops.tokens import TenantTokens, TokenRequest
 from rota.rail import Rail, RailSettings
 from rota.rail.jobs import RailContext
-from rota.runtime.configuration import MetricsAddress
+from rota.runtime.configuration import MetricsAddress, Webhook
 from rota.runtime.engines import (
     Engine,
     Follow,
@@ -34,6 +34,7 @@ from rota.runtime.engines import (
 from rota.runtime.observation import MetricsPort, open_metrics_port
 from rota.runtime.process import Part, Runtime, RuntimeEnd, Say
 from rota.runtime.user_modules import Registration, ServedApp, list_apps, load_handlers
+from rota.runtime.watch import Watch, WebhookSender
 from rota.runtime.web import Binding, Listening, WebPart, listen_on
 from rota.runtime.wiring import inspect_store, open_clock, open_store
 from rota.scheduler import Scheduler
@@ -59,7 +60,8 @@ class RuntimePlan(msgspec.Struct, frozen=True, kw_only=True):
     ``binding`` is the address of the API and the pages. ``greets`` gives a new store a first token
     and, once the tasks are scheduled, a first job. ``apps`` are open while the process runs, beside
     those among the worker's references. ``settings`` are those of rescue and of leases over HTTP
-    where no worker runs. ``metrics`` is where a process without pages shows its metrics.
+    where no worker runs. ``metrics`` is where a process without pages shows its metrics. Alerts are
+    posted to ``webhook``.
     """
 
     store_url: str
@@ -68,6 +70,7 @@ class RuntimePlan(msgspec.Struct, frozen=True, kw_only=True):
     tasks: TaskPlan | None = None
     greets: bool = False
     apps: Sequence[ServedApp] = ()
+    webhook: Webhook | None = None
     settings: WorkerSettings = WorkerSettings()
     metrics: MetricsAddress | None = None
 
@@ -190,6 +193,10 @@ async def _assemble(
     if port is not None:
         followers.append(port.follow)
     engine = Engine(resources.store, resources.clock, reporter.say, followers)
+    sender = None if plan.webhook is None else WebhookSender(plan.webhook)
+    watch = Watch(resources.store, resources.clock, sender)
+    engine.follow(watch.events)
+    observers.append(LoopPart("watch", watch.run))
     greet = None
     if web is not None and web.is_new:
         greet = partial(schedule_first_job, resources.store, resources.clock)

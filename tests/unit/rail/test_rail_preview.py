@@ -16,7 +16,6 @@ HOUR = timedelta(hours=1)
 NIGHTLY = "FREQ=DAILY;BYHOUR=1;BYMINUTE=30;BYSECOND=0"
 
 
-@pytest.mark.clause("T-4")
 async def test_a_rule_is_shown_in_its_zone_with_notes_where_the_clocks_change(rail: Rail) -> None:
     preview = await rail.preview(
         rrule=NIGHTLY, tz="Europe/London", start_from="2027-03-27T00:00:00Z", occurrence_count=3

@@ -122,7 +122,6 @@ RULES = [
 
 @pytest.mark.parametrize(("name", "day"), CHANGES)
 @pytest.mark.parametrize("minute", [0, 20])
-@pytest.mark.clause("T-4")
 def test_sub_daily_rules_step_in_elapsed_time(name: str, day: str, minute: int) -> None:
     zone = ZoneInfo(name)
     change = datetime.fromisoformat(day).replace(tzinfo=zone).astimezone(UTC)

@@ -24,6 +24,7 @@ from rota.telemetry.metrics import (
     StoreMetrics,
     make_process_registry,
 )
+from rota.telemetry.notice_metrics import NoticeMetrics
 from rota.telemetry.pollers import PollerMetrics
 from rota.telemetry.stats_recorder import StatsRecorder
 from rota.telemetry.totals import FleetTotals, read_totals
@@ -73,7 +74,9 @@ class ServerMetrics:
     async def show(self, now: datetime) -> bytes:
         """All metrics in the Prometheus text format."""
         if not _is_recent(self._surveyed_at, now, SURVEYED_EVERY):
-            self._parts.store.show(await self._read_status(now))
+            status = await self._read_status(now)
+            self._parts.store.show(status)
+            self._parts.notices.show(status)
             with suppress(StoreError):  # the status says so
                 self._parts.pollers.show(await list_pollers(self._store, now))
             self._surveyed_at = now
@@ -104,12 +107,14 @@ class _Parts(NamedTuple):
     store: StoreMetrics
     fleet: FleetMetrics
     pollers: PollerMetrics
+    notices: NoticeMetrics
 
 
 def _make_parts(registry: CollectorRegistry) -> _Parts:
     process = ProcessMetrics(registry)
     store = StoreMetrics(registry, process)
-    return _Parts(process, store, FleetMetrics(registry), PollerMetrics(registry))
+    others = FleetMetrics(registry), PollerMetrics(registry), NoticeMetrics(registry)
+    return _Parts(process, store, *others)
 
 
 def _is_recent(at: datetime | None, now: datetime, within: timedelta) -> bool:
