@@ -19,10 +19,11 @@ from rota.clock.protocol import Clock
 from rota.errors import InvalidInputError, TaskDeclarationError, hide_password
 from rota.execution import AppExecution
 from rota.flow import Flow
-from rota.jobs import CatchUp, Overlap
-from rota.jobs.fields import read_priority, read_queue, read_word
+from rota.jobs import CatchUp, Overlap, RetryPolicy
+from rota.jobs.fields import read_flag, read_priority, read_queue, read_word
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT
 from rota.jobs.validation import Retry, read_retry
+from rota.rail.environment import with_usual_attempts
 from rota.runtime.configuration import read_configuration
 from rota.schedule import When
 from rota.schedules import (
@@ -122,13 +123,15 @@ class Rota(AppExecution):
         unique: bool | Sequence[str] = False,
         keep_result: bool = True,
         run_in: RunIn | None = None,
+        label: str | None = None,
     ) -> TaskDecorator: ...
     def task(self, *functions: Any, **options: Any) -> Any:
         """Declare a task. Calling it still runs the function.
 
         ``name`` is the kind of its jobs, ``module.function`` by default. The other options are the
         defaults of its jobs: ``queue``, ``priority`` (10 is the highest), ``retry``, ``timeout``,
-        ``notifies`` (quiet hours hold it back), ``unique``, ``keep_result`` and ``run_in``.
+        ``notifies`` (quiet hours hold it back), ``unique``, ``keep_result``, ``run_in`` and
+        ``label``: only workers that offer this version label run them.
         """
         if functions:
             return self._declare(functions[0], options)
@@ -145,6 +148,8 @@ class Rota(AppExecution):
         overlap: Overlap = "skip",
         catch_up: CatchUp = "once",
         jitter: Duration | None = None,
+        alert_after: Duration | None = None,
+        notifies: bool | None = None,
         retry: Retry | None = None,
         tenant: str | None = None,
         args: Mapping[str, Any] | None = None,
@@ -154,6 +159,8 @@ class Rota(AppExecution):
         ``when`` is cron text in the extended dialect, RRULE text, a ``timedelta``, or a trigger.
         ``name`` defaults to that of the task; ``zone`` to that of the app, or UTC. The schedules
         are reconciled when a process runs the app: new, changed, removed, all of them or none.
+        ``notifies`` decides about quiet hours instead of the task. With ``alert_after`` there is an
+        alert when no run has succeeded that long after one was due.
         """
         return declare(
             self,
@@ -165,6 +172,8 @@ class Rota(AppExecution):
             overlap=overlap,
             catch_up=catch_up,
             jitter=jitter,
+            alert_after=alert_after,
+            notifies=notifies,
             retry=retry,
             tenant=tenant,
             args=args,
@@ -229,9 +238,13 @@ def _read_options(function: Any, options: Mapping[str, Any]) -> TaskOptions:
         _replace(given, "priority", read_priority)
         _replace(given, "retry", lambda value: value if value is None else read_retry(value))
         _replace(given, "timeout", _read_timeout)
+        _replace(given, "notifies", lambda value: read_flag(value, "notifies"))
+        _replace(
+            given, "label", lambda value: value if value is None else read_word(value, "label")
+        )
         _replace(given, "unique", partial(_read_unique, function))
-        if given.get("retry", 0) is None:
-            del given["retry"]
+        if given.get("retry") is None:
+            given["retry"] = with_usual_attempts(RetryPolicy())
         return TaskOptions(**given)
     except TaskDeclarationError:
         raise

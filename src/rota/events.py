@@ -19,6 +19,9 @@ __all__ = [
     "DEBUG",
     "INFO",
     "WARNING",
+    "AlertEnded",
+    "AlertNotSent",
+    "AlertRaised",
     "ClockMovedBack",
     "Event",
     "HandlerLeaked",
@@ -468,6 +471,36 @@ class RequestRefused(Event, frozen=True, omit_defaults=False):
     tenant: str | None
     token_id: str | None
     request_id: str | None
+
+
+class AlertRaised(Event, frozen=True):
+    """A condition began that a person should know of; ``text`` says which."""
+
+    level = WARNING
+    concern: str
+    source: str
+    alert_name: str
+    text: str
+    tenant: str = ""
+    since: datetime | None = None
+
+
+class AlertEnded(Event, frozen=True):
+    """The condition of an ``AlertRaised`` is over."""
+
+    level = INFO
+    concern: str
+    source: str
+    alert_name: str
+    tenant: str = ""
+
+
+class AlertNotSent(Event, frozen=True):
+    """The webhook for alerts could not be called; it is tried again."""
+
+    level = WARNING
+    error: str
+    alert_count: int
 
 
 class JobsPruned(Event, frozen=True):

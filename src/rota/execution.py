@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from rota.clock.protocol import Clock
 from rota.errors import AppUseError
 from rota.ops.catalogue import publish_kinds
+from rota.runtime.configuration import read_configuration
+from rota.runtime.observation import observed
 from rota.runtime.wiring import check_address
 from rota.session import Session, Sessions
 from rota.stores.opened import OpenStore
@@ -87,10 +89,14 @@ class AppExecution:
             if session is None:
                 raise AppUseError("The app is not open in this event loop; write: async with app")
             store, clock = session.store, clock or session.clock
-        adapted = self.adapt(settings or self.settings or WorkerSettings())
+        adapted = self.adapt(settings or self.worker_settings())
         worker = Worker(store, clock=clock or self.clock, settings=adapted)
         self.register(worker)
         return worker
+
+    def worker_settings(self) -> WorkerSettings:
+        """The settings of workers: what the environment sets, then the app's, then the defaults."""
+        return read_configuration(settings=self.settings).worker
 
     def register(self, worker: Worker) -> None:
         """Give a worker the handlers of all tasks."""
@@ -118,8 +124,12 @@ class AppExecution:
 
     async def run(self) -> StopReport:
         """Run a worker and the schedules in this process, until SIGINT or SIGTERM."""
-        async with self.opened() as session, self.serving(session.store, session.clock):
-            return await run_until_signalled(self.worker())
+        async with (
+            self.opened() as session,
+            self.serving(session.store, session.clock),
+            observed(self.worker(), session.store, session.clock) as worker,
+        ):
+            return await run_until_signalled(worker)
 
     @asynccontextmanager
     async def working(self, settings: WorkerSettings | None = None) -> AsyncIterator[Session]:
@@ -129,9 +139,17 @@ class AppExecution:
         """
         async with self.opened() as session, self.serving(session.store, session.clock):
             worker = self.worker(settings)
-            running = asyncio.create_task(worker.run(), name="rota worker")
-            try:
+            async with observed(worker, session.store, session.clock), running_worker(worker):
                 yield session
-            finally:
-                worker.stop()
-                await running
+
+
+@asynccontextmanager
+async def running_worker(worker: Worker) -> AsyncIterator[None]:
+    """Run the worker while the context lasts; at its end the running jobs finish first."""
+    run = asyncio.create_task(worker.run(), name="rota worker")
+    try:
+        yield
+    finally:
+        worker.stop()
+        await asyncio.wait({run})
+    run.result()

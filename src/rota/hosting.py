@@ -18,12 +18,15 @@ from rota.auth.caller import Auth
 from rota.auth.tokens import TokenBook
 from rota.clock.protocol import Clock
 from rota.errors import invalid
-from rota.events import EventEmitter
+from rota.execution import running_worker
+from rota.runtime.configuration import read_webhook
+from rota.runtime.observation import observed, recording
+from rota.runtime.watch import Watch, WebhookSender
 from rota.server import ServerSettings, create_app
 from rota.session import Session
 from rota.stores.opened import OpenStore
 from rota.telemetry.stats_recorder import StatsRecorder
-from rota.worker import Worker
+from rota.worker import Worker, WorkerSettings
 
 HostAuth: TypeAlias = Auth | Literal["tokens", "host"]
 """Who may see the pages and call the API below the path.
@@ -45,6 +48,8 @@ class Hosted(Protocol):
     def list_checks(self) -> Mapping[str, Callable[[Any], object]]: ...
 
     def worker(self) -> Worker: ...
+
+    def worker_settings(self) -> WorkerSettings: ...
 
 
 class MountedPages:
@@ -92,19 +97,24 @@ async def running(
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(app.opened())
         await stack.enter_async_context(app.serving(session.store, session.clock))
-        followers: list[Callable[[EventEmitter], object]] = []
-        if mounted is not None:
-            pages = create_app(
-                session.store,
-                _find_auth(auth, session),
-                settings=ServerSettings(checks=app.list_checks()),
-                clock=session.clock,
+        worker = app.worker()
+        if mounted is None:
+            await stack.enter_async_context(observed(worker, session.store, session.clock))
+        else:
+            stats = StatsRecorder(session.store, session.clock)
+            await stack.enter_async_context(recording(stats))
+            settings = ServerSettings(
+                checks=app.list_checks(), stats=stats, worker=app.worker_settings()
             )
-            followers.append(pages.state.metrics.follow)
+            pages = create_app(
+                session.store, _find_auth(auth, session), settings=settings, clock=session.clock
+            )
+            pages.state.metrics.follow(worker.events)
             mounted.pages = pages
             stack.callback(_unmount, mounted, pages)
+        await stack.enter_async_context(_watching(session))
         if work:
-            await stack.enter_async_context(_working(app, session, followers))
+            await stack.enter_async_context(running_worker(worker))
         yield session
 
 
@@ -124,20 +134,14 @@ def _unmount(mounted: MountedPages, pages: Starlette) -> None:
 
 
 @asynccontextmanager
-async def _working(
-    app: Hosted, session: Session, followers: list[Callable[[EventEmitter], object]]
-) -> AsyncIterator[None]:
-    """Run a worker and count its outcomes for the pages; at the end its jobs finish first."""
-    worker, stats = app.worker(), StatsRecorder(session.store, session.clock)
-    for follow in (stats.follow, *followers):
-        follow(worker.events)
-    run = asyncio.create_task(worker.run(), name="rota worker")
-    count = asyncio.create_task(stats.run(), name="rota stats")
+async def _watching(session: Session) -> AsyncIterator[None]:
+    """Look for what a person should know of, and post it if the environment names a webhook."""
+    webhook = read_webhook()
+    sender = None if webhook is None else WebhookSender(webhook)
+    watch = Watch(session.store, session.clock, sender)
+    run = asyncio.create_task(watch.run(), name="rota watch")
     try:
         yield
     finally:
-        worker.stop()
+        run.cancel()
         await asyncio.wait({run})
-        count.cancel()
-        await asyncio.wait({count})
-    run.result()

@@ -10,9 +10,10 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.clock.duration import Duration, read_duration
+from rota.clock.idle import call_in_thread
 from rota.errors import ConflictError, InvalidInputError, ScheduleNotFoundError
 from rota.jobs import CatchUp, JobStatus, Overlap
-from rota.jobs.fields import read_name
+from rota.jobs.fields import read_flag, read_name
 from rota.jobs.record import DEFAULT_TENANT
 from rota.jobs.recurrence import start_at
 from rota.jobs.validation import Retry, read_retry
@@ -57,6 +58,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, kw_only=True):
     overlap: Overlap = "skip"
     catch_up: CatchUp = "once"
     jitter: Duration | None = None
+    alert_after: Duration | None = None
+    notifies: bool | None = None
 
 
 def read_options(given: Mapping[str, Any]) -> ScheduleOptions:
@@ -86,6 +89,7 @@ def define(task: ScheduledTask, args: Mapping[str, Any], retry: Retry | None) ->
         priority=task.options.priority,
         retry=task.options.retry if retry is None else read_retry(retry),
         payload=task.signature.bind((), dict(args)).payload,
+        label=task.options.label,
     )
 
 
@@ -119,7 +123,8 @@ def _with_rule(
         **fields,
         overlap=options.overlap,
         catch_up=options.catch_up,
-        jitter=None if options.jitter is None else _format_seconds(options.jitter, "jitter"),
+        **{name: _read_optional(getattr(options, name), name) for name in _DURATIONS},
+        notifies=None if options.notifies is None else read_flag(options.notifies, "notifies"),
     )
     # A rule that ended long ago is valid: a program does not stop working when its rule ends.
     made.make_recurrence(_CHECKED_FROM)
@@ -176,6 +181,13 @@ def read_zone_name(zone: object) -> str:
     if zone == UTC:
         return "UTC"
     raise _refuse("zone", f"{zone!r:.60} has no IANA name; write one such as 'Europe/London'")
+
+
+_DURATIONS = ("jitter", "alert_after")
+
+
+def _read_optional(value: Duration | None, field: str) -> str | None:
+    return None if value is None else _format_seconds(value, field)
 
 
 def _format_seconds(value: Duration, field: str) -> str:
@@ -308,7 +320,7 @@ class ScheduleHandle:
         if rule is None or job.is_paused:
             return []
         after = max((job.occurrence_at or job.due_at) + _INSTANT, now)
-        later = preview_series(rule, after, count).occurrences
+        later = (await call_in_thread(lambda: preview_series(rule, after, count))).occurrences
         starts = [start_at(rule, job.origin or job.id, each.at) for each in later]
         return (starts if job.status is JobStatus.RUNNING else [job.due_at, *starts])[:count]
 

@@ -17,7 +17,7 @@ from rota.errors import (
 )
 from rota.handle import JobHandle
 from rota.jobs import Job, JobId, JobRequest, JobStatus, RetryPolicy, admit_job
-from rota.jobs.fields import read_id, read_instant, read_priority, read_queue, read_word
+from rota.jobs.fields import read_flag, read_id, read_instant, read_priority, read_queue, read_word
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT, OnParentFailure
 from rota.jobs.validation import Retry, read_retry
 from rota.ops.catalogue import KindEntry
@@ -55,6 +55,7 @@ class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
     unique: bool | tuple[str, ...] = False
     keep_result: bool = True
     run_in: RunIn | None = None
+    label: str | None = None
 
 
 class EnqueueOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +71,8 @@ class EnqueueOptions(msgspec.Struct, frozen=True, kw_only=True):
     retry: RetryPolicy | None = None
     within: Any = None
     on_parent_failure: OnParentFailure = "block"
+    notifies: bool | None = None
+    label: str | None = None
 
     def due_at(self, now: datetime) -> datetime:
         if self.at is not None:
@@ -154,13 +157,17 @@ class Task(Generic[P, R]):
         retry: Retry | None = None,
         within: Any = None,
         on_parent_failure: OnParentFailure = "block",
+        notifies: bool | None = None,
+        label: str | None = None,
     ) -> "TaskWithOptions[P, R]":
         """The task with options for one enqueue.
 
         ``at`` or ``delay`` say when it is due. A job with the same ``key`` is created once.
         ``after`` are jobs that must complete first; ``on_parent_failure`` says what happens if one
         of them, or one whose output is an argument, does not. ``within`` is a connection or session
-        of the caller with an open transaction: the job is created when it commits.
+        of the caller with an open transaction: the job is created when it commits. ``notifies``
+        decides about quiet hours instead of the task; only workers that offer the version ``label``
+        run the job.
         """
         if at is not None and delay is not None:
             raise InvalidInputError(
@@ -182,6 +189,8 @@ class Task(Generic[P, R]):
                 retry=None if retry is None else read_retry(retry),
                 within=within,
                 on_parent_failure=_read_policy(on_parent_failure),
+                notifies=None if notifies is None else read_flag(notifies, "notifies"),
+                label=None if label is None else read_word(label, "label"),
             ),
         )
 
@@ -197,8 +206,9 @@ class Task(Generic[P, R]):
     ) -> ScheduleHandle:
         """Run the task when it is due, until the schedule is cancelled.
 
-        ``options`` are ``zone``, ``gap``, ``fold``, ``overlap``, ``catch_up`` and ``jitter``, as
-        for ``app.schedule``. A schedule with this name that says the same is left as it is.
+        ``options`` are ``zone``, ``gap``, ``fold``, ``overlap``, ``catch_up``, ``jitter`` and
+        ``alert_after``, as for ``app.schedule``. A schedule with this name that says the same is
+        left as it is.
         """
         options |= {"args": args, "retry": retry}
         create = self._plan_schedule(when, name or self.name, tenant, options)
@@ -265,6 +275,8 @@ class Task(Generic[P, R]):
             retry_policy=options.retry or self.options.retry,
             idempotency_key=options.key,
             on_parent_failure=options.on_parent_failure,
+            notifies=options.notifies,
+            label=options.label or self.options.label,
         )
         template = admit_job(request, job_id=job_id, now=now, tenant=options.tenant)
         if options.within is None:

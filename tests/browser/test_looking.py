@@ -3,7 +3,6 @@
 import re
 
 import httpx2
-import pytest
 from playwright.sync_api import FloatRect, expect
 from tests.browser.conftest import Invite
 from tests.browser.stage.house import OpenHouse
@@ -76,7 +75,6 @@ def test_secrets_in_a_payload_are_masked(anna: Visitor) -> None:
     expect(payload).not_to_contain_text("s3cr3t")
 
 
-@pytest.mark.clause("T-29")
 def test_schedules_show_what_is_due_processing_and_dead_with_links_to_jobs(anna: Visitor) -> None:
     page = anna.go("/schedules")
     for title, name in (

@@ -32,10 +32,12 @@ class Evidence:
         return self._outcomes.get(test, Outcome.MISSING)
 
     def verdict(self, clause: Clause) -> str:
-        """One failure or missing run decides; then one success; ``departure`` without tests."""
+        """One failure or missing run decides; then a departure; then one success."""
         outcomes = {self.outcome_of(test) for test in clause.tests}
+        if clause.departure and outcomes.isdisjoint({Outcome.FAILED, Outcome.MISSING}):
+            return "departure"
         order = [Outcome.FAILED, Outcome.MISSING, Outcome.PASSED, Outcome.SKIPPED]
-        return next((outcome.value for outcome in order if outcome in outcomes), "departure")
+        return next(outcome.value for outcome in order if outcome in outcomes)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note how a phase of a test ended; only the call itself can prove anything."""

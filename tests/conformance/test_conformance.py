@@ -72,11 +72,14 @@ def test_each_clause_is_as_good_as_its_tests(tmp_path: Path) -> None:
         empty=named("test_without_cases"),
         inner=named("TestGroup::test_inner"),
         other='departure = "on purpose"',
+        shown=named("test_good") + '\ndeparture = "on purpose"',
+        broken_departure=named("test_half_good") + '\ndeparture = "on purpose"',
     )
     done = report(tmp_path, "--processes", "2")
     assert done.returncode == 1, done.stderr
     assert re.findall(r"^(\w+) 1-1-\d ", done.stdout, re.MULTILINE) == [
-        *("passed", "failed", "skipped", "failed", "skipped", "passed", "departure")
+        *("passed", "failed", "skipped", "failed", "skipped", "passed"),
+        *("departure", "departure", "failed"),
     ]
     assert "    passed test_sample.py::test_good\n" in done.stdout
     assert "test_unnamed" not in done.stdout

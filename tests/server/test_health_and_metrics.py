@@ -11,7 +11,7 @@ from rota.events import JobsLeased
 from rota.jobs import Job
 from rota.runtime.wiring import inspect_store, open_store
 from rota.server import ServerSettings
-from rota.server.http.context import SURVEYED_EVERY
+from rota.server.http.metrics import SURVEYED_EVERY
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import QueueDepth
 

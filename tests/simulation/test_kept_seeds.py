@@ -16,7 +16,6 @@ KEPT = {
 }
 
 
-@pytest.mark.clause("D-62")
 @pytest.mark.parametrize("seed", KEPT)
 def test_a_story_that_once_failed_keeps_the_axioms(seed: int) -> None:
     progress = run_batch(range(seed, seed + 1))

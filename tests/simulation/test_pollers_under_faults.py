@@ -127,7 +127,6 @@ class Story:
             self.turns.append(Turn(job.id, job.sleep_until, began_at, ended_at, is_done))
 
 
-@pytest.mark.clause("M-2", "M-3", "M-12", "M-16")
 @pytest.mark.parametrize("seed", range(8))
 async def test_under_any_fault_every_document_is_processed_and_never_by_two(seed: int) -> None:
     story = Story(seed)

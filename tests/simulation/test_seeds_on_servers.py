@@ -30,7 +30,6 @@ def there(store_url: str) -> Iterator[Elsewhere]:
 
 
 @seeds
-@pytest.mark.clause("D-58", "D-59", "D-60", "D-62")
 def test_a_story_is_the_same_on_every_store_to_the_letter(there: Elsewhere, seeds: range) -> None:
     for seed in seeds:
         story = draw_story(seed)
@@ -41,7 +40,6 @@ def test_a_story_is_the_same_on_every_store_to_the_letter(there: Elsewhere, seed
 
 
 @seeds
-@pytest.mark.clause("D-58", "D-59", "D-60", "D-62")
 def test_a_story_keeps_the_axioms_on_a_slow_store(there: Elsewhere, seeds: range) -> None:
     """Answers come when they come, so other things happen between them than in memory."""
     for seed in seeds[: len(seeds) // 2]:

@@ -69,7 +69,6 @@ def later(deed: Deed) -> Step:
 
 @editions
 @lengths
-@pytest.mark.clause("D-56")
 def test_stop_at_any_moment_after_initialize(edition: EditionName, length: timedelta) -> None:
     for turns in range(TURNS):
         tell(edition, length, at_once(0, BOTH), at_once(turns, CallStop()), later(BOTH))
@@ -77,7 +76,6 @@ def test_stop_at_any_moment_after_initialize(edition: EditionName, length: timed
 
 @editions
 @lengths
-@pytest.mark.clause("D-23", "D-57")
 def test_initialize_at_any_moment_after_stop(edition: EditionName, length: timedelta) -> None:
     for turns in range(TURNS):
         tell(
@@ -92,7 +90,6 @@ def test_initialize_at_any_moment_after_stop(edition: EditionName, length: timed
 
 @editions
 @lengths
-@pytest.mark.clause("D-21", "D-22", "P-20")
 def test_initialize_at_any_moment_after_initialize(edition: EditionName, length: timedelta) -> None:
     for turns in range(TURNS):
         tell(edition, length, at_once(0, BOTH), at_once(turns, CallInitialize(CHANGED)))
@@ -100,7 +97,6 @@ def test_initialize_at_any_moment_after_initialize(edition: EditionName, length:
 
 @editions
 @lengths
-@pytest.mark.clause("D-51", "D-64")
 def test_a_crash_at_any_moment_after_initialize(edition: EditionName, length: timedelta) -> None:
     for turns in range(TURNS):
         tell(edition, length, at_once(0, BOTH), at_once(turns, Crash()), later(BOTH))
@@ -109,7 +105,6 @@ def test_a_crash_at_any_moment_after_initialize(edition: EditionName, length: ti
 @editions
 @lengths
 @pytest.mark.parametrize("is_served", [True, False])
-@pytest.mark.clause("D-60")
 def test_a_crash_in_any_call_of_the_store(
     edition: EditionName, length: timedelta, is_served: bool
 ) -> None:
@@ -141,7 +136,6 @@ def test_a_crash_in_any_call_of_the_store(
     ],
     ids=["nothing", "clock set back", "host asleep", "initialize", "restart", "crash"],
 )
-@pytest.mark.clause("D-54", "D-60")
 def test_any_call_of_the_store_may_fail_and_anything_may_follow(
     edition: EditionName, length: timedelta, failure: Failure, deeds: tuple[Deed, ...]
 ) -> None:
@@ -153,7 +147,6 @@ def test_any_call_of_the_store_may_fail_and_anything_may_follow(
 
 
 @lengths
-@pytest.mark.clause("P-4", "P-17")
 def test_a_task_removed_and_registered_again_at_any_moment(length: timedelta) -> None:
     for turns in range(TURNS):
         tell(
@@ -190,7 +183,6 @@ def test_the_sweeps_are_about_tasks_that_run() -> None:
 
 @editions
 @pytest.mark.parametrize("is_stopped_again", [False, True])
-@pytest.mark.clause("D-56")
 def test_initialize_at_any_moment_while_stop_waits_for_one_that_fails(
     edition: EditionName, is_stopped_again: bool
 ) -> None:

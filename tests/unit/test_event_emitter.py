@@ -46,7 +46,6 @@ def test_a_listener_may_leave_during_a_notification() -> None:
     assert len(heard) == 3
 
 
-@pytest.mark.clause("P-15", "P-21")
 def test_events_below_the_level_are_skipped_without_a_listener(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -63,7 +62,6 @@ def test_events_below_the_level_are_skipped_without_a_listener(
     assert not journal.wants(TaskScheduled)
 
 
-@pytest.mark.clause("P-15")
 def test_a_record_carries_event_and_fields(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "rota.scheduler")
     instant = datetime(2027, 1, 4, 10, 0, 0, 500_000, tzinfo=UTC)
@@ -80,7 +78,6 @@ def test_a_record_carries_event_and_fields(caplog: pytest.LogCaptureFixture) -> 
     assert (record.name, record.levelno) == ("rota.scheduler", logging.INFO)
 
 
-@pytest.mark.clause("T-28")
 def test_a_record_carries_event_and_fields_and_is_one_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -107,7 +104,6 @@ def test_a_failing_subscriber_disturbs_no_other(caplog: pytest.LogCaptureFixture
     assert "A subscriber failed on TaskSkipped" in caplog.text
 
 
-@pytest.mark.clause("P-15", "P-22")
 @pytest.mark.parametrize(
     ("value", "shown"),
     [

@@ -11,7 +11,7 @@ from rota.cli.options import GivenTerminal, JsonOption, StoreOption
 from rota.cli.place import DEFAULT_STORE
 from rota.clock.protocol import Clock
 from rota.escape import escape
-from rota.ops.holds import find_holds
+from rota.ops.notices import find_notices
 from rota.runtime.wiring import inspect_store, open_store
 from rota.stores.inspection import StoreInspection
 from rota.telemetry.health import (
@@ -98,10 +98,9 @@ async def _examine(url: str, clock: Clock, limits: Thresholds, tenants: list[str
     async with await open_store(url) as store:
         now = await store.read_clock() or clock.now()
         standing = await complete_store_status(store, inspection, now, tenants)
-        held = [
-            Finding("held", it.count, it.text) for it in await find_holds(store, clock) if it.count
-        ]
-    return standing, [*list_findings(standing, limits), *held]
+        notices = await find_notices(store, clock, limits.late_after)
+    noted = [Finding(it.concern, it.count, it.text) for it in notices]
+    return standing, [*list_findings(standing, limits), *noted]
 
 
 def judge_schema(inspection: StoreInspection) -> Finding | None:

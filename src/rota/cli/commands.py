@@ -218,8 +218,9 @@ CHECK = """Check a store for problems; for monitoring.
 
 Reports dead letters, stalled jobs (their lease has expired and they were not
 rescued), late jobs (due, and no worker takes them), records that cannot be
-read, and jobs held back by maintenance or by a paused series. Nothing is
-created or changed.
+read, jobs held back by maintenance or by a paused series, tasks that are
+late or fail, and series and tasks that have not succeeded in time. Nothing
+is created or changed.
 
 The exit status is 0 when all is well, 7 when jobs are held back and nothing
 else is wrong, 1 for any other problem, and 6 when the store is unavailable.

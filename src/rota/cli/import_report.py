@@ -15,7 +15,10 @@ from rota.triggers.zone import instants_of, transitions_between
 
 COMPARED_FOR = timedelta(days=731)
 DENSE = 300
-"""Fires a day: of a denser schedule only the days around clock changes are compared whole."""
+"""Fires a day. A denser schedule fires at the same times on each of its days, except around clock
+changes: those days are compared whole, and of the others the first fire."""
+WHOLE_DAYS = 31
+"""The first days, with every day of the week and of the month, are compared whole as well."""
 
 _INSTANT = timedelta(microseconds=1)
 _LINE_LENGTH = 100
@@ -42,8 +45,11 @@ def compare(schedule: ImportedSchedule, start: datetime) -> list[Difference]:
     first = start.astimezone(schedule.zone).date() + DAY
     for number in range(COMPARED_FOR.days):
         day = first + number * DAY
-        is_whole = rule.fires_a_day <= DENSE or day in changes
-        found += _compare_day(schedule, rule, trigger, day, is_whole=is_whole)
+        is_whole = rule.fires_a_day <= DENSE or day in changes or number < WHOLE_DAYS
+        differences = list(_compare_day(schedule, rule, trigger, day, is_whole=is_whole))
+        if differences and not is_whole:
+            differences = list(_compare_day(schedule, rule, trigger, day, is_whole=True))
+        found += differences
     return found
 
 

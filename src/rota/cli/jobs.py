@@ -19,8 +19,10 @@ from rota.cli.options import (
     GivenTerminal,
     JobArgument,
     JsonOption,
+    LabelOption,
     LimitOption,
     NewPayloadOption,
+    NotifiesOption,
     PayloadOption,
     WhyOption,
     ZoneOption,
@@ -76,6 +78,8 @@ class Wanted:
         str | None, value("TEXT", "Makes it the only job of its kind with this key.")
     ] = None
     auto_remove: Annotated[bool, flag("Forget the job once it has succeeded.")] = False
+    notifies: NotifiesOption = None
+    label: LabelOption = None
     zone: ZoneOption = None
 
 
@@ -100,13 +104,16 @@ def create(
         rota jobs create close-books --run-at 2027-03-31T18:00 --payload @books.json
     """
     body = {"name": name, **_read_body(wanted, terminal)}
-    job, is_new = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
+    created = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
+    job = created.document
+    if created.warning is not None:
+        terminal.print_remark(created.warning)
     viewer = Viewer(terminal.clock.now(), choose_zone(wanted.zone).zone)
     when = f"{job['status']}, run at {viewer.show(job['run_at'])}"
     done(
         terminal,
         job,
-        f"{'Created' if is_new else 'There already is'} {job['id']}: {when}.",
+        f"{'Created' if created.is_new else 'There already is'} {job['id']}: {when}.",
         as_json=as_json,
     )
 
@@ -123,6 +130,8 @@ def _read_body(wanted: Wanted, terminal: Terminal) -> dict[str, Any]:
         "retry_policy": None if tries is None else {"max_attempts": tries},
         "idempotency_key": wanted.key,
         "auto_remove": wanted.auto_remove,
+        "notifies": wanted.notifies,
+        "label": wanted.label,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -285,6 +294,8 @@ def update(
     priority: Priority = None,
     run_at: Moment = None,
     zone: ZoneOption = None,
+    notifies: NotifiesOption = None,
+    label: LabelOption = None,
     as_json: JsonOption = False,
     place: Place = NOWHERE,
     terminal: GivenTerminal,
@@ -301,6 +312,8 @@ def update(
         "payload": None if payload is None else read_json(payload, "--payload"),
         "priority": priority,
         "run_at": _read_moment(run_at, choose_zone(zone).zone, "--run-at"),
+        "notifies": notifies,
+        "label": label,
     }
     body = {key: value for key, value in given.items() if value is not None}
     job = converse(terminal, place, lambda it: it.ask("PUT", path_of("jobs", job_id), body=body))

@@ -123,6 +123,17 @@ PayloadOption = Annotated[
 NewPayloadOption = Annotated[
     str | None, Parameter(metavar="JSON", allow_leading_hyphen=True, help=PAYLOAD_HELP)
 ]
+NotifiesOption = Annotated[
+    bool | None,
+    Parameter(
+        negative="--no-notifies",
+        show_default=False,
+        help="Quiet hours hold it back, or do not. Default: as its kind says.",
+    ),
+]
+LabelOption = Annotated[
+    str | None, value("LABEL", "Only workers that offer this version label run it.")
+]
 
 
 HostOption = Annotated[
@@ -181,7 +192,36 @@ OnlyTenantOption = Annotated[
         help="Take jobs of this tenant only; may be given again.",
     ),
 ]
-ConcurrencyOption = Annotated[int, number(1, 1000, "How many jobs run at the same time.")]
+ConcurrencyOption = Annotated[
+    int | None,
+    number(1, 1000, "How many jobs run at the same time. Default: what the app says, or 10."),
+]
+MetricsPortOption = Annotated[
+    int | None,
+    Parameter(
+        metavar="NUMBER",
+        env_var="ROTA_METRICS_PORT",
+        validator=Number(gte=0, lte=65535),
+        help="Show the metrics of this process to Prometheus on this port; 0 takes any that is "
+        "free. Default: none. A server shows the totals of all workers in any case.",
+    ),
+]
+MetricsHostOption = Annotated[
+    str,
+    Parameter(
+        metavar="ADDRESS",
+        env_var="ROTA_METRICS_HOST",
+        help="The address of the metrics; anyone who can reach it can read them.",
+    ),
+]
+AlertWebhookOption = Annotated[
+    str | None,
+    value("URL", "Post alerts to this address; by default that of ROTA_ALERT_WEBHOOK."),
+]
+AlertSecretOption = Annotated[
+    str | None,
+    value("NAME", "The name of the secret that signs alerts; by default ROTA_ALERT_SECRET."),
+]
 LinesOption = Annotated[
     bool, flag("Print what happens as lines of JSON, for log collectors.", name="--json")
 ]

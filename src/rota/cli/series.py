@@ -14,7 +14,9 @@ from rota.cli.occurrences import format_instant
 from rota.cli.options import (
     GivenTerminal,
     JsonOption,
+    LabelOption,
     LimitOption,
+    NotifiesOption,
     PayloadOption,
     WhyOption,
     ZoneOption,
@@ -71,6 +73,9 @@ class Rule:
         Parameter(help="How to run what no worker could run in time: once for all, not, or each."),
     ] = "once"
     jitter: Annotated[str | None, value("DURATION", "Start each up to this much later: 5m.")] = None
+    alert_after: Annotated[
+        str | None, value("DURATION", "Alert if none has succeeded this much after it was due: 2h.")
+    ] = None
 
 
 def read_rule(rule: Rule) -> dict[str, Any]:
@@ -92,6 +97,7 @@ def read_rule(rule: Rule) -> dict[str, Any]:
         "overlap": rule.overlap,
         "catch_up": rule.catch_up,
         "jitter": rule.jitter,
+        "alert_after": rule.alert_after,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -171,6 +177,7 @@ def _list_facts(series: dict[str, Any], viewer: Viewer) -> Iterator[tuple[str, s
     yield "Overlap", _show_choice(recurrence.get("overlap"), "skip")
     yield "Catch-up", _show_choice(recurrence.get("catch_up"), "once")
     yield "Jitter", show_text(recurrence.get("jitter"))
+    yield "Alert after", show_text(recurrence.get("alert_after"))
     yield "Kind", show_text(series["kind"])
     yield "Queue", show_text(series["queue"])
     yield "Next", "paused" if series["is_paused"] else viewer.show(series["next_at"])
@@ -265,6 +272,8 @@ def create(
     key: Annotated[
         str | None, value("TEXT", "Makes it the only one of its kind with this key.")
     ] = None,
+    notifies: NotifiesOption = None,
+    label: LabelOption = None,
     as_json: JsonOption = False,
     place: Place = NOWHERE,
     terminal: GivenTerminal,
@@ -287,12 +296,20 @@ def create(
     }
     body |= {
         field: value
-        for field, value in (("kind", kind), ("idempotency_key", key))
+        for field, value in (
+            ("kind", kind),
+            ("idempotency_key", key),
+            ("notifies", notifies),
+            ("label", label),
+        )
         if value is not None
     }
-    job, is_new = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
+    created = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
+    job = created.document
+    if created.warning is not None:
+        terminal.print_remark(created.warning)
     viewer = Viewer(terminal.clock.now(), choose_zone(rule.zone).zone)
-    became = "Created" if is_new else "There already is"
+    became = "Created" if created.is_new else "There already is"
     text = f"{became} series {job['id']}: first at {viewer.show(job['run_at'])}."
     done(terminal, job, text, as_json=as_json)
 

@@ -6,6 +6,8 @@ from rota.app import Rota
 from rota.auth.binding import check_binding
 from rota.cli.event_lines import reporting
 from rota.cli.options import (
+    AlertSecretOption,
+    AlertWebhookOption,
     AppArgument,
     AppStoreOption,
     GivenTerminal,
@@ -14,7 +16,7 @@ from rota.cli.options import (
     PortOption,
 )
 from rota.cli.output import Terminal
-from rota.runtime.configuration import read_configuration
+from rota.runtime.configuration import read_configuration, read_webhook
 from rota.runtime.process import RuntimeEnd
 from rota.runtime.startup import RuntimePlan, run_runtime
 from rota.runtime.user_modules import load_reference, refuse
@@ -24,9 +26,9 @@ from rota.worker import WorkerSettings
 APP = "app"
 
 
-def read_settings() -> WorkerSettings:
-    """The worker settings of the environment, such as ``WORKER_POLL_MS``, validated."""
-    return read_configuration().worker
+def read_settings(app: Rota | None) -> WorkerSettings:
+    """The settings of a worker: what the environment sets, then the app's, then the defaults."""
+    return read_configuration(settings=None if app is None else app.settings).worker
 
 
 def load_app(reference: str | None) -> Rota | None:
@@ -73,15 +75,18 @@ def serve(
     store: AppStoreOption = None,
     host: HostOption = DEFAULT_HOST,
     port: PortOption = DEFAULT_PORT,
+    alert_webhook: AlertWebhookOption = None,
+    alert_secret: AlertSecretOption = None,
     as_json: LinesOption = False,
     terminal: GivenTerminal,
 ) -> None:
     """Run the API and the pages."""
-    read_settings()
     loaded = load_app(app)
     plan = RuntimePlan(
         store_url=choose_store(store, loaded),
         binding=plan_binding(host, port),
         apps=() if loaded is None else (loaded,),
+        webhook=read_webhook(alert_webhook, alert_secret),
+        settings=read_settings(loaded),
     )
     run_plan(terminal, plan, as_json=as_json)

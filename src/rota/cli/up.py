@@ -15,6 +15,8 @@ from rich.text import Text
 from rota.cli.arguments import choose_zone
 from rota.cli.event_lines import describe_event, format_event_duration, make_line_reporter
 from rota.cli.options import (
+    AlertSecretOption,
+    AlertWebhookOption,
     AppArgument,
     AppStoreOption,
     ConcurrencyOption,
@@ -30,12 +32,13 @@ from rota.cli.options import (
     flag,
 )
 from rota.cli.output import Terminal, format_duration
-from rota.cli.serve import choose_store, end_on, load_app, plan_binding, run_plan
+from rota.cli.serve import choose_store, end_on, load_app, plan_binding, read_settings, run_plan
 from rota.cli.work import name_handlers, plan_work
 from rota.clock.protocol import Clock
 from rota.errors import CronCalculationError, InvalidCronExpressionError, StoreError
 from rota.escape import escape
 from rota.events import INFO, WARNING, Event, TaskRunCompleted, TaskRunFailed, TaskRunStarted
+from rota.runtime.configuration import read_webhook
 from rota.runtime.startup import ListTasks, Reporter, RuntimePlan, TaskPlan, run_runtime
 from rota.runtime.user_modules import read_registrations
 from rota.runtime.web import DEFAULT_HOST, DEFAULT_PORT
@@ -161,9 +164,11 @@ def up(
     host: HostOption = DEFAULT_HOST,
     port: PortOption = DEFAULT_PORT,
     zone: ZoneOption = None,
-    concurrency: ConcurrencyOption = 10,
+    concurrency: ConcurrencyOption = None,
     reload: ReloadOption = False,
     board: BoardOption = False,
+    alert_webhook: AlertWebhookOption = None,
+    alert_secret: AlertSecretOption = None,
     as_json: LinesOption = False,
     terminal: GivenTerminal,
 ) -> None:
@@ -176,9 +181,12 @@ def up(
     plan = RuntimePlan(
         store_url=choose_store(store, loaded),
         binding=plan_binding(host, port),
-        work=plan_work(named, queues=queues, concurrency=concurrency, reloads=reload),
+        work=plan_work(
+            named, read_settings(loaded), queues=queues, concurrency=concurrency, reloads=reload
+        ),
         tasks=TaskPlan(_make_lister(registrations, shown), local),
         greets=not as_json,
+        webhook=read_webhook(alert_webhook, alert_secret),
     )
     if shown is None or as_json:
         run_plan(terminal, plan, as_json=as_json)

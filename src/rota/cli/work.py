@@ -5,20 +5,26 @@ from collections.abc import Collection, Sequence
 from msgspec.structs import replace
 
 from rota.cli.options import (
+    AlertSecretOption,
+    AlertWebhookOption,
     AppArgument,
     AppStoreOption,
     ConcurrencyOption,
     GivenTerminal,
     HandlersOption,
     LinesOption,
+    MetricsHostOption,
+    MetricsPortOption,
     OnlyTenantOption,
     QueueOption,
     ReloadOption,
 )
 from rota.cli.serve import choose_store, load_app, read_settings, run_plan
 from rota.kinds import make_built_in
+from rota.runtime.configuration import LOOPBACK, MetricsAddress, read_webhook
 from rota.runtime.engines import WorkPlan
 from rota.runtime.startup import RuntimePlan
+from rota.worker import WorkerSettings
 
 
 def work(
@@ -29,8 +35,12 @@ def work(
     store: AppStoreOption = None,
     queues: QueueOption = None,
     tenants: OnlyTenantOption = None,
-    concurrency: ConcurrencyOption = 10,
+    concurrency: ConcurrencyOption = None,
     reload: ReloadOption = False,
+    alert_webhook: AlertWebhookOption = None,
+    alert_secret: AlertSecretOption = None,
+    metrics_port: MetricsPortOption = None,
+    metrics_host: MetricsHostOption = LOOPBACK,
     as_json: LinesOption = False,
     terminal: GivenTerminal,
 ) -> None:
@@ -38,12 +48,19 @@ def work(
     loaded = load_app(app)
     plan = plan_work(
         name_handlers(app, handlers),
+        read_settings(loaded),
         queues=queues,
         tenants=tenants,
         concurrency=concurrency,
         reloads=reload,
     )
-    runtime = RuntimePlan(store_url=choose_store(store, loaded), work=plan)
+    metrics = None if metrics_port is None else MetricsAddress(metrics_port, metrics_host)
+    runtime = RuntimePlan(
+        store_url=choose_store(store, loaded),
+        work=plan,
+        metrics=metrics,
+        webhook=read_webhook(alert_webhook, alert_secret),
+    )
     run_plan(terminal, runtime, as_json=as_json)
 
 
@@ -54,15 +71,19 @@ def name_handlers(app: str | None, handlers: Sequence[str] | None) -> list[str]:
 
 def plan_work(
     handlers: Sequence[str] | None,
+    settings: WorkerSettings,
     *,
     queues: Collection[str] | None = None,
     tenants: Collection[str] | None = None,
-    concurrency: int,
+    concurrency: int | None = None,
     reloads: bool = False,
 ) -> WorkPlan:
-    """A worker as the environment and the command line describe it."""
+    """A worker with these settings, except for what the command line says."""
     settings = replace(
-        read_settings(), queues=queues or None, tenants=tenants or None, concurrency=concurrency
+        settings,
+        queues=queues or settings.queues,
+        tenants=tenants or settings.tenants,
+        concurrency=concurrency or settings.concurrency,
     )
     return WorkPlan(
         settings=settings,

@@ -56,10 +56,14 @@ class Listed(NamedTuple):
 
 
 class Created(NamedTuple):
-    """What was asked for as it is kept; ``is_new`` is False when it was there before."""
+    """The stored document; ``is_new`` is False if it existed before.
+
+    ``warning`` is what the server warns about, such as a kind that no worker serves.
+    """
 
     document: Any
     is_new: bool
+    warning: str | None = None
 
 
 class Client:
@@ -88,7 +92,10 @@ class Client:
     async def create(self, path: str, body: Any) -> Created:
         """Have something made, and hear whether it was there already, under the same key."""
         response = await self._send("POST", path, None, body, None)
-        return Created(self._read(response), response.status_code == 201)
+        _, _, quoted = response.headers.get("warning", "").partition('"')
+        return Created(
+            self._read(response), response.status_code == 201, quoted.removesuffix('"') or None
+        )
 
     async def get(self, path: str, query: Query | None = None) -> Any:
         return await self.ask("GET", path, query=query)

@@ -4,7 +4,9 @@ import asyncio
 from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import Callable, Generator
 from types import coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
 
 
 class Flights:
@@ -66,6 +68,12 @@ def in_flight() -> Flights:
         return flights_of(loop)
 
 
+async def call_in_thread(work: Callable[[], Value]) -> Value:
+    """What ``work`` returns: for work that would keep the event loop busy for too long."""
+    with in_flight():
+        return await asyncio.to_thread(work)
+
+
 def flights_of(loop: AbstractEventLoop) -> Flights:
     """The work in flight for this loop. Closed loops are forgotten when a new one is seen."""
     if loop not in _flights:
@@ -74,6 +82,17 @@ def flights_of(loop: AbstractEventLoop) -> Flights:
                 _flights.pop(known, None)
         _flights[loop] = Flights(loop)
     return _flights[loop]
+
+
+def is_current(task: "asyncio.Task[Any] | None") -> bool:
+    """Whether this task runs now. A GeneratorExit in one that does not is for the interpreter.
+
+    It closes coroutines that will never go on, from anywhere.
+    """
+    try:
+        return task is not None and asyncio.current_task() is task
+    except RuntimeError:  # no event loop runs
+        return False
 
 
 QUIET_TURNS = 32

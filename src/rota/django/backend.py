@@ -23,6 +23,7 @@ from rota.errors import RotaError
 from rota.jobs import Job, JobRequest, RetryPolicy, admit_job
 from rota.jobs.record import DEFAULT_PRIORITY
 from rota.jobs.validation import read_retry
+from rota.rail.environment import with_usual_attempts
 from rota.session import Session
 
 PRIORITY_STEP = 20
@@ -53,7 +54,7 @@ class RotaBackend(BaseTaskBackend):
         super().__init__(alias, params)
         self.tenant: str = self.options.get("TENANT", "default")
         retry = self.options.get("RETRY")
-        self.retry = RetryPolicy() if retry is None else read_retry(retry)
+        self.retry = with_usual_attempts(RetryPolicy()) if retry is None else read_retry(retry)
         self.database: str | None = self.options.get("DATABASE")
 
     @property

@@ -112,7 +112,9 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     default to what suits the trigger. ``overlap`` says what happens to an occurrence that comes due
     while the previous one still runs, ``catch_up`` what happens to those that were missed.
     ``jitter`` is a duration such as ``5m``: each occurrence starts up to that much later, always by
-    the same amount.
+    the same amount. ``alert_after`` is a duration too: there is an alert when no occurrence has
+    succeeded that long after one was due. ``unmet_since`` is the first occurrence since the last
+    success that has not succeeded; it is kept only for that alert.
     """
 
     cron: str | None = None
@@ -127,6 +129,8 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     overlap: Overlap = "skip"
     catch_up: CatchUp = "once"
     jitter: str | None = None
+    alert_after: str | None = None
+    unmet_since: Instant | None = None
 
     @property
     def text(self) -> str:
@@ -151,12 +155,17 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     auto_remove: bool = False
     replaces: JobId | None = None
     on_parent_failure: OnParentFailure = "block"
+    notifies: bool | None = None
+    label: str | None = None
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A unit of work, stored until it has ended.
 
-    - ``kind`` selects the handler. ``due_at`` is the first instant at which it may start; a retry,
+    - ``kind`` selects the handler. A job with a ``label`` runs only on workers that offer this
+      version label. ``notifies``: it notifies people, so quiet hours hold it back; None: as its
+      kind says. A series passes both on.
+    - ``due_at`` is the first instant at which it may start; a retry,
       a snooze and a deferral move it. A higher ``priority`` starts first.
     - ``attempt_count`` counts failed attempts; ``loss_count`` the last of them in a row that ended
       with a lost worker.
@@ -175,6 +184,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     queue: str
     name: str
     kind: str
+    label: str | None = None
     payload: Any = {}
     priority: int = DEFAULT_PRIORITY
     due_at: Instant
@@ -199,6 +209,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     replaces: JobId | None = None
     trace: str | None = None
     on_parent_failure: OnParentFailure = "block"
+    notifies: bool | None = None
     completion: Completion | None = None
     created_at: Instant
     updated_at: Instant

@@ -63,7 +63,16 @@ def make_trigger(recurrence: Recurrence) -> Trigger:
     Raises the parsers' errors. Ignores everything that does not say when.
     """
     return _make_trigger(
-        replace(recurrence, until=None, count=None, overlap="skip", catch_up="once", jitter=None)
+        replace(
+            recurrence,
+            until=None,
+            count=None,
+            overlap="skip",
+            catch_up="once",
+            jitter=None,
+            alert_after=None,
+            unmet_since=None,
+        )
     )
 
 
@@ -84,6 +93,18 @@ def _make_trigger(recurrence: Recurrence) -> Trigger:
     if isinstance(cron, Every):
         return Interval(cron.period, recurrence.start)
     return CronTrigger(cron, zone, gap or "skip", fold or "both")
+
+
+def alert_at(job: Job) -> datetime | None:
+    """When there is an alert if the series of this live job has not succeeded; None: never."""
+    recurrence = job.recurrence
+    if recurrence is None or recurrence.alert_after is None:
+        return None
+    since = recurrence.unmet_since or job.occurrence_at or job.due_at
+    try:
+        return since + parse_jitter(recurrence.alert_after)
+    except OverflowError:
+        return None
 
 
 def parse_jitter(text: str) -> timedelta:
@@ -265,7 +286,9 @@ def _within_limits(
     return NextOccurrence(at, missed_count, msgspec.structs.replace(recurrence, count=left))
 
 
-def continue_series(job: Job, now: datetime, *, skips_missed: bool = False) -> dict[str, Any]:
+def continue_series(
+    job: Job, now: datetime, *, skips_missed: bool = False, has_succeeded: bool = False
+) -> dict[str, Any]:
     """The fields of a ``Change`` that continue the job's series; none without a series.
 
     The successor starts without attempts and without dependencies: those belong to the first
@@ -280,7 +303,10 @@ def continue_series(job: Job, now: datetime, *, skips_missed: bool = False) -> d
     following = next_occurrence(rule, occurrence_at, now, started_at, series_of(job))
     if isinstance(following, SeriesEnd):
         return {"series_end": following.reason}
-    kept = replace(following.recurrence, catch_up=recurrence.catch_up)
+    unmet_since = None
+    if recurrence.alert_after is not None and not has_succeeded:
+        unmet_since = recurrence.unmet_since or occurrence_at
+    kept = replace(following.recurrence, catch_up=recurrence.catch_up, unmet_since=unmet_since)
     successor = _follow(job, occurrence_at, replace(following, recurrence=kept), now)
     if rule.catch_up == "all":
         successor = replace(successor, missed_count=following.missed_count)
@@ -338,6 +364,8 @@ def reschedule(job: Job, recurrence: Recurrence, now: datetime) -> dict[str, Any
     rule. Any other job moves to the rule's next occurrence. If there is none, the job keeps its
     occurrence and is the last.
     """
+    if job.recurrence is not None and recurrence.alert_after is not None:
+        recurrence = replace(recurrence, unmet_since=job.recurrence.unmet_since)
     has_begun = job.status is JobStatus.RUNNING or job.attempt_count > 0
     if has_begun or job.due_at <= now or is_same_timing(job.recurrence, recurrence):
         return {"recurrence": recurrence}
@@ -394,6 +422,8 @@ def _follow(job: Job, occurrence_at: datetime, following: NextOccurrence, now: d
         recurrence=following.recurrence,
         is_paused=job.is_paused,
         auto_remove=job.auto_remove,
+        notifies=job.notifies,
+        label=job.label,
         created_at=now,
         updated_at=now,
     )

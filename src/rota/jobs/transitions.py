@@ -128,7 +128,9 @@ def decide_complete(
         result=result,
         is_removed=job.auto_remove,
     )
-    return change if job.recurrence is None else replace(change, **continue_series(job, now))
+    if job.recurrence is None:
+        return change
+    return replace(change, **continue_series(job, now, has_succeeded=True))
 
 
 def complete_history(job: Job, attempts: Iterable[Attempt]) -> list[Attempt]:
@@ -173,6 +175,20 @@ def decide_lost(job: Job, now: datetime, chance: float = 0.0) -> Change:
         return _decide_spent(job, _spend(job, error, loss_count), "lost", now, chance)
     error += f"; set aside after {loss_count} losses in a row"
     return _decide_dead(job, _spend(job, error, loss_count), Ending.LOST, "lost", now)
+
+
+def follow_policy(change: Change, stored: Job) -> Change:
+    """The change as the stored retry policy decides it: it may be another one since the lease."""
+    attempt = change.attempt
+    if attempt is None or stored.retry_policy == change.job.retry_policy:
+        return change
+    if attempt.outcome == "failed":
+        again = decide_fail(stored, change.job.last_error or "", change.job.updated_at)
+    elif attempt.outcome == "lost":
+        again = decide_lost(stored, change.job.updated_at)
+    else:
+        return change
+    return replace(again, attempt=attempt)
 
 
 def decide_discard(job: Job, reason: str, now: datetime) -> Change:

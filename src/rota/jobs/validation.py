@@ -80,9 +80,9 @@ _DEFAULTS = JobRequest(name="", queue="").retry_policy
 def read_retry_policy(value: object) -> RetryPolicy:
     """The retry policy.
 
-    Missing fields take their defaults before they are compared; None is all defaults.
+    Missing fields take their defaults before they are compared.
     """
-    if value is None or value is _DEFAULTS or value == _DEFAULTS:
+    if value is _DEFAULTS or value == _DEFAULTS:
         return _DEFAULTS
     fields = _policy_fields(value)
     base = read_number(
@@ -179,6 +179,7 @@ def read_recurrence(value: object, now: datetime) -> tuple[Recurrence, datetime]
         overlap=_read_overlap(fields["overlap"]),
         catch_up=_read_catch_up(fields["catch_up"]),
         jitter=_read_jitter(fields["jitter"]),
+        alert_after=_read_alert(fields["alert_after"], fields["overlap"]),
     )
     if recurrence.start >= CALENDAR_END:
         raise InvalidJobError("recurrence.start", f"must be before {CALENDAR_END:%Y-%m-%d}")
@@ -198,7 +199,7 @@ def _recurrence_fields(value: object) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidJobError("recurrence", f"must be an object, got {type_name(value)}")
     for name in value:
-        if name not in defaults:
+        if name not in defaults or name == "unmet_since":
             raise InvalidJobError(f"recurrence.{str(name)[:40]}", "is not a field")
     return defaults | dict(value)
 
@@ -281,6 +282,22 @@ def _read_jitter(value: object) -> str | None:
     return text
 
 
+def _read_alert(value: object, overlap: object) -> str | None:
+    field = "recurrence.alert_after"
+    if value is None:
+        return None
+    text = require(str, value, field, "a duration such as 30m or 26h")
+    try:
+        parse_jitter(text)
+    except InvalidInputError as error:
+        reason = f'must be a duration such as 30m or 26h, got "{text[:40]}"'
+        raise InvalidJobError(field, reason) from error
+    if overlap == "allow":
+        reason = 'cannot be combined with overlap "allow"; use skip or queue'
+        raise InvalidJobError(field, reason)
+    return text
+
+
 def _check_jitter(recurrence: Recurrence, jitter: str, first: datetime) -> None:
     """A jitter as long as the time between two occurrences would make one pass the other."""
     trigger, longest, at = make_trigger(recurrence), parse_jitter(jitter), first
@@ -299,6 +316,14 @@ def _read_on_parent_failure(value: object) -> OnParentFailure:
         value, "on_parent_failure", get_args(OnParentFailure)
     )
     return choice or "block"
+
+
+def _read_notifies(value: object) -> bool | None:
+    return None if value is None else read_flag(value, "notifies")
+
+
+def _read_label(value: object) -> str | None:
+    return None if value is None else read_word(value, "label")
 
 
 def _read_optional_instant(value: object, field: str) -> datetime | None:
@@ -365,6 +390,9 @@ def admit_job(
     if asked.on_parent_failure != "block":
         policy = _read_on_parent_failure(asked.on_parent_failure)
         job = replace(job, on_parent_failure=policy)
+    if asked.notifies is not None or asked.label is not None:
+        notifies, label = _read_notifies(asked.notifies), _read_label(asked.label)
+        job = replace(job, notifies=notifies, label=label)
     if asked.replaces is not None:
         job = replace(job, replaces=read_id(asked.replaces, "replaces"))
     if asked.recurrence is not None:
@@ -440,6 +468,8 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "retry_policy": read_retry_policy,
     "is_paused": lambda value: read_flag(value, "is_paused"),
     "auto_remove": lambda value: read_flag(value, "auto_remove"),
+    "notifies": _read_notifies,
+    "label": _read_label,
 }
 
 

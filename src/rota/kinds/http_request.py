@@ -216,6 +216,12 @@ class HttpRequests:
         expected = asked.request.expected
         return judge_answer(response.status_code, retry_after, expected, context.now, age)
 
+    async def post(self, asked: Asked, headers: list[tuple[str, str]]) -> None:
+        """Make a request that belongs to no job. Raises DeliveryError unless it succeeds."""
+        status = (await self._send(asked, headers)).status_code
+        if not 200 <= status < 300:
+            raise DeliveryError(f"answered {status}", status)
+
     def _make_headers(self, asked: Asked, context: Context) -> list[tuple[str, str]]:
         named = {name.lower() for name in asked.request.headers}
         defaults = {"User-Agent": "Rota", "Accept": "*/*", "Content-Type": asked.content_type}

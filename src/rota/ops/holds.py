@@ -28,6 +28,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
     source: Literal["maintenance", "pause"]
     scope: str
+    tenant: str = ""
     count: int
     since: datetime | None = None
     until: datetime | None = None
@@ -93,6 +94,7 @@ async def weigh_window(
     return Hold(
         source="maintenance",
         scope=str(entry.scope),
+        tenant=entry.scope.tenant or "",
         count=sum(it.due_count for it in depths if queue in {None, it.queue}),
         since=window.from_at or window.set_at,
         until=window.until,
@@ -105,6 +107,7 @@ def _weigh_pause(paused: PausedSeries) -> Hold:
     return Hold(
         source="pause",
         scope=f"series {paused.name}",
+        tenant=paused.tenant,
         count=1,
         since=paused.at,
         who=paused.who,

@@ -1,7 +1,7 @@
 """Leases for workers that speak HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from random import Random
@@ -12,6 +12,7 @@ import msgspec
 from rota.clock.protocol import Clock
 from rota.clock.timeout import timeout_after
 from rota.errors import InvalidInputError, RotaError
+from rota.events import EventEmitter, JobsLeased
 from rota.fleet.workers import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
 from rota.jobs import (
     Interrupted,
@@ -19,8 +20,8 @@ from rota.jobs import (
     JobId,
     Lost,
     Outcome,
+    Skipped,
     begin_beside,
-    decide_skip,
     is_missed,
 )
 from rota.jobs.fields import read_name, read_queue, read_word
@@ -30,7 +31,9 @@ from rota.policy.gates import Closed
 from rota.policy.watch import GateWatch, LeasedUnderLimits, LimitWatch
 from rota.rail.jobs import RailStore
 from rota.stores.protocol import DocumentStore, DocumentWrite, HeldLease, LeaseRequest, Listener
+from rota.worker import WorkerSettings, attempts
 from rota.worker.completer import decide
+from rota.worker.job_events import emit_settled, job_stalled
 from rota.worker.rescuer import PAGE_SIZE
 from rota.worker.rest import choose_due_for, choose_rest
 
@@ -42,9 +45,6 @@ _NO_TIME = timedelta(0)
 
 HTTP = "http"
 """The host and version shown for an HTTP worker, which reports neither."""
-
-POLL_FOR = timedelta(seconds=1)
-"""How often a waiting request polls for jobs."""
 
 SWEEP_FOR = timedelta(seconds=5)
 """How often, at most, expired leases are rescued."""
@@ -88,10 +88,11 @@ class HttpLeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one job, as its worker reports it."""
+    """The outcome of one job, as its worker reports it. ``error_code`` is for logs."""
 
     held: HeldLease
     outcome: Outcome
+    error_code: str = ""
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,9 +171,21 @@ Disconnected = Callable[[], Awaitable[None]]
 
 
 class HttpLeases:
-    """Leases for HTTP workers; one per server. Holds no state that it cannot rebuild."""
+    """Leases for HTTP workers; one per server. Holds no state that it cannot rebuild.
 
-    def __init__(self, store: RailStore, clock: Clock, random: Random | None = None) -> None:
+    ``events`` are those that a worker in this process would emit. ``settings`` say how often a
+    waiting request polls, and how long a lease lasts whose request does not say it.
+    """
+
+    def __init__(
+        self,
+        store: RailStore,
+        clock: Clock,
+        random: Random | None = None,
+        settings: WorkerSettings | None = None,
+    ) -> None:
+        self.events = EventEmitter("rota.worker")
+        self._settings = settings or WorkerSettings()
         self._store = store
         self._clock = clock
         self._random = random or Random()  # noqa: S311 - jitter is not a secret
@@ -181,6 +194,11 @@ class HttpLeases:
         self._presence = HttpWorkerPresence(store)
         self._swept_at: datetime | None = None
         self._closing = asyncio.Event()
+
+    @property
+    def lease_for(self) -> timedelta:
+        """How long a lease lasts whose request does not say it."""
+        return min(self._settings.lease_for, LONGEST_LEASE)
 
     def close(self) -> None:
         """End every wait. Waiting requests get an empty answer."""
@@ -204,39 +222,50 @@ class HttpLeases:
             return jobs
 
     async def extend(
-        self, tenant: str, worker: str, held: Sequence[HeldLease], lease_for: timedelta
+        self,
+        tenant: str,
+        worker: str,
+        held: Sequence[HeldLease],
+        lease_for: timedelta,
+        queues: Collection[str] | None = None,
     ) -> list[bool]:
         """Extend leases from now.
 
-        False for each lease the worker has lost: it must stop that job.
+        False for each lease the worker has lost: it must stop that job. With ``queues``, jobs of
+        other queues are not the worker's.
         """
         check_lease(lease_for, "lease_seconds")
         now = self._clock.now()
-        own = await self._find_held(tenant, worker, [each.job_id for each in held])
+        own = await self._find_held(tenant, worker, [each.job_id for each in held], queues)
         kept = [each for each in held if _token(own.get(each.job_id)) == each.token]
         answers = await self._store.extend(kept, now + lease_for, now) if kept else []
         lasting = {each for each, is_held in zip(kept, answers, strict=True) if is_held}
         return [each in lasting for each in held]
 
     async def settle(
-        self, tenant: str, worker: str, settlements: Sequence[Settlement]
+        self,
+        tenant: str,
+        worker: str,
+        settlements: Sequence[Settlement],
+        queues: Collection[str] | None = None,
     ) -> list[Settled]:
-        """Apply outcomes in one call. A stale outcome writes nothing."""
+        """Apply outcomes in one call. A stale outcome writes nothing.
+
+        With ``queues``, jobs of other queues are not the worker's.
+        """
         now = self._clock.now()
         ids = [each.held.job_id for each in settlements]
-        own = await self._find_held(tenant, worker, ids)
+        own = await self._find_held(tenant, worker, ids, queues)
         current = [
             each for each in settlements if _token(own.get(each.held.job_id)) == each.held.token
         ]
-        changes = [
-            decide(own[each.held.job_id], each.outcome, now, self._random.random())
+        ended = [
+            (own[each.held.job_id], attempts.Result(each.outcome, each.error_code))
             for each in current
         ]
-        applied = await self._store.apply(changes, now) if changes else []
+        applied = await self._apply(ended, now)
         written = {
-            id(each): answer.job
-            for each, answer in zip(current, applied, strict=True)
-            if answer.job is not None
+            id(each): job for each, job in zip(current, applied, strict=True) if job is not None
         }
         return [
             Settled(
@@ -253,10 +282,30 @@ class HttpLeases:
             if not page:
                 return count
             changes = [decide(job, Lost(), now, self._random.random()) for job in page]
-            count += sum(not it.is_stale for it in await self._store.apply(changes, now))
+            answers = await self._store.apply(changes, now)
+            for job, change, answer in zip(page, changes, answers, strict=True):
+                if job.lease is not None and not answer.is_stale:
+                    count += 1
+                    self.events.emit(job_stalled(job, job.lease, change.job))
             if len(page) < PAGE_SIZE:
                 return count
             after = page[-1]
+
+    async def _apply(
+        self, ended: Sequence[tuple[Job, attempts.Result]], now: datetime
+    ) -> list[Job | None]:
+        """Write the results of attempts and emit them; None for each that is stale."""
+        settlements = []
+        for job, result in ended:
+            settlement = attempts.Settlement(_make_attempt(job, now), result)
+            settlement.change = decide(job, result.outcome, now, self._random.random())
+            settlements.append(settlement)
+        changes = [it.change for it in settlements if it.change is not None]
+        answers = await self._store.apply(changes, now) if changes else []
+        for settlement, answer in zip(settlements, answers, strict=True):
+            settlement.is_stale = answer.is_stale
+        emit_settled(self.events, settlements)
+        return [answer.job for answer in answers]
 
     async def _take_or_wait(
         self, tenant: str, request: HttpLeaseRequest, ends: "_WaitEnds"
@@ -295,6 +344,8 @@ class HttpLeases:
         for _ in range(MOST_ROUNDS):
             await self._gate.refresh(self._clock.now())
             leased = await self._limits.lease(wanted, self._clock.now())
+            if leased.jobs:
+                self.events.emit(JobsLeased(worker=request.worker, count=len(leased.jobs)))
             passed = await self._pass_gates(leased.jobs, request)
             if passed or not leased.jobs:
                 return leased._replace(jobs=passed)
@@ -306,9 +357,8 @@ class HttpLeases:
             (job, self._gate.judge(job, now, notifies=job.kind in request.notifies))
             for job in await self._skip_missed(jobs, now)
         ]
-        deferrals = [decide(job, it, now, 0.0) for job, it in judged if isinstance(it, Closed)]
-        if deferrals:
-            await self._store.apply(deferrals, now)
+        held_back = [(job, attempts.Result(it)) for job, it in judged if isinstance(it, Closed)]
+        await self._apply(held_back, now)
         passed = [job for job, verdict in judged if not isinstance(verdict, Closed)]
         beside = [after for job in passed if (after := begin_beside(job, now)) is not None]
         if beside:
@@ -318,24 +368,29 @@ class HttpLeases:
 
     async def _skip_missed(self, jobs: Sequence[Job], now: datetime) -> list[Job]:
         """The jobs that may still start; occurrences that their series skips end."""
-        skips = [decide_skip(job, MISSED, now) for job in jobs if is_missed(job, now)]
-        if skips:
-            await self._store.apply(skips, now)
+        skipped = attempts.Result(Skipped(MISSED))
+        await self._apply([(job, skipped) for job in jobs if is_missed(job, now)], now)
         return [job for job in jobs if not is_missed(job, now)]
 
     async def _release(self, jobs: Sequence[Job]) -> None:
-        now = self._clock.now()
-        await self._store.apply([decide(job, Interrupted(), now, 0.0) for job in jobs], now)
+        handed_back = attempts.Result(Interrupted())
+        await self._apply([(job, handed_back) for job in jobs], self._clock.now())
 
     async def _find_held(
-        self, tenant: str, worker: str, job_ids: Sequence[JobId]
+        self,
+        tenant: str,
+        worker: str,
+        job_ids: Sequence[JobId],
+        queues: Collection[str] | None,
     ) -> dict[JobId, Job]:
-        """The tenant's jobs that this worker holds."""
+        """The tenant's jobs that this worker holds, in these queues."""
         found = await self._store.get(tenant, job_ids)
         return {
             job_id: job
             for job_id, job in found.items()
-            if job.lease is not None and job.lease.worker == worker
+            if job.lease is not None
+            and job.lease.worker == worker
+            and (queues is None or job.queue in queues)
         }
 
     async def _sweep_if_due(self) -> None:
@@ -356,7 +411,7 @@ class HttpLeases:
         now = self._clock.now()
         due_at = await self._store.next_due_at(now, request.queues, [tenant])
         due_for = choose_due_for(due_at, held_back, now)
-        rest = choose_rest(POLL_FOR, due_for, self._random.random())
+        rest = choose_rest(self._settings.poll_for, due_for, self._random.random())
         rest = max(min(rest, ends.deadline - now), timedelta(0))
         waits: list[asyncio.Future[object]] = [
             asyncio.ensure_future(ends.gone.wait()),
@@ -412,6 +467,15 @@ async def _watching(disconnected: Disconnected | None) -> AsyncIterator[asyncio.
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
+
+
+def _make_attempt(job: Job, now: datetime) -> attempts.Attempt:
+    """The attempt of an HTTP worker, as far as the server knows it: it began with the lease."""
+    lease_until = now if job.lease is None else job.lease.until
+    attempt = attempts.Attempt(job, lease_until)
+    attempt.started_at = now if job.lease is None else job.lease.taken_at
+    attempt.ended_at = now
+    return attempt
 
 
 def _token(job: Job | None) -> int | None:

@@ -36,6 +36,7 @@ from rota.jobs import (
     first_occurrence,
 )
 from rota.jobs.validation import RESCHEDULE, read_recurrence
+from rota.rail.alerts import note_alerts
 from rota.rail.jobs import ROUND_LIMIT, RailContext, find_live
 from rota.stores.protocol import DocumentStore, DocumentWrite
 from rota.triggers.zone import Fold, Gap
@@ -70,6 +71,9 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
     overlap: Overlap = "skip"
     catch_up: CatchUp = "once"
     jitter: str | None = None
+    alert_after: str | None = None
+    notifies: bool | None = None
+    label: str | None = None
 
     @property
     def when(self) -> str:
@@ -106,7 +110,7 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
 
 _RULE_FIELDS = (
     *("cron", "rrule", "interval", "zone", "gap", "fold"),
-    *("overlap", "catch_up", "jitter"),
+    *("overlap", "catch_up", "jitter", "alert_after"),
 )
 
 
@@ -243,6 +247,7 @@ async def _settle_once(
 
 async def _begin(around: RailContext, jobs: Sequence[Job]) -> bool:
     """Insert the first jobs of series; False if others have begun one of them meanwhile."""
+    await note_alerts(around.store, jobs)
     try:
         inserted = await around.store.insert(jobs, around.clock.now())
     except DuplicateJobError:  # with other arguments
@@ -306,6 +311,8 @@ def make_first_job(schedule: StoredSchedule) -> Job | None:
         payload=definition.payload,
         priority=definition.priority,
         retry_policy=definition.retry,
+        notifies=definition.notifies,
+        label=definition.label,
         recurrence=first,
     )
     job = admit_job(request, job_id=schedule.series_id, now=now, tenant=schedule.tenant)
@@ -330,6 +337,7 @@ async def _adjust(around: RailContext, schedule: StoredSchedule) -> StoredSchedu
         live = await _find_live(around, schedule)
         if not live:
             return replace(schedule, series_id=schedule.spare_id or schedule.series_id)
+        await note_alerts(around.store, [replace(live[-1], recurrence=recurrence)])
         if all([await _amend(around, job, fields) for job in live]):
             return replace(schedule, is_settled=True)
     raise _outrun(schedule)
@@ -343,6 +351,8 @@ def _series_fields(schedule: StoredSchedule, recurrence: Recurrence) -> dict[str
         "payload": definition.payload,
         "priority": definition.priority,
         "retry_policy": definition.retry,
+        "notifies": definition.notifies,
+        "label": definition.label,
     }
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from rota.clock.idle import call_in_thread
 from rota.errors import InvalidCursorError, JobNotFoundError, RotaError
 from rota.jobs import (
     PAUSED_UNTIL,
@@ -172,12 +173,19 @@ async def list_series(
     ids = sorted(origin for origin in live if origin > after)
     chosen = ids[:limit]
     runs = await _find_runs(store, tenant, chosen if has_runs else (), 1)
-    items = tuple(
-        summarize(job, job.recurrence, runs[origin], SHOWN_IN_LIST, now)
-        for origin in chosen
-        if (job := live[origin]).recurrence is not None
-    )
+    shown = [(live[origin], runs[origin]) for origin in chosen]
+    items = await call_in_thread(lambda: _summarize_all(shown, now))
     return SeriesPage(items, chosen[-1] if len(ids) > limit else None, is_cut)
+
+
+def _summarize_all(
+    shown: Iterable[tuple[Job, Iterable[Job]]], now: datetime
+) -> tuple[SeriesSummary, ...]:
+    return tuple(
+        summarize(job, job.recurrence, runs, SHOWN_IN_LIST, now)
+        for job, runs in shown
+        if job.recurrence is not None
+    )
 
 
 async def find_series(
@@ -195,7 +203,10 @@ async def find_series(
     if present is None or present.recurrence is None:
         raise JobNotFoundError(named)
     runs = (await _find_runs(store, tenant, [origin], RUNS_SHOWN))[origin]
-    summary = summarize(present, present.recurrence, runs, SHOWN_IN_DETAIL, now)
+    recurrence = present.recurrence
+    summary = await call_in_thread(
+        lambda: summarize(present, recurrence, runs, SHOWN_IN_DETAIL, now)
+    )
     return SeriesDetail(series=summary, runs=tuple(map(view_run, runs[:RUNS_SHOWN])))
 
 

@@ -97,6 +97,8 @@ def _replace(job: Job, new_ids: Mapping[JobId, JobId], now: datetime) -> Job:
         status=JobStatus.READY,
         dependencies=tuple(new_ids.get(each, each) for each in job.dependencies),
         on_parent_failure=job.on_parent_failure,
+        notifies=job.notifies,
+        label=job.label,
         retry_policy=job.retry_policy,
         idempotency_key=job.idempotency_key or job.id,
         occurrence=f"{occurrence}{RETRY_MARK}{job.id}",

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from datetime import datetime, timedelta, tzinfo
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +16,7 @@ from rota.errors import (
     InvalidJobError,
     JobEndedError,
     JobNotFoundError,
+    RotaError,
 )
 from rota.jobs import (
     PAUSED_UNTIL,
@@ -40,6 +42,7 @@ from rota.jobs.fields import read_id
 from rota.jobs.recurrence import CALENDAR_END, continue_series
 from rota.jobs.search import HIGHEST_LIMIT, listing_key
 from rota.jobs.states import RailWord
+from rota.rail.environment import with_usual_attempts
 from rota.rail.pauses import forget_pause, note_pause
 from rota.stores.protocol import DocumentStore, JobStore
 from rota.triggers import Trigger
@@ -57,10 +60,15 @@ class RailStore(DocumentStore, JobStore, Protocol):
 
 
 class RailSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Defaults for jobs that do not set their own values."""
+    """Defaults for jobs that do not set their own values.
+
+    By default jobs are tried five times, or as often as ``WORKER_MAX_ATTEMPTS`` says.
+    """
 
     queue: str = "default"
-    retry_policy: RetryPolicy = RAIL_RETRIES
+    retry_policy: RetryPolicy = msgspec.field(
+        default_factory=lambda: with_usual_attempts(RAIL_RETRIES)
+    )
 
 
 class RailContext(NamedTuple):
@@ -99,6 +107,7 @@ class SeriesView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     overlap: Overlap = "skip"
     catch_up: CatchUp = "once"
     jitter: str | None = None
+    alert_after: str | None = None
     scheduled_for: datetime
     origin_job_id: JobId
     missed_count: int = 0
@@ -192,6 +201,7 @@ def _view_series(job: Job) -> SeriesView | None:
         overlap=recurrence.overlap,
         catch_up=recurrence.catch_up,
         jitter=recurrence.jitter,
+        alert_after=recurrence.alert_after,
         scheduled_for=job.occurrence_at or job.due_at,
         origin_job_id=job.origin or job.id,
         missed_count=job.missed_count,
@@ -476,6 +486,9 @@ def _outrun(job_id: object) -> ConflictError:
 
 
 HIGHEST_COUNT = 1_000
+_KEPT_COUNT = 20
+_KEPT_PREVIEWS = 1_024
+"""The number of previews that are kept, if they have few occurrences."""
 
 _INSTANT = timedelta(microseconds=1)
 
@@ -502,11 +515,32 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 def preview_series(recurrence: Recurrence, start: datetime, count: int) -> Preview:
-    """Up to ``count`` occurrences from ``start`` on. A series' COUNT is counted from ``start``."""
+    """Up to ``count`` occurrences from ``start`` on. A series' COUNT is counted from ``start``.
+
+    In an event loop, use ``call_in_thread``: a rare rule takes milliseconds for each occurrence.
+    """
     if type(count) is not int or not 1 <= count <= HIGHEST_COUNT:
         raise InvalidInputError(
             f"count must be an integer from 1 to {HIGHEST_COUNT}, got {count!r}", {"field": "count"}
         )
+    if count > _KEPT_COUNT:
+        return _work_out(recurrence, start, count)
+    preview = _recall(recurrence, start, count)
+    if isinstance(preview, RotaError):
+        raise preview.with_traceback(None)
+    return preview
+
+
+@lru_cache(maxsize=_KEPT_PREVIEWS)
+def _recall(recurrence: Recurrence, start: datetime, count: int) -> Preview | RotaError:
+    """Computed once for each occurrence of a series, however often it is looked at."""
+    try:
+        return _work_out(recurrence, start, count)
+    except RotaError as error:
+        return error
+
+
+def _work_out(recurrence: Recurrence, start: datetime, count: int) -> Preview:
     trigger = make_trigger(recurrence)
     found = list(islice(_walk(recurrence, trigger, start - _INSTANT), count + 1))
     shown = found[:count]

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from rota.clock.idle import call_in_thread
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import InvalidJobError, JobNotFoundError
@@ -23,6 +24,7 @@ from rota.jobs.validation import read_recurrence
 from rota.policy.gate_settings import Scope, parse_quiet_hours
 from rota.policy.gates import Maintenance
 from rota.rail import settings as stored_settings
+from rota.rail.alerts import note_alerts
 from rota.rail.audit import AuditedAction, record_action
 from rota.rail.jobs import (
     Preview,
@@ -84,6 +86,7 @@ class Rule(msgspec.Struct, frozen=True):
     overlap: object = None
     catch_up: object = None
     jitter: object = None
+    alert_after: object = None
 
     @property
     def texts(self) -> list[str]:
@@ -100,6 +103,8 @@ class Asked(NamedTuple):
     idempotency_key: object = None
     queue: object = None
     retry_policy: RetryPolicy | Mapping[str, Any] | None = None
+    notifies: bool | None = None
+    label: str | None = None
 
 
 class Rail:
@@ -136,6 +141,8 @@ class Rail:
         idempotency_key: str | None = None,
         queue: str | None = None,
         retry_policy: RetryPolicy | Mapping[str, Any] | None = None,
+        notifies: bool | None = None,
+        label: str | None = None,
         within: Any = None,
     ) -> JobId:
         """Schedule one job and return its id.
@@ -143,9 +150,12 @@ class Rail:
         With an ``idempotency_key``, given here or in the payload, an existing job of the same kind
         and key is returned instead; DuplicateJobError is raised when its payload differs.
         ``within`` is the caller's own connection with an open transaction: the job is created when
-        it commits.
+        it commits. Quiet hours hold the job back if it ``notifies`` people; left out, its kind
+        decides. With a ``label`` it runs only on workers that offer this version label.
         """
-        asked = Asked(kind, payload, priority, idempotency_key, queue, retry_policy)
+        asked = Asked(
+            kind, payload, priority, idempotency_key, queue, retry_policy, notifies, label
+        )
         with outer_names():
             request = read_once(asked, run_at, self._around.settings)
             return await self._insert(request, within)
@@ -167,10 +177,13 @@ class Rail:
         overlap: Overlap = "skip",
         catch_up: CatchUp = "once",
         jitter: str | timedelta | None = None,
+        alert_after: str | timedelta | None = None,
         priority: int = 3,
         idempotency_key: str | None = None,
         queue: str | None = None,
         retry_policy: RetryPolicy | Mapping[str, Any] | None = None,
+        notifies: bool | None = None,
+        label: str | None = None,
         within: Any = None,
     ) -> JobId:
         """Schedule a series and return the id of its first job, which also names the series.
@@ -178,12 +191,17 @@ class Rail:
         Exactly one of ``rrule``, ``cron`` and ``interval`` says when, in the zone ``tz``. The first
         occurrence is at or after ``start_from``, which defaults to the rule's DTSTART or now.
         ``catch_up`` says what happens to occurrences that no worker could run in time; ``jitter``
-        spreads the starts. Without an ``idempotency_key`` each call creates its own series.
+        spreads the starts. With ``alert_after`` there is an alert when no occurrence has succeeded
+        that long after one was due. Without an ``idempotency_key`` each call creates its own
+        series.
         """
         limits = {"until": until, "count": count, "overlap": overlap}
         choices = {"gap": gap, "fold": fold, "catch_up": catch_up, "jitter": jitter}
+        choices["alert_after"] = alert_after
         rule = Rule(rrule, cron, interval, tz, start_from, **limits, **choices)
-        asked = Asked(kind, payload, priority, idempotency_key, queue, retry_policy)
+        asked = Asked(
+            kind, payload, priority, idempotency_key, queue, retry_policy, notifies, label
+        )
         with outer_names(rule):
             request = read_series(asked, rule, self._around.settings)
             return await self._insert(request, within)
@@ -281,11 +299,13 @@ class Rail:
             job = (await find_live(self._around, job_id))[-1]
             if job.recurrence is None:
                 raise InvalidJobError("job_id", "must name a series, and this job does not recur")
-            return preview_series(job.recurrence, job.occurrence_at or job.due_at, occurrence_count)
-        asked = Rule(**rule)
-        with outer_names(asked):
-            recurrence, _ = read_recurrence(read_rule(asked), self._around.clock.now())
-        return preview_series(recurrence, recurrence.start, occurrence_count)
+            recurrence, start = job.recurrence, job.occurrence_at or job.due_at
+        else:
+            asked = Rule(**rule)
+            with outer_names(asked):
+                recurrence, _ = read_recurrence(read_rule(asked), self._around.clock.now())
+            start = recurrence.start
+        return await call_in_thread(lambda: preview_series(recurrence, start, occurrence_count))
 
     async def set_quiet_hours(
         self,
@@ -334,6 +354,7 @@ class Rail:
         around = self._around
         now = around.clock.now()
         job = admit_job(request, job_id=around.make_id(now), now=now, tenant=around.tenant)
+        await note_alerts(around.store, [job])
         if within is None:
             (inserted,) = await around.store.insert([job], now)
         else:
@@ -406,6 +427,7 @@ def read_rule(rule: Rule) -> Any:
         "overlap": rule.overlap,
         "catch_up": rule.catch_up,
         "jitter": _read_duration(rule.jitter, "jitter"),
+        "alert_after": _read_duration(rule.alert_after, "alert_after"),
     }
 
 
@@ -434,6 +456,8 @@ def _read_common(asked: Asked, payload: dict[str, Any], settings: RailSettings) 
         payload=payload,
         priority=read_rail_priority(asked.priority),
         retry_policy=policy,
+        notifies=asked.notifies,
+        label=asked.label,
         idempotency_key=_read_key(asked.idempotency_key, payload),
     )
 

@@ -20,6 +20,7 @@ from rota.jobs.record import DEFAULT_TENANT
 from rota.ops.tokens import TenantTokens, TokenRequest
 from rota.rail import Rail, RailSettings
 from rota.rail.jobs import RailContext
+from rota.runtime.configuration import MetricsAddress, Webhook
 from rota.runtime.engines import (
     Engine,
     Follow,
@@ -30,8 +31,10 @@ from rota.runtime.engines import (
     WorkPlan,
     make_rescue,
 )
+from rota.runtime.observation import MetricsPort, open_metrics_port
 from rota.runtime.process import Part, Runtime, RuntimeEnd, Say
 from rota.runtime.user_modules import Registration, ServedApp, list_apps, load_handlers
+from rota.runtime.watch import Watch, WebhookSender
 from rota.runtime.web import Binding, Listening, WebPart, listen_on
 from rota.runtime.wiring import inspect_store, open_clock, open_store
 from rota.scheduler import Scheduler
@@ -56,7 +59,9 @@ class RuntimePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     ``binding`` is the address of the API and the pages. ``greets`` gives a new store a first token
     and, once the tasks are scheduled, a first job. ``apps`` are open while the process runs, beside
-    those among the worker's references.
+    those among the worker's references. ``settings`` are those of rescue and of leases over HTTP
+    where no worker runs. ``metrics`` is where a process without pages shows its metrics. Alerts are
+    posted to ``webhook``.
     """
 
     store_url: str
@@ -65,10 +70,13 @@ class RuntimePlan(msgspec.Struct, frozen=True, kw_only=True):
     tasks: TaskPlan | None = None
     greets: bool = False
     apps: Sequence[ServedApp] = ()
+    webhook: Webhook | None = None
+    settings: WorkerSettings = WorkerSettings()
+    metrics: MetricsAddress | None = None
 
     @property
     def worker_settings(self) -> WorkerSettings:
-        return WorkerSettings() if self.work is None else self.work.settings
+        return self.settings if self.work is None else self.work.settings
 
 
 FIRST_TOKEN = "first token"  # noqa: S105 - the name of a token
@@ -142,7 +150,13 @@ async def open_runtime(
             clock = await stack.enter_async_context(open_clock(store))
         for app in (*plan.apps, *list_apps(registrations)):
             await stack.enter_async_context(app.serving(store, clock))
-        yield await _assemble(plan, reporter, _Resources(store, clock, registrations, listening))
+        stats = StatsRecorder(store, clock)
+        resources = _Resources(store, clock, registrations, listening, stats)
+        port = None
+        if plan.metrics is not None:
+            port = await stack.enter_async_context(open_metrics_port(plan.metrics))
+            reporter.say(f"Metrics: {port.url}")
+        yield await _assemble(plan, reporter, resources, port)
 
 
 def show_address(url: str) -> str:
@@ -157,23 +171,32 @@ class _Resources(NamedTuple):
     clock: Clock
     registrations: Sequence[Registration]
     listening: Listening | None
+    stats: StatsRecorder
 
 
-async def _assemble(plan: RuntimePlan, reporter: Reporter, resources: _Resources) -> Runtime:
-    stats = StatsRecorder(resources.store, resources.clock)
-    followers: list[Follow] = [stats.follow]
+async def _assemble(
+    plan: RuntimePlan, reporter: Reporter, resources: _Resources, port: MetricsPort | None
+) -> Runtime:
+    stats, followers = resources.stats, list[Follow]()
     if reporter.listen is not None:
         listen = reporter.listen
         followers.append(lambda emitter: emitter.subscribe(listen))
     web = await _make_web(plan, reporter, resources)
-    if web is not None:
-        followers.append(web.app.state.metrics.follow)
     observers: list[Part] = [LoopPart("stats", stats.run)]
     if web is not None:
         sampler = DepthSampler(resources.store, resources.clock, stats, web.list_tenants)
         followers.append(sampler.follow)
         observers.append(LoopPart("depths", sampler.run))
+        for follow in followers:
+            follow(web.app.state.http_leases.events)
+    followers.append(stats.follow if web is None else web.app.state.metrics.follow)
+    if port is not None:
+        followers.append(port.follow)
     engine = Engine(resources.store, resources.clock, reporter.say, followers)
+    sender = None if plan.webhook is None else WebhookSender(plan.webhook)
+    watch = Watch(resources.store, resources.clock, sender)
+    engine.follow(watch.events)
+    observers.append(LoopPart("watch", watch.run))
     greet = None
     if web is not None and web.is_new:
         greet = partial(schedule_first_job, resources.store, resources.clock)
@@ -231,7 +254,11 @@ async def _make_web(plan: RuntimePlan, reporter: Reporter, resources: _Resources
         for kind, check in app.list_checks().items()
     }
     settings = ServerSettings(
-        inspect=partial(inspect_store, plan.store_url), zone=zone, checks=checks
+        inspect=partial(inspect_store, plan.store_url),
+        zone=zone,
+        checks=checks,
+        stats=resources.stats,
+        worker=plan.worker_settings,
     )
     app = create_app(resources.store, book, settings=settings, clock=resources.clock)
     reporter.say(f"Pages: {url}{PAGES}")

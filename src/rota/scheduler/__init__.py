@@ -1,5 +1,6 @@
 """Declarative tasks: specifications 1 and 2."""
 
+from rota.scheduler.declared import Watched
 from rota.scheduler.policy import DECLARATIVE, POLLING, SchedulerPolicy, SchedulerSettings
 from rota.scheduler.queries import Explanation, Plan, PlannedTask
 from rota.scheduler.scheduler import PollingState, Scheduler, SchedulerState
@@ -19,5 +20,6 @@ __all__ = [
     "SchedulerState",
     "TaskPhase",
     "TaskState",
+    "Watched",
     "parse_task_record",
 ]

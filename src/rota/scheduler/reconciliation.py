@@ -20,6 +20,7 @@ from rota.events import (
     TaskPreserved,
     TaskRecordSetAside,
     TaskScheduled,
+    TaskSkipped,
     TasksOverridden,
 )
 from rota.scheduler.policy import SchedulerContext, SchedulerPolicy
@@ -254,9 +255,12 @@ def _name_task(decided: Reconciliation, cause: Exception) -> ScheduleTaskError:
 
 
 def emit_reconciliation(
-    context: SchedulerContext, decided: Reconciliation, identifier: str
+    context: SchedulerContext, decided: Reconciliation, identifier: str, *, is_stopping: bool
 ) -> None:
-    """Emit the events of every task. Without subscribers, unchanged tasks cost nothing."""
+    """Emit the events of every task. Without subscribers, unchanged tasks cost nothing.
+
+    A task registered while the scheduler stops is skipped: it is stored and does not run.
+    """
     events = context.events
     for record in decided.broken:
         events.emit(
@@ -273,17 +277,20 @@ def emit_reconciliation(
     if events.wants(TaskScheduled) or events.wants(TaskAdded):
         for decision in decided.tasks.values():
             _emit_task(events, decision)
+            _emit_scheduled(events, decision.reconciled.state, is_stopping=is_stopping)
     _emit_summary(events, decided)
 
 
 def _emit_task(events: EventEmitter, decision: TaskDecision) -> None:
     state, before = decision.reconciled.state, decision.before
-    configuration: dict[str, Any] = {
-        "cron_expression": state.cron_expression,
-        "retry_delay_ms": state.retry_delay_ms,
-    }
     if decision.reconciled.standing is Standing.NEW:
-        events.emit(TaskAdded(task_name=state.name, **configuration))
+        events.emit(
+            TaskAdded(
+                task_name=state.name,
+                cron_expression=state.cron_expression,
+                retry_delay_ms=state.retry_delay_ms,
+            )
+        )
     elif decision.reconciled.standing is Standing.KEPT or before is None:
         events.emit(TaskPreserved(task_name=state.name))
     else:
@@ -295,7 +302,19 @@ def _emit_task(events: EventEmitter, decision: TaskDecision) -> None:
                 new_state=_in_contract_words(state),
             )
         )
-    events.emit(TaskScheduled(task_name=state.name, **configuration))
+
+
+def _emit_scheduled(events: EventEmitter, state: TaskState, *, is_stopping: bool) -> None:
+    if is_stopping:
+        events.emit(TaskSkipped(task_name=state.name, reason="the scheduler is stopping"))
+        return
+    events.emit(
+        TaskScheduled(
+            task_name=state.name,
+            cron_expression=state.cron_expression,
+            retry_delay_ms=state.retry_delay_ms,
+        )
+    )
 
 
 def _emit_orphaned(events: EventEmitter, state: TaskState) -> None:

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Sequence
 from datetime import datetime, tzinfo
 from enum import Enum
 
-from tzlocal import get_localzone
-
+from rota.clock.host_zone import read_host_zone
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import (
@@ -33,7 +32,7 @@ from rota.events import (
 )
 from rota.scheduler.policy import DECLARATIVE, SchedulerContext, SchedulerPolicy, SchedulerSettings
 from rota.scheduler.queries import Explanation, Plan, explain_task, make_plan
-from rota.scheduler.reconciliation import emit_reconciliation
+from rota.scheduler.reconciliation import Reconciliation, emit_reconciliation
 from rota.scheduler.registration import (
     AcceptedTask,
     Registration,
@@ -85,7 +84,7 @@ class Scheduler:
         self._context = SchedulerContext(
             store=store,
             clock=clock if clock is not None else SystemClock(),
-            zone=zone if zone is not None else get_localzone(),
+            zone=zone if zone is not None else read_host_zone(),
             policy=policy,
             settings=settings if settings is not None else SchedulerSettings(),
             events=self.events,
@@ -179,14 +178,12 @@ class Scheduler:
             await session.leave()
             raise
         self._session = session
-        emit_reconciliation(self._context, decided, session.identifier)
-        scheduled_count = 0
-        if self._stopping is None:
+        is_stopping = self._emit_decided(session, decided)
+        if not is_stopping:
             self._state = SchedulerState.RUNNING
             session.start()
-            scheduled_count = len(accepted)
-        self._complete(len(accepted), scheduled_count)
-        if scheduled_count:
+        self._complete(len(accepted), is_stopping=is_stopping)
+        if accepted and not is_stopping:
             self.events.emit(PollingStarted())
 
     async def _reinitialize(self, accepted: list[AcceptedTask]) -> None:
@@ -202,19 +199,26 @@ class Scheduler:
                 self._stopping = self._begin_stop()
                 self._stopping.add_done_callback(_log_failure)
             raise
-        emit_reconciliation(self._context, decided, session.identifier)
-        if self._stopping is None:
+        is_stopping = self._emit_decided(session, decided)
+        if not is_stopping:
             self._state = SchedulerState.RUNNING
-        self._complete(len(accepted), len(accepted))
+        self._complete(len(accepted), is_stopping=is_stopping)
         if was_polling != bool(accepted):
             self.events.emit(PollingStopped() if was_polling else PollingStarted())
 
-    def _complete(self, total: int, scheduled_count: int) -> None:
+    def _emit_decided(self, session: Session, decided: Reconciliation) -> bool:
+        """Emit what became of every task; returns whether a stop came meanwhile."""
+        is_stopping = self._stopping is not None
+        emit_reconciliation(self._context, decided, session.identifier, is_stopping=is_stopping)
+        return is_stopping
+
+    def _complete(self, total: int, *, is_stopping: bool) -> None:
+        skipped_count = total if is_stopping else 0
         self.events.emit(
             SchedulerInitializationCompleted(
                 total_registrations=total,
-                scheduled_count=scheduled_count,
-                skipped_count=total - scheduled_count,
+                scheduled_count=total - skipped_count,
+                skipped_count=skipped_count,
             )
         )
 

@@ -13,6 +13,7 @@ from rota.errors import (
     StoreError,
     TaskListMismatchError,
 )
+from rota.scheduler.declared import note_declared
 from rota.scheduler.due_heap import DueHeap, Task
 from rota.scheduler.loop import TaskLoop
 from rota.scheduler.ownership import Ownership
@@ -97,7 +98,9 @@ class Session:
         self._ownership.see_living(living)
         moment = Moment(self._context.clock.now(), self.identifier, living)
         by_name = {task.name: task for task in accepted}
-        return await reconcile_store(self._context, by_name, moment, self._presence.find_living)
+        decided = await reconcile_store(self._context, by_name, moment, self._presence.find_living)
+        await note_declared(self._context, accepted)
+        return decided
 
     def _populate(self, decided: Reconciliation, now: datetime) -> None:
         held = self.loop.runs.held_tasks()

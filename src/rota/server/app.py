@@ -12,11 +12,12 @@ from rota.clock.system import SystemClock
 from rota.ops.leases import HttpLeases
 from rota.ops.served_kinds import ServedKinds
 from rota.server.api import EVERY_ROUTE
-from rota.server.http.context import ServerContext, ServerMetrics, ServerSettings
+from rota.server.http.context import ServerContext, ServerSettings
 from rota.server.http.docs import Description
 from rota.server.http.endpoint import ErrorLayer, serve_routes, serve_unknown
 from rota.server.http.guards import BearerGuard, Guard, HostGuard, PageGuard
 from rota.server.http.limits import CallerLimits, WaitingQuota
+from rota.server.http.metrics import ServerMetrics
 from rota.server.http.route import Route
 from rota.server.http.security import SecurityLayer
 from rota.server.pages import page_routes
@@ -61,20 +62,23 @@ def create_app(
         ],
     )
     app.state.http_leases = context.leases  # close it before the server stops
-    app.state.metrics = context.metrics.metrics
+    app.state.metrics = context.metrics
     app.router.redirect_slashes = False
     app.router.default = serve_unknown
     return app
 
 
 def _make_context(store: OpenStore, clock: Clock, settings: ServerSettings) -> ServerContext:
+    leases = HttpLeases(store, clock, settings=settings.worker)
+    metrics = ServerMetrics(store, clock, settings.inspect, settings.stats)
+    metrics.follow(leases.events)
     return ServerContext(
         store,
         clock,
         randbits,
-        ServerMetrics(store, settings.inspect),
+        metrics,
         WaitingQuota(store, clock, settings.guarding.waiting_limit),
-        HttpLeases(store, clock),
+        leases,
         ServedKinds(store, clock, settings.checks),
         settings.guarding.masked_words,
     )

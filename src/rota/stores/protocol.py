@@ -26,6 +26,12 @@ from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
 LONGEST_NAME = 255
 """The number of characters that a collection, a key or a worker's name may have."""
 
+LOOK_AHEAD = 1_000
+"""How many due jobs of a queue of a tenant a lease by kind or label looks at, and how many tenants.
+
+A job behind that many others that the caller cannot run waits until some of them are gone.
+"""
+
 
 class Reach(Enum):
     """Who else may have the same store open. It decides how to tell a dead peer from a live one."""
@@ -234,6 +240,9 @@ class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
     ``caps`` limit how many jobs of a tenant, a queue or both may run or be given out; jobs without
     room are passed over. ``ageing`` names queues in which jobs gain priority while they wait, and
     the time that adds one priority.
+
+    Only jobs of these ``kinds`` are leased, and of those with a label only jobs whose label is
+    among ``labels``; None for any. Other jobs stay where they are.
     """
 
     worker: str
@@ -244,17 +253,30 @@ class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
     after_tenant: str = ""
     caps: tuple[Cap, ...] = ()
     ageing: Mapping[str, timedelta] | None = None
+    kinds: Collection[str] | None = None
+    labels: Collection[str] | None = None
 
     @property
     def is_limited(self) -> bool:
         """Whether caps or ageing apply."""
         return bool(self.caps or self.ageing)
 
+    @property
+    def is_selective(self) -> bool:
+        """Whether kinds or labels decide."""
+        return self.kinds is not None or self.labels is not None
+
+    def accepts(self, kind: str, label: str | None) -> bool:
+        """Whether the caller can run a job of this kind and label."""
+        return is_chosen(kind, self.kinds) and (label is None or is_chosen(label, self.labels))
+
     def __post_init__(self) -> None:
         check_name("worker", self.worker)
         check_count(self.limit)
         check_choice(self.queues, "queues")
         check_choice(self.tenants, "tenants")
+        check_choice(self.kinds, "kinds")
+        check_choice(self.labels, "labels")
         if self.lease_for <= timedelta(0):
             raise _refusal("lease_for", f"must be longer than no time, got {self.lease_for}")
         for queue, step in (self.ageing or {}).items():
@@ -346,6 +368,10 @@ class JobStore(Protocol):
         these caps. A RUNNING job counts even after its lease has expired. With ``request.ageing``
         the order is that of ``rota.jobs.aged_key``. A tenant or queue without room, or without a
         due job, does not hold up others; ``kernel.limits`` has the rules.
+
+        With ``request.kinds`` or ``request.labels`` other jobs are passed over, and stay as they
+        are. A lease looks at ``LOOK_AHEAD`` due jobs of each queue of each tenant, and at as many
+        tenants.
         """
         ...
 

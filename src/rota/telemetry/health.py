@@ -9,10 +9,12 @@ import msgspec
 from rota.clock.protocol import Clock
 from rota.errors import InvalidInputError, StoreError
 from rota.jobs import JobFilter, JobStatus
+from rota.rail.jobs import RailStore
 from rota.scheduler.storage import SET_ASIDE
 from rota.stores.inspection import StoreInspection
 from rota.stores.protocol import JobStore, QueueDepth
 from rota.stores.survey import is_dead
+from rota.telemetry.notices import Report, read_report
 
 PAGE_SIZE = 100
 
@@ -28,7 +30,7 @@ class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
     longest; None when none is due. ``stalled_count`` jobs have an expired lease and wait for
     rescue. ``dead_count`` are dead letters, of the named tenants or of all. ``queues`` has each
     queue over all tenants. ``pinned_by`` names the transaction that keeps the database from
-    removing dead rows.
+    removing dead rows. ``report`` is what the processes last watched for.
     """
 
     taken_at: datetime
@@ -39,6 +41,7 @@ class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
     dead_count: int = 0
     queues: Sequence[QueueDepth] = ()
     pinned_by: str | None = None
+    report: Report | None = None
 
     @property
     def oldest_due_for(self) -> timedelta:
@@ -47,7 +50,7 @@ class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_store_status(
-    store: JobStore, inspect: Inspect, now: datetime, tenants: Collection[str] = ()
+    store: RailStore, inspect: Inspect, now: datetime, tenants: Collection[str] = ()
 ) -> StoreStatus:
     """Read the state of the store. Changes nothing.
 
@@ -58,11 +61,12 @@ async def read_store_status(
 
 
 async def complete_store_status(
-    store: JobStore, inspection: StoreInspection, now: datetime, tenants: Collection[str] = ()
+    store: RailStore, inspection: StoreInspection, now: datetime, tenants: Collection[str] = ()
 ) -> StoreStatus:
     """As ``read_store_status``, for a store that has been inspected already."""
     counts = inspection.job_counts or {}
     queues = await store.survey(now)
+    stored = await read_report(store)
     due_since = [depth.oldest_due_at for depth in queues if depth.oldest_due_at is not None]
     all_dead_count = sum(depth.dead_count for depth in queues)
     return StoreStatus(
@@ -74,6 +78,7 @@ async def complete_store_status(
         dead_count=await _count_dead(store, tenants) if tenants else all_dead_count,
         queues=tuple(queues),
         pinned_by=inspection.pinned_by,
+        report=None if stored is None else stored.report,
     )
 
 

@@ -1,9 +1,12 @@
 """Prometheus metrics from events and store samples."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import partial
+from itertools import accumulate
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
+from wsgiref.simple_server import WSGIServer
 
 from rota.errors import MissingExtraError
 from rota.events import (
@@ -29,6 +32,8 @@ from rota.telemetry.counters import (
     timed_by,
 )
 from rota.telemetry.health import StoreStatus
+from rota.telemetry.stats import BOUNDS_MS, FIELDS, DurationStats
+from rota.telemetry.totals import FleetTotals
 
 DEPTHS: Mapping[str, Callable[[QueueDepth], int]] = {
     "due": attrgetter("due_count"),
@@ -69,23 +74,45 @@ def _add(one: QueueDepth, other: QueueDepth, name: str) -> QueueDepth:
 
 try:
     import prometheus_client as prometheus
+    from prometheus_client.core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+        Metric,
+    )
+    from prometheus_client.registry import Collector
+    from prometheus_client.utils import floatToGoString
 except ModuleNotFoundError as error:
     raise MissingExtraError("Prometheus metrics", "prometheus-client", "metrics") from error
 
 Labels: TypeAlias = tuple[str, ...]
 
+
+def make_process_registry() -> prometheus.CollectorRegistry:
+    """A registry with the memory, the CPU time and the open files of this process."""
+    registry = prometheus.CollectorRegistry()
+    prometheus.ProcessCollector(registry=registry)
+    return registry
+
+
+def serve_registry(registry: prometheus.CollectorRegistry, host: str, port: int) -> WSGIServer:
+    """Answer Prometheus in a thread of its own. Port 0 takes any free port."""
+    server, _ = prometheus.start_http_server(port, host, registry)
+    return server
+
+
 LABEL_LIMIT = 100
 """The number of distinct values of a label before further ones become ``other``."""
-
-DURATION_BUCKETS = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
-WAIT_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600, 14400)
 
 _SECOND = timedelta(seconds=1)
 _MILLISECONDS = 1000
 
+BUCKETS = tuple(bound / _MILLISECONDS for bound in BOUNDS_MS)
+"""The upper bounds of the histograms in seconds: those of the stored statistics."""
+
 
 class Metrics:
-    """All metrics of Rota in one registry: worker events and the state of the store.
+    """All metrics of one process in one registry: worker events and samples of the store.
 
     Call ``metrics.follow(worker.events)`` for each worker of the process, and
     ``metrics.show(status)`` after each sample of the store, or let a ``Sampler`` do it.
@@ -99,12 +126,12 @@ class Metrics:
         label_limit: int = LABEL_LIMIT,
         by_tenant: bool = False,
     ) -> None:
-        registry = prometheus.REGISTRY if registry is None else registry
+        self._registry = prometheus.REGISTRY if registry is None else registry
         self._by_tenant = by_tenant
         self._kinds, self._queues, self._tenants = (BoundedLabel(label_limit) for _ in range(3))
-        self._events = _EventMetrics(registry, _label_names(by_tenant=by_tenant))
-        self._store = _StoreMetrics(registry)
-        self._depths = _QueueMetrics(registry, self._queues)
+        self._jobs = _JobMetrics(self._registry, _label_names(by_tenant=by_tenant))
+        self._process = ProcessMetrics(self._registry)
+        self._store: StoreMetrics | None = None
 
     def follow(self, events: EventSource) -> Callable[[], None]:
         """Measure events from now on. The returned function stops measuring."""
@@ -115,44 +142,37 @@ class Metrics:
         if isinstance(event, JobEvent):
             counted = counted_by(event)
             if counted or isinstance(event, JobSettled):
-                self._events.add(event, counted, self._labels_of(event))
+                self._jobs.add(event, counted, self._labels_of(event))
         elif isinstance(event, JobsLeased):
-            self._events.picked.inc(event.count)
+            self._jobs.picked.inc(event.count)
         elif isinstance(event, WorkerStarted):
-            self._events.workers.inc()
+            self._jobs.workers.inc()
         elif isinstance(event, WorkerStopped):
-            self._events.workers.dec()
-        elif isinstance(event, ChildStarted | ChildEnded | RequestRefused):
-            self._events.note(event)
-        elif isinstance(event, StoreFailed | StoreRecovered):
-            self._store.is_up.set(isinstance(event, StoreRecovered))
+            self._jobs.workers.dec()
+        else:
+            self._process.observe(event)
 
     def show(self, status: StoreStatus | None) -> None:
         """Set the gauges from a store sample; None when the store failed."""
+        if self._store is None:  # a process that never samples has no gauges that say 0
+            self._store = StoreMetrics(self._registry, self._process, self._queues)
         self._store.show(status)
-        if status is not None:
-            self._depths.show(status.queues, status.taken_at)
 
     def _labels_of(self, event: JobEvent) -> Labels:
         kind, queue = self._kinds(event.kind), self._queues(event.queue)
         return (kind, queue, self._tenants(event.tenant)) if self._by_tenant else (kind, queue)
 
 
-class _EventMetrics:
-    """Metrics updated by events."""
+class ProcessMetrics:
+    """Child processes, refused requests, and whether the store answers this process."""
 
-    def __init__(self, registry: prometheus.CollectorRegistry, labels: Labels) -> None:
-        self.picked = prometheus.Counter(
-            "rota_jobs_picked", "Jobs leased by workers.", registry=registry
+    def __init__(self, registry: prometheus.CollectorRegistry) -> None:
+        self.store_up = prometheus.Gauge(
+            "rota_store_up", "Whether the store answered when last asked.", registry=registry
         )
-        self.workers = prometheus.Gauge(
-            "rota_workers", "Workers that run in this process.", registry=registry
-        )
+        refused = "Requests that the server refused, by reason."
         self._refused = prometheus.Counter(
-            "rota_requests_refused",
-            "Requests that the server refused, by reason.",
-            ["reason"],
-            registry=registry,
+            "rota_requests_refused", refused, ["reason"], registry=registry
         )
         self._children = prometheus.Gauge(
             "rota_child_processes", "Child processes of the workers here.", registry=registry
@@ -163,24 +183,38 @@ class _EventMetrics:
             ["reason"],
             registry=registry,
         )
+        self.store_up.set(1)
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, RequestRefused):
+            self._refused.labels(event.reason).inc()
+        elif isinstance(event, ChildStarted):
+            self._children.inc()
+        elif isinstance(event, ChildEnded):
+            self._children.dec()
+            self._ended_children.labels(event.reason).inc()
+        elif isinstance(event, StoreFailed | StoreRecovered):
+            self.store_up.set(isinstance(event, StoreRecovered))
+
+
+class _JobMetrics:
+    """The jobs and workers of one process, by its events."""
+
+    def __init__(self, registry: prometheus.CollectorRegistry, labels: Labels) -> None:
+        self.picked = prometheus.Counter(
+            prometheus_name("jobs.picked"), TEXTS["jobs.picked"], registry=registry
+        )
+        self.workers = prometheus.Gauge(
+            WORKERS, "Workers that run in this process.", registry=registry
+        )
         self._counters = {
-            name: prometheus.Counter(prometheus_name(name), text, labels, registry=registry)
-            for name, text in _TEXTS.items()
+            name: prometheus.Counter(prometheus_name(name), TEXTS[name], labels, registry=registry)
+            for name in LABELLED
         }
         self._series: dict[Labels, _Series] = {}
-        self._durations = prometheus.Histogram(
-            "rota_handler_duration_seconds",
-            "How long handlers took.",
-            labels,
-            buckets=DURATION_BUCKETS,
-            registry=registry,
-        )
-        self._waits = prometheus.Histogram(
-            "rota_lease_wait_seconds",
-            "From when jobs were due until they were leased.",
-            labels,
-            buckets=WAIT_BUCKETS,
-            registry=registry,
+        self._durations, self._waits = (
+            prometheus.Histogram(name, text, labels, buckets=BUCKETS, registry=registry)
+            for name, text in TIMINGS.values()
         )
 
     def add(self, event: JobEvent, counted: tuple[Counter, ...], labels: Labels) -> None:
@@ -199,15 +233,6 @@ class _EventMetrics:
         if timed.handler_ms is not None:
             series.duration.observe(timed.handler_ms / _MILLISECONDS)
 
-    def note(self, event: ChildStarted | ChildEnded | RequestRefused) -> None:
-        if isinstance(event, RequestRefused):
-            self._refused.labels(event.reason).inc()
-        elif isinstance(event, ChildStarted):
-            self._children.inc()
-        else:
-            self._children.dec()
-            self._ended_children.labels(event.reason).inc()
-
     def _make_series(self, labels: Labels) -> "_Series":
         return _Series({}, self._durations.labels(*labels), self._waits.labels(*labels))
 
@@ -220,31 +245,39 @@ class _Series(NamedTuple):
     wait: prometheus.Histogram
 
 
-class _StoreMetrics:
-    """Metrics sampled from the store."""
+class StoreMetrics:
+    """The state of the store, by samples. A queue that became empty is shown as empty."""
 
-    def __init__(self, registry: prometheus.CollectorRegistry) -> None:
-        self.is_up = prometheus.Gauge(
-            "rota_store_up", "Whether the store answered when last asked.", registry=registry
+    def __init__(
+        self,
+        registry: prometheus.CollectorRegistry,
+        process: ProcessMetrics,
+        label: BoundedLabel | None = None,
+    ) -> None:
+        self._label = label or BoundedLabel(LABEL_LIMIT)
+        self._shown: set[str] = set()
+        self._store_up = process.store_up
+        gauge = partial(prometheus.Gauge, registry=registry)
+        self._jobs = gauge("rota_jobs", "Jobs on the store, by status.", ["status"])
+        self._oldest_due = gauge(
+            "rota_oldest_due_seconds", "How long the oldest due job has been due."
         )
-        self._jobs = prometheus.Gauge(
-            "rota_jobs", "Jobs on the store, by status.", ["status"], registry=registry
+        self._stalled = gauge("rota_stalled_jobs", "Jobs whose leases have run out.")
+        self._set_aside = gauge("rota_set_aside_records", "Records that cannot be read.")
+        self._depth = gauge(
+            "rota_queue_depth",
+            "Jobs in each queue: due, later, running, those of them stalled, and dead letters.",
+            ["queue", "state"],
         )
-        self._oldest_due = prometheus.Gauge(
-            "rota_oldest_due_seconds",
-            "How long the oldest due job has been due.",
-            registry=registry,
+        self._queue_oldest_due = gauge(
+            "rota_queue_oldest_due_seconds",
+            "How long the job has been due that waits in the queue for the longest time.",
+            ["queue"],
         )
-        self._stalled = prometheus.Gauge(
-            "rota_stalled_jobs", "Jobs whose leases have run out.", registry=registry
-        )
-        self._set_aside = prometheus.Gauge(
-            "rota_set_aside_records", "Records that cannot be read.", registry=registry
-        )
-        self.is_up.set(1)
 
     def show(self, status: StoreStatus | None) -> None:
-        self.is_up.set(status is not None)
+        """Set the gauges; None when the store failed."""
+        self._store_up.set(status is not None)
         if status is None:
             return
         for name, count in status.job_counts.items():
@@ -252,28 +285,9 @@ class _StoreMetrics:
         self._oldest_due.set(status.oldest_due_for / _SECOND)
         self._stalled.set(status.stalled_count)
         self._set_aside.set(status.set_aside_count)
+        self._show_queues(status.queues, status.taken_at)
 
-
-class _QueueMetrics:
-    """The depth of each queue. A queue that became empty is shown as empty."""
-
-    def __init__(self, registry: prometheus.CollectorRegistry, label: BoundedLabel) -> None:
-        self._label = label
-        self._shown: set[str] = set()
-        self._depth = prometheus.Gauge(
-            "rota_queue_depth",
-            "Jobs in each queue: due, later, running, those of them stalled, and dead letters.",
-            ["queue", "state"],
-            registry=registry,
-        )
-        self._oldest_due = prometheus.Gauge(
-            "rota_queue_oldest_due_seconds",
-            "How long the job has been due that waits in the queue for the longest time.",
-            ["queue"],
-            registry=registry,
-        )
-
-    def show(self, queues: Iterable[QueueDepth], now: datetime) -> None:
+    def _show_queues(self, queues: Iterable[QueueDepth], now: datetime) -> None:
         depths = combine_depths(queues, self._label)
         self._shown |= depths.keys()
         for label in self._shown:
@@ -281,16 +295,63 @@ class _QueueMetrics:
             for state, read in DEPTHS.items():
                 self._depth.labels(label, state).set(read(depth))
             due_at = now if depth.oldest_due_at is None else depth.oldest_due_at
-            self._oldest_due.labels(label).set((now - due_at) / _SECOND)
+            self._queue_oldest_due.labels(label).set((now - due_at) / _SECOND)
 
 
-_TEXTS: dict[Counter, str] = {
+class FleetMetrics(Collector):
+    """The totals of all workers on the store, under the names that a process has for its own."""
+
+    def __init__(self, registry: prometheus.CollectorRegistry) -> None:
+        self._totals = FleetTotals()
+        self._worker_count = 0
+        registry.register(self)
+
+    def show(self, totals: FleetTotals, worker_count: int) -> None:
+        self._totals, self._worker_count = totals, worker_count
+
+    def collect(self) -> Iterator[Metric]:
+        kinds = self._totals.kinds
+        yield CounterMetricFamily(
+            prometheus_name("jobs.picked"), TEXTS["jobs.picked"], self._totals.picked
+        )
+        for name in LABELLED:
+            counter = CounterMetricFamily(prometheus_name(name), TEXTS[name], labels=LABELS)
+            for each in kinds:
+                counter.add_metric((each.kind, each.queue), getattr(each, FIELDS[name]))
+            yield counter
+        for field, (title, text) in TIMINGS.items():
+            timing = HistogramMetricFamily(title, text, labels=LABELS)
+            for each in kinds:
+                add_durations(timing, (each.kind, each.queue), getattr(each, field))
+            yield timing
+        yield GaugeMetricFamily(WORKERS, "Workers that are present.", self._worker_count)
+
+
+def add_durations(family: HistogramMetricFamily, labels: Labels, stats: DurationStats) -> None:
+    bounds = [*map(floatToGoString, BUCKETS), "+Inf"]
+    buckets = [*zip(bounds, accumulate(stats.buckets), strict=True)]
+    family.add_metric(labels, buckets, stats.sum_ms / _MILLISECONDS)
+
+
+TEXTS: dict[Counter, str] = {
+    "jobs.picked": "Jobs leased by workers.",
     "jobs.succeeded": "Attempts that succeeded.",
     "jobs.failed": "Attempts that failed.",
     "jobs.deferred": "Jobs that a gate held back.",
     "jobs.dlq": "Jobs that had their last attempt: dead letters.",
     "jobs.stalled": "Jobs whose leases ran out, and that were taken from their workers.",
 }
+
+
+LABELLED = tuple(FIELDS)
+"""The counters that have labels: jobs are leased in batches, so the picked ones have none."""
+
+TIMINGS = {
+    "handler": ("rota_handler_duration_seconds", "How long handlers took."),
+    "wait": ("rota_lease_wait_seconds", "From when jobs were due until they were leased."),
+}
+WORKERS = "rota_workers"
+LABELS: Labels = ("kind", "queue")
 
 
 def prometheus_name(name: Counter) -> str:
@@ -301,4 +362,4 @@ def prometheus_name(name: Counter) -> str:
 
 
 def _label_names(*, by_tenant: bool) -> Labels:
-    return ("kind", "queue", "tenant") if by_tenant else ("kind", "queue")
+    return (*LABELS, "tenant") if by_tenant else LABELS

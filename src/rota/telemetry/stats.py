@@ -4,12 +4,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
+from typing import Any
 
 import msgspec
 
-from rota.events import Event
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
-from rota.telemetry.counters import Counter, counted_by, timed_by
+from rota.telemetry.counters import Counter, Durations
 from rota.triggers.zone import to_utc
 
 BOUNDS_MS: tuple[float, ...] = (
@@ -93,7 +93,7 @@ class DurationCount:
 
 NO_DURATIONS = DurationStats()
 
-_FIELDS: Mapping[Counter, str] = {
+FIELDS: Mapping[Counter, str] = {
     "jobs.succeeded": "succeeded",
     "jobs.failed": "failed",
     "jobs.dlq": "dead",
@@ -109,15 +109,14 @@ class DepthSample(msgspec.Struct, frozen=True, array_like=True, order=True):
     running: int = 0
 
 
-class MinuteStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The ended attempts of a tenant's jobs in the minute that starts ``at``.
+class OutcomeStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Ended attempts by outcome, and their durations.
 
     Each attempt is one of ``succeeded``, ``failed``, ``deferred`` and ``stalled``; a job's last
     failed attempt is also ``dead``. ``handler`` is the handlers' duration, ``wait`` the time from
-    due to leased. ``depth`` is the highest sampled depth.
+    due to leased.
     """
 
-    at: datetime
     succeeded: int = 0
     failed: int = 0
     dead: int = 0
@@ -125,6 +124,22 @@ class MinuteStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     stalled: int = 0
     handler: DurationStats = NO_DURATIONS
     wait: DurationStats = NO_DURATIONS
+
+    def summed(self, other: "OutcomeStats") -> dict[str, Any]:
+        """The sums of these fields."""
+        return {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
+
+
+_SUMMED = OutcomeStats.__struct_fields__
+
+
+class MinuteStats(OutcomeStats, frozen=True, kw_only=True, omit_defaults=True):
+    """The ended attempts of a tenant's jobs in the minute that starts ``at``.
+
+    ``depth`` is the highest sampled depth.
+    """
+
+    at: datetime
     depth: DepthSample | None = None
 
     def __add__(self, other: "MinuteStats") -> "MinuteStats":
@@ -132,46 +147,48 @@ class MinuteStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
         ``at`` is the earlier one's, so that minutes add up to longer periods.
         """
-        return MinuteStats(
-            at=min(self.at, other.at),
-            succeeded=self.succeeded + other.succeeded,
-            failed=self.failed + other.failed,
-            dead=self.dead + other.dead,
-            deferred=self.deferred + other.deferred,
-            stalled=self.stalled + other.stalled,
-            handler=self.handler + other.handler,
-            wait=self.wait + other.wait,
-            depth=max_depth(self.depth, other.depth),
-        )
+        depth = max_depth(self.depth, other.depth)
+        return MinuteStats(at=min(self.at, other.at), depth=depth, **self.summed(other))
 
 
-class MinuteCount:
-    """A mutable MinuteStats for counting."""
+class OutcomeCount:
+    """A mutable OutcomeStats for counting."""
 
-    __slots__ = ("_counts", "_depth", "_handler", "_wait")
+    __slots__ = ("_counts", "_handler", "_wait")
 
     def __init__(self) -> None:
-        self._counts = dict.fromkeys(_FIELDS.values(), 0)
+        self._counts = dict.fromkeys(FIELDS.values(), 0)
         self._handler = DurationCount()
         self._wait = DurationCount()
-        self._depth: DepthSample | None = None
 
-    def note_depth(self, depth: DepthSample) -> None:
-        self._depth = max_depth(self._depth, depth)
-
-    def add(self, event: Event) -> None:
-        for name in counted_by(event):
-            self._counts[_FIELDS[name]] += 1
-        timed = timed_by(event)
+    def add(self, counted: Iterable[Counter], timed: Durations | None) -> None:
+        for name in counted:
+            self._counts[FIELDS[name]] += 1
         if timed is None:
             return
         self._wait.add(timed.wait_ms)
         if timed.handler_ms is not None:
             self._handler.add(timed.handler_ms)
 
+    def read(self) -> dict[str, Any]:
+        """The fields of an OutcomeStats."""
+        return self._counts | {"handler": self._handler.freeze(), "wait": self._wait.freeze()}
+
+
+class MinuteCount(OutcomeCount):
+    """A mutable MinuteStats for counting."""
+
+    __slots__ = ("_depth",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._depth: DepthSample | None = None
+
+    def note_depth(self, depth: DepthSample) -> None:
+        self._depth = max_depth(self._depth, depth)
+
     def freeze(self, at: datetime) -> MinuteStats:
-        handler, wait = self._handler.freeze(), self._wait.freeze()
-        return MinuteStats(at=at, handler=handler, wait=wait, depth=self._depth, **self._counts)
+        return MinuteStats(at=at, depth=self._depth, **self.read())
 
 
 def max_depth(one: DepthSample | None, other: DepthSample | None) -> DepthSample | None:
@@ -180,7 +197,7 @@ def max_depth(one: DepthSample | None, other: DepthSample | None) -> DepthSample
 
 
 STATS = "tallies"
-"""The collection. A key is the hour, a slash and the tenant."""
+"""The collection. A key is the hour, a slash and the tenant; or ``totals``."""
 
 RETENTION = timedelta(hours=48)
 """How long statistics are kept."""

@@ -7,12 +7,14 @@ from itertools import islice
 from threading import Lock
 from typing import Protocol
 
+import msgspec
+
 from rota.clock.protocol import Clock, ConditionalClock
 from rota.clock.timeout import timeout_after
 from rota.errors import RotaError
-from rota.events import Event, JobDeferred, JobSettled, JobStalled
+from rota.events import Event, JobDeferred, JobSettled, JobsLeased, JobStalled
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, QueueDepth
-from rota.telemetry.counters import EventSource
+from rota.telemetry.counters import EventSource, counted_by, timed_by
 from rota.telemetry.stats import (
     STATS,
     DepthSample,
@@ -24,6 +26,7 @@ from rota.telemetry.stats import (
     key_of,
     prune_stats,
 )
+from rota.telemetry.totals import TOTALS, FleetTotals, TotalsCount, decode_totals
 
 FLUSHED_EVERY = timedelta(seconds=5)
 PRUNED_EVERY = timedelta(minutes=10)
@@ -35,11 +38,12 @@ TRY_COUNT = 5
 LAST_WORD = timedelta(seconds=2)
 
 Pending = dict[tuple[str, datetime], MinuteCount]
-Batch = Mapping[str, list[MinuteStats]]
+Addend = MinuteStats | FleetTotals
+Batch = Mapping[str, list[Addend]]
 
 
 class StatsRecorder:
-    """Follows workers and stores job statistics.
+    """Follows workers and stores job statistics: minutes of each tenant, and totals of the fleet.
 
     Call ``recorder.follow(worker.events)`` for any number of workers, and run ``await
     recorder.run()`` beside them. Several recorders, in any processes, add up. The numbers are for
@@ -53,7 +57,8 @@ class StatsRecorder:
         self._clock = clock
         self._lock = Lock()
         self._pending: Pending = {}
-        self._waiting: dict[str, list[MinuteStats]] = {}
+        self._totals = TotalsCount()
+        self._waiting: dict[str, list[Addend]] = {}
         self._pruned_at: datetime | None = None
 
     def follow(self, events: EventSource) -> Callable[[], None]:
@@ -62,12 +67,16 @@ class StatsRecorder:
 
     def observe(self, event: Event) -> None:
         """Count one event, as of now."""
-        if not isinstance(event, (JobSettled, JobDeferred, JobStalled)):
-            return
-        with self._lock:
-            count = self._count_of(event.tenant)
-            if count is not None:
-                count.add(event)
+        if isinstance(event, (JobSettled, JobDeferred, JobStalled)):
+            counted, timed = counted_by(event), timed_by(event)
+            with self._lock:
+                self._totals.add(event, counted, timed)
+                count = self._count_of(event.tenant)
+                if count is not None:
+                    count.add(counted, timed)
+        elif isinstance(event, JobsLeased):
+            with self._lock:
+                self._totals.add_picked(event.count)
 
     def note_depth(self, tenant: str, depth: DepthSample) -> None:
         """Record the depth of the tenant's queues, as of now."""
@@ -98,7 +107,10 @@ class StatsRecorder:
         if isinstance(self._clock, ConditionalClock):
             with suppress(TimeoutError):
                 async with timeout_after(self._clock, PRUNED_EVERY - FLUSHED_EVERY):
-                    await self._clock.wait_until(lambda: bool(self._pending or self._waiting))
+                    await self._clock.wait_until(self._has_counts)
+
+    def _has_counts(self) -> bool:
+        return bool(self._pending or self._waiting) or not self._totals.is_empty
 
     async def flush(self) -> None:
         """Write all counts. Store errors are raised."""
@@ -127,12 +139,16 @@ class StatsRecorder:
     def _take_pending(self) -> None:
         with self._lock:
             pending, self._pending = self._pending, {}
+            totals, self._totals = self._totals, TotalsCount()
         for (tenant, at), count in pending.items():
             key = key_of(tenant, at)
             if key not in self._waiting and len(self._waiting) >= MOST_PENDING:
                 self.dropped_count += 1
             else:
                 self._waiting.setdefault(key, []).append(count.freeze(at))
+        if not totals.is_empty:
+            unwritten = self._waiting.get(TOTALS, ())
+            self._waiting[TOTALS] = [_add_totals(totals.freeze(), unwritten)]
 
     def _take_batch(self) -> Batch:
         """Take a batch, so that two concurrent writers do not write it twice."""
@@ -154,7 +170,7 @@ class StatsRecorder:
 
     def _note_failure(self, batch: Batch, error: RotaError) -> None:
         if error.details.get("outcome") == "unknown":
-            self.dropped_count += sum(map(len, batch.values()))
+            self.dropped_count += sum(len(more) for key, more in batch.items() if key != TOTALS)
         else:
             self._wait_again(batch)
 
@@ -163,9 +179,17 @@ class StatsRecorder:
             self._waiting.setdefault(key, []).extend(more)
 
 
-def _add_to(key: str, kept: Document | None, more: Sequence[MinuteStats]) -> DocumentWrite:
-    total = add_minutes(decode(kept), more)
-    return DocumentWrite(STATS, key, None if kept is None else kept.version, encode(total.values()))
+def _add_to(key: str, kept: Document | None, more: Sequence[Addend]) -> DocumentWrite:
+    if key == TOTALS:
+        body = msgspec.json.encode(_add_totals(decode_totals(kept), more))
+    else:
+        minutes = [it for it in more if isinstance(it, MinuteStats)]
+        body = encode(add_minutes(decode(kept), minutes).values())
+    return DocumentWrite(STATS, key, None if kept is None else kept.version, body)
+
+
+def _add_totals(kept: FleetTotals, more: Iterable[Addend]) -> FleetTotals:
+    return sum((it for it in more if isinstance(it, FleetTotals)), kept)
 
 
 SAMPLED_EVERY = timedelta(minutes=1)

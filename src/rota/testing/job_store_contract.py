@@ -11,6 +11,7 @@ async callable without arguments that opens a store. The store is empty at the s
 The tests need pytest, and pytest-asyncio in its mode ``auto``.
 """
 
+from rota.testing.job_choice_contract import ChoiceContract
 from rota.testing.job_insertion_contract import (
     DependenciesContract,
     IdempotencyContract,
@@ -45,6 +46,7 @@ class JobStoreContract(
     AgeingContract,
     AmendingContract,
     CapsContract,
+    ChoiceContract,
     ClosingContract,
     DependenciesContract,
     ExpiryContract,

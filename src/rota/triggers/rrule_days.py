@@ -7,7 +7,7 @@ year without any is skipped at almost no cost.
 
 from collections.abc import Iterator
 from datetime import date
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from math import gcd
 from typing import NamedTuple
@@ -23,8 +23,17 @@ _PERIODS_PER_CYCLE = {
     Frequency.WEEKLY: 20_871,
     Frequency.DAILY: 146_097,
 }
+_SHORTEST_PERIODS = {
+    Frequency.YEARLY: 365,
+    Frequency.MONTHLY: 28,
+    Frequency.WEEKLY: 7,
+    Frequency.DAILY: 1,
+}
+"""In days."""
+
 _KEPT_YEARS = 64
 _WEEKLY = sum(1 << day for day in range(0, 371, 7))
+_LAST_DAY = date(LAST_YEAR, 12, 31).toordinal()
 _MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -60,13 +69,18 @@ class MatchingDays:
         left = mask >> (day - first)
         if left:
             return day + _lowest(left)
-        for later in range(year + 1, min(LAST_YEAR, year + self._cycle) + 1):
+        later, last = self._used_from(year + 1), min(LAST_YEAR, year + self._cycle)
+        while later <= last:
             first, mask = self.of_year(later)
             if mask:
                 return first + _lowest(mask)
+            later = self._used_from(later + 1)
         # If a whole cycle has none, no other cycle has any.
         self._none_from = 0 if year + self._cycle <= LAST_YEAR else day
         return None
+
+    def _used_from(self, year: int) -> int:
+        return year if self._comb is None else self._comb.first_year_from(year)
 
     def within(self, start: int, end: int) -> list[int]:
         """The matching days in ``[start, end)``."""
@@ -95,9 +109,20 @@ class MatchingDays:
             mask &= self._comb.of_year(year, first)
         return first, mask
 
+    def most_within(self, day_count: int) -> int:
+        """An upper bound of the matching days among this many days in a row, at little cost."""
+        return min(day_count, self.most_periods_within(day_count) * self.most_in_a_period)
+
+    def most_periods_within(self, day_count: int) -> int:
+        """How many used periods this many days in a row can touch."""
+        return day_count // (_SHORTEST_PERIODS[self._parts.frequency] * self._interval) + 2
+
+    @cached_property
     def most_in_a_period(self) -> int:
-        """The highest number of matching days in a year, month or week of the frequency."""
+        """The highest number of matching days in a period of the frequency."""
         frequency = self._parts.frequency
+        if frequency is Frequency.DAILY:
+            return 1
         if frequency is Frequency.WEEKLY:
             return len(self._parts.weekdays)
         masks = {kind: days_of_kind(self._parts, kind) for kind in _all_kinds()}
@@ -135,6 +160,22 @@ class _Comb:
         begun = _span(0, self._run - into)
         ahead = self._period - into
         return begun | self._teeth << ahead if ahead < 366 else begun
+
+    def first_year_from(self, year: int) -> int:
+        """The first year from ``year`` on in which a used period begins or goes on."""
+        if self._frequency is Frequency.YEARLY:
+            return year + (self._start.year - year) % self._interval
+        if self._frequency is Frequency.MONTHLY:
+            passed = (year - self._start.year) * 12 + 1 - self._start.month
+            return year + -passed % self._interval // 12
+        if year > LAST_YEAR:
+            return year
+        first = date(year, 1, 1).toordinal()
+        into = (first - self._first) % self._period
+        if into < self._run:
+            return year
+        begins = first + self._period - into
+        return date.fromordinal(begins).year if begins <= _LAST_DAY else LAST_YEAR + 1
 
 
 def bits_of(mask: int) -> Iterator[int]:

@@ -33,8 +33,13 @@ from rota.triggers.rrule_walls import choose
 
 _WEEK = 7 * DAY
 _CALENDAR_CYCLE = 146_097 * DAY
+_ALL_KINDS_OF_YEAR = 41 * 366 * DAY
+"""Each first weekday of a leap year and of another comes by in 40 years, across a century too."""
+
 _RULES_SETTLED = date(2100, 1, 1).toordinal() * DAY
 """From here on every zone of the IANA database repeats its year."""
+
+_MOST_WINDOWS = 48
 
 _UNITS = {Frequency.HOURLY: 3600, Frequency.MINUTELY: 60, Frequency.SECONDLY: 1}
 
@@ -65,6 +70,29 @@ class TimeFilter:
             return found * 3600 + self.minutes[0] * 60 + self.seconds[0]
         return None
 
+    @cached_property
+    def windows(self) -> tuple[tuple[int, int], ...]:
+        """Ranges of times of day, ends included, that hold every allowed one; only a few."""
+        starts, length = [hour * 3600 for hour in self.hours], 3600
+        for values, unit in ((self.minutes, 60), (self.seconds, 1)):
+            finer = [start + value * unit for start in starts for value in values]
+            if len(finer) > _MOST_WINDOWS:
+                break
+            starts, length = finer, unit
+        return tuple((start, start + length - 1) for start in starts)
+
+    def first_step(self, wall: int, step: int, unit: int) -> int:
+        """How far from ``wall``, in whole steps, a unit may begin that has an allowed time.
+
+        It is never further than the first one that has. 0 if no step has one.
+        """
+        found = [
+            steps
+            for low, high in self.windows
+            if (steps := first_hit(step, DAY, low - unit + 1 - wall, high - wall)) is not None
+        ]
+        return min(found, default=0) * step
+
     def count_units(self, unit: int) -> int:
         """How many hours, minutes or seconds of a day, as ``unit`` says, are allowed."""
         minutes = len(self.minutes) if unit <= 60 else 1
@@ -89,6 +117,27 @@ class TimeFilter:
         )
 
 
+def first_hit(step: int, modulus: int, low: int, high: int) -> int | None:
+    """The least number of steps from 0 that lands in ``low`` to ``high``, all modulo ``modulus``.
+
+    None if none does. Like the greatest common divisor, it takes few rounds.
+    """
+    if high - low >= modulus - 1:
+        return 0
+    low, high, step = low % modulus, high % modulus, step % modulus
+    if low == 0 or low > high:
+        return 0
+    if step == 0:
+        return None
+    if 2 * step > modulus:
+        return first_hit(modulus - step, modulus, modulus - high, modulus - low)
+    steps = -(-low // step)
+    if steps * step <= high:
+        return steps
+    rounds = first_hit(-modulus % step, step, low % step, high % step)
+    return None if rounds is None else -(-(low + modulus * rounds) // step)
+
+
 class ElapsedSearch:
     """Finds the instants of a rule that steps in elapsed time.
 
@@ -96,7 +145,7 @@ class ElapsedSearch:
     """
 
     def __init__(self, text: str, parts: Parts, frame: Frame) -> None:
-        self._text = text
+        self._count_budget = Budget.for_count(text)
         self._parts = parts
         self._frame = frame
         self._unit = _UNITS[parts.frequency]
@@ -144,7 +193,7 @@ class ElapsedSearch:
             return None
         if self._is_unfiltered:
             return start + (count - 1) * self._step
-        budget = Budget.for_count(self._text)
+        budget = self._count_budget
         found = self._first_from(start, CALENDAR_END, budget)
         for _ in range(count - 1):
             if found is None:
@@ -196,10 +245,12 @@ class ElapsedSearch:
     def _first_member_from(self, at: int, upto: int, budget: Budget) -> int | None:
         """The first instant from ``at`` that nothing rules out."""
         upto = min(upto, self._horizon(at))
-        end = at
+        end = at - 1
         while at <= upto:
             budget.spend()
-            if at >= end:
+            if at == end:  # it did not help to look at two days
+                offset, end = self._frame.long_stretch_at(at, budget)
+            elif at > end:
                 offset, end = self._frame.stretch_at(at)
             if self._is_met(offset):
                 later = self._first_not_ruled_out(at, offset, end)
@@ -241,7 +292,11 @@ class ElapsedSearch:
                 return min(at - into + residues[place], end)
             if end < at - into + self._unit:  # the rest of the period has another offset
                 return end
-        return at - into + self._step
+        following = at - into + self._step
+        if self._times.is_open or following > end:
+            return following
+        wall = following + offset
+        return min(following + self._times.first_step(wall, self._step, self._unit), end)
 
     def _residues_at(self, offset: int) -> tuple[int, ...]:
         """The distances into a period that the smaller units allow, at this ``offset``."""
@@ -288,6 +343,8 @@ class ElapsedSearch:
 
     def _horizon(self, at: int) -> int:
         """Where a search may end, because the steps, the calendar and the zone repeat."""
+        if _WEEK % self._step == 0:
+            return max(at, _RULES_SETTLED) + _ALL_KINDS_OF_YEAR
         if _CALENDAR_CYCLE % self._step == 0:
             return max(at, _RULES_SETTLED) + _CALENDAR_CYCLE
         return CALENDAR_END

@@ -22,9 +22,6 @@ from rota.triggers.rrule_parts import (
 _MOST_EMPTY_PERIODS = 20_871
 """The number of weeks in 400 years. After that the calendar repeats, so the search can stop."""
 
-_SHORTEST_PERIODS = {Frequency.YEARLY: 365, Frequency.MONTHLY: 28, Frequency.WEEKLY: 7}
-"""In days."""
-
 _PERIOD_STEPS = 4
 """The cost of choosing the wall times of one period."""
 
@@ -117,7 +114,7 @@ class DaySeries:
         return None
 
     def most_until(self, first: int, last: int) -> int:
-        return (last // DAY - first // DAY + 1) * len(self._times)
+        return self._days.most_within(last // DAY - first // DAY + 1) * len(self._times)
 
 
 class PositionSeries:
@@ -147,8 +144,8 @@ class PositionSeries:
         return None
 
     def most_until(self, first: int, last: int) -> int:
-        shortest = _SHORTEST_PERIODS[self._parts.frequency]
-        return ((last - first) // (shortest * DAY) + 2) * len(self._parts.positions)
+        periods = self._days.most_periods_within((last - first) // DAY)
+        return periods * len(self._parts.positions)
 
     def _periods_from(self, wall: int) -> Iterator[list[int]]:
         """The chosen wall times of each period with a matching day, until no more can come."""
@@ -164,7 +161,7 @@ class PositionSeries:
             day = self._days.first_from(end)
 
     def _can_be_filled(self) -> bool:
-        most = self._days.most_in_a_period() * len(self._times)
+        most = self._days.most_in_a_period * len(self._times)
         return min(map(abs, self._parts.positions)) <= most
 
     def _period_of(self, day: int) -> tuple[int, int]:
@@ -191,9 +188,10 @@ def _nth_bit(mask: int, number: int) -> int:
 
 _WINDOW = 2 * LONGEST_SHIFT
 
-_MOST_EMPTY_WINDOWS = 600
-"""If all wall times of this many windows fall into gaps, the rule never occurs: calendar and zone
-repeat within this number.
+_MOST_EMPTY_WINDOWS = 100
+"""If all wall times of this many windows fall into gaps, the rule never occurs.
+
+Such wall times follow the rule of the gaps. Within this number, every kind of year comes by.
 """
 
 Piece = tuple[int, int, int]
@@ -204,7 +202,7 @@ class WallSearch:
     """Finds the instants of a rule in wall time."""
 
     def __init__(self, text: str, series: WallSeries, frame: Frame, count: int | None) -> None:
-        self._text = text
+        self._count_budget = Budget.for_count(text)
         self._series = series
         self._frame = frame
         self._count = count
@@ -286,8 +284,8 @@ class WallSearch:
     @cached_property
     def _last_with_gaps(self) -> int | None:
         """The wall time that uses up COUNT if those in gaps count too; None if nothing does."""
-        budget = Budget.for_count(self._text)
-        return self._series.nth_from(self._frame.start_wall, self._count or 1, budget)
+        first, count = self._frame.start_wall, self._count or 1
+        return self._series.nth_from(first, count, self._count_budget)
 
     @cached_property
     def _last_wall(self) -> int | None:
@@ -296,7 +294,7 @@ class WallSearch:
         Every wall time counts once, even if a fold repeats it or a gap shifts two to one instant.
         Wall times that a gap skips do not count, so the last one moves on by their number.
         """
-        budget = Budget.for_count(self._text)
+        budget = self._count_budget
         first, last, number = self._frame.start_wall, self._last_with_gaps, self._count or 1
         while last is not None and self._frame.gap == "skip":
             number = self._count_skipped(first, last, number, budget)

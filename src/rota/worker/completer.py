@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from rota.clock.idle import call_in_thread
 from rota.errors import RotaError, StoreClosedError, StoreUnavailableError
 from rota.events import JobFailed
 from rota.fleet.outage import StoreRetry
@@ -91,10 +92,7 @@ class Completer:
 
     async def _apply(self, batch: Sequence[Settlement]) -> Sequence[Applied | None]:
         """Write these. When the answer is lost, they are doubtful."""
-        random = self._resources.random
-        for it in batch:
-            if it.change is None:
-                it.change = _decide_ended(it, random.random())
+        await self._decide(batch)
         changes = [it.change for it in batch if it.change is not None]
         try:
             return await self._resources.store.apply(changes, self._resources.clock.now())
@@ -102,6 +100,22 @@ class Completer:
             for it in batch:
                 it.is_doubtful = True
             raise
+
+    async def _decide(self, batch: Sequence[Settlement]) -> None:
+        """Decide what is not decided yet; the next occurrence of a series in a thread."""
+        random, undecided = self._resources.random, [it for it in batch if it.change is None]
+        recurring = []
+        for it in undecided:
+            chance = random.random()
+            recurrence = it.attempt.job.recurrence
+            if recurrence is None or recurrence.interval is not None:
+                it.change = _decide_ended(it, chance)
+            else:
+                recurring.append((it, chance))
+        if recurring:
+            changes = await call_in_thread(lambda: [_decide_ended(*it) for it in recurring])
+            for (it, _), change in zip(recurring, changes, strict=True):
+                it.change = change
 
     async def _apply_each(
         self, batch: Sequence[Settlement], error: RotaError
@@ -131,6 +145,8 @@ class Completer:
         for it, answer in zip(batch, answers, strict=True):
             if answer is not None and answer.job is None:
                 it.is_stale = await self._is_lost(it)
+            elif answer and it.change and answer.job is not it.change.job:
+                it.change = replace(it.change, job=answer.job)  # its retry policy was amended
             if type(it.result.outcome) is Interrupted and answer is not None and not it.is_stale:
                 self.handed_back_count += 1
         self._flow.release([it.attempt for it in batch])

@@ -74,14 +74,12 @@ class Producer:
     answer was lost: this worker holds those jobs without knowing them.
     """
 
-    def __init__(
-        self, resources: Resources, flow: Flow, executor: Executor, quarantine: Quarantine
-    ) -> None:
+    def __init__(self, resources: Resources, flow: Flow, executor: Executor) -> None:
         self.unanswered: deque[datetime] = deque(maxlen=_UNANSWERED_KEPT)
         self._resources = resources
         self._flow = flow
         self._executor = executor
-        self._quarantine = quarantine
+        self._quarantine = Quarantine(resources, flow)
         self._retry = StoreRetry(resources.outage, resources.clock, resources.random)
         self._last = LastLease(resources.clock.now(), resources.settings.batch)
         self._is_stopping = False
@@ -109,7 +107,6 @@ class Producer:
             self._retry.note_answer()
             if self._is_stopping:
                 self._executor.hand_back_ready()
-                self._quarantine.hand_back()
             elif found_count < last.asked_count:
                 await rest.rest(last.result, last.found_at)
 
@@ -207,15 +204,12 @@ class Producer:
 
     def _choose_limit(self) -> int:
         flow, last, settings = self._flow, self._last, self._resources.settings
-        if self._quarantine.is_claimed:
-            return 0
-        batch = min(settings.batch, self._quarantine.allowance)
         free = settings.concurrency - flow.running_count - len(flow.ready)
         if last.asked_at is None:
-            return choose_limit(free, Pace(), batch)
+            return choose_limit(free, Pace(), settings.batch)
         finished_count = flow.finished_count - last.finished_count
         since_for = self._resources.clock.now() - last.asked_at
-        return choose_limit(free, Pace(finished_count, since_for, last.asking_for), batch)
+        return choose_limit(free, Pace(finished_count, since_for, last.asking_for), settings.batch)
 
 
 async def listen(resources: Resources, flow: Flow) -> None:

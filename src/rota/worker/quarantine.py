@@ -1,121 +1,79 @@
-"""Suspects run alone: a job whose last worker was lost may be what killed it.
+"""Suspects run one at a time: a job whose last worker was lost may be what killed it.
 
-Everything a worker holds when it dies is lost with it, and after three losses a job is set aside.
-So once a worker has leased a suspect it leases nothing more, waits until the other attempts are
-written, and only then starts it. If the suspect ends well, it is cleared.
+Everything a worker holds when it dies is lost with it, and after three losses in a row a job is set
+aside. A suspect that is never beside another one is lost only by its own fault, or by that of a job
+which was never suspected before. All other jobs run on beside it; none waits for a suspect.
 """
 
-import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from rota.clock.protocol import later
-from rota.clock.timeout import timeout_after
 from rota.jobs import Quarantine as Severity
 from rota.jobs import assess_quarantine
 from rota.policy.gates import Closed
-from rota.worker.attempts import HANDED_BACK, Attempt, Flow, Result, Stage
-from rota.worker.executor import Executor
+from rota.worker.attempts import Attempt, Flow, Result, Stage
 from rota.worker.job_events import job_set_apart
+from rota.worker.processes import ProcessCall
 from rota.worker.settings import Resources
 
 ALONE_FOR = timedelta(seconds=10)
-"""How long a slight suspect waits for others to end, and how long others then wait for it."""
+"""How long a slight suspect waits for other suspects, or for its turn among them, at most."""
 
 PATIENT_FOR = timedelta(hours=1)
-"""How long a severe suspect waits for others to end; it is then deferred by as much again.
+"""How long a severe suspect waits for one that runs, which may hang.
 
-Others wait this long for a running suspect, which may hang. A job that has run for an hour is not a
-likely killer. If it is one after all, the jobs beside it lose one attempt, because it runs no more.
+A job that has run for an hour is not a likely killer.
 """
 
-NO_LIMIT = 1 << 20
+_SHORTEST_WAIT, _LONGEST_WAIT = timedelta(seconds=1), timedelta(minutes=1)
+
+WAITS = "waits until another job that lost its worker has ended here"
 
 
 class Quarantine:
-    """The suspect that has a worker to itself, or waits for that; one at a time.
+    """The suspects of one worker that run or are about to; others are deferred for a moment.
 
-    ``allowance`` is how many jobs may be leased at once: one suspect is rarely alone, and what is
-    leased together with one is handed back.
+    A suspect that waits is not held: it would be lost together with the one that runs.
     """
 
-    def __init__(self, resources: Resources, flow: Flow, executor: Executor) -> None:
-        self.allowance = NO_LIMIT
+    def __init__(self, resources: Resources, flow: Flow) -> None:
         self._resources = resources
         self._flow = flow
-        self._executor = executor
-        self._suspect: Attempt | None = None
-        self._waiting: Attempt | None = None
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def is_claimed(self) -> bool:
-        """Whether nothing may be leased, because a suspect runs or is next."""
-        return self._suspect is not None and self._suspect.stage is not Stage.ENDED
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a suspect waits to be alone."""
-        return self._waiting is not None and self._waiting.stage is Stage.WAITING
+        self._suspects: list[Attempt] = []
+        self._deferred_count = 0
 
     def admit(self, attempts: Sequence[Attempt]) -> Sequence[Attempt]:
-        """The attempts that may start now.
-
-        The first suspect waits until it is alone. Attempts after it are handed back, as they would
-        be lost with it.
-        """
+        """The attempts that may start now."""
         if not any([it.job.loss_count for it in attempts]):  # noqa: C419 - a list is made faster
-            self.allowance = min(2 * self.allowance, NO_LIMIT)
             return attempts
-        for at, suspect in enumerate(attempts):
-            if assess_quarantine(suspect.job):
-                self._claim(suspect)
-                now = self._resources.clock.now()
-                for attempt in attempts[at + 1 :]:
-                    self._flow.end(attempt, HANDED_BACK, now)
-                return attempts[:at]
-        return attempts
+        now = self._resources.clock.now()
+        return [it for it in attempts if not self._is_suspect(it) or self._may_start(it, now)]
 
-    def hand_back(self) -> None:
-        """Hand back the suspect that waits, if there is one."""
-        if self._waiting is not None and self.is_waiting:
-            self._flow.end(self._waiting, HANDED_BACK, self._resources.clock.now())
+    def _is_suspect(self, attempt: Attempt) -> bool:
+        """Whether it may have killed a worker. What runs in a child process cannot do that."""
+        handler = self._resources.handlers.get(attempt.job.kind)
+        is_isolated = handler is not None and isinstance(handler.work, ProcessCall)
+        return bool(assess_quarantine(attempt.job)) and not is_isolated
 
-    def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-
-    def _claim(self, suspect: Attempt) -> None:
-        self.close()
-        self.allowance = 1
-        self._suspect = self._waiting = suspect
-        self._resources.events.emit(job_set_apart(suspect))
-        self._task = asyncio.create_task(self._run_alone(suspect))
-
-    async def _run_alone(self, suspect: Attempt) -> None:
-        """Start the suspect when it is alone, and let others in when it has ended.
-
-        Neither wait is endless: a worker may also be lost for reasons of its own, and a handler may
-        hang. A slight suspect then starts beside others; a severe one is deferred.
-        """
+    def _may_start(self, suspect: Attempt, now: datetime) -> bool:
         is_severe = assess_quarantine(suspect.job) is Severity.SEVERE
-        longest = PATIENT_FOR if is_severe else ALONE_FOR
-        await self._wait_while(lambda: self.is_waiting and len(self._flow.held) > 1, longest)
-        if not self.is_waiting:
-            return
-        if is_severe and len(self._flow.held) > 1:
-            now = self._resources.clock.now()
-            closed = Closed(later(now, PATIENT_FOR), "waits for a worker that can run it alone")
-            self._flow.end(suspect, Result(closed), now)
-            return
-        self._waiting = None
-        self._executor.submit([suspect])
-        await self._wait_while(lambda: suspect.stage is not Stage.ENDED, longest)
-        self._suspect = None
-        self._flow.changed.set()
+        patience = PATIENT_FOR if is_severe else ALONE_FOR
+        self._suspects = [it for it in self._suspects if it.stage is not Stage.ENDED]
+        taken_for = [now - it.started_at for it in self._suspects]
+        is_free = all(each >= patience for each in taken_for)
+        if is_free or (not is_severe and _has_waited(suspect)):
+            self._suspects.append(suspect)
+            self._deferred_count = 0
+            self._resources.events.emit(job_set_apart(suspect))
+            return True
+        self._deferred_count += 1
+        wait_for = self._deferred_count * max(_SHORTEST_WAIT, min(taken_for))
+        closed = Closed(later(now, min(wait_for, _LONGEST_WAIT if is_severe else ALONE_FOR)), WAITS)
+        self._flow.end(suspect, Result(closed), now)
+        return False
 
-    async def _wait_while(self, condition: Callable[[], bool], longest: timedelta) -> None:
-        with suppress(TimeoutError):
-            async with timeout_after(self._resources.clock, longest):
-                await self._flow.wait_while(condition)
+
+def _has_waited(suspect: Attempt) -> bool:
+    deferral = suspect.job.deferral
+    return deferral is not None and deferral.reason == WAITS

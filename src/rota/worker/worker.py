@@ -1,8 +1,7 @@
 """Runs jobs: the worker, and one run of it from start to stop.
 
 Jobs go one way: the producer leases them, the executor runs them, the completer writes the
-outcomes. Beside them the heartbeat extends leases, the rescuer frees jobs of dead workers, and the
-quarantine runs suspects alone.
+outcomes. Beside them the heartbeat extends leases, and the rescuer frees jobs of dead workers.
 """
 
 import asyncio
@@ -46,7 +45,6 @@ from rota.worker.processes import Processes
 from rota.worker.producer import Producer, listen
 from rota.worker.progress import ProgressWriter
 from rota.worker.pruner import run_pruner
-from rota.worker.quarantine import Quarantine
 from rota.worker.registry import Encode, Handler, Registry, RunIn, Work
 from rota.worker.rescuer import Rescuer
 from rota.worker.settings import Resources, WorkerSettings, WorkerStore
@@ -195,7 +193,7 @@ class Worker:
         """Lease one batch of due jobs, run them, and return each as it was written.
 
         For tests, and for programs that are started anew for every batch. It rescues no stalled
-        jobs. When a job has to run alone, jobs leased after it are handed back.
+        jobs.
         """
         return self._run_batch(self._note_call())
 
@@ -291,8 +289,7 @@ class _Run:
             self._processes,
         )
         self._executor = Executor(resources, self._flow, facilities)
-        self._quarantine = Quarantine(resources, self._flow, self._executor)
-        self._producer = Producer(resources, self._flow, self._executor, self._quarantine)
+        self._producer = Producer(resources, self._flow, self._executor)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failure: BaseException | None = None
         self._stop_count = 0
@@ -329,14 +326,10 @@ class _Run:
         self._completer.settled = settled
         async with self._at_work():
             await self._producer.lease(self._resources.settings.batch)
-            await self._flow.wait_while(lambda: self._is_busy and not self._stop_count)
+            await self._flow.wait_while(lambda: self._flow.is_busy and not self._stop_count)
             if self._stop_count:
                 await self._finish_running()
         return settled
-
-    @property
-    def _is_busy(self) -> bool:
-        return self._flow.is_busy or self._quarantine.is_waiting
 
     @asynccontextmanager
     async def _at_work(self) -> AsyncIterator[None]:
@@ -397,28 +390,27 @@ class _Run:
             return StopManner.AT_ONCE
         if is_worn_out:
             return StopManner.WORN_OUT
-        return StopManner.GRACE_OVER if self._is_busy else StopManner.FINISHED
+        return StopManner.GRACE_OVER if self._flow.is_busy else StopManner.FINISHED
 
     async def _finish_running(self) -> None:
         self._stop_leasing()
         with suppress(TimeoutError):
             async with timeout_after(self._resources.clock, self._resources.settings.grace_for):
-                await self._flow.wait_while(lambda: self._is_busy and self._stop_count < 2)
+                await self._flow.wait_while(lambda: self._flow.is_busy and self._stop_count < 2)
 
     def _stop_leasing(self) -> None:
         self._producer.stop()
         self._executor.hand_back_ready()
-        self._quarantine.hand_back()
 
     async def _hand_back(self) -> None:
         """Hand back what is not finished; handlers get a moment to notice."""
         self._stop_leasing()
-        if not self._is_busy:
+        if not self._flow.is_busy:
             return
         self._executor.cancel_all(CancelReason.STOPPING)
         with suppress(TimeoutError):
             async with timeout_after(self._resources.clock, LAST_MOMENT):
-                await self._flow.wait_while(lambda: self._is_busy)
+                await self._flow.wait_while(lambda: self._flow.is_busy)
         self._executor.abandon_cancelled()
 
     async def _write_the_last(self) -> None:
@@ -451,7 +443,6 @@ class _Run:
         tasks = [task for task in self._tasks.values() if not task.done()]
         for task in tasks:
             task.cancel()
-        self._quarantine.close()
         await self._executor.close()
         await self._processes.close()
         if tasks:

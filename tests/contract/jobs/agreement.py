@@ -29,6 +29,8 @@ from tests.contract.jobs.wishes import (
     choices,
     filters,
     job_wishes,
+    kind_choices,
+    label_choices,
     make_wished,
     moments,
     number_id,
@@ -173,6 +175,8 @@ class JobStoresAgree(RuleBasedStateMachine):
         after_tenant=st.sampled_from(["", *TENANTS, "m", "zz"]),
         caps=st.just(()) | caps,
         ageing=st.none() | ageings,
+        kinds=kind_choices,
+        labels=label_choices,
     )
     def lease(
         self,
@@ -185,6 +189,8 @@ class JobStoresAgree(RuleBasedStateMachine):
         after_tenant: str,
         caps: tuple[Cap, ...],
         ageing: dict[str, timedelta] | None,
+        kinds: list[str] | None,
+        labels: list[str] | None,
     ) -> None:
         request = LeaseRequest(
             worker=worker,
@@ -195,6 +201,8 @@ class JobStoresAgree(RuleBasedStateMachine):
             after_tenant=after_tenant,
             caps=caps,
             ageing=ageing,
+            kinds=kinds,
+            labels=labels,
         )
         self.leased += self.compare("lease", request, self.now)
 

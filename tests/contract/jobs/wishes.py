@@ -25,6 +25,7 @@ EPOCH = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TENANTS = ("default", "acme", "Zoo")
 QUEUES = ("mail", "reports")
 KINDS = ("send", "bill")
+LABELS = ("v1", "v2")
 WORKERS = ("worker-1", "worker-2", "worker-3")
 
 PAYLOADS: tuple[Any, ...] = (
@@ -63,6 +64,9 @@ moments = st.sampled_from(
 choices = st.none() | st.lists(st.sampled_from([*QUEUES, "idle"]), max_size=2)
 tenant_choices = st.none() | st.lists(st.sampled_from([*TENANTS, "nobody"]), max_size=3)
 
+kind_choices = st.none() | st.lists(st.sampled_from([*KINDS, "other"]), max_size=2)
+label_choices = st.none() | st.lists(st.sampled_from([*LABELS, "v3"]), max_size=2)
+
 caps = st.lists(
     st.builds(
         Cap,
@@ -84,6 +88,7 @@ class JobWish(NamedTuple):
     tenant: str
     queue: str
     kind: str
+    label: str | None
     payload: Any
     priority: int
     due_in: timedelta | None
@@ -103,6 +108,7 @@ job_wishes = st.builds(
     tenant=st.sampled_from([*TENANTS, TENANTS[0], TENANTS[0]]),
     queue=st.sampled_from(QUEUES),
     kind=st.sampled_from(KINDS),
+    label=st.none() | st.none() | st.sampled_from(LABELS),
     payload=st.sampled_from(PAYLOADS),
     priority=st.sampled_from([1, 5, 5, 10]),
     due_in=st.none() | moments,
@@ -139,6 +145,7 @@ def make_wished(
         recurrence=wish.series,
         auto_remove=wish.auto_remove,
         on_parent_failure=wish.on_parent_failure,
+        label=wish.label,
     )
     job = admit_job(request, job_id=job_id, now=now, tenant=wish.tenant)
     return replace(job, dependencies=dependencies)  # whatever they are: the store must see to them
@@ -161,6 +168,8 @@ amendments = st.fixed_dictionaries(
         "priority": st.sampled_from([1, 10, 11]),
         "queue": st.sampled_from(QUEUES),
         "kind": st.sampled_from(KINDS),
+        "label": st.none() | st.sampled_from(LABELS),
+        "notifies": st.none() | st.booleans(),
         "name": st.sampled_from(["renamed", "ä"]),
         "payload": st.sampled_from(PAYLOADS),
         "retry_policy": st.sampled_from(POLICIES),

@@ -24,7 +24,6 @@ SECOND = timedelta(seconds=1)
 RECURRING_COUNT, ONE_TIME_COUNT = 4, 16
 
 
-@pytest.mark.clause("M-13")
 def test_the_recording_matches_mongodb_cron(mongo_url: str) -> None:
     told = ("name", "documents", "options", "condition", "work_ms", "turn_count", "fails")
     cases = [{key: case[key] for key in told if key in case} for case in RECORD["cases"]]
@@ -58,7 +57,6 @@ def make_documents(now: datetime) -> list[dict[str, Any]]:
     return recurring + one_time
 
 
-@pytest.mark.clause("M-2", "M-13")
 def test_a_poller_and_mongodb_cron_share_a_collection(mongo_url: str, tmp_path: Path) -> None:
     options = {
         "sleepUntilFieldPath": SLEEP_UNTIL,

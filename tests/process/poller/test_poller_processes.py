@@ -151,7 +151,6 @@ def await_some(pack: Pack, count: int) -> None:
     wait_for(lambda: len(pack.processed) > count, f"{count} documents", within=3000)
 
 
-@pytest.mark.clause("M-2", "M-12")
 @pytest.mark.parametrize("shelf", sorted(MAKERS.keys() - {"table"}), indirect=True)
 def test_eight_pollers_process_each_document_once(shelf: Shelf, tmp_path: Path) -> None:
     added = shelf.fill(DOCUMENT_COUNT)
@@ -163,7 +162,6 @@ def test_eight_pollers_process_each_document_once(shelf: Shelf, tmp_path: Path) 
     assert pack.errors == []
 
 
-@pytest.mark.clause("M-3")
 def test_documents_of_pollers_that_are_killed_are_processed_after_their_locks(
     shelf: Shelf, tmp_path: Path
 ) -> None:
@@ -178,7 +176,6 @@ def test_documents_of_pollers_that_are_killed_are_processed_after_their_locks(
     assert pack.check_repeats() <= len(pack.killed)
 
 
-@pytest.mark.clause("M-3", "M-16")
 def test_pollers_outlive_a_server_that_is_killed_and_restarted(
     own_server: MongoServer | PostgresServer, own_shelf: Shelf, tmp_path: Path
 ) -> None:

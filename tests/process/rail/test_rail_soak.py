@@ -145,7 +145,6 @@ async def let_pass(fleet: Fleet, store: OpenStore, end_at: datetime) -> None:
     fleet.stop()
 
 
-@pytest.mark.clause("T-2", "T-12", "T-13", "T-15", "T-34")
 async def test_no_occurrence_is_sent_twice_and_none_is_lost(
     tmp_path: Path, address: str, lasts_for: timedelta
 ) -> None:

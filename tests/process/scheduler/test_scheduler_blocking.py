@@ -22,7 +22,6 @@ def find_warnings(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 
 
 @pytest.mark.process
-@pytest.mark.clause("D-65")
 async def test_a_callback_that_blocks_the_loop_is_named_in_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

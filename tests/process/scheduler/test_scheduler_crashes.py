@@ -185,7 +185,6 @@ async def list_points(play: Play) -> list[FailPoint]:
     return [reached.point for reached in play.points]
 
 
-@pytest.mark.clause("D-51", "D-60", "D-64")
 async def test_after_a_kill_at_any_write_the_next_instance_carries_on(
     stage: "subprocess.Popen[str]", tmp_path: Path, server: str, new_address: NewAddress
 ) -> None:
@@ -203,7 +202,6 @@ async def test_after_a_kill_at_any_write_the_next_instance_carries_on(
     assert hit == points
 
 
-@pytest.mark.clause("D-60", "D-64")
 async def test_after_a_kill_at_any_write_of_the_recovery_the_next_instance_carries_on(
     stage: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:

@@ -84,7 +84,6 @@ def assert_in_order(traces: list[list[Entry]]) -> None:
     check_replicas(traces, zone=UTC, allowance=SLACK, tolerance=TOLERANCE).assert_ok()
 
 
-@pytest.mark.clause("D-53", "D-60", "D-64")
 def test_replicas_start_each_occurrence_once_when_any_is_killed(tmp_path: Path) -> None:
     random, tasks = Random(SEED), make_tasks(SEED)
     with gathered_fleet(tmp_path, tasks) as fleet:
@@ -142,7 +141,6 @@ def address(request: pytest.FixtureRequest) -> str | None:
     return None if request.param == "sqlite" else request.getfixturevalue(f"{request.param}_url")
 
 
-@pytest.mark.clause("D-64")
 def test_another_replica_restarts_the_runs_of_a_killed_one(
     tmp_path: Path, address: str | None
 ) -> None:

@@ -30,7 +30,6 @@ def await_the_long_run(replica: Replica) -> None:
     wait_for(lambda: replica.running == {"long"}, "the long run alone")
 
 
-@pytest.mark.clause("D-51", "D-64")
 def test_the_next_instance_restarts_a_run_that_ctrl_c_interrupted(fleet: Fleet) -> None:
     first = fleet.start()
     await_the_long_run(first)

@@ -85,7 +85,6 @@ def has_started_all(replica: Replica, since: datetime, times: int) -> bool:
     return all(counts[task.name] >= times for task in BRIEF)
 
 
-@pytest.mark.clause("D-64")
 def test_a_process_that_was_suspended_catches_up_once(tmp_path: Path) -> None:
     with gathered_fleet(tmp_path, BRIEF) as fleet:
         replica = fleet.start_and_await(1)[0]
@@ -111,7 +110,6 @@ def test_a_process_that_was_suspended_catches_up_once(tmp_path: Path) -> None:
     ).assert_ok()
 
 
-@pytest.mark.clause("D-53", "D-64")
 def test_a_suspended_process_keeps_its_run_and_repeats_nothing_its_peer_did(
     tmp_path: Path,
 ) -> None:

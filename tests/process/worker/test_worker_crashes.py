@@ -299,7 +299,6 @@ def make_play(
     return Play(stage, address, folder, has_deadly=has_deadly)
 
 
-@pytest.mark.clause("T-8", "T-9", "T-10", "T-13", "M-2", "M-3")
 async def test_after_a_kill_at_any_write_to_sqlite_nothing_is_lost_or_done_twice(
     stage: "subprocess.Popen[str]", folder: Path
 ) -> None:
@@ -312,7 +311,6 @@ async def test_after_a_kill_at_any_write_to_sqlite_nothing_is_lost_or_done_twice
     assert toll.hits.total() >= 60
 
 
-@pytest.mark.clause("T-8", "T-9", "T-10", "T-13", "M-2", "M-3")
 async def test_after_a_kill_at_any_write_to_postgres_nothing_is_lost_or_done_twice(
     stage: "subprocess.Popen[str]", tmp_path: Path, postgres_database: str
 ) -> None:
@@ -334,7 +332,6 @@ async def test_after_a_kill_at_any_write_to_postgres_nothing_is_lost_or_done_twi
     assert toll.hits.total() >= 0.9 * toll.listed.total() >= 30
 
 
-@pytest.mark.clause("T-8", "T-9", "T-10", "T-13", "M-2", "M-3")
 async def test_after_a_kill_at_any_write_to_redis_nothing_is_lost_or_done_twice(
     stage: "subprocess.Popen[str]", tmp_path: Path, redis_server_url: str
 ) -> None:
@@ -351,7 +348,6 @@ async def test_after_a_kill_at_any_write_to_redis_nothing_is_lost_or_done_twice(
     assert toll.hits.total() >= 0.9 * toll.listed.total() >= 30
 
 
-@pytest.mark.clause("T-8", "T-9", "T-10", "T-13", "M-2", "M-3")
 async def test_after_a_kill_at_any_write_to_mongo_nothing_is_lost_or_done_twice(
     stage: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:

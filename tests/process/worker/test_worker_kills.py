@@ -134,7 +134,6 @@ def report(name: str, crew: Crew, history: list[JobEntry], took: float) -> None:
     )
 
 
-@pytest.mark.clause("T-8", "T-9", "T-10", "M-2", "M-3")
 async def test_workers_that_are_killed_lose_nothing_and_repeat_nothing_on_sqlite(
     tmp_path: Path,
 ) -> None:
@@ -150,7 +149,6 @@ async def test_workers_that_are_killed_lose_nothing_and_repeat_nothing_on_sqlite
     assert_the_judge_would_have_noticed(history, snapshot)
 
 
-@pytest.mark.clause("T-8", "T-9", "T-10", "M-2", "M-3")
 async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothing_on_postgres(
     tmp_path: Path, own_postgres: PostgresServer
 ) -> None:
@@ -173,7 +171,6 @@ async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothin
     assert_the_judge_would_have_noticed(history, snapshot)
 
 
-@pytest.mark.clause("T-8", "T-9", "T-10", "M-2", "M-3")
 async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothing_on_redis(
     tmp_path: Path, own_redis: RedisServer
 ) -> None:
@@ -196,7 +193,6 @@ async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothin
     assert_the_judge_would_have_noticed(history, snapshot)
 
 
-@pytest.mark.clause("T-8", "T-9", "T-10", "M-2", "M-3")
 async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothing_on_mongo(
     tmp_path: Path, own_mongo: MongoServer
 ) -> None:

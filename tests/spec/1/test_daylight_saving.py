@@ -101,7 +101,6 @@ def expected(story: Story, policy: SchedulerPolicy) -> list[datetime]:
     return [datetime.fromisoformat(text).replace(tzinfo=UTC) for text in texts]
 
 
-@pytest.mark.clause("D-11", "D-12", "D-13", "D-14", "P-1", "P-3")
 @pytest.mark.parametrize("name", STORIES)
 async def test_tasks_start_at_the_right_instants(name: str, policy: SchedulerPolicy) -> None:
     story = STORIES[name]
@@ -112,7 +111,6 @@ async def test_tasks_start_at_the_right_instants(name: str, policy: SchedulerPol
     await stage.close()
 
 
-@pytest.mark.clause("D-12", "D-15")
 async def test_a_restart_after_a_gap_does_not_make_up_for_the_skipped_minute(
     policy: SchedulerPolicy,
 ) -> None:
@@ -129,7 +127,6 @@ async def test_a_restart_after_a_gap_does_not_make_up_for_the_skipped_minute(
     await stage.close()
 
 
-@pytest.mark.clause("D-13", "D-16", "P-3")
 async def test_a_new_task_in_the_second_showing_of_its_minute(policy: SchedulerPolicy) -> None:
     second_showing = datetime(2027, 10, 31, 1, 30, 20, tzinfo=UTC)
     stage = Stage(MemoryStore(), second_showing)
@@ -139,7 +136,6 @@ async def test_a_new_task_in_the_second_showing_of_its_minute(policy: SchedulerP
     await stage.close()
 
 
-@pytest.mark.clause("D-13", "P-3")
 async def test_a_retry_in_a_repeated_hour_is_real_time(policy: SchedulerPolicy) -> None:
     stage = Stage(MemoryStore(), datetime(2027, 10, 31, 0, 0, tzinfo=UTC))
     await stage.scheduler(policy, zone=KYIV).initialize(

@@ -26,7 +26,6 @@ def running(name: str = "a", **fields: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.clause("D-51", "D-53", "D-64", "P-1", "P-13")
 async def test_an_interrupted_task_starts_in_the_first_poll_and_is_reported(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -48,7 +47,6 @@ async def test_an_interrupted_task_starts_in_the_first_poll_and_is_reported(
     assert (await stage.record())["running"] is False
 
 
-@pytest.mark.clause("D-51", "D-64")
 async def test_interrupted_tasks_start_together_also_when_their_configuration_changed(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -64,7 +62,6 @@ async def test_interrupted_tasks_start_together_also_when_their_configuration_ch
     assert sorted(stage.starts) == [("a", at(10)), ("b", at(10)), ("c", at(10))]
 
 
-@pytest.mark.clause("D-51", "D-53")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -85,7 +82,6 @@ async def test_a_finished_run_of_another_instance_is_not_an_orphan(
     assert not stage.told(TaskOrphaned)
 
 
-@pytest.mark.clause("D-51", "D-17")
 async def test_a_running_mark_without_an_identifier_never_leaves_a_task_stuck(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -99,7 +95,6 @@ async def test_a_running_mark_without_an_identifier_never_leaves_a_task_stuck(
     assert orphan.fields()["schedulerIdentifier"] is None
 
 
-@pytest.mark.clause("D-60", "D-64", "D-51")
 async def test_a_crash_during_a_run_is_followed_by_a_restart_of_the_task(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -117,7 +112,6 @@ async def test_a_crash_during_a_run_is_followed_by_a_restart_of_the_task(
     assert [event.scheduled_time for event in stage.told(TaskRunStarted)][-1] == at(10)
 
 
-@pytest.mark.clause("D-51", "D-60")
 async def test_an_interrupted_run_is_restarted_once_even_when_that_run_crashes_too(
     stage: Stage,
 ) -> None:
@@ -133,7 +127,6 @@ async def test_an_interrupted_run_is_restarted_once_even_when_that_run_crashes_t
     assert stage.ended() == [at(11, 3)]
 
 
-@pytest.mark.clause("D-47", "D-60")
 async def test_a_broken_record_is_set_aside_with_its_bytes_and_the_others_are_unaffected(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -172,7 +165,6 @@ async def test_a_broken_record_is_set_aside_with_its_bytes_and_the_others_are_un
     assert stage.started("good") == []
 
 
-@pytest.mark.clause("D-47", "D-17")
 async def test_a_record_that_lacks_its_configuration_is_completed_and_keeps_its_history(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -195,7 +187,6 @@ async def test_a_record_that_lacks_its_configuration_is_completed_and_keeps_its_
     assert await stage.set_aside() == []
 
 
-@pytest.mark.clause("D-31", "D-17")
 async def test_the_names_of_an_earlier_program_are_read(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -222,7 +213,6 @@ async def test_the_names_of_an_earlier_program_are_read(
     assert stage.started() == [at(10, 7, 2.5)]
 
 
-@pytest.mark.clause("D-31", "D-60")
 @pytest.mark.parametrize("name", ["a", "null", 'x":null'])
 async def test_records_are_read_back_whole_under_any_name(stage: Stage, name: str) -> None:
     scheduler = stage.scheduler()
@@ -236,7 +226,6 @@ async def test_records_are_read_back_whole_under_any_name(stage: Stage, name: st
     assert await stage.record(name) == before
 
 
-@pytest.mark.clause("P-16", "D-51")
 async def test_a_reset_task_forgets_its_run_but_an_interrupted_one_still_restarts(
     stage: Stage,
 ) -> None:

@@ -32,7 +32,6 @@ def stored(name: str = "a", cron: str = "0 9 * * *", **fields: Any) -> dict[str,
     return {"name": name, "cronExpression": cron, "retryDelayMs": 300_000, **HISTORY, **fields}
 
 
-@pytest.mark.clause("D-17", "D-51", "P-1", "P-13")
 async def test_an_unchanged_task_is_preserved(stage: Stage, policy: SchedulerPolicy) -> None:
     await seed_tasks(stage.store, [stored()])
     await stage.scheduler(policy).initialize([stage.task(cron="0 9 * * *")])
@@ -45,7 +44,6 @@ async def test_an_unchanged_task_is_preserved(stage: Stage, policy: SchedulerPol
     assert not stage.told(TasksOverridden)
 
 
-@pytest.mark.clause("D-51", "D-52", "P-1", "P-16")
 @pytest.mark.parametrize(
     ("cron", "delay", "fields"),
     [
@@ -79,7 +77,6 @@ async def test_any_difference_is_an_override_with_history_kept_or_reset_by_editi
     }
 
 
-@pytest.mark.clause("D-51", "P-16")
 async def test_a_missed_occurrence_of_the_new_expression_counts_where_history_is_kept(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -97,7 +94,6 @@ async def test_a_missed_occurrence_of_the_new_expression_counts_where_history_is
     assert {instant for _, instant in stage.starts} == {at(10)}
 
 
-@pytest.mark.clause("D-51", "P-17", "P-24")
 async def test_a_removed_task_vanishes_and_is_new_when_it_comes_back(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -116,7 +112,6 @@ async def test_a_removed_task_vanishes_and_is_new_when_it_comes_back(
     assert stage.started("b") == [at(10)]
 
 
-@pytest.mark.clause("P-13", "P-17")
 async def test_a_removed_task_is_reported_as_orphaned_by_the_polling_edition(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -137,7 +132,6 @@ async def test_a_removed_task_is_reported_as_orphaned_by_the_polling_edition(
     )
 
 
-@pytest.mark.clause("D-51", "P-13")
 async def test_the_whole_override_is_one_event(stage: Stage) -> None:
     await seed_tasks(stage.store, [stored("kept"), stored("changed"), stored("gone")])
     await stage.scheduler().initialize(
@@ -160,7 +154,6 @@ async def test_the_whole_override_is_one_event(stage: Stage) -> None:
     assert stage.told(SchedulerInitializationCompleted)[0].scheduled_count == 3
 
 
-@pytest.mark.clause("D-53", "P-18")
 async def test_every_record_names_its_configuration_and_the_instance(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -177,7 +170,6 @@ async def test_every_record_names_its_configuration_and_the_instance(
         assert isinstance(record["schedulerIdentifier"], str)
 
 
-@pytest.mark.clause("D-53")
 async def test_each_life_has_an_identifier_of_its_own(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -208,7 +200,6 @@ class BreakingStore(SpyStore):
         await super().write_all(breaking())
 
 
-@pytest.mark.clause("D-20", "D-54", "D-60", "P-19")
 @pytest.mark.parametrize("after", [0, 1, 2, 3])
 async def test_an_override_that_fails_half_way_leaves_every_byte_as_it_was(
     stage: Stage, policy: SchedulerPolicy, after: int
@@ -231,7 +222,6 @@ async def test_an_override_that_fails_half_way_leaves_every_byte_as_it_was(
     assert sorted(await stage.documents()) == ["changed", "kept", "new"]
 
 
-@pytest.mark.clause("D-54", "P-19", "P-7")
 async def test_a_failed_removal_names_the_task_that_was_to_go(stage: Stage) -> None:
     await seed_tasks(stage.store, [stored("gone")])
     with pytest.raises(ScheduleTaskError) as caught:
@@ -240,7 +230,6 @@ async def test_a_failed_removal_names_the_task_that_was_to_go(stage: Stage) -> N
     assert caught.value.details["cronExpression"] == "0 9 * * *"
 
 
-@pytest.mark.clause("D-59", "D-60", "P-1")
 async def test_an_identical_list_writes_nothing_again(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -256,7 +245,6 @@ async def test_an_identical_list_writes_nothing_again(
     assert len(stage.told(TaskPreserved)) == 30
 
 
-@pytest.mark.clause("D-59")
 async def test_a_change_is_seen_after_any_number_of_identical_calls(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -277,7 +265,6 @@ class RestlessStore(SpyStore):
         await super().write_all(writes)
 
 
-@pytest.mark.clause("P-9")
 async def test_tasks_that_others_keep_changing_are_a_mismatch(stage: Stage) -> None:
     await seed_tasks(stage.store, [stored()])
     before = (await stage.documents())["a"].body

@@ -40,7 +40,6 @@ async def fleet(store_url: str) -> AsyncIterator[Fleet]:
         await store.close()
 
 
-@pytest.mark.clause("D-53", "D-55", "D-58", "P-24")
 @pytest.mark.parametrize("count", [2, 3])
 async def test_each_occurrence_starts_once_with_many_instances(
     fleet: Fleet, policy: SchedulerPolicy, count: int
@@ -60,7 +59,6 @@ async def test_each_occurrence_starts_once_with_many_instances(
     assert not fleet.told(TaskOrphaned)
 
 
-@pytest.mark.clause("D-55", "D-58")
 async def test_instances_that_initialize_at_the_same_time_agree(
     fleet: Fleet, policy: SchedulerPolicy
 ) -> None:
@@ -74,7 +72,6 @@ async def test_instances_that_initialize_at_the_same_time_agree(
     await asyncio.gather(*(scheduler.stop() for scheduler in fleet.schedulers))
 
 
-@pytest.mark.clause("D-29", "D-55")
 async def test_a_failed_run_is_retried_once(fleet: Fleet) -> None:
     registrations = [fleet.task(cron="0 10 * * *", delay=minutes(1), fails=[ValueError()] * 2)]
     for _ in range(3):
@@ -83,7 +80,6 @@ async def test_a_failed_run_is_retried_once(fleet: Fleet) -> None:
     assert fleet.started() == [at(10), at(10, 1), at(10, 2)]
 
 
-@pytest.mark.clause("D-29", "D-64", "D-53")
 async def test_when_one_stops_another_takes_over_its_retries(fleet: Fleet) -> None:
     registrations = [fleet.task(cron="0 10 * * *", delay=minutes(3), fails=[ValueError()])]
     first, second = fleet.instance(), fleet.instance()
@@ -96,7 +92,6 @@ async def test_when_one_stops_another_takes_over_its_retries(fleet: Fleet) -> No
     assert fleet.started() == [at(10), at(10, 3)]
 
 
-@pytest.mark.clause("D-51", "D-53", "D-64")
 @pytest.mark.parametrize("count", [2, 3])
 async def test_the_task_of_a_crashed_instance_is_restarted_once_by_another(
     fleet: Fleet, count: int
@@ -115,7 +110,6 @@ async def test_the_task_of_a_crashed_instance_is_restarted_once_by_another(
     assert fleet.ended() == [again + minutes(30)]
 
 
-@pytest.mark.clause("D-29", "D-64")
 async def test_a_retry_of_a_crashed_instance_is_taken_over(fleet: Fleet) -> None:
     registrations = [fleet.task(cron="0 10 * * *", delay=minutes(3), fails=[ValueError()])]
     first, second = fleet.instance(), fleet.instance()
@@ -127,7 +121,6 @@ async def test_a_retry_of_a_crashed_instance_is_taken_over(fleet: Fleet) -> None
     assert fleet.started() == [at(10), at(10, 3)]
 
 
-@pytest.mark.clause("D-51", "D-53", "D-55")
 async def test_the_run_of_a_living_instance_is_not_an_orphan_for_a_new_one(
     fleet: Fleet, policy: SchedulerPolicy
 ) -> None:
@@ -141,7 +134,6 @@ async def test_the_run_of_a_living_instance_is_not_an_orphan_for_a_new_one(
     assert not fleet.told(TaskRunDiscarded)
 
 
-@pytest.mark.clause("D-51", "D-53", "D-55")
 async def test_the_run_of_a_new_instance_is_not_an_orphan_for_an_older_one(fleet: Fleet) -> None:
     await fleet.instance().initialize([fleet.task("a", "0,1 10 * * *", takes=minutes(30))])
     await fleet.clock.advance(seconds(1))
@@ -155,7 +147,6 @@ async def test_the_run_of_a_new_instance_is_not_an_orphan_for_an_older_one(fleet
     assert fleet.started("b") == [at(10, 3)]
 
 
-@pytest.mark.clause("D-51", "D-53", "D-55")
 async def test_an_instance_that_appears_while_another_reads_is_not_taken_for_dead(
     fleet: Fleet, policy: SchedulerPolicy
 ) -> None:
@@ -173,7 +164,6 @@ async def test_an_instance_that_appears_while_another_reads_is_not_taken_for_dea
     assert not fleet.told(TaskOrphaned)
 
 
-@pytest.mark.clause("D-51", "P-17")
 async def test_a_task_that_another_instance_removed_or_changed_is_let_go(fleet: Fleet) -> None:
     old, new = fleet.instance(), fleet.instance()
     await old.initialize([fleet.task("gone"), fleet.task("changed"), fleet.task("kept")])
@@ -203,7 +193,6 @@ async def test_polling_stops_when_another_instance_removed_the_last_task(fleet: 
     ]
 
 
-@pytest.mark.clause("D-60", "D-51")
 async def test_the_result_of_a_task_that_was_taken_over_is_discarded(fleet: Fleet) -> None:
     first, second = fleet.instance(), fleet.instance()
     await first.initialize([fleet.task("a", takes=minutes(10))])

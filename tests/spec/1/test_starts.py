@@ -14,7 +14,6 @@ HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 
 
-@pytest.mark.clause("D-8", "D-26", "P-1", "P-5", "P-24")
 async def test_a_task_starts_exactly_at_its_minutes_and_never_early(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -26,7 +25,6 @@ async def test_a_task_starts_exactly_at_its_minutes_and_never_early(
     assert [event.scheduled_time for event in stage.told(TaskRunStarted)] == stage.started()
 
 
-@pytest.mark.clause("D-16", "P-1", "P-24")
 @pytest.mark.parametrize("second", [0, 30, 59.999])
 async def test_a_new_task_runs_at_once_only_if_this_minute_matches(
     stage: Stage, policy: SchedulerPolicy, second: float
@@ -46,7 +44,6 @@ async def test_a_new_task_runs_at_once_only_if_this_minute_matches(
     assert stage.starts[1:] == [("next minute", at(10, 6))]
 
 
-@pytest.mark.clause("D-16", "D-17")
 async def test_first_start_is_a_matter_of_each_task_and_not_of_the_store(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -59,7 +56,6 @@ async def test_first_start_is_a_matter_of_each_task_and_not_of_the_store(
     assert stage.starts == [("old", at(10)), ("new", at(10, 0, 20))]
 
 
-@pytest.mark.clause("D-17", "D-31", "P-1", "P-24")
 async def test_a_restart_within_the_period_runs_nothing_again(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -72,7 +68,6 @@ async def test_a_restart_within_the_period_runs_nothing_again(
     assert (await stage.record())["lastSuccessAt"] == "2027-01-04T10:00:00Z"
 
 
-@pytest.mark.clause("D-15", "D-26", "P-1", "P-24")
 @pytest.mark.parametrize("pause", [HOUR, 7 * DAY])
 async def test_after_downtime_each_task_runs_once_and_then_as_usual(
     stage: Stage, policy: SchedulerPolicy, pause: timedelta
@@ -94,7 +89,6 @@ async def test_after_downtime_each_task_runs_once_and_then_as_usual(
     ]
 
 
-@pytest.mark.clause("D-15", "D-26", "P-24")
 async def test_missed_and_due_at_the_same_moment_is_one_start(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -108,7 +102,6 @@ async def test_missed_and_due_at_the_same_moment_is_one_start(
     assert stage.started() == [at(10), at(13)]
 
 
-@pytest.mark.clause("D-26", "D-16")
 async def test_misses_of_a_task_that_never_ran_count_from_its_registration(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -123,7 +116,6 @@ async def test_misses_of_a_task_that_never_ran_count_from_its_registration(
     assert stage.starts == [("missed", at(10, 40))]
 
 
-@pytest.mark.clause("D-26", "D-17")
 @pytest.mark.parametrize("changed", [False, True])
 async def test_a_bare_record_counts_as_registered_when_it_is_first_seen(
     stage: Stage, policy: SchedulerPolicy, changed: bool
@@ -136,7 +128,6 @@ async def test_a_bare_record_counts_as_registered_when_it_is_first_seen(
     assert stage.started() == [at(11), at(12)]
 
 
-@pytest.mark.clause("D-15", "D-11", "D-65", "P-24")
 @pytest.mark.parametrize("pause", [5 * HOUR, 7 * DAY])
 async def test_a_host_that_slept_runs_each_task_once_and_says_so(
     quick: Stage, policy: SchedulerPolicy, pause: timedelta
@@ -155,7 +146,6 @@ async def test_a_host_that_slept_runs_each_task_once_and_says_so(
     assert quick.starts[2:] == [("a", woken + seconds(30)), ("a", woken + seconds(90))]
 
 
-@pytest.mark.clause("D-7", "D-26")
 async def test_a_clock_set_back_reruns_nothing_and_is_reported(quick: Stage) -> None:
     await quick.scheduler().initialize(
         [
@@ -175,7 +165,6 @@ async def test_a_clock_set_back_reruns_nothing_and_is_reported(quick: Stage) -> 
     assert ("b", at(10, 30)) in quick.starts
 
 
-@pytest.mark.clause("D-26", "D-7")
 async def test_a_clock_set_back_while_the_claim_is_written_reruns_nothing(quick: Stage) -> None:
     spy = SpyStore(quick.store, quick.clock)
     scheduler = quick.scheduler(store=spy)
@@ -187,7 +176,6 @@ async def test_a_clock_set_back_while_the_claim_is_written_reruns_nothing(quick:
     assert len(quick.starts) == 1
 
 
-@pytest.mark.clause("D-55", "D-26", "P-24")
 async def test_an_occurrence_during_a_run_starts_right_after_it_and_once(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -199,7 +187,6 @@ async def test_an_occurrence_during_a_run_starts_right_after_it_and_once(
     assert stage.started("short") == [at(10, minute) for minute in range(8)]
 
 
-@pytest.mark.clause("D-28", "D-26", "D-30")
 async def test_an_occurrence_during_a_failed_run_starts_right_after_it(stage: Stage) -> None:
     await stage.scheduler().initialize(
         [stage.task(cron="0,1 10 * * *", delay=HOUR, takes=seconds(90), fails=[ValueError("no")])]
@@ -209,7 +196,6 @@ async def test_an_occurrence_during_a_failed_run_starts_right_after_it(stage: St
     assert "TaskRetryStarted" not in stage.names()
 
 
-@pytest.mark.clause("D-26", "D-55")
 async def test_a_run_that_ends_within_its_minute_is_not_repeated_in_it(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -221,7 +207,6 @@ async def test_a_run_that_ends_within_its_minute_is_not_repeated_in_it(
     assert stage.started() == [at(10)]
 
 
-@pytest.mark.clause("D-9", "D-61", "P-1", "P-2")
 async def test_tasks_due_together_run_at_the_same_time(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -238,7 +223,6 @@ async def test_tasks_due_together_run_at_the_same_time(
     assert stage.starts == [("met", at(10, 1))] * 20
 
 
-@pytest.mark.clause("D-58", "D-61")
 async def test_the_same_state_at_the_same_time_selects_the_same_tasks(
     policy: SchedulerPolicy,
 ) -> None:
@@ -269,7 +253,6 @@ async def test_the_same_state_at_the_same_time_selects_the_same_tasks(
     assert selections[0] == sorted(f"task {number}" for number in [0, *range(31, 60)])
 
 
-@pytest.mark.clause("D-31", "D-26", "D-27")
 async def test_the_attempt_is_stored_before_the_callback_runs(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:

@@ -15,7 +15,6 @@ from rota.testing import seed_tasks
 HOUR = timedelta(hours=1)
 
 
-@pytest.mark.clause("D-23", "D-57", "P-1", "P-24")
 async def test_stop_returns_when_the_last_run_has_ended(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -37,7 +36,6 @@ async def test_stop_returns_when_the_last_run_has_ended(
     assert len(stage.starts) == 2
 
 
-@pytest.mark.clause("D-23", "D-24")
 async def test_calls_of_stop_wait_for_the_same_end(stage: Stage) -> None:
     scheduler = stage.scheduler()
     await scheduler.initialize([stage.task(takes=minutes(2))])
@@ -54,7 +52,6 @@ async def test_calls_of_stop_wait_for_the_same_end(stage: Stage) -> None:
     assert stage.names().count("SchedulerStopped") == 1
 
 
-@pytest.mark.clause("D-23", "D-57")
 async def test_a_stop_that_is_given_up_goes_on_by_itself(stage: Stage) -> None:
     scheduler = stage.scheduler()
     await scheduler.initialize([stage.task(takes=minutes(2))])
@@ -67,7 +64,6 @@ async def test_a_stop_that_is_given_up_goes_on_by_itself(stage: Stage) -> None:
     assert stage.ended() == [at(10, 2)]
 
 
-@pytest.mark.clause("D-23", "D-60")
 async def test_a_claim_in_progress_at_stop_is_returned(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -86,7 +82,6 @@ async def test_a_claim_in_progress_at_stop_is_returned(
     assert len(stage.starts) == 1
 
 
-@pytest.mark.clause("D-23", "D-60")
 async def test_a_stop_between_a_claim_and_its_start_lets_nothing_start(
     quick: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -113,7 +108,6 @@ async def test_a_stop_between_a_claim_and_its_start_lets_nothing_start(
     assert sorted(quick.starts) == [("a", at(10, 5)), ("b", at(10, 5))]
 
 
-@pytest.mark.clause("D-56", "P-8")
 async def test_a_callback_that_stops_its_own_scheduler_gets_an_error_instead_of_a_deadlock(
     stage: Stage,
 ) -> None:
@@ -140,7 +134,6 @@ async def test_a_callback_that_stops_its_own_scheduler_gets_an_error_instead_of_
     assert state_of(scheduler) is SchedulerState.STOPPED
 
 
-@pytest.mark.clause("D-56")
 async def test_a_callback_may_ask_for_a_stop_without_waiting_for_it(stage: Stage) -> None:
     scheduler = stage.scheduler()
     asked: list[asyncio.Task[None]] = []
@@ -154,7 +147,6 @@ async def test_a_callback_may_ask_for_a_stop_without_waiting_for_it(stage: Stage
     assert state_of(scheduler) is SchedulerState.STOPPED
 
 
-@pytest.mark.clause("D-57", "P-1", "P-23")
 async def test_a_hanging_or_failing_task_delays_no_other(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -170,7 +162,6 @@ async def test_a_hanging_or_failing_task_delays_no_other(
     assert len(stage.started("hanging")) == 1
 
 
-@pytest.mark.clause("D-57", "P-21")
 async def test_a_life_leaves_nothing_behind(stage: Stage, policy: SchedulerPolicy) -> None:
     before = asyncio.all_tasks()
     scheduler = stage.scheduler(policy)
@@ -184,7 +175,6 @@ async def test_a_life_leaves_nothing_behind(stage: Stage, policy: SchedulerPolic
     assert await stage.documents("scheduler.instances") == {}
 
 
-@pytest.mark.clause("D-57", "P-15")
 async def test_a_subscriber_that_raises_disturbs_nothing(
     quick: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -205,7 +195,6 @@ async def test_a_subscriber_that_raises_disturbs_nothing(
     assert "A subscriber failed" not in caplog.text
 
 
-@pytest.mark.clause("D-60", "P-23")
 @pytest.mark.parametrize("losing_replies", [False, True])
 @pytest.mark.parametrize("error", [StoreUnavailableError("gone"), RuntimeError("a bug")])
 async def test_a_store_that_fails_for_a_while_loses_no_occurrence_and_doubles_none(
@@ -227,7 +216,6 @@ async def test_a_store_that_fails_for_a_while_loses_no_occurrence_and_doubles_no
     assert stage.started()[1:] == [at(11, 1)]
 
 
-@pytest.mark.clause("D-60", "D-7")
 @pytest.mark.parametrize("answers_after", [0, 10])
 async def test_a_clock_set_back_while_the_store_fails_does_not_delay_the_next_try(
     quick: Stage, answers_after: int
@@ -245,7 +233,6 @@ async def test_a_clock_set_back_while_the_store_fails_does_not_delay_the_next_tr
     assert len(quick.starts) == 1
 
 
-@pytest.mark.clause("D-60", "D-28")
 @pytest.mark.parametrize("losing_replies", [False, True])
 async def test_a_result_that_cannot_be_written_is_written_later(
     stage: Stage, losing_replies: bool
@@ -267,7 +254,6 @@ async def test_a_result_that_cannot_be_written_is_written_later(
     assert "TaskRunDiscarded" not in stage.names()
 
 
-@pytest.mark.clause("D-27", "D-60")
 async def test_a_run_that_ends_while_the_last_one_is_being_written_is_recorded_too(
     stage: Stage,
 ) -> None:
@@ -290,7 +276,6 @@ async def test_a_run_that_ends_while_the_last_one_is_being_written_is_recorded_t
     assert record["lastSuccessAt"] == "2027-01-04T10:01:30.300000Z"
 
 
-@pytest.mark.clause("D-60")
 async def test_stopping_twice_in_one_second_keeps_what_was_stored(stage: Stage) -> None:
     await seed_tasks(
         stage.store,

@@ -25,7 +25,6 @@ def failure(record: object, names: set[str] | None = None) -> TaskTryDeserialize
     return caught.value
 
 
-@pytest.mark.clause("D-47", "P-1")
 @pytest.mark.parametrize(
     ("record", "type_name"),
     [
@@ -45,7 +44,6 @@ def test_a_record_must_be_an_object(record: object, type_name: str) -> None:
     assert error.details == {"value": record}
 
 
-@pytest.mark.clause("D-47", "P-1")
 @pytest.mark.parametrize("field", GOOD)
 def test_a_required_field_may_not_be_missing(field: str) -> None:
     error = failure({name: value for name, value in GOOD.items() if name != field})
@@ -54,7 +52,6 @@ def test_a_required_field_may_not_be_missing(field: str) -> None:
     assert error.details == {"field": field}
 
 
-@pytest.mark.clause("D-47", "P-1")
 @pytest.mark.parametrize(
     ("field", "value", "expected", "actual"),
     [
@@ -88,7 +85,6 @@ def test_a_field_of_the_wrong_type(field: str, value: object, expected: str, act
     assert (error.field, error.value, error.expected_type) == (field, value, expected)
 
 
-@pytest.mark.clause("D-47", "P-1")
 @pytest.mark.parametrize(
     ("field", "value", "reason"),
     [
@@ -110,7 +106,6 @@ def test_a_field_of_the_wrong_value(field: str, value: object, reason: str) -> N
     assert error.details["reason"] == reason
 
 
-@pytest.mark.clause("D-47")
 def test_a_name_that_is_not_registered_is_a_wrong_value() -> None:
     error = failure(GOOD, {"b"})
     assert type(error) is TaskInvalidValueError
@@ -123,7 +118,6 @@ def test_a_name_that_is_not_registered_is_a_wrong_value() -> None:
     assert parse_task_record(GOOD, {"a"}).name == "a"
 
 
-@pytest.mark.clause("D-47", "D-31")
 @pytest.mark.parametrize(
     "value",
     [
@@ -143,13 +137,11 @@ def test_times_are_iso_text_or_datetimes(field: str, value: object) -> None:
     assert getattr(state, snake[field]) == at(9)
 
 
-@pytest.mark.clause("D-47", "D-52")
 def test_another_spelling_of_a_number_and_another_configuration_are_accepted() -> None:
     assert parse_task_record({**GOOD, "retryDelayMs": 1000.0}).retry_delay_ms == 1000
     assert parse_task_record({**GOOD, "cronExpression": "anything"}).cron_expression == "anything"
 
 
-@pytest.mark.clause("D-26", "D-28", "D-31")
 @pytest.mark.parametrize(
     ("fields", "phase"),
     [
@@ -174,7 +166,6 @@ def test_the_phase_follows_from_the_fields(fields: dict[str, Any], phase: TaskPh
     assert parse_task_record({**GOOD, **fields}).phase is phase
 
 
-@pytest.mark.clause("D-31")
 def test_of_failure_and_attempt_either_stands_in_for_the_other_under_a_pending_retry() -> None:
     state = parse_task_record({**GOOD, "lastFailureAt": at(9), "pendingRetryUntil": at(9, 5)})
     assert state.last_attempt_at == at(9)

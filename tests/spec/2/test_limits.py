@@ -22,7 +22,6 @@ def limited(count: int | None = None, timeout: timedelta | None = None) -> Sched
     )
 
 
-@pytest.mark.clause("P-21", "D-55")
 async def test_no_more_run_at_once_than_allowed_and_all_get_their_turn(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -44,7 +43,6 @@ async def test_no_more_run_at_once_than_allowed_and_all_get_their_turn(
     assert stage.started() == [at(10, 1)] * 3 + [at(10, 1, 10)] * 3 + [at(10, 1, 20)] * 2
 
 
-@pytest.mark.clause("P-21")
 async def test_a_run_that_fails_makes_room_too(stage: Stage) -> None:
     await stage.scheduler(settings=limited(1)).initialize(
         [
@@ -56,7 +54,6 @@ async def test_a_run_that_fails_makes_room_too(stage: Stage) -> None:
     assert stage.starts == [("a", at(10, 1)), ("b", at(10, 1, 5))]
 
 
-@pytest.mark.clause("P-21")
 async def test_a_run_that_takes_too_long_is_cancelled_and_has_failed(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -74,7 +71,6 @@ async def test_a_run_that_takes_too_long_is_cancelled_and_has_failed(
     assert failed.next_retry_at == at(10, 5, 20)
 
 
-@pytest.mark.clause("P-21")
 async def test_a_callback_that_will_not_be_cancelled_is_waited_for(stage: Stage) -> None:
     async def stubborn() -> None:
         try:
@@ -92,7 +88,6 @@ async def test_a_callback_that_will_not_be_cancelled_is_waited_for(stage: Stage)
     assert stage.told(TaskRunFailed)[0].error.startswith("TimeoutError")
 
 
-@pytest.mark.clause("P-21")
 async def test_without_settings_nothing_is_limited(stage: Stage) -> None:
     await stage.scheduler().initialize([stage.task(f"t{n}", takes=10 * HOUR) for n in range(200)])
     await stage.clock.advance(seconds(1))
@@ -101,7 +96,6 @@ async def test_without_settings_nothing_is_limited(stage: Stage) -> None:
     assert not stage.told(TaskRunFailed)
 
 
-@pytest.mark.clause("P-21", "D-63")
 async def test_many_due_tasks_are_claimed_in_batches(stage: Stage) -> None:
     settings = SchedulerSettings(claim_batch=7, peers_checked_every=HOUR)
     await stage.scheduler(settings=settings).initialize([stage.task(f"t{n}") for n in range(50)])
@@ -109,7 +103,6 @@ async def test_many_due_tasks_are_claimed_in_batches(stage: Stage) -> None:
     assert sorted(stage.starts) == sorted((f"t{n}", at(10)) for n in range(50))
 
 
-@pytest.mark.clause("P-22")
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -128,7 +121,6 @@ def test_a_senseless_setting_is_refused_by_name(field: str, value: object) -> No
     assert caught.value.details == {"field": field, "value": value}
 
 
-@pytest.mark.clause("P-2", "P-5", "P-24")
 async def test_polling_covers_every_minute_and_runs_all_that_is_due(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -137,7 +129,6 @@ async def test_polling_covers_every_minute_and_runs_all_that_is_due(
     assert stage.started("a") == stage.started("b") == [at(10, minute) for minute in range(11)]
 
 
-@pytest.mark.clause("P-5")
 async def test_the_older_edition_catches_up_once_too(stage: Stage) -> None:
     scheduler = stage.scheduler(POLLING)
     registrations = [stage.task(cron="0,10,20,30,40,50 * * * *")]
@@ -150,7 +141,6 @@ async def test_the_older_edition_catches_up_once_too(stage: Stage) -> None:
     assert stage.started() == [at(10), at(11, 1)]
 
 
-@pytest.mark.clause("P-6")
 async def test_blanks_between_fields_are_the_editions_own(quick: Stage) -> None:
     expression = "\r\n0\t10\n* * *\n"
     await quick.scheduler(POLLING).initialize([quick.task(cron=expression)])
@@ -160,7 +150,6 @@ async def test_blanks_between_fields_are_the_editions_own(quick: Stage) -> None:
         quick.scheduler(DECLARATIVE).initialize([quick.task(cron=expression)])
 
 
-@pytest.mark.clause("P-1", "D-26")
 async def test_a_policy_of_ones_own_mixes_the_editions(quick: Stage) -> None:
     own = SchedulerPolicy(reinitialize="allow", override="keep_history")
     scheduler = quick.scheduler(own)

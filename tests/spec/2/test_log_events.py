@@ -107,7 +107,6 @@ async def story(quick: Stage, caplog: pytest.LogCaptureFixture) -> Sequence[Reco
     return records(caplog)
 
 
-@pytest.mark.clause("P-10", "P-11", "P-12", "P-13", "P-14", "P-15")
 @pytest.mark.parametrize("name", CONTRACT)
 async def test_every_event_has_its_level_and_its_required_fields(
     story: Sequence[Record], name: str
@@ -123,7 +122,6 @@ async def test_every_event_has_its_level_and_its_required_fields(
     assert kind_of_event.level == level
 
 
-@pytest.mark.clause("P-11", "P-12", "P-13", "P-15")
 async def test_times_are_iso_8601_in_utc(story: Sequence[Record]) -> None:
     fields = {"scheduledTime", "actualTime", "nextRetryAt", "pollTime", "lastExecutionTime"}
     seen = set()
@@ -134,13 +132,11 @@ async def test_times_are_iso_8601_in_utc(story: Sequence[Record]) -> None:
     assert seen == fields
 
 
-@pytest.mark.clause("P-15")
 async def test_fields_are_plain_values_that_any_log_can_carry(story: Sequence[Record]) -> None:
     for _, _, fields, _ in story:
         assert json.loads(json.dumps(fields)) == fields
 
 
-@pytest.mark.clause("P-15")
 async def test_a_message_is_one_line_that_begins_with_the_name(story: Sequence[Record]) -> None:
     for name, _, fields, message in story:
         assert message.split(" ")[0] == name
@@ -148,7 +144,6 @@ async def test_a_message_is_one_line_that_begins_with_the_name(story: Sequence[R
         assert all(f"{field}=" in message for field in fields)
 
 
-@pytest.mark.clause("P-11", "P-15")
 async def test_the_values_of_a_run_are_right(story: Sequence[Record]) -> None:
     told = [(name, fields) for name, _, fields, _ in story if fields.get("taskName") == "retried"]
     runs = [it for it in told if it[0].startswith(("TaskRun", "TaskRetry"))]
@@ -185,7 +180,6 @@ async def test_the_values_of_a_run_are_right(story: Sequence[Record]) -> None:
     ]
 
 
-@pytest.mark.clause("P-15")
 async def test_the_events_of_a_task_come_in_causal_order(story: Sequence[Record]) -> None:
     opened: set[str] = set()
     known: set[str] = set()
@@ -205,7 +199,6 @@ async def test_the_events_of_a_task_come_in_causal_order(story: Sequence[Record]
             assert task not in opened
 
 
-@pytest.mark.clause("P-12")
 async def test_a_poll_reports_what_it_did(quick: Stage) -> None:
     await quick.scheduler().initialize([quick.task("a"), quick.task("b", "1 * * * *")])
     await quick.clock.advance(minutes(1))
@@ -221,7 +214,6 @@ async def test_a_poll_reports_what_it_did(quick: Stage) -> None:
     assert all(poll.tasks_evaluated >= poll.tasks_executed for poll in polls)
 
 
-@pytest.mark.clause("P-15", "P-22")
 async def test_names_and_errors_of_users_are_escaped_in_the_message(
     quick: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -239,7 +231,6 @@ async def test_names_and_errors_of_users_are_escaped_in_the_message(
     assert "evil \\u202e name \\u200b" in failed[3]
 
 
-@pytest.mark.clause("P-15", "P-21")
 async def test_below_the_level_of_the_log_nothing_is_made(
     quick: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -249,7 +240,6 @@ async def test_below_the_level_of_the_log_nothing_is_made(
     assert {record[0] for record in records(caplog)} == {"TaskRunFailed"}
 
 
-@pytest.mark.clause("P-13")
 async def test_an_orphan_that_never_ran_has_no_last_execution(quick: Stage) -> None:
     await seed_tasks(
         quick.store, [{"name": "a", "cronExpression": "0 9 * * *", "retryDelayMs": 60_000}]
@@ -262,7 +252,6 @@ async def test_an_orphan_that_never_ran_has_no_last_execution(quick: Stage) -> N
     }
 
 
-@pytest.mark.clause("P-10", "P-13")
 @pytest.mark.parametrize("edition", [DECLARATIVE, POLLING])
 async def test_both_editions_report_a_first_start_alike(
     quick: Stage, edition: SchedulerPolicy

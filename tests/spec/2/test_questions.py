@@ -53,7 +53,6 @@ async def make_plan(stage: Stage, policy: SchedulerPolicy) -> Plan:
     return plan
 
 
-@pytest.mark.clause("D-51", "D-58")
 async def test_a_plan_says_what_initialize_would_do_and_does_nothing(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -76,7 +75,6 @@ async def test_a_plan_says_what_initialize_would_do_and_does_nothing(
     assert [task.name for task in plan.kept] == ["interrupted", "kept"]
 
 
-@pytest.mark.clause("D-51", "D-58")
 async def test_a_plan_shows_the_changes_and_the_next_occurrences_before_and_after(
     stage: Stage, policy: SchedulerPolicy
 ) -> None:
@@ -96,7 +94,6 @@ async def test_a_plan_shows_the_changes_and_the_next_occurrences_before_and_afte
     assert new.occurrences_after == tuple(at(10, 30) + number * HOUR for number in range(5))
 
 
-@pytest.mark.clause("D-51")
 async def test_a_plan_writes_nothing(stage: Stage) -> None:
     spy = SpyStore(stage.store, stage.clock)
     await stage.scheduler(store=spy).plan([stage.task()])
@@ -104,7 +101,6 @@ async def test_a_plan_writes_nothing(stage: Stage) -> None:
     assert spy.write_count == 0
 
 
-@pytest.mark.clause("D-51", "D-59")
 async def test_after_initialize_the_plan_is_empty(stage: Stage, policy: SchedulerPolicy) -> None:
     scheduler = stage.scheduler(policy)
     registrations = [stage.task("a"), stage.task("b", takes=HOUR)]
@@ -116,7 +112,6 @@ async def test_after_initialize_the_plan_is_empty(stage: Stage, policy: Schedule
     assert plan.interrupted == []  # b runs, and its instance is alive
 
 
-@pytest.mark.clause("D-47")
 async def test_an_unreadable_record_that_would_be_set_aside_is_a_change(quick: Stage) -> None:
     await quick.store.write_all([DocumentWrite(TASKS, "broken", None, b"{}")])
     plan = await quick.scheduler().plan([])
@@ -124,13 +119,11 @@ async def test_an_unreadable_record_that_would_be_set_aside_is_a_change(quick: S
     assert plan.has_changes
 
 
-@pytest.mark.clause("D-48")
 async def test_a_plan_of_bad_registrations_is_refused(quick: Stage) -> None:
     with pytest.raises(RegistrationsNotArrayError):
         await quick.scheduler().plan(None)  # type: ignore[arg-type] # the point
 
 
-@pytest.mark.clause("D-3")
 async def test_the_unknown_and_the_unreadable_have_no_why(quick: Stage) -> None:
     scheduler = quick.scheduler()
     with pytest.raises(TaskNotRegisteredError) as caught:
@@ -144,7 +137,6 @@ async def test_the_unknown_and_the_unreadable_have_no_why(quick: Stage) -> None:
 RAN = {"lastAttemptAt": at(9), "lastSuccessAt": at(9, 1), "registeredAt": at(8, 30)}
 
 
-@pytest.mark.clause("D-26", "D-58", "P-5")
 @pytest.mark.parametrize(
     ("fields", "when", "answer", "words"),
     [
@@ -196,7 +188,6 @@ async def test_why_gives_an_answer_and_its_reason(
     assert quick.events == []
 
 
-@pytest.mark.clause("D-26", "D-55")
 async def test_why_of_a_task_that_runs(quick: Stage) -> None:
     scheduler = quick.scheduler()
     await scheduler.initialize([quick.task(takes=HOUR)])
@@ -210,7 +201,6 @@ async def test_why_of_a_task_that_runs(quick: Stage) -> None:
     assert now.next_at == at(10, 3)
 
 
-@pytest.mark.clause("D-12", "D-13", "P-3")
 @pytest.mark.parametrize(
     ("policy", "rule", "second"),
     [

@@ -36,7 +36,6 @@ def lines() -> Iterator[io.StringIO]:
     logger.setLevel(before)
 
 
-@pytest.mark.clause("T-5")
 async def test_one_worker_with_its_defaults_starts_every_job_within_seconds() -> None:
     """Jobs of many tenants, of one moment and of random ones; nobody's rate is limited."""
     clock, random = VirtualClock(NOW), Random(5)
@@ -60,7 +59,6 @@ async def test_one_worker_with_its_defaults_starts_every_job_within_seconds() ->
     assert all(due[each] <= at <= due[each] + WAKES_WITHIN for each, at in started.items())
 
 
-@pytest.mark.clause("T-32")
 async def test_only_the_handler_sees_the_payload(
     lines: io.StringIO,
 ) -> None:

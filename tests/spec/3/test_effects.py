@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import apsw
-import pytest
 
 from rota import open_store
 from rota.rail import Rail
@@ -15,7 +14,6 @@ NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 ENOUGH = timedelta(hours=1)
 
 
-@pytest.mark.clause("T-2", "T-15", "T-16")
 async def test_a_handler_commits_its_work_once_wherever_it_is_cut_short(tmp_path: Path) -> None:
     """Before the commit all is undone, after it nothing is repeated."""
     path, clock = tmp_path / "shop.db", VirtualClock(NOW)

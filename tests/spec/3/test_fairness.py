@@ -84,7 +84,6 @@ class Arrivals:
         await self._clock.sleep(self._random.uniform(0.5, 1.5) * SECOND)
 
 
-@pytest.mark.clause("T-1", "T-30")
 @pytest.mark.parametrize("worker_count", [1, 4])
 async def test_a_hundred_thousand_waiting_jobs_delay_another_tenants_by_less_than_a_batch(
     store: OpenStore, worker_count: int
@@ -99,7 +98,6 @@ async def test_a_hundred_thousand_waiting_jobs_delay_another_tenants_by_less_tha
     assert waited_for < 1.5 * SECOND  # the longest that a job takes
 
 
-@pytest.mark.clause("T-1", "T-30")
 async def test_of_many_busy_tenants_each_is_served_once_or_twice_before_a_newcomer() -> None:
     async with await open_store("memory://") as store:
         for number in range(20):

@@ -83,7 +83,6 @@ async def rig(store_url: str) -> AsyncIterator[Rig]:
         yield Rig(store)
 
 
-@pytest.mark.clause("T-3", "T-17")
 async def test_maintenance_moves_a_job_to_its_end_and_counts_it_without_an_attempt(
     rig: Rig,
 ) -> None:
@@ -104,7 +103,6 @@ async def test_maintenance_moves_a_job_to_its_end_and_counts_it_without_an_attem
     assert rig.sent == [(job.id, utc(5, 11))]
 
 
-@pytest.mark.clause("T-17")
 async def test_maintenance_of_one_tenant_does_not_concern_another(rig: Rig) -> None:
     rig.notifies = False
     await set_maintenance(rig.store, Scope(tenant="guild-8"), Maintenance())
@@ -113,7 +111,6 @@ async def test_maintenance_of_one_tenant_does_not_concern_another(rig: Rig) -> N
     assert rig.sent == [(job.id, utc(5, 10))]
 
 
-@pytest.mark.clause("T-17")
 async def test_open_ended_maintenance_is_looked_at_every_five_minutes_until_it_is_lifted(
     rig: Rig,
 ) -> None:
@@ -132,7 +129,6 @@ async def test_open_ended_maintenance_is_looked_at_every_five_minutes_until_it_i
     assert rig.sent == [(job.id, utc(5, 10, 15))]
 
 
-@pytest.mark.clause("T-3", "T-18", "T-34")
 async def test_a_job_that_notifies_waits_for_the_end_of_the_quiet_hours(rig: Rig) -> None:
     await set_quiet_hours(rig.store, TENANT, NIGHT)
     job = await rig.add(utc(5, 23))
@@ -147,7 +143,6 @@ async def test_a_job_that_notifies_waits_for_the_end_of_the_quiet_hours(rig: Rig
     assert rig.sent == [(job.id, utc(6, 7))]
 
 
-@pytest.mark.clause("T-18")
 async def test_a_job_that_does_not_notify_runs_in_quiet_hours(rig: Rig) -> None:
     rig.notifies = False
     await set_quiet_hours(rig.store, TENANT, NIGHT)
@@ -156,7 +151,6 @@ async def test_a_job_that_does_not_notify_runs_in_quiet_hours(rig: Rig) -> None:
     assert rig.sent == [(job.id, utc(5, 23))]
 
 
-@pytest.mark.clause("T-17", "T-18")
 async def test_with_both_gates_a_job_is_deferred_once_to_the_instant_that_passes_both(
     rig: Rig,
 ) -> None:
@@ -176,7 +170,6 @@ async def test_with_both_gates_a_job_is_deferred_once_to_the_instant_that_passes
     assert ended.deferral.count == 1
 
 
-@pytest.mark.clause("T-18", "T-12")
 async def test_a_series_keeps_its_rhythm_when_an_occurrence_is_deferred(rig: Rig) -> None:
     await set_quiet_hours(rig.store, TENANT, QuietHours(time(17), time(9), LONDON))
     start = utc(5, 0)
@@ -194,7 +187,6 @@ async def test_a_series_keeps_its_rhythm_when_an_occurrence_is_deferred(rig: Rig
     assert following.occurrence_at == utc(19, 18)
 
 
-@pytest.mark.clause("T-19")
 async def test_nothing_of_the_handler_happens_while_a_gate_is_closed(rig: Rig) -> None:
     effects = list[str]()
     await set_quiet_hours(rig.store, TENANT, NIGHT)
@@ -205,7 +197,6 @@ async def test_nothing_of_the_handler_happens_while_a_gate_is_closed(rig: Rig) -
     assert effects == [job.id]
 
 
-@pytest.mark.clause("T-17", "T-18")
 async def test_a_gate_that_was_changed_counts_within_seconds(rig: Rig) -> None:
     first = await rig.add(utc(5, 23))
     await rig.turn(utc(5, 23))
@@ -216,7 +207,6 @@ async def test_a_gate_that_was_changed_counts_within_seconds(rig: Rig) -> None:
     assert (await rig.get(second)).due_at == utc(6, 7)
 
 
-@pytest.mark.clause("T-18")
 async def test_a_burst_that_was_held_back_overnight_is_spread_over_minutes() -> None:
     rig = Rig(MemoryStore())
     await set_quiet_hours(rig.store, TENANT, NIGHT)

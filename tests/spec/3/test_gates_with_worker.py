@@ -61,7 +61,6 @@ def stage() -> Stage:
     return Stage(MemoryStore())
 
 
-@pytest.mark.clause("T-3", "T-17", "T-18", "T-34")
 async def test_quiet_hours_hold_back_what_notifies_and_nothing_else(stage: Stage) -> None:
     await stage.rail.set_quiet_hours(start="22:00", end="07:00", tz="Europe/London")
     reminder = await stage.ask("reminder.send", EVENING + 2 * HOUR)
@@ -77,7 +76,6 @@ async def test_quiet_hours_hold_back_what_notifies_and_nothing_else(stage: Stage
     assert stage.ran[1:] == [("reminder.send", SEVEN)]
 
 
-@pytest.mark.clause("T-3", "T-17")
 async def test_maintenance_that_is_switched_on_and_off_is_noticed_by_a_running_worker(
     store_url: str,
 ) -> None:
@@ -108,7 +106,6 @@ async def test_maintenance_holds_back_the_jobs_of_its_guild_only(stage: Stage) -
     assert stage.ran[1:] == [("cleanup", EVENING + HOUR)]
 
 
-@pytest.mark.clause("T-17", "T-18")
 async def test_a_job_goes_to_the_first_instant_that_passes_both_gates(stage: Stage) -> None:
     await stage.rail.set_quiet_hours(start="22:00", end="07:00", tz="UTC")
     await stage.rail.set_maintenance(True, until=SEVEN + HOUR, reason="upgrade")
@@ -122,7 +119,6 @@ async def test_a_job_goes_to_the_first_instant_that_passes_both_gates(stage: Sta
     assert ended.attempt_count == 0
 
 
-@pytest.mark.clause("T-3")
 async def test_a_gate_of_ones_own_is_asked_like_the_others() -> None:
     class OfficeHours:
         """Closed to clean-ups until noon."""
@@ -141,7 +137,6 @@ async def test_a_gate_of_ones_own_is_asked_like_the_others() -> None:
     assert stage.ran == [("reminder.send", SEVEN), ("cleanup", SEVEN + 5 * HOUR)]
 
 
-@pytest.mark.clause("T-18")
 async def test_a_burst_that_was_held_back_overnight_runs_once_each_over_five_minutes(
     stage: Stage,
 ) -> None:

@@ -43,7 +43,6 @@ def job_of_the_rail(**fields: object) -> Job:
     return a_job(retry_policy=RAIL_RETRIES, due_at=NOW, **fields)
 
 
-@pytest.mark.clause("T-6")
 def test_a_job_is_queued_then_processing_then_done() -> None:
     job = job_of_the_rail()
     running = taken(job)
@@ -51,7 +50,6 @@ def test_a_job_is_queued_then_processing_then_done() -> None:
     assert [word(each) for each in (job, running, done)] == ["queued", "processing", "done"]
 
 
-@pytest.mark.clause("T-6", "T-11")
 def test_a_failure_is_queued_again_and_the_fifth_is_dead() -> None:
     job = job_of_the_rail()
     words = []
@@ -61,13 +59,11 @@ def test_a_failure_is_queued_again_and_the_fifth_is_dead() -> None:
     assert words == [("queued", 1), ("queued", 2), ("queued", 3), ("queued", 4), ("dlq", 5)]
 
 
-@pytest.mark.clause("T-6")
 def test_failed_is_what_the_handler_declared_hopeless() -> None:
     job = decide_discard(taken(job_of_the_rail()), "payload refused", NOW).job
     assert (word(job), job.last_error) == ("failed", "payload refused")
 
 
-@pytest.mark.clause("T-11")
 def test_the_waits_are_1_5_15_and_60_minutes() -> None:
     assert [retry_delay(RAIL_RETRIES, number) // 60 for number in range(1, 7)] == [
         *(1, 5, 15, 60, 60, 60)
@@ -75,7 +71,6 @@ def test_the_waits_are_1_5_15_and_60_minutes() -> None:
     assert RAIL_RETRIES.max_attempts == 5
 
 
-@pytest.mark.clause("T-11")
 @pytest.mark.parametrize(("number", "exact", "most"), [(1, 60, 6), (2, 300, 30), (4, 3600, 30)])
 def test_jitter_comes_on_top_and_is_never_early(number: int, exact: int, most: int) -> None:
     found = [
@@ -86,7 +81,6 @@ def test_jitter_comes_on_top_and_is_never_early(number: int, exact: int, most: i
     assert exact <= min(found) <= max(found) < exact + most
 
 
-@pytest.mark.clause("T-8")
 def test_a_due_job_is_taken_with_a_lease_and_a_worker() -> None:
     job = job_of_the_rail()
     assert not is_due(job, NOW - timedelta(microseconds=1))
@@ -96,7 +90,6 @@ def test_a_due_job_is_taken_with_a_lease_and_a_worker() -> None:
     assert (lease.worker, lease.until) == ("worker-3", NOW + LEASE)
 
 
-@pytest.mark.clause("T-9")
 def test_a_stalled_job_is_queued_with_an_attempt_counted_and_a_delay() -> None:
     job = taken(job_of_the_rail())
     assert not is_stalled(job, NOW + LEASE)
@@ -123,7 +116,6 @@ def following(change: Change) -> Job:
     return change.successor
 
 
-@pytest.mark.clause("T-4", "T-12")
 def test_a_series_keeps_its_hour_and_its_fortnight_over_the_change_of_clocks() -> None:
     job = series(datetime(2026, 3, 2, tzinfo=UTC))
     dates = []
@@ -133,7 +125,6 @@ def test_a_series_keeps_its_hour_and_its_fortnight_over_the_change_of_clocks() -
     assert dates == ["03-02 18:00", "03-16 18:00", "03-30 17:00", "04-13 17:00"]
 
 
-@pytest.mark.clause("T-12", "T-13")
 def test_the_next_job_of_a_series_carries_rule_zone_origin_and_its_own_name() -> None:
     first = series(NOW)
     second = following(decide_complete(taken(first), NOW + timedelta(days=30)))
@@ -145,7 +136,6 @@ def test_the_next_job_of_a_series_carries_rule_zone_origin_and_its_own_name() ->
     assert second.payload == {"pairId": 1}
 
 
-@pytest.mark.clause("T-12")
 def test_a_dead_job_does_not_take_its_series_with_it() -> None:
     job = taken(series(NOW))
     change = decide_discard(job, "gone", job.due_at)
@@ -153,7 +143,6 @@ def test_a_dead_job_does_not_take_its_series_with_it() -> None:
     assert following(change).due_at == job.due_at + timedelta(days=14)
 
 
-@pytest.mark.clause("T-17", "T-18")
 def test_a_deferred_job_keeps_its_attempts_and_its_occurrence() -> None:
     job = taken(series(NOW))
     until = job.due_at + timedelta(hours=13)

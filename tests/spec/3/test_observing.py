@@ -68,7 +68,6 @@ def make_worker(shop: Workshop) -> None:
     )
 
 
-@pytest.mark.clause("T-26")
 async def test_the_counters_count_what_happened(shop: Workshop) -> None:
     make_worker(shop)
     counters = Counters()
@@ -84,7 +83,6 @@ async def test_the_counters_count_what_happened(shop: Workshop) -> None:
     }
 
 
-@pytest.mark.clause("T-26")
 async def test_prometheus_counts_the_same_as_the_counters(shop: Workshop) -> None:
     make_worker(shop)
     counters, registry = Counters(), CollectorRegistry()
@@ -100,7 +98,6 @@ async def test_prometheus_counts_the_same_as_the_counters(shop: Workshop) -> Non
     assert totals == counters.counts()
 
 
-@pytest.mark.clause("T-27")
 async def test_timings_are_of_the_handler_and_from_due_to_claim(shop: Workshop) -> None:
     async def take_two_seconds(_: Context) -> None:
         await shop.clock.sleep(2 * SECOND)
@@ -116,7 +113,6 @@ async def test_timings_are_of_the_handler_and_from_due_to_claim(shop: Workshop) 
     assert (wait.count, wait.sum_ms) == (1, 5000.0)
 
 
-@pytest.mark.clause("T-25", "T-28")
 async def test_the_log_of_a_worker_is_lines_of_json_in_the_specifications_words(
     shop: Workshop,
 ) -> None:
@@ -149,7 +145,6 @@ async def test_the_log_of_a_worker_is_lines_of_json_in_the_specifications_words(
     assert all(line["durationMs"] == 0 for line in lines if line["event"] == "JobFailed")
 
 
-@pytest.mark.clause("T-35")
 async def test_stalled_and_late_jobs_raise_an_alert_until_a_worker_has_dealt_with_them(
     shop: Workshop,
 ) -> None:
@@ -172,7 +167,6 @@ async def test_stalled_and_late_jobs_raise_an_alert_until_a_worker_has_dealt_wit
     assert await concerns() == []
 
 
-@pytest.mark.clause("T-24", "T-37")
 async def test_delays_leases_and_attempts_are_set_by_environment_on_the_same_store(
     shop: Workshop,
 ) -> None:

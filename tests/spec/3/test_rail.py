@@ -63,7 +63,6 @@ async def stage(store_url: str) -> AsyncIterator[Stage]:
         yield Stage(store)
 
 
-@pytest.mark.clause("T-1", "T-20", "T-25")
 async def test_a_job_that_was_scheduled_reaches_its_handler_at_its_time(stage: Stage) -> None:
     job_id = await stage.rail.schedule_once("tick", {"event": 1}, run_at=NOW + HOUR)
     await stage.work_at(NOW, NOW + HOUR)
@@ -72,7 +71,6 @@ async def test_a_job_that_was_scheduled_reaches_its_handler_at_its_time(stage: S
     assert (await stage.rail.get(job_id)).state == "done"
 
 
-@pytest.mark.clause("T-4", "T-12", "T-21", "T-36")
 async def test_a_fortnightly_series_keeps_its_phase_and_its_wall_time_for_two_years(
     stage: Stage,
 ) -> None:
@@ -93,7 +91,6 @@ async def test_a_fortnightly_series_keeps_its_phase_and_its_wall_time_for_two_ye
     assert {later - before for before, later in pairwise(dates)} == {14 * DAY}
 
 
-@pytest.mark.clause("T-12")
 async def test_a_series_goes_on_after_a_dead_occurrence(stage: Stage) -> None:
     await stage.rail.schedule_recurring(
         "fail", {}, interval="24h", retry_policy={"max_attempts": 1}
@@ -103,7 +100,6 @@ async def test_a_series_goes_on_after_a_dead_occurrence(stage: Stage) -> None:
     assert len((await stage.rail.list(state="dlq")).items) == 2
 
 
-@pytest.mark.clause("T-13", "T-34")
 async def test_workers_and_repeated_calls_leave_one_job_per_occurrence(stage: Stage) -> None:
     async def schedule() -> str:
         return await stage.rail.schedule_recurring(
@@ -120,7 +116,6 @@ async def test_workers_and_repeated_calls_leave_one_job_per_occurrence(stage: St
     assert await stage.live() == 1
 
 
-@pytest.mark.clause("T-12")
 async def test_after_downtime_a_series_catches_up_once_and_learns_what_it_missed(
     stage: Stage,
 ) -> None:
@@ -161,7 +156,6 @@ async def test_an_occurrence_during_a_run_is_skipped_queued_or_allowed(
     assert began == pytest.approx(starts, abs=0.05)
 
 
-@pytest.mark.clause("T-2", "T-11", "T-15", "T-16", "T-33")
 async def test_a_dead_job_that_had_its_effect_is_retried_without_repeating_it(
     stage: Stage,
 ) -> None:

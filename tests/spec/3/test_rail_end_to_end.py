@@ -57,8 +57,6 @@ def count_held_back(story: Story) -> Counter[str]:
     )
 
 
-@pytest.mark.clause("T-1", "T-2", "T-3", "T-4", "T-12", "T-13", "T-15", "T-16", "T-17", "T-18")
-@pytest.mark.clause("T-19", "T-34", "T-36")
 async def test_two_years_of_check_ins_for_many_tenants_are_sent_once_each() -> None:
     cast = cast_tenants(50)
     tenants = [*cast[:15], *cast[20:25], *cast[45:]]  # the last ten check in at night
@@ -80,7 +78,6 @@ async def test_two_years_of_check_ins_for_many_tenants_are_sent_once_each() -> N
     assert {it.zone for it in story.tenants if it.count_shown_twice(story.end)} == {LONDON, SYDNEY}
 
 
-@pytest.mark.clause("T-2", "T-3", "T-4", "T-12", "T-13", "T-15", "T-16", "T-17", "T-18", "T-34")
 async def test_a_year_of_check_ins_is_sent_once_each_on_every_store(store_url: str) -> None:
     async with await open_store(store_url) as store:
         story = Story(store, cast_tenants(2), YEAR, worker_count=2)

@@ -36,7 +36,6 @@ async def leave_holding(shop: Workshop) -> None:
     assert len(await shop.store.lease(request, shop.clock.now())) == 1
 
 
-@pytest.mark.clause("T-8")
 async def test_a_due_job_is_taken_with_a_lease_in_the_workers_name(shop: Workshop) -> None:
     seen: list[Job] = []
 
@@ -55,7 +54,6 @@ async def test_a_due_job_is_taken_with_a_lease_in_the_workers_name(shop: Worksho
     assert rail_word((await shop.look(later)).status) == "queued"
 
 
-@pytest.mark.clause("T-8", "T-13")
 async def test_workers_beside_each_other_never_run_the_same_job(shop: Workshop) -> None:
     runs: list[str] = []
 
@@ -70,7 +68,6 @@ async def test_workers_beside_each_other_never_run_the_same_job(shop: Workshop) 
     assert sorted(runs) == [job.id for job in jobs]
 
 
-@pytest.mark.clause("T-9")
 async def test_a_stalled_job_is_queued_again_with_an_attempt_counted_and_a_delay(
     shop: Workshop,
 ) -> None:
@@ -87,7 +84,6 @@ async def test_a_stalled_job_is_queued_again_with_an_attempt_counted_and_a_delay
     assert rail_word((await shop.look(job)).status) == "done"
 
 
-@pytest.mark.clause("T-10")
 async def test_a_heartbeat_keeps_the_lease_until_another_worker_has_it(shop: Workshop) -> None:
     cancelled: list[bool] = []
 
@@ -110,7 +106,6 @@ async def test_a_heartbeat_keeps_the_lease_until_another_worker_has_it(shop: Wor
     assert [event.job_id for event in shop.told(LeaseLost)] == [job.id]
 
 
-@pytest.mark.clause("T-11")
 async def test_failures_are_retried_after_one_five_fifteen_and_sixty_minutes_and_then_dead(
     shop: Workshop,
 ) -> None:
@@ -135,7 +130,6 @@ async def test_failures_are_retried_after_one_five_fifteen_and_sixty_minutes_and
     assert errors == [f"ValueError: try {number}" for number in range(1, 6)]
 
 
-@pytest.mark.clause("T-12", "T-36")
 async def test_the_end_of_an_occurrence_queues_the_next_one_in_its_zone(shop: Workshop) -> None:
     first_at = datetime(2026, 10, 19, 8, tzinfo=UTC)  # 09:00 in London, summer time
     await shop.pass_time(first_at - NOW)
@@ -151,7 +145,6 @@ async def test_the_end_of_an_occurrence_queues_the_next_one_in_its_zone(shop: Wo
     assert (following.origin, len(page.items)) == (job.id, 2)
 
 
-@pytest.mark.clause("T-12")
 async def test_a_dead_occurrence_does_not_end_the_series(shop: Workshop) -> None:
     recurrence = Recurrence(interval="1h", start=NOW)
     job = await shop.add("unknown", recurrence=recurrence, occurrence_at=NOW, due_at=NOW)
@@ -164,7 +157,6 @@ async def test_a_dead_occurrence_does_not_end_the_series(shop: Workshop) -> None
     }
 
 
-@pytest.mark.clause("T-23")
 async def test_the_loop_leases_runs_settles_and_waits(shop: Workshop) -> None:
     async def fail(_: Context) -> None:
         raise ValueError("boom")
@@ -185,7 +177,6 @@ async def test_the_loop_leases_runs_settles_and_waits(shop: Workshop) -> None:
     assert rail_word((await shop.look(more)).status) == "done"
 
 
-@pytest.mark.clause("T-25", "T-37")
 async def test_a_new_kind_is_an_entry_in_the_registry(shop: Workshop) -> None:
     seen: list[tuple[str, object, datetime]] = []
     worker = shop.make_worker({})
@@ -199,7 +190,6 @@ async def test_a_new_kind_is_an_entry_in_the_registry(shop: Workshop) -> None:
     assert seen == [("guild-7", {"eventId": 3}, NOW)]
 
 
-@pytest.mark.clause("T-26", "T-27", "T-28")
 async def test_events_carry_what_counters_and_logs_need(shop: Workshop) -> None:
     async def fail(_: Context) -> None:
         await shop.clock.sleep(2 * SECOND)
@@ -217,7 +207,6 @@ async def test_events_carry_what_counters_and_logs_need(shop: Workshop) -> None:
     assert {"tenant", "jobId", "kind", "state", "attempt", "errCode"} <= failed.fields().keys()
 
 
-@pytest.mark.clause("T-37")
 async def test_the_length_of_a_lease_is_the_workers_to_say(shop: Workshop) -> None:
     ends: list[datetime] = []
 

@@ -38,7 +38,6 @@ async def polled(store: MongoCollectionStore, duration: timedelta = SECOND) -> S
     return stage
 
 
-@pytest.mark.clause("M-10")
 @pytest.mark.parametrize("fields", [{}, {"sleepUntil": None}, {"sleepUntil": NOW + HOUR}])
 async def test_documents_that_do_not_sleep_or_sleep_longer_are_left_alone(
     collection: "AsyncCollection[Any]", fields: dict[str, Any]
@@ -49,7 +48,6 @@ async def test_documents_that_do_not_sleep_or_sleep_longer_are_left_alone(
     assert await collection.find_one({}) == {"_id": 1, **fields}
 
 
-@pytest.mark.clause("M-4", "M-10")
 async def test_a_condition_has_to_be_met_as_well(collection: "AsyncCollection[Any]") -> None:
     await collection.insert_many(
         [{"_id": n, "sleepUntil": NOW, "is": "odd" if n % 2 else "even"} for n in range(4)]
@@ -59,7 +57,6 @@ async def test_a_condition_has_to_be_met_as_well(collection: "AsyncCollection[An
     assert await collection.count_documents({"sleepUntil": NOW}) == 2
 
 
-@pytest.mark.clause("M-4", "M-6")
 async def test_fields_may_lie_anywhere_and_all_others_are_kept(
     collection: "AsyncCollection[Any]",
 ) -> None:
@@ -103,7 +100,6 @@ async def test_a_document_with_the_default_fields_is_read_and_written(
     assert left == {"_id": 2, "sleepUntil": NOW + HOUR, "autoRemove": True}
 
 
-@pytest.mark.clause("M-10")
 async def test_dates_without_a_zone_are_in_utc(mongo_url: str) -> None:
     async with AsyncMongoClient[Any](mongo_url) as client:
         naive = client.get_default_database()["naive"]
@@ -117,7 +113,6 @@ async def test_dates_without_a_zone_are_in_utc(mongo_url: str) -> None:
     assert job.payload["sleepUntil"] == at
 
 
-@pytest.mark.clause("M-16")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -137,7 +132,6 @@ async def test_a_document_that_cannot_be_understood_sleeps_for_good(
     assert found == {"_id": 1, "autoRemove": True, **fields, "sleepUntil": None}
 
 
-@pytest.mark.clause("M-2", "M-10")
 async def test_a_lock_is_held_to_the_millisecond(collection: "AsyncCollection[Any]") -> None:
     store = MongoCollectionStore(collection)
     await collection.insert_one({"_id": 1, "sleepUntil": NOW})
@@ -151,7 +145,6 @@ async def test_a_lock_is_held_to_the_millisecond(collection: "AsyncCollection[An
     assert not await store.update(job, JobUpdate(), NOW)
 
 
-@pytest.mark.clause("M-13")
 async def test_a_hook_may_reschedule_or_remove_its_document_itself(
     collection: "AsyncCollection[Any]",
 ) -> None:
@@ -230,7 +223,6 @@ async def test_a_lock_survives_the_death_of_its_server(
         assert await store.remove(locked)
 
 
-@pytest.mark.clause("M-16")
 async def test_a_server_that_is_away_is_an_error_of_the_store(
     collection: "AsyncCollection[Any]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,7 +234,6 @@ async def test_a_server_that_is_away_is_an_error_of_the_store(
         await MongoCollectionStore(collection).lock_next(NOW + MINUTE, NOW)
 
 
-@pytest.mark.clause("M-16")
 async def test_a_refusal_of_the_server_is_a_store_error(
     collection: "AsyncCollection[Any]",
 ) -> None:
@@ -251,7 +242,6 @@ async def test_a_refusal_of_the_server_is_a_store_error(
         await store.lock_next(NOW + MINUTE, NOW)
 
 
-@pytest.mark.clause("M-16")
 async def test_a_lock_that_an_index_of_the_user_does_not_allow_is_an_error_of_the_store(
     collection: "AsyncCollection[Any]",
 ) -> None:
@@ -263,7 +253,6 @@ async def test_a_lock_that_an_index_of_the_user_does_not_allow_is_an_error_of_th
         await MongoCollectionStore(collection).lock_next(NOW + MINUTE, NOW)
 
 
-@pytest.mark.clause("M-16")
 async def test_a_document_that_cannot_be_read_is_an_error_of_the_store(
     collection: "AsyncCollection[Any]", monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,7 +75,6 @@ async def play(stage: Stage, case: dict[str, Any], options: PollerOptions) -> No
     await stage.close()
 
 
-@pytest.mark.clause("M-1", "M-4", "M-10", "M-12", "M-13", "M-14")
 @pytest.mark.parametrize("name", CASES)
 async def test_documents_are_given_and_left_as_by_mongodb_cron(mongo_url: str, name: str) -> None:
     case = CASES[name]
@@ -95,7 +94,6 @@ async def test_documents_are_given_and_left_as_by_mongodb_cron(mongo_url: str, n
     assert sorted(encode(given)) == sorted(encode(decode(case["given"])))
 
 
-@pytest.mark.clause("M-13")
 async def test_values_only_mongodb_cron_can_read_are_reported(mongo_url: str) -> None:
     case = CASES["intervals_that_only_one_can_read"]
     async with AsyncMongoClient[Any](mongo_url) as client:

@@ -4,7 +4,6 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
-import pytest
 from tests.spec.poller_stage import SpecStage
 from tests.unit.poller.polling import DAY, HOUR, MINUTE, NOW, SECOND
 
@@ -14,7 +13,6 @@ from rota.poller import JobUpdate, PolledJob
 NO_TIME = timedelta(0)
 
 
-@pytest.mark.clause("M-1", "M-12", "M-13", "M-17")
 async def test_a_one_time_job_is_processed_once_and_sleeps_for_good(stage: SpecStage) -> None:
     job_id = await stage.shelf.add("once", sleep_until=NOW)
     await stage.play(10 * SECOND, idle_delay=SECOND)
@@ -25,7 +23,6 @@ async def test_a_one_time_job_is_processed_once_and_sleeps_for_good(stage: SpecS
     assert seen.payload["name"] == "once"
 
 
-@pytest.mark.clause("M-1", "M-10", "M-17")
 async def test_a_deferred_job_is_not_processed_before_its_time(stage: SpecStage) -> None:
     await stage.shelf.add("later", sleep_until=NOW + 5 * SECOND)
     await stage.play(4 * SECOND, idle_delay=SECOND)
@@ -35,7 +32,6 @@ async def test_a_deferred_job_is_not_processed_before_its_time(stage: SpecStage)
     assert stage.diary == ["start", "idle", "document", "idle"]
 
 
-@pytest.mark.clause("M-1", "M-13", "M-14", "M-15", "M-17")
 async def test_a_recurring_job_is_processed_at_each_of_its_times(stage: SpecStage) -> None:
     job_id = await stage.shelf.add("often", sleep_until=NOW, interval="*/5 * * * * *")
     await stage.play(12 * SECOND, idle_delay=SECOND)
@@ -45,7 +41,6 @@ async def test_a_recurring_job_is_processed_at_each_of_its_times(stage: SpecStag
     assert seen.sleep_until == NOW + 15 * SECOND
 
 
-@pytest.mark.clause("M-1", "M-13")
 async def test_a_job_to_be_removed_is_gone_when_it_is_done(stage: SpecStage) -> None:
     job_id = await stage.shelf.add("brief", sleep_until=NOW, auto_remove=True)
     await stage.play(SECOND, idle_delay=SECOND)
@@ -53,7 +48,6 @@ async def test_a_job_to_be_removed_is_gone_when_it_is_done(stage: SpecStage) -> 
     assert await stage.shelf.look(job_id) is None
 
 
-@pytest.mark.clause("M-1", "M-13", "M-14")
 async def test_a_recurring_job_is_removed_only_after_its_last_time(stage: SpecStage) -> None:
     job_id = await stage.shelf.add(
         "thrice",
@@ -69,7 +63,6 @@ async def test_a_recurring_job_is_removed_only_after_its_last_time(stage: SpecSt
     assert await stage.shelf.look(job_id) is None
 
 
-@pytest.mark.clause("M-14")
 async def test_nothing_is_processed_after_the_end_with_a_delay(stage: SpecStage) -> None:
     await stage.shelf.add(
         "rarely", sleep_until=NOW, interval="* * * * * *", repeat_until=NOW + 6 * SECOND
@@ -78,14 +71,12 @@ async def test_nothing_is_processed_after_the_end_with_a_delay(stage: SpecStage)
     assert stage.seconds == [0, 3, 6]
 
 
-@pytest.mark.clause("M-14")
 async def test_a_job_of_ten_days_ago_is_made_up_for_once(stage: SpecStage) -> None:
     await stage.shelf.add("old", sleep_until=NOW - 10 * DAY, interval="0 * * * *")
     await stage.play(10 * SECOND, idle_delay=SECOND)
     assert stage.seconds == [0, 0]
 
 
-@pytest.mark.clause("M-14")
 async def test_a_job_that_takes_long_starts_again_at_once_and_once(stage: SpecStage) -> None:
     await stage.shelf.add("slow", sleep_until=NOW, interval="* * * * * *")
     stage.work = lambda _: stage.clock.sleep(3 * SECOND + 500 * timedelta(milliseconds=1))
@@ -93,7 +84,6 @@ async def test_a_job_that_takes_long_starts_again_at_once_and_once(stage: SpecSt
     assert stage.seconds == [0, 3.5, 7]
 
 
-@pytest.mark.clause("M-10")
 async def test_the_job_is_given_as_it_was_before_the_lock(stage: SpecStage) -> None:
     end = NOW + DAY
     job_id = await stage.shelf.add(
@@ -114,7 +104,6 @@ async def test_the_job_is_given_as_it_was_before_the_lock(stage: SpecStage) -> N
     assert seen == [NOW + MINUTE]
 
 
-@pytest.mark.clause("M-10")
 async def test_the_one_that_sleeps_the_longest_ago_comes_first_then_the_smaller_id(
     stage: SpecStage,
 ) -> None:
@@ -124,7 +113,6 @@ async def test_the_one_that_sleeps_the_longest_ago_comes_first_then_the_smaller_
     assert [job.id for job in stage.jobs] == [job_id for _, job_id in sorted(places)]
 
 
-@pytest.mark.clause("M-3", "M-16")
 async def test_a_job_that_fails_stays_locked_and_is_tried_again_after_the_lock(
     stage: SpecStage,
 ) -> None:
@@ -145,7 +133,6 @@ async def test_a_job_that_fails_stays_locked_and_is_tried_again_after_the_lock(
     assert seen.sleep_until == NOW + HOUR
 
 
-@pytest.mark.clause("M-2", "M-3")
 async def test_a_lock_keeps_others_away_until_it_runs_out(stage: SpecStage) -> None:
     await stage.shelf.add("mine", sleep_until=NOW)
     store, until = stage.store, NOW + MINUTE
@@ -157,7 +144,6 @@ async def test_a_lock_keeps_others_away_until_it_runs_out(stage: SpecStage) -> N
     assert (second.id, second.sleep_until) == (first.id, until)
 
 
-@pytest.mark.clause("M-2", "M-5", "M-7")
 async def test_a_lost_lock_can_neither_update_nor_remove(stage: SpecStage) -> None:
     job_id = await stage.shelf.add("lost", sleep_until=NOW)
     store = stage.store
@@ -175,7 +161,6 @@ async def test_a_lost_lock_can_neither_update_nor_remove(stage: SpecStage) -> No
     assert await stage.shelf.look(job_id) is None
 
 
-@pytest.mark.clause("M-5", "M-7")
 async def test_an_update_changes_what_it_names_and_nothing_else(stage: SpecStage) -> None:
     await stage.shelf.add("kept", sleep_until=NOW)
     store = stage.store
@@ -190,7 +175,6 @@ async def test_an_update_changes_what_it_names_and_nothing_else(stage: SpecStage
     assert await store.lock_next(NOW + 3 * DAY, NOW + 2 * DAY) is None
 
 
-@pytest.mark.clause("M-2")
 async def test_concurrent_locks_get_one_job_each(stage: SpecStage) -> None:
     for number in range(8):
         await stage.shelf.add(str(number), sleep_until=NOW)
@@ -199,7 +183,6 @@ async def test_concurrent_locks_get_one_job_each(stage: SpecStage) -> None:
     assert sorted(names) == [str(number) for number in range(8)]
 
 
-@pytest.mark.clause("M-3", "M-16")
 async def test_a_run_that_outlives_its_lock_does_not_reschedule(stage: SpecStage) -> None:
     """The hazard of a lock that is too short: two process it, and the second one decides."""
     job_id = await stage.shelf.add("long", sleep_until=NOW, interval="0 * * * *")

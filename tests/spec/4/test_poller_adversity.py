@@ -44,7 +44,6 @@ def raising(failure: type[BaseException], *, is_async: bool) -> Callable[..., An
     return fail_later if is_async else fail
 
 
-@pytest.mark.clause("M-16")
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_hook_that_raises_anything_has_failed_and_the_loop_goes_on(
@@ -61,7 +60,6 @@ async def test_a_hook_that_raises_anything_has_failed_and_the_loop_goes_on(
     assert stage.diary == ["start", "stop"]
 
 
-@pytest.mark.clause("M-16")
 @pytest.mark.parametrize("failure", FAILURES)
 async def test_an_on_error_that_raises_anything_is_logged(
     stage: Stage,
@@ -77,7 +75,6 @@ async def test_an_on_error_that_raises_anything_is_logged(
     await stage.close()
 
 
-@pytest.mark.clause("M-16")
 @pytest.mark.parametrize("hook", ["on_start", "on_stop"])
 async def test_a_base_exception_reaches_the_caller_of_start_or_stop(
     stage: Stage, hook: str
@@ -95,7 +92,6 @@ async def test_a_base_exception_reaches_the_caller_of_start_or_stop(
     assert stage.errors == []
 
 
-@pytest.mark.clause("M-16")
 @pytest.mark.parametrize("failure", [asyncio.CancelledError, AbortedError])
 @pytest.mark.parametrize("verb", ["lock_next", "update", "remove"])
 async def test_a_store_that_raises_a_base_exception_is_asked_again(
@@ -121,7 +117,6 @@ async def test_a_store_that_raises_a_base_exception_is_asked_again(
     await stage.close()
 
 
-@pytest.mark.clause("M-16")
 @pytest.mark.parametrize("place", ["lock_next", "update", "remove", "on_document", "on_idle"])
 async def test_a_cancelled_poller_releases_its_lock_and_reports_its_stop(
     stage: Stage, store: ListedJobs, place: str, monkeypatch: pytest.MonkeyPatch
@@ -144,7 +139,6 @@ async def test_a_cancelled_poller_releases_its_lock_and_reports_its_stop(
     assert (stage.errors, stage.clock.sleeper_count) == ([], 0)
 
 
-@pytest.mark.clause("M-16")
 @pytest.mark.parametrize("hook", ["on_document", "on_start"])
 async def test_a_hook_cannot_keep_a_cancelled_poller_alive(
     stage: Stage, store: ListedJobs, hook: str
@@ -171,7 +165,6 @@ async def test_a_hook_cannot_keep_a_cancelled_poller_alive(
     assert stage.diary[-2:] == ["held on", "stop"]
 
 
-@pytest.mark.clause("M-16")
 async def test_a_waiter_for_a_start_that_ended_with_its_poller_gets_an_error(stage: Stage) -> None:
     poller = stage.poller(on_start=raising(GeneratorExit, is_async=False))
     with pytest.raises(ConflictError):
@@ -179,7 +172,6 @@ async def test_a_waiter_for_a_start_that_ended_with_its_poller_gets_an_error(sta
     assert not poller.is_running
 
 
-@pytest.mark.clause("M-16")
 async def test_a_failing_on_stop_without_a_waiter_is_logged(
     stage: Stage, store: ListedJobs
 ) -> None:
@@ -194,7 +186,6 @@ async def test_a_failing_on_stop_without_a_waiter_is_logged(
     assert not poller.is_running
 
 
-@pytest.mark.clause("M-16")
 async def test_a_task_left_behind_by_a_hook_waits_for_the_stop(
     stage: Stage, store: ListedJobs
 ) -> None:
@@ -216,7 +207,6 @@ async def test_a_task_left_behind_by_a_hook_waits_for_the_stop(
     assert stage.diary == ["document", "stop", "served"]
 
 
-@pytest.mark.clause("M-16")
 async def test_a_hook_that_waits_for_its_own_stop_does_not_deadlock(
     stage: Stage, store: ListedJobs
 ) -> None:
@@ -236,7 +226,6 @@ async def test_a_hook_that_waits_for_its_own_stop_does_not_deadlock(
     await other.close()
 
 
-@pytest.mark.clause("M-16")
 async def test_a_lock_may_be_lost_at_the_very_instant_it_ends(
     stage: Stage, store: ListedJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,7 +240,6 @@ async def test_a_lock_may_be_lost_at_the_very_instant_it_ends(
     await stage.close()
 
 
-@pytest.mark.clause("M-8", "M-16")
 @pytest.mark.parametrize("delay", ["next_delay", "idle_delay", "reprocess_delay", "lock_duration"])
 async def test_the_longest_delay_there_is_does_no_harm(
     stage: Stage, store: ListedJobs, delay: str
@@ -264,7 +252,6 @@ async def test_the_longest_delay_there_is_does_no_harm(
     assert (stage.errors, stage.clock.now()) == ([], NOW + SECOND)
 
 
-@pytest.mark.clause("M-12")
 async def test_a_hook_that_changes_its_document_changes_nothing_that_is_kept(stage: Stage) -> None:
     async with await open_store("memory://") as opened:
         jobs = PolledJobs(opened, clock=stage.clock)
@@ -282,7 +269,6 @@ async def test_a_hook_that_changes_its_document_changes_nothing_that_is_kept(sta
     assert (job.payload, job.due_at) == ({"of": ["a"]}, NOW + HOUR)
 
 
-@pytest.mark.clause("M-16")
 @pytest.mark.parametrize("scheme", ["memory", "sqlite"])
 async def test_a_store_that_is_closed_is_an_error_and_the_poller_can_be_stopped(
     stage: Stage, tmp_path: Path, scheme: str
@@ -321,7 +307,6 @@ def test_an_exception_that_ends_the_program_ends_the_poller() -> None:
     assert (ended.returncode, ended.stdout) == (3, "stop\n"), ended.stderr
 
 
-@pytest.mark.clause("M-10")
 async def test_a_job_is_locked_from_the_instant_by_which_it_is_due(
     stage: Stage, store: ListedJobs
 ) -> None:

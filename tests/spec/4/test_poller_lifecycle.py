@@ -21,7 +21,6 @@ def stage(store: ListedJobs) -> Stage:
     return Stage(store, VirtualClock(NOW))
 
 
-@pytest.mark.clause("M-9", "M-11")
 async def test_started_twice_it_runs_once(stage: Stage) -> None:
     poller = stage.poller()
     await asyncio.gather(poller.start(), poller.start())
@@ -30,7 +29,6 @@ async def test_started_twice_it_runs_once(stage: Stage) -> None:
     assert stage.diary == ["start", "idle", "stop"]
 
 
-@pytest.mark.clause("M-9", "M-16")
 async def test_stop_waits_for_the_current_job_and_is_reported_once(
     stage: Stage, store: ListedJobs
 ) -> None:
@@ -48,7 +46,6 @@ async def test_stop_waits_for_the_current_job_and_is_reported_once(
     assert store.updates == [(1, JobUpdate(sleep_until=None))]
 
 
-@pytest.mark.clause("M-16")
 async def test_stop_does_not_wait_for_a_delay(stage: Stage) -> None:
     poller = await stage.play(SECOND, idle_delay=HOUR)
     await poller.stop()
@@ -56,7 +53,6 @@ async def test_stop_does_not_wait_for_a_delay(stage: Stage) -> None:
     assert stage.diary == ["start", "idle", "stop"]
 
 
-@pytest.mark.clause("M-9")
 async def test_it_can_be_started_again(stage: Stage, store: ListedJobs) -> None:
     poller = await stage.play(SECOND)
     await poller.stop()
@@ -67,7 +63,6 @@ async def test_it_can_be_started_again(stage: Stage, store: ListedJobs) -> None:
     assert stage.diary == ["start", "idle", "stop", "start", "document", "idle", "stop"]
 
 
-@pytest.mark.clause("M-9")
 async def test_a_start_during_a_stop_waits_for_it(stage: Stage, store: ListedJobs) -> None:
     store.waiting.append(a_polled())
     stage.work = lambda _: stage.clock.sleep(MINUTE)
@@ -82,7 +77,6 @@ async def test_a_start_during_a_stop_waits_for_it(stage: Stage, store: ListedJob
     await stage.close()
 
 
-@pytest.mark.clause("M-16")
 async def test_a_hook_may_stop_the_poller(stage: Stage, store: ListedJobs) -> None:
     store.waiting += [a_polled(1), a_polled(2)]
     stage.work = lambda _: stage.pollers[0].stop()
@@ -107,7 +101,6 @@ async def test_a_hook_may_start_what_runs_but_not_what_it_has_stopped(
     assert stage.diary == ["start", "document", "stop"]
 
 
-@pytest.mark.clause("M-16")
 async def test_an_error_of_on_start_is_raised_and_nothing_runs(stage: Stage) -> None:
     def fail() -> None:
         raise ValueError("no")
@@ -120,7 +113,6 @@ async def test_an_error_of_on_start_is_raised_and_nothing_runs(stage: Stage) -> 
     assert stage.diary == []
 
 
-@pytest.mark.clause("M-16")
 async def test_an_error_of_on_stop_is_raised_by_stop(stage: Stage) -> None:
     def fail() -> None:
         raise ValueError("no")
@@ -132,7 +124,6 @@ async def test_an_error_of_on_stop_is_raised_by_stop(stage: Stage) -> None:
     assert stage.errors == []
 
 
-@pytest.mark.clause("M-16")
 async def test_a_failing_on_stop_after_a_hook_stopped_the_poller_is_logged_too(
     stage: Stage, store: ListedJobs
 ) -> None:
@@ -147,7 +138,6 @@ async def test_a_failing_on_stop_after_a_hook_stopped_the_poller_is_logged_too(
     assert stage.errors == [failure]
 
 
-@pytest.mark.clause("M-16")
 async def test_a_start_that_is_cancelled_leaves_nothing_running(stage: Stage) -> None:
     poller = stage.poller(on_start=lambda: stage.clock.sleep(HOUR))
     start = asyncio.create_task(poller.start())
@@ -162,7 +152,6 @@ async def test_a_start_that_is_cancelled_leaves_nothing_running(stage: Stage) ->
     assert stage.diary == []
 
 
-@pytest.mark.clause("M-16")
 async def test_a_start_that_is_cancelled_as_it_comes_about_leaves_nothing_running(
     stage: Stage,
 ) -> None:
@@ -179,7 +168,6 @@ async def test_a_start_that_is_cancelled_as_it_comes_about_leaves_nothing_runnin
     assert stage.diary == ["stop"]
 
 
-@pytest.mark.clause("M-16")
 async def test_a_caller_cancelled_with_the_poller_gets_no_other_error(
     stage: Stage,
 ) -> None:
@@ -194,7 +182,6 @@ async def test_a_caller_cancelled_with_the_poller_gets_no_other_error(
     assert not poller.is_running
 
 
-@pytest.mark.clause("M-9", "M-16")
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="tasks can be eager from Python 3.12 on")
 async def test_where_tasks_are_eager_a_hook_may_stop_the_poller_as_it_starts(stage: Stage) -> None:
     async def stop() -> None:
@@ -211,7 +198,6 @@ async def test_where_tasks_are_eager_a_hook_may_stop_the_poller_as_it_starts(sta
     assert stage.diary == ["running", "stop"]
 
 
-@pytest.mark.clause("M-16")
 async def test_a_stop_that_is_cancelled_still_stops(stage: Stage, store: ListedJobs) -> None:
     store.waiting.append(a_polled())
     stage.work = lambda _: stage.clock.sleep(MINUTE)
@@ -224,7 +210,6 @@ async def test_a_stop_that_is_cancelled_still_stops(stage: Stage, store: ListedJ
     assert stage.diary == ["start", "document", "stop"]
 
 
-@pytest.mark.clause("M-16")
 async def test_a_poller_whose_loop_ends_lets_go_of_everything(
     stage: Stage, store: ListedJobs
 ) -> None:
@@ -241,7 +226,6 @@ async def test_a_poller_whose_loop_ends_lets_go_of_everything(
     await poller.stop()
 
 
-@pytest.mark.clause("M-16")
 async def test_a_hook_that_cancels_itself_has_failed_like_any_other(
     stage: Stage, store: ListedJobs
 ) -> None:

@@ -33,7 +33,6 @@ def stage(store: ListedJobs) -> Stage:
     return Stage(store, VirtualClock(NOW))
 
 
-@pytest.mark.clause("M-8")
 def test_options_default_to_those_of_the_specification() -> None:
     settings = PollerSettings()
     delays = (settings.next_delay, settings.reprocess_delay, settings.idle_delay)
@@ -43,7 +42,6 @@ def test_options_default_to_those_of_the_specification() -> None:
     assert (*hooks, settings.on_error) == (None,) * 5
 
 
-@pytest.mark.clause("M-8")
 @pytest.mark.parametrize("store", [None, "memory://", object()])
 def test_a_store_is_needed(store: Any) -> None:
     with pytest.raises(InvalidInputError) as refusal:
@@ -51,13 +49,11 @@ def test_a_store_is_needed(store: Any) -> None:
     assert refusal.value.details["field"] == "store"
 
 
-@pytest.mark.clause("M-6", "M-17")
 def test_any_store_with_the_three_verbs_will_do(store: ListedJobs) -> None:
     taken: PollableStore = store
     assert not Poller(taken).is_running
 
 
-@pytest.mark.clause("M-9")
 async def test_it_says_what_it_is_doing(stage: Stage, store: ListedJobs) -> None:
     poller = stage.poller(idle_delay=SECOND)
 
@@ -79,7 +75,6 @@ async def test_it_says_what_it_is_doing(stage: Stage, store: ListedJobs) -> None
     assert state() == (False, False, False)
 
 
-@pytest.mark.clause("M-11")
 async def test_idleness_is_reported_once_until_there_is_work_again(
     stage: Stage, store: ListedJobs
 ) -> None:
@@ -91,7 +86,6 @@ async def test_idleness_is_reported_once_until_there_is_work_again(
     await stage.close()
 
 
-@pytest.mark.clause("M-4", "M-11")
 async def test_it_waits_before_each_job_and_longer_when_there_is_none(
     stage: Stage, store: ListedJobs
 ) -> None:
@@ -103,7 +97,6 @@ async def test_it_waits_before_each_job_and_longer_when_there_is_none(
     await stage.close()
 
 
-@pytest.mark.clause("M-11")
 async def test_without_delays_an_idle_poller_still_leaves_the_store_in_peace(
     stage: Stage, store: ListedJobs
 ) -> None:
@@ -112,7 +105,6 @@ async def test_without_delays_an_idle_poller_still_leaves_the_store_in_peace(
     await stage.close()
 
 
-@pytest.mark.clause("M-4", "M-8")
 async def test_jobs_are_locked_for_the_lock_duration(stage: Stage, store: ListedJobs) -> None:
     await stage.play(NO_TIME)
     await stage.play(NO_TIME, lock_duration=HOUR)
@@ -120,7 +112,6 @@ async def test_jobs_are_locked_for_the_lock_duration(stage: Stage, store: Listed
     await stage.close()
 
 
-@pytest.mark.clause("M-12", "M-13")
 async def test_after_the_hook_the_job_is_rescheduled_or_removed_or_sleeps(
     stage: Stage, store: ListedJobs
 ) -> None:
@@ -138,7 +129,6 @@ async def test_after_the_hook_the_job_is_rescheduled_or_removed_or_sleeps(
     await stage.close()
 
 
-@pytest.mark.clause("M-12")
 async def test_without_a_hook_jobs_are_only_rescheduled(stage: Stage, store: ListedJobs) -> None:
     store.waiting.append(a_polled(1, interval="0 * * * *"))
     await stage.play(SECOND, on_document=None)
@@ -146,7 +136,6 @@ async def test_without_a_hook_jobs_are_only_rescheduled(stage: Stage, store: Lis
     await stage.close()
 
 
-@pytest.mark.clause("M-4", "M-14")
 async def test_a_job_recurs_in_its_own_zone_or_in_the_pollers(
     stage: Stage, store: ListedJobs
 ) -> None:
@@ -161,7 +150,6 @@ async def test_a_job_recurs_in_its_own_zone_or_in_the_pollers(
     await stage.close()
 
 
-@pytest.mark.clause("M-13", "M-16")
 @pytest.mark.parametrize(
     "fields",
     [{"interval": "nonsense"}, {"interval": 5}, {"interval": "@daily", "repeat_until": "soon"}],
@@ -180,7 +168,6 @@ async def test_an_invalid_document_is_reported_and_sleeps_but_is_not_removed(
     await stage.close()
 
 
-@pytest.mark.clause("M-16")
 async def test_errors_of_other_hooks_go_to_on_error_and_the_loop_continues(
     stage: Stage, store: ListedJobs
 ) -> None:
@@ -199,7 +186,6 @@ async def test_errors_of_other_hooks_go_to_on_error_and_the_loop_continues(
     await stage.close()
 
 
-@pytest.mark.clause("M-16")
 async def test_an_on_error_that_fails_is_logged_and_the_loop_goes_on(
     stage: Stage, store: ListedJobs, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -213,7 +199,6 @@ async def test_an_on_error_that_fails_is_logged_and_the_loop_goes_on(
     await stage.close()
 
 
-@pytest.mark.clause("M-16")
 async def test_without_on_error_errors_are_logged(
     stage: Stage, store: ListedJobs, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -223,7 +208,6 @@ async def test_without_on_error_errors_are_logged(
     await stage.close()
 
 
-@pytest.mark.clause("M-16")
 async def test_a_store_that_fails_is_asked_again_less_and_less_often(
     stage: Stage, store: ListedJobs
 ) -> None:
@@ -244,7 +228,6 @@ async def test_a_store_that_fails_is_asked_again_less_and_less_often(
     await stage.close()
 
 
-@pytest.mark.clause("M-16")
 async def test_a_store_that_fails_in_the_end_leaves_the_job_locked(
     stage: Stage, store: ListedJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,7 +242,6 @@ async def test_a_store_that_fails_in_the_end_leaves_the_job_locked(
     await stage.close()
 
 
-@pytest.mark.clause("M-17")
 async def test_on_an_opened_store_it_polls_the_jobs_that_were_added(stage: Stage) -> None:
     async with await open_store("memory://") as opened:
         await PolledJobs(opened, clock=stage.clock).add({"name": "a"})

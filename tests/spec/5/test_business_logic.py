@@ -28,7 +28,6 @@ NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-@pytest.mark.clause("F-4")
 @pytest.mark.parametrize(
     ("dependencies", "existing", "path"),
     [
@@ -62,7 +61,6 @@ def test_cycles_are_found_with_their_path(
     assert found.cycle_path == path
 
 
-@pytest.mark.clause("F-5")
 @pytest.mark.parametrize(
     ("statuses", "expected"),
     [
@@ -82,14 +80,12 @@ def test_readiness_follows_the_rules_in_order(statuses: list[JobStatus], expecte
     assert dependency_status(job, known) is DependencyStatus(expected)
 
 
-@pytest.mark.clause("F-5")
 def test_a_dependency_without_a_status_is_waited_for() -> None:
     job = a_job(dependencies=["a", "b"])
     assert dependency_status(job, {"a": C}) is DependencyStatus.WAITING
     assert dependency_status(job, {"a": F}) is DependencyStatus.BLOCKED
 
 
-@pytest.mark.clause("F-6")
 def test_jobs_are_sorted_by_the_first_difference() -> None:
     jobs = {
         "low": a_job(priority=1, created_at=NOW - MINUTE),
@@ -103,7 +99,6 @@ def test_jobs_are_sorted_by_the_first_difference() -> None:
     assert ordered == ["high", "old, earlier id", "old, later id", "young", "low"]
 
 
-@pytest.mark.clause("F-7")
 @pytest.mark.parametrize(
     ("running_count", "max_concurrent", "count"),
     [(0, 3, 3), (1, 3, 2), (3, 3, 0), (5, 3, 0), (0, 0, 0), (0, 99, 4)],
@@ -116,7 +111,6 @@ def test_free_places_are_filled_in_order(
     assert [job.priority for job in chosen] == [9, 7, 5, 2][:count]
 
 
-@pytest.mark.clause("F-8")
 @pytest.mark.parametrize(
     ("strategy", "delays"),
     [
@@ -132,7 +126,6 @@ def test_delays_are_those_of_the_table(strategy: str, delays: list[int]) -> None
     assert all(type(delay) is int for delay in found)
 
 
-@pytest.mark.clause("F-8")
 def test_growing_delays_stop_at_the_cap() -> None:
     linear = RetryPolicy(
         backoff_strategy=BackoffStrategy.LINEAR, base_delay_seconds=10, max_delay_seconds=25
@@ -142,7 +135,6 @@ def test_growing_delays_stop_at_the_cap() -> None:
     assert [retry_delay(exponential, number) for number in (2, 3, 9)] == [20, 25, 25]
 
 
-@pytest.mark.clause("F-9")
 def test_a_job_may_be_retried_below_its_limit() -> None:
     policy = RetryPolicy(max_attempts=3)
     counts = range(5)
@@ -150,7 +142,6 @@ def test_a_job_may_be_retried_below_its_limit() -> None:
     assert found == [True, True, True, False, False]
 
 
-@pytest.mark.clause("F-9", "F-10")
 def test_a_job_runs_as_often_as_it_may_and_no_more() -> None:
     job = a_job(retry_policy=RetryPolicy(max_attempts=3), due_at=NOW)
     runs = 0
@@ -161,7 +152,6 @@ def test_a_job_runs_as_often_as_it_may_and_no_more() -> None:
     assert (runs, job.status, job.attempt_count) == (3, F, 3)
 
 
-@pytest.mark.clause("F-10", "F-11", "F-12")
 def test_six_moves_are_allowed_and_no_others() -> None:
     allowed = {
         (current, target)
@@ -172,7 +162,6 @@ def test_six_moves_are_allowed_and_no_others() -> None:
     assert allowed == {(P, Y), (P, B), (Y, U), (U, C), (U, Y), (U, F)}
 
 
-@pytest.mark.clause("F-13")
 def test_a_failure_blocks_waiting_jobs_downstream_and_stops_at_others() -> None:
     jobs = [
         a_job(id="a", status=F),
@@ -187,7 +176,6 @@ def test_a_failure_blocks_waiting_jobs_downstream_and_stops_at_others() -> None:
     assert propagate_failure("nobody", jobs) == set()
 
 
-@pytest.mark.clause("F-14")
 def test_a_completion_readies_jobs_whose_last_dependency_it_was() -> None:
     jobs = [
         a_job(id="a", status=U),

@@ -28,7 +28,6 @@ def create(**fields: Any) -> Job:
     return admit_job(asked, job_id=make_job_id(NOW, 7), now=NOW)
 
 
-@pytest.mark.clause("F-1")
 def test_a_new_job_has_the_fields_of_the_table() -> None:
     job = create(payload={"week": 18}, priority=10)
     assert UUID(job.id).version == 7
@@ -38,7 +37,6 @@ def test_a_new_job_has_the_fields_of_the_table() -> None:
     assert job.created_at == job.updated_at == NOW
 
 
-@pytest.mark.clause("F-1", "F-15")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -60,7 +58,6 @@ def test_the_outermost_values_are_accepted(fields: dict[str, Any]) -> None:
         assert getattr(job, name) == (tuple(value) if name == "dependencies" else value)
 
 
-@pytest.mark.clause("F-1", "F-15")
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -88,7 +85,6 @@ def test_the_values_just_outside_are_refused_by_field(field: str, value: Any) ->
     assert refusal.value.message.startswith(field)
 
 
-@pytest.mark.clause("F-2")
 def test_a_policy_has_the_defaults_of_the_table() -> None:
     assert RetryPolicy() == RetryPolicy(
         max_attempts=3,
@@ -99,7 +95,6 @@ def test_a_policy_has_the_defaults_of_the_table() -> None:
     assert create().retry_policy == create(retry_policy={}).retry_policy == RetryPolicy()
 
 
-@pytest.mark.clause("F-2", "F-15")
 @pytest.mark.parametrize(
     ("policy", "is_valid"),
     [
@@ -127,7 +122,6 @@ def test_a_policy_keeps_to_its_limits(policy: dict[str, Any], is_valid: bool) ->
             create(retry_policy=policy)
 
 
-@pytest.mark.clause("F-16")
 @pytest.mark.parametrize("status", [JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.BLOCKED])
 def test_an_ended_job_cannot_be_updated(status: JobStatus) -> None:
     with pytest.raises(JobEndedError) as refusal:
@@ -135,7 +129,6 @@ def test_an_ended_job_cannot_be_updated(status: JobStatus) -> None:
     assert isinstance(refusal.value, ConflictError)
 
 
-@pytest.mark.clause("F-16")
 @pytest.mark.parametrize("field", ["id", "created_at", "status", "attempt_count"])
 def test_four_fields_cannot_be_updated(field: str) -> None:
     other: dict[str, Any] = {
@@ -148,7 +141,6 @@ def test_four_fields_cannot_be_updated(field: str) -> None:
         amend_job(a_job(), {field: other[field]}, NOW)
 
 
-@pytest.mark.clause("F-16")
 def test_updated_fields_obey_the_rules_of_creation() -> None:
     job = a_job(priority=3)
     assert amend_job(job, {"priority": 4}, NOW).priority == 4
@@ -156,7 +148,6 @@ def test_updated_fields_obey_the_rules_of_creation() -> None:
         amend_job(job, {"priority": 0}, NOW)
 
 
-@pytest.mark.clause("F-17")
 @pytest.mark.parametrize("status", JobStatus)
 def test_any_dependent_at_all_prevents_a_deletion(status: JobStatus) -> None:
     parent = a_job()

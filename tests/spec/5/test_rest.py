@@ -42,7 +42,6 @@ async def search(service: Visit, **query: Any) -> dict[str, Any]:
     return page
 
 
-@pytest.mark.clause("F-21", "F-1", "F-15")
 async def test_a_job_is_created_with_201_and_all_its_fields(service: Visit) -> None:
     answer = await service.client.post(JOBS, json={"name": "Report", "queue": "mail"})
     job = answer.json()
@@ -64,7 +63,6 @@ async def test_a_job_is_created_with_201_and_all_its_fields(service: Visit) -> N
     )
 
 
-@pytest.mark.clause("F-21")
 async def test_a_job_is_got_with_200_as_it_was_created(service: Visit) -> None:
     job = await service.make_job(payload={"a": [1, 2.5, None, "ü"]}, priority=10)
     answer = await service.client.get(f"{JOBS}/{job['id']}")
@@ -72,7 +70,6 @@ async def test_a_job_is_got_with_200_as_it_was_created(service: Visit) -> None:
     assert answer.json() == job
 
 
-@pytest.mark.clause("F-21", "F-16")
 async def test_a_job_is_updated_with_200_in_the_fields_that_are_sent(service: Visit) -> None:
     job = await service.make_job(payload={"a": 1}, priority=3)
     await service.clock.advance(SECOND)
@@ -81,7 +78,6 @@ async def test_a_job_is_updated_with_200_in_the_fields_that_are_sent(service: Vi
     assert answer.json() == {**job, "priority": 9, "updated_at": "2026-05-01T12:00:01Z"}
 
 
-@pytest.mark.clause("F-21", "F-17")
 async def test_a_job_is_deleted_with_204_and_is_gone(service: Visit) -> None:
     job = await service.make_job()
     answer = await service.client.delete(f"{JOBS}/{job['id']}")
@@ -89,7 +85,6 @@ async def test_a_job_is_deleted_with_204_and_is_gone(service: Visit) -> None:
     assert (await service.client.get(f"{JOBS}/{job['id']}")).status_code == 404
 
 
-@pytest.mark.clause("F-17")
 async def test_a_running_job_may_be_deleted(service: Visit) -> None:
     job = await service.make_job()
     request = LeaseRequest(worker="w", limit=1, lease_for=SECOND)
@@ -97,7 +92,6 @@ async def test_a_running_job_may_be_deleted(service: Visit) -> None:
     assert (await service.client.delete(f"{JOBS}/{job['id']}")).status_code == 204
 
 
-@pytest.mark.clause("F-21", "F-19", "F-20")
 async def test_jobs_are_listed_with_200_newest_first_and_equals_by_id(service: Visit) -> None:
     for number in range(45):
         await service.make_job()
@@ -121,7 +115,6 @@ async def test_jobs_are_listed_with_200_newest_first_and_equals_by_id(service: V
     assert seen == expected
 
 
-@pytest.mark.clause("F-19")
 async def test_a_full_last_page_says_that_it_is_the_last(service: Visit) -> None:
     for _ in range(3):
         await service.make_job()
@@ -129,7 +122,6 @@ async def test_a_full_last_page_says_that_it_is_the_last(service: Visit) -> None
     assert (len(page["items"]), page["has_more"], page["next_cursor"]) == (3, False, None)
 
 
-@pytest.mark.clause("F-18")
 async def test_every_filter_narrows_the_list(service: Visit) -> None:
     early = await service.make_job(queue="mail", priority=2)
     await service.clock.advance(SECOND)
@@ -150,24 +142,20 @@ async def test_every_filter_narrows_the_list(service: Visit) -> None:
     assert await ids(queue="print", status="READY", priority_min=8) == {late["id"]}
 
 
-@pytest.mark.clause("F-19")
 @pytest.mark.parametrize("limit", ["0", "101", "-1", "x", "1.0", ""])
 async def test_a_limit_outside_is_refused_and_not_cut(service: Visit, limit: str) -> None:
     assert field_of(await service.client.get(f"{JOBS}?limit={limit}")) == "limit"
 
 
-@pytest.mark.clause("F-19", "F-22")
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "bm90fGE=", "a" * 300])
 async def test_a_cursor_that_is_none_is_refused(service: Visit, cursor: str) -> None:
     assert field_of(await service.client.get(JOBS, params={"cursor": cursor})) == "cursor"
 
 
-@pytest.mark.clause("F-18", "F-22")
 async def test_a_status_that_is_none_is_refused(service: Visit) -> None:
     assert field_of(await service.client.get(f"{JOBS}?status=DONE")) == "status"
 
 
-@pytest.mark.clause("F-22", "F-15", "F-1", "F-2")
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
@@ -200,7 +188,6 @@ async def test_a_job_that_cannot_be_is_refused_with_400(
     assert (await search(service))["items"] == []
 
 
-@pytest.mark.clause("F-22", "F-15")
 async def test_the_outermost_values_are_accepted(service: Visit) -> None:
     dependency = await service.make_job()
     job = await service.make_job(
@@ -215,7 +202,6 @@ async def test_the_outermost_values_are_accepted(service: Visit) -> None:
     assert job["status"] == "PENDING"
 
 
-@pytest.mark.clause("F-22")
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 async def test_a_job_that_does_not_exist_is_404(service: Visit, method: str) -> None:
     body = {"priority": 99} if method == "PUT" else None
@@ -225,7 +211,6 @@ async def test_a_job_that_does_not_exist_is_404(service: Visit, method: str) -> 
     assert NO_ID in answer.json()["message"]
 
 
-@pytest.mark.clause("F-22", "F-4", "F-16")
 async def test_a_circle_of_dependencies_is_409(service: Visit) -> None:
     first = await service.make_job()
     second = await service.make_job(dependencies=[first["id"]])
@@ -242,7 +227,6 @@ async def test_a_circle_of_dependencies_is_409(service: Visit) -> None:
     assert itself.status_code == 409
 
 
-@pytest.mark.clause("F-22", "F-17")
 async def test_a_job_with_dependents_is_not_deleted_but_409(service: Visit) -> None:
     first = await service.make_job()
     second = await service.make_job(dependencies=[first["id"]])
@@ -252,7 +236,6 @@ async def test_a_job_with_dependents_is_not_deleted_but_409(service: Visit) -> N
     assert second["id"] in answer.json()["message"]
 
 
-@pytest.mark.clause("F-22", "F-16", "F-11")
 async def test_an_ended_job_is_not_updated_but_409_before_its_fields_are_looked_at(
     service: Visit,
 ) -> None:
@@ -265,7 +248,6 @@ async def test_an_ended_job_is_not_updated_but_409_before_its_fields_are_looked_
         assert JobStatus.COMPLETED in answer.json()["message"]
 
 
-@pytest.mark.clause("F-16", "F-22")
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -289,7 +271,6 @@ async def test_a_field_that_never_changes_is_refused_by_name(
     assert (await service.client.get(f"{JOBS}/{job['id']}")).json() == job
 
 
-@pytest.mark.clause("F-16")
 async def test_a_job_can_be_sent_back_as_it_was_got(service: Visit) -> None:
     first = await service.make_job()
     fields = {"recurrence": {"cron": "0 9 * * *", "zone": "Europe/Paris"}, "kind": "report.send"}
@@ -300,7 +281,6 @@ async def test_a_job_can_be_sent_back_as_it_was_got(service: Visit) -> None:
         assert answer.json() == {**job, "name": "new"}
 
 
-@pytest.mark.clause("F-16")
 async def test_a_job_that_was_changed_since_it_was_got_is_409(service: Visit) -> None:
     job = await service.make_job()
     await service.clock.advance(SECOND)
@@ -310,7 +290,6 @@ async def test_a_job_that_was_changed_since_it_was_got_is_409(service: Visit) ->
     assert answer.json()["details"]["field"] == "updated_at"
 
 
-@pytest.mark.clause("F-16")
 async def test_of_concurrent_changes_to_one_version_one_wins(service: Visit) -> None:
     job = await service.make_job()
     await service.clock.advance(SECOND)
@@ -323,7 +302,6 @@ async def test_of_concurrent_changes_to_one_version_one_wins(service: Visit) -> 
     assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
 
 
-@pytest.mark.clause("F-4", "F-16")
 async def test_two_concurrent_amendments_cannot_close_a_cycle(service: Visit) -> None:
     first = await service.make_job()
     one, other = [await service.make_job(dependencies=[first["id"]]) for _ in range(2)]
@@ -346,7 +324,6 @@ async def test_concurrent_requests_with_one_key_create_one_job(service: Visit) -
     assert len({answer.json()["id"] for answer in answers}) == 1
 
 
-@pytest.mark.clause("F-16")
 async def test_dependencies_change_only_while_they_are_waited_for(service: Visit) -> None:
     first, ready = await service.make_job(), await service.make_job()
     url = f"{JOBS}/{ready['id']}"
@@ -357,7 +334,6 @@ async def test_dependencies_change_only_while_they_are_waited_for(service: Visit
     assert (await service.client.put(url, json={"dependencies": []})).json()["status"] == "READY"
 
 
-@pytest.mark.clause("F-16", "F-22")
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -383,7 +359,6 @@ async def test_updated_fields_obey_the_rules_of_creation(
     assert field_of(await service.client.put(f"{JOBS}/{job['id']}", json=body)) == name
 
 
-@pytest.mark.clause("F-22")
 async def test_an_error_is_a_code_and_a_message(service: Visit) -> None:
     answer = await service.client.get(f"{JOBS}/{NO_ID}")
     assert answer.headers["content-type"] == "application/json"

@@ -68,7 +68,6 @@ def test_the_store_may_be_named_by_the_environment(
     assert rota("check").status == 1
 
 
-@pytest.mark.clause("T-35")
 def test_stalled_jobs_are_something_to_look_at(rota: RunRota, url: str) -> None:
     prepare(url, leave_stalled)
     outcome = rota("check", "--store", url)
@@ -78,7 +77,6 @@ def test_stalled_jobs_are_something_to_look_at(rota: RunRota, url: str) -> None:
     assert rota("check", "--store", url, "--stalled", "1").status == 0
 
 
-@pytest.mark.clause("T-35")
 def test_dead_letters_are_something_to_look_at(rota: RunRota, url: str) -> None:
     prepare(url, ended(Failed("no"), "guild-7"))
     outcome = rota("check", "--store", url)
@@ -103,7 +101,6 @@ def test_with_tenants_named_only_dead_letters_of_theirs_count(rota: RunRota, url
     assert (both.status, both.document["dead_letters"]) == (1, 1)
 
 
-@pytest.mark.clause("T-35")
 def test_untaken_jobs_are_late_after_a_while(rota: RunRota, url: str) -> None:
     prepare(url, lambda store: store.insert([a_job(due_at=NOW - 4 * MINUTE)], NOW))
     assert rota("check", "--store", url).status == 0

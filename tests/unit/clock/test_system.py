@@ -79,7 +79,6 @@ async def test_a_timer_that_fires_early_is_waited_for_again(host: Host) -> None:
     assert len(host.waits) > 1
 
 
-@pytest.mark.clause("D-7")
 async def test_a_clock_set_forward_is_noticed_within_seconds(host: Host) -> None:
     host.settings = {1: timedelta(hours=3)}
     await SystemClock().sleep_until(START + timedelta(hours=2))

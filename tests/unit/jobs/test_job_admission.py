@@ -41,7 +41,6 @@ def refused(**fields: Any) -> str:
     return refusal.value.message
 
 
-@pytest.mark.clause("F-1", "F-15")
 def test_a_job_of_two_fields_has_defaults_for_all_others() -> None:
     expected = Job(
         id=JOB_ID,
@@ -93,7 +92,6 @@ def test_a_program_may_name_what_a_mapping_may_not() -> None:
         assert refused(**{field: "y"}) == f"{field[:40]} is not a field of a job"
 
 
-@pytest.mark.clause("F-15")
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -152,7 +150,6 @@ def test_tenant_id_and_now_are_checked_too() -> None:
         admit_job(request, job_id=JOB_ID, now=NOW.replace(tzinfo=None))
 
 
-@pytest.mark.clause("F-5", "F-15")
 @pytest.mark.parametrize(
     ("statuses", "expected"),
     [({C, C}, Y), ({C, U}, P), ({P, Y}, P), ({C, F}, B), ({U, B}, B)],
@@ -166,7 +163,6 @@ def test_the_dependencies_decide_the_first_status(
     assert job.status is expected
 
 
-@pytest.mark.clause("F-15")
 def test_dependencies_must_exist_where_it_is_known() -> None:
     request = {"name": "Send", "queue": "mail", "dependencies": [OTHER, THIRD]}
     assert admit_job(request, job_id=JOB_ID, now=NOW).status is P
@@ -177,7 +173,6 @@ def test_dependencies_must_exist_where_it_is_known() -> None:
     assert isinstance(refusal.value, InvalidJobError)
 
 
-@pytest.mark.clause("F-4", "F-15")
 def test_a_job_cannot_depend_on_itself_even_through_others() -> None:
     with pytest.raises(DependencyCycleError) as refusal:
         admitted(dependencies=[JOB_ID])
@@ -191,7 +186,6 @@ SERIES = {"rrule": "FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0;BYSECOND=0", "zone"
 MONDAY = datetime(2026, 5, 4, 8, tzinfo=UTC)
 
 
-@pytest.mark.clause("T-12", "T-22")
 def test_a_series_begins_with_its_first_occurrence() -> None:
     job = admitted(kind="digest.send", recurrence=SERIES)
     assert job.due_at == job.occurrence_at == MONDAY
@@ -200,7 +194,6 @@ def test_a_series_begins_with_its_first_occurrence() -> None:
     assert job.recurrence == Recurrence(start=NOW, **SERIES)  # type: ignore[arg-type] # all texts
 
 
-@pytest.mark.clause("T-14")
 def test_two_series_of_one_rule_are_two_and_a_key_makes_them_one() -> None:
     assert admitted(recurrence=SERIES).idempotency_key == JOB_ID
     assert admitted(recurrence=SERIES, idempotency_key="pair:7").idempotency_key == "pair:7"

@@ -37,7 +37,6 @@ def refused(job: Job, fields: Any) -> str:
     return refusal.value.message
 
 
-@pytest.mark.clause("F-16")
 def test_a_job_that_was_changed_since_it_was_read_is_not_changed() -> None:
     job = a_job()
     assert amend_job(job, {"updated_at": job.updated_at, "priority": 9}, NOW).priority == 9
@@ -46,7 +45,6 @@ def test_a_job_that_was_changed_since_it_was_read_is_not_changed() -> None:
             amend_job(job, {"priority": 11, "updated_at": read_at}, NOW)
 
 
-@pytest.mark.clause("F-16")
 def test_named_fields_change_and_others_stay() -> None:
     job = a_job(payload={"a": 1}, attempt_count=1)
     fields: dict[str, Any] = {
@@ -69,7 +67,6 @@ def test_named_fields_change_and_others_stay() -> None:
     }
 
 
-@pytest.mark.clause("F-16")
 @always
 @given(jobs(P, Y, U))
 def test_a_job_can_be_sent_back_as_it_came(job: Job) -> None:
@@ -78,7 +75,6 @@ def test_a_job_can_be_sent_back_as_it_came(job: Job) -> None:
     assert after | {"updated_at": None} == encode_job(job) | {"updated_at": None}
 
 
-@pytest.mark.clause("F-16")
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -102,7 +98,6 @@ def test_what_never_changes_is_refused_by_name(fields: dict[Any, Any], message: 
     assert refused(a_job(attempt_count=1), fields) == message
 
 
-@pytest.mark.clause("F-16")
 def test_what_never_changes_may_be_named_with_its_own_value() -> None:
     job = a_job(attempt_count=1, occurrence_at=NOW)
     same = {
@@ -119,14 +114,12 @@ def test_what_never_changes_may_be_named_with_its_own_value() -> None:
     assert amend_job(unset, {"occurrence_at": None}, unset.updated_at) == unset
 
 
-@pytest.mark.clause("F-11", "F-16")
 @pytest.mark.parametrize("status", [C, F, B])
 def test_an_ended_job_is_refused_before_anything_is_looked_at(status: JobStatus) -> None:
     with pytest.raises(JobEndedError, match=f"is {status}, which is final"):
         amend_job(a_job(status=status), {"colour": "green"}, NOW)
 
 
-@pytest.mark.clause("F-16")
 @pytest.mark.parametrize(("statuses", "expected"), [(C, Y), (U, P), (F, B)])
 def test_new_dependencies_decide_the_status_anew(statuses: JobStatus, expected: JobStatus) -> None:
     job = a_job(dependencies=[PARENT])
@@ -136,7 +129,6 @@ def test_new_dependencies_decide_the_status_anew(statuses: JobStatus, expected: 
     assert amend_job(job, {"dependencies": []}, NOW).status is Y
 
 
-@pytest.mark.clause("F-16")
 def test_new_dependencies_must_exist_and_lead_nowhere_back() -> None:
     job = a_job(dependencies=[PARENT])
     with pytest.raises(UnknownDependencyError):
@@ -146,7 +138,6 @@ def test_new_dependencies_must_exist_and_lead_nowhere_back() -> None:
     assert refusal.value.cycle_path == [job.id, OTHER]
 
 
-@pytest.mark.clause("F-16")
 @pytest.mark.parametrize("status", [Y, U])
 def test_dependencies_change_only_while_they_are_waited_for(status: JobStatus) -> None:
     job = a_job(dependencies=[PARENT], status=status)
@@ -155,7 +146,6 @@ def test_dependencies_change_only_while_they_are_waited_for(status: JobStatus) -
     assert amend_job(job, {"dependencies": [PARENT]}, NOW).status is status
 
 
-@pytest.mark.clause("F-17")
 def test_a_job_that_others_depend_on_stays() -> None:
     check_deletion("a", [])
     with pytest.raises(HasDependentsError, match="2 depend on it, such as b") as refusal:

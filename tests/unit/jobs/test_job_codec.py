@@ -103,7 +103,6 @@ def test_an_instant_without_a_zone_is_damage() -> None:
         decode_job(record)
 
 
-@pytest.mark.clause("F-1")
 @always
 @given(INSTANTS, INSTANTS)
 def test_instants_as_text_sort_as_they_do_in_time(one: datetime, other: datetime) -> None:

@@ -40,7 +40,6 @@ def test_an_end_reaches_the_jobs_it_concerns() -> None:
     assert moves(U) == moves(Y) == moves(P) == {}
 
 
-@pytest.mark.clause("F-10")
 def test_a_released_job_starts_at_its_own_time() -> None:
     later = NOW.replace(year=2027)
     change = decide_release(a_job(status=P, due_at=later, last_token=3), NOW)

@@ -31,13 +31,11 @@ def refused(read: Any, *arguments: Any) -> str:
     return refusal.value.message
 
 
-@pytest.mark.clause("F-1")
 @pytest.mark.parametrize("name", ["a", " ", "Send the report", "naïve 🌍", "x" * 255, "🌍" * 255])
 def test_a_name_is_any_printable_text(name: str) -> None:
     assert read_name(name) == name
 
 
-@pytest.mark.clause("F-1")
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -56,7 +54,6 @@ def test_another_name_is_refused(name: Any, message: str) -> None:
     assert refused(read_name, name) == message
 
 
-@pytest.mark.clause("F-1")
 def test_a_queue_is_a_short_word() -> None:
     for queue in ("a", "Mail_2", "_", "9" * 64):
         assert read_queue(queue) == queue
@@ -82,7 +79,6 @@ def test_a_word_that_is_a_name_elsewhere_stays_what_it_was() -> None:
     assert read_queue(Place.HERE) is Place.HERE
 
 
-@pytest.mark.clause("F-1")
 def test_a_priority_is_a_number_from_1_to_10() -> None:
     assert [read_priority(number) for number in range(1, 11)] == list(range(1, 11))
     assert refused(read_priority, 0) == "priority must be from 1 to 10, got 0"
@@ -126,7 +122,6 @@ def test_an_id_is_a_uuid() -> None:
     assert refused(read_id, 17, "id") == "id must be a UUID, got int"
 
 
-@pytest.mark.clause("F-1")
 def test_dependencies_are_up_to_50_different_ids() -> None:
     ids = [str(UUID(int=number)) for number in range(51)]
     assert read_dependencies([]) == read_dependencies(()) == ()

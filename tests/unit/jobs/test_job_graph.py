@@ -38,7 +38,6 @@ def reachable(start: str, graph: Mapping[str, list[str]]) -> set[str]:
         found = more
 
 
-@pytest.mark.clause("F-4")
 @settings(always, max_examples=300)
 @given(st.sampled_from(NODES), st.lists(st.sampled_from(NODES), unique=True), GRAPHS)
 def test_a_cycle_is_found_if_and_only_if_there_is_one(
@@ -52,7 +51,6 @@ def test_a_cycle_is_found_if_and_only_if_there_is_one(
     assert bool(found.cycle_path) is has_cycle
 
 
-@pytest.mark.clause("F-4")
 @always
 @given(st.sampled_from(NODES), st.lists(st.sampled_from(NODES), unique=True), GRAPHS)
 def test_the_path_is_a_cycle_without_repetition(
@@ -69,7 +67,6 @@ def timed_chain(length: int) -> dict[str, list[str]]:
     return {str(number): [str(number + 1)] for number in range(length)}
 
 
-@pytest.mark.clause("F-4")
 @pytest.mark.parametrize("end", [[], ["new"]], ids=["open", "closed"])
 def test_a_long_chain_is_walked_in_no_time(end: list[str]) -> None:
     """Each job once, and without recursion: anything else would not end within the run's limit."""
@@ -90,7 +87,6 @@ def test_a_lattice_is_walked_once_not_once_for_each_way() -> None:
 STATUSES = st.dictionaries(st.sampled_from(NODES), st.sampled_from(JobStatus))
 
 
-@pytest.mark.clause("F-5")
 @always
 @given(st.lists(st.sampled_from(NODES), unique=True), STATUSES)
 def test_the_rules_are_applied_in_their_order(
@@ -114,7 +110,6 @@ def jobs_of_any_shape(draw: st.DrawFn) -> list[Job]:
     return [a_job(id=n, dependencies=graph.get(n, []), status=draw(status)) for n in NODES]
 
 
-@pytest.mark.clause("F-13")
 @settings(always, max_examples=300)
 @given(st.sampled_from(NODES), jobs_of_any_shape())
 def test_failure_reaches_exactly_the_pending_through_the_pending(
@@ -128,7 +123,6 @@ def test_failure_reaches_exactly_the_pending_through_the_pending(
     assert propagate_failure(failed, iter(jobs)) == reachable(failed, waiting)
 
 
-@pytest.mark.clause("F-14")
 @settings(always, max_examples=300)
 @given(st.sampled_from(NODES), jobs_of_any_shape())
 def test_completion_readies_those_that_wait_for_nothing_else(
@@ -143,13 +137,11 @@ def test_completion_readies_those_that_wait_for_nothing_else(
     assert propagate_completion(completed, iter(jobs)) == expected
 
 
-@pytest.mark.clause("F-14")
 def test_an_unknown_dependency_counts_as_waiting() -> None:
     child = a_job(dependencies=["a", "elsewhere"])
     assert propagate_completion("a", [a_job(id="a", status=C), child]) == set()
 
 
-@pytest.mark.clause("F-13", "F-14")
 def test_a_chain_of_a_hundred_thousand_jobs_is_an_ordinary_input() -> None:
     template = a_job(id="0", status=U)
     jobs = [template]

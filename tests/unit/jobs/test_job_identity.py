@@ -20,7 +20,6 @@ INSTANTS = st.datetimes(
 BITS = st.integers(0, 2**80)
 
 
-@pytest.mark.clause("F-1", "T-6")
 @always
 @given(INSTANTS, BITS)
 def test_an_id_is_a_uuid_of_version_7_that_knows_its_millisecond(now: datetime, bits: int) -> None:
@@ -84,7 +83,6 @@ def test_a_moment_without_a_zone_or_before_1970_is_refused() -> None:
     assert refusal.value.details["field"] == "now"
 
 
-@pytest.mark.clause("T-13")
 def test_a_job_has_one_successor_from_any_maker() -> None:
     parent, other = make_job_ids(NOW, 1, 2)
     derived = derive_job_id(parent, NOW)

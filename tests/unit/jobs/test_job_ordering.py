@@ -42,7 +42,6 @@ JOBS = st.lists(
 )
 
 
-@pytest.mark.clause("F-6")
 @always
 @given(JOBS, st.randoms(use_true_random=False))
 def test_the_order_does_not_depend_on_where_the_jobs_came_from(
@@ -53,7 +52,6 @@ def test_the_order_does_not_depend_on_where_the_jobs_came_from(
     assert order_jobs(shuffled) == order_jobs(jobs)
 
 
-@pytest.mark.clause("F-6")
 @always
 @given(JOBS)
 def test_it_is_a_total_order_by_priority_then_age_then_id(jobs: list[Job]) -> None:
@@ -68,7 +66,6 @@ def test_it_is_a_total_order_by_priority_then_age_then_id(jobs: list[Job]) -> No
                 assert before.id < after.id
 
 
-@pytest.mark.clause("F-7")
 @always
 @given(JOBS, st.integers(0, 8), st.integers(0, 8))
 def test_as_many_are_selected_as_there_are_places(
@@ -78,7 +75,6 @@ def test_as_many_are_selected_as_there_are_places(
     assert chosen == order_jobs(jobs)[: max(0, max_concurrent - running_count)]
 
 
-@pytest.mark.clause("F-7")
 @always
 @given(JOBS, st.integers(0, 3))
 def test_jobs_due_later_are_passed_over(jobs: list[Job], elapsed: int) -> None:
@@ -94,7 +90,6 @@ def test_submitted_values_are_not_modified() -> None:
     assert [job.priority for job in jobs] == [1, 2]
 
 
-@pytest.mark.clause("T-8")
 def test_a_job_is_due_when_it_is_ready_and_its_time_has_come() -> None:
     assert is_due(a_job(due_at=START), START)
     assert not is_due(a_job(due_at=START + TICK), START)
@@ -102,7 +97,6 @@ def test_a_job_is_due_when_it_is_ready_and_its_time_has_come() -> None:
     assert not any(is_due(a_job(status=status, due_at=START), START) for status in others)
 
 
-@pytest.mark.clause("T-9")
 def test_a_lease_is_over_only_after_its_last_instant() -> None:
     job = a_job(status=JobStatus.RUNNING, created_at=START)
     until = START + timedelta(minutes=1)

@@ -35,7 +35,6 @@ def nested(depth: int, of: type = list) -> Any:
     return payload
 
 
-@pytest.mark.clause("F-1")
 @always
 @given(PAYLOADS)
 def test_any_json_value_is_kept_as_it_is(payload: Any) -> None:
@@ -54,7 +53,6 @@ def test_what_json_says_otherwise_is_kept_in_its_words() -> None:
     assert read_payload((1, {"colour": Colour.RED})) == [1, {"colour": "red"}]
 
 
-@pytest.mark.clause("F-1")
 @pytest.mark.parametrize("character", ["a", "é", "☃", "🌍", '"', "\\", "\n", "/"])
 def test_its_size_is_the_bytes_of_compact_json(character: str) -> None:
     def compact(payload: Any) -> int:

@@ -64,6 +64,5 @@ def test_a_recurrence_knows_what_was_written(recurrence: Recurrence, text: str) 
     assert recurrence.text == text
 
 
-@pytest.mark.clause("F-2")
 def test_there_are_three_strategies_and_the_ladder_of_the_rail() -> None:
     assert [str(each) for each in BackoffStrategy] == ["FIXED", "LINEAR", "EXPONENTIAL", "LADDER"]

@@ -21,7 +21,6 @@ from rota.testing import a_job
 FIXED, LINEAR, EXPONENTIAL, LADDER = BackoffStrategy
 
 
-@pytest.mark.clause("F-8")
 @always
 @given(policies(FIXED, LINEAR, EXPONENTIAL), st.integers(1, 200))
 def test_a_delay_never_exceeds_the_cap_and_never_shrinks(policy: RetryPolicy, number: int) -> None:
@@ -30,7 +29,6 @@ def test_a_delay_never_exceeds_the_cap_and_never_shrinks(policy: RetryPolicy, nu
     assert delay <= retry_delay(policy, number + 1)
 
 
-@pytest.mark.clause("F-8")
 @always
 @given(policies(), st.integers(1, 40))
 def test_a_delay_is_what_the_formula_says(policy: RetryPolicy, number: int) -> None:
@@ -84,7 +82,6 @@ def test_chance_is_a_share(chance: float) -> None:
         retry_after(RAIL_RETRIES, 1, chance)
 
 
-@pytest.mark.clause("F-9")
 @always
 @given(st.integers(0, 20), st.integers(1, 10))
 def test_a_job_is_retried_while_it_has_attempts_left(count: int, most: int) -> None:

@@ -30,7 +30,6 @@ JOBS = st.lists(
 )
 
 
-@pytest.mark.clause("F-20")
 @always
 @given(JOBS)
 def test_the_newest_come_first_then_the_smaller_id(jobs: list[Job]) -> None:
@@ -41,7 +40,6 @@ def test_the_newest_come_first_then_the_smaller_id(jobs: list[Job]) -> None:
         assert before.created_at > after.created_at or before.id < after.id
 
 
-@pytest.mark.clause("F-19")
 @always
 @given(JOBS, st.integers(1, 6))
 def test_pages_put_together_are_the_list(jobs: list[Job], limit: int) -> None:
@@ -60,7 +58,6 @@ def test_a_job_that_arrives_between_pages_shifts_nothing() -> None:
     assert [job.created_at - START for job in second.items] == [TICK, 0 * TICK]
 
 
-@pytest.mark.clause("F-18")
 @pytest.mark.parametrize(
     ("wanted", "ages"),
     [
@@ -92,12 +89,10 @@ def test_a_list_holds_what_fits_every_filter(wanted: JobFilter, ages: list[int])
     assert sorted((job.created_at - START) // TICK for job in listed) == ages
 
 
-@pytest.mark.clause("F-19")
 def test_twenty_to_a_page_unless_asked() -> None:
     assert len(list_jobs([made(0, number) for number in range(30)]).items) == 20
 
 
-@pytest.mark.clause("F-19")
 @pytest.mark.parametrize("limit", [0, -1, 101, True, 2.0, "5", None])
 def test_a_limit_outside_is_refused_not_cut(limit: Any) -> None:
     with pytest.raises(InvalidInputError, match="limit must be an integer from 1 to 100"):

@@ -47,7 +47,6 @@ def successor_of(change: Change) -> Job:
     return change.successor
 
 
-@pytest.mark.clause("T-12")
 @pytest.mark.parametrize(
     "change",
     [
@@ -127,7 +126,6 @@ def test_all_jobs_of_a_series_name_the_first() -> None:
     assert second.origin == "first"
 
 
-@pytest.mark.clause("T-13")
 def test_a_late_end_gives_the_successor_the_same_id() -> None:
     soon = successor_of(decide_complete(running(), NOW))
     late = decide_complete(running(), NOW + 3 * DAY)

@@ -10,26 +10,22 @@ P, Y, U, C, F, B = JobStatus
 TABLE = {(P, Y), (P, B), (Y, U), (U, C), (U, Y), (U, F)}
 
 
-@pytest.mark.clause("F-3")
 def test_there_are_six_statuses() -> None:
     names = ["PENDING", "READY", "RUNNING", "COMPLETED", "FAILED", "BLOCKED"]
     assert [status.value for status in JobStatus] == names
     assert [str(status) for status in JobStatus] == names
 
 
-@pytest.mark.clause("F-10", "F-12")
 @pytest.mark.parametrize(("current", "target"), list(product(JobStatus, JobStatus)))
 def test_a_move_is_allowed_if_the_table_has_it(current: JobStatus, target: JobStatus) -> None:
     assert can_transition(current, target) is ((current, target) in TABLE)
 
 
-@pytest.mark.clause("F-11")
 def test_the_last_three_are_final() -> None:
     assert [status.is_terminal for status in JobStatus] == [False] * 3 + [True] * 3
     assert not any(can_transition(end, target) for end in (C, F, B) for target in JobStatus)
 
 
-@pytest.mark.clause("T-6")
 @pytest.mark.parametrize(
     ("status", "ending", "word"),
     [

@@ -64,7 +64,6 @@ def running(**fields: object) -> Job:
     return a_job(status=U, created_at=START, **fields)
 
 
-@pytest.mark.clause("F-10", "F-12")
 @always
 @given(st.sampled_from(sorted(DECISIONS)), jobs(), INSTANTS)
 def test_no_decision_leaves_the_table_of_moves(name: str, job: Job, now: datetime) -> None:
@@ -80,7 +79,6 @@ def test_no_decision_leaves_the_table_of_moves(name: str, job: Job, now: datetim
     assert all(can_transition(here, there) for here, there in pairwise(change.path))
 
 
-@pytest.mark.clause("F-11")
 @pytest.mark.parametrize("name", DECISIONS)
 @pytest.mark.parametrize("status", [C, F, B])
 def test_what_has_ended_stays_ended(name: str, status: JobStatus) -> None:
@@ -115,7 +113,6 @@ def test_only_what_failed_counts_and_never_more_than_once(
     assert all(getattr(after, name) == getattr(job, name) for name in fixed)
 
 
-@pytest.mark.clause("F-8", "F-10")
 @always
 @given(jobs(U), TEXTS, INSTANTS, CHANCES)
 def test_a_failure_is_retried_by_the_policy_or_is_the_last(
@@ -134,7 +131,6 @@ def test_a_failure_is_retried_by_the_policy_or_is_the_last(
         assert change.job.ending is Ending.EXHAUSTED
 
 
-@pytest.mark.clause("T-11")
 def test_the_fifth_failure_is_the_last_of_five_attempts() -> None:
     job = running(retry_policy=RAIL_RETRIES)
     waits = []
@@ -165,7 +161,6 @@ def test_an_attempt_that_failed_is_kept_with_its_error() -> None:
     assert [decide(job, NOW).attempt for decide in unspent] == [None, None]
 
 
-@pytest.mark.clause("T-9")
 def test_a_lost_attempt_is_spent_and_waits_like_a_failed_one() -> None:
     change = decide_lost(running(), NOW)
     assert (change.job.status, change.job.attempt_count, change.job.loss_count) == (Y, 1, 1)
@@ -217,7 +212,6 @@ def test_a_discarded_job_has_failed_for_good() -> None:
     assert (change.job.attempt_count, change.job.last_error) == (1, "no such user")
 
 
-@pytest.mark.clause("T-17", "T-18")
 def test_a_deferral_spends_nothing_and_says_until_when_and_why() -> None:
     until = NOW + timedelta(hours=9)
     change = decide_defer(running(attempt_count=1), until, "quiet hours", NOW)
@@ -236,7 +230,6 @@ def test_a_returned_job_can_be_leased_at_once_and_has_spent_nothing() -> None:
     assert decide_outcome(job, Interrupted(), NOW) == change
 
 
-@pytest.mark.clause("T-8")
 def test_a_lease_has_a_greater_token_than_any_before() -> None:
     change = decide_lease(a_job(last_token=7, due_at=NOW), "w-1", MINUTE, NOW)
     lease = Lease(token=8, worker="w-1", taken_at=NOW, until=NOW + MINUTE)

@@ -61,6 +61,7 @@ async def test_a_paused_series_counts_once_its_time_has_come(
     expected = Hold(
         source="pause",
         scope="series backup",
+        tenant="default",
         count=1,
         since=NOW,
         who="ada",

@@ -1,9 +1,11 @@
 """Series with their next and last runs, tasks, and the whole on one page."""
 
 from datetime import UTC, datetime, timedelta
+from time import process_time
 from zoneinfo import ZoneInfo
 
 import pytest
+from tests.unit.turns import count_turns
 
 from rota.errors import InvalidCursorError, InvalidJobError, JobNotFoundError
 from rota.jobs import JobStatus, Recurrence, RetryPolicy, decide_complete, decide_fail
@@ -35,6 +37,20 @@ async def test_a_series_has_its_rule_in_words_and_its_next_runs_on_both_clocks(
     assert [it.local.hour for it in summary.occurrences] == [9, 9, 9]
     assert summary.occurrences[0].at == summary.next_at
     assert summary.last_run is None
+
+
+async def test_a_list_of_rare_rules_does_not_block_the_event_loop_and_is_computed_once(
+    store: MemoryStore, rail: Rail
+) -> None:
+    for seconds in (7919, 7927, 7933, 7937, 7949):
+        rule = f"FREQ=SECONDLY;INTERVAL={seconds};BYHOUR=3;BYMINUTE=7;BYSECOND=11"
+        await rail.schedule_recurring("rare", {}, rrule=rule, tz="America/New_York")
+    page, turns = await count_turns(list_series(store, "default", NOW))
+    assert [len(it.occurrences) for it in page.items] == [3] * 5
+    assert turns > 10
+    begun = process_time()
+    await list_series(store, "default", NOW)
+    assert process_time() - begun < 0.02
 
 
 async def test_its_last_runs_are_found_by_any_job_of_it(

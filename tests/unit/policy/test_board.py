@@ -37,14 +37,12 @@ def test_an_empty_board_is_open() -> None:
     assert make_gate_settings([]).judge(ACME_MAIL, LATE, notifies=True) == Open()
 
 
-@pytest.mark.clause("T-17")
 def test_maintenance_concerns_everything_a_tenant_or_a_queue() -> None:
     assert held_by(EVERYTHING) == [True, True, True]
     assert held_by(Scope(tenant="acme")) == [True, False, False]
     assert held_by(Scope(queue="mail")) == [True, True, False]
 
 
-@pytest.mark.clause("T-18")
 def test_quiet_hours_concern_their_tenant_and_what_notifies() -> None:
     board = make_gate_settings([TenantQuietHours("acme", NIGHT)])
     assert board.judge(ACME_MAIL, LATE, notifies=True) == Closed(SEVEN, "quiet hours")
@@ -52,7 +50,6 @@ def test_quiet_hours_concern_their_tenant_and_what_notifies() -> None:
     assert board.judge(OTHER_MAIL, LATE, notifies=True) == Open()
 
 
-@pytest.mark.clause("T-17", "T-18")
 def test_a_job_waits_for_all_that_concern_it() -> None:
     early = Maintenance(from_at=SEVEN - HOUR, until=SEVEN + HOUR, reason="disks")
     board = make_gate_settings(

@@ -65,14 +65,12 @@ def test_no_gates_and_open_gates_are_open() -> None:
     assert judge(NIGHT, Maintenance(until=at(11)), now=at(12)) == Open()
 
 
-@pytest.mark.clause("T-17", "T-18")
 def test_with_both_gates_closed_a_job_waits_for_the_later() -> None:
     window = Maintenance(from_at=at(21), until=at(23), reason="disks")
     held = judge(window, NIGHT, now=at(22, 30))
     assert held == Closed(at(7, day=1), "maintenance: disks; quiet hours")
 
 
-@pytest.mark.clause("T-17", "T-18")
 def test_a_gate_that_closes_before_the_other_opens_is_waited_for_too() -> None:
     window = Maintenance(from_at=at(21), until=at(22, 30), reason="disks")
     held = judge(NIGHT, window, now=at(21, 30))
@@ -93,13 +91,11 @@ def test_a_gate_of_ones_own_joins_the_others() -> None:
     assert judge(OddHours(), NIGHT, now=at(20, 30)) == Open()
 
 
-@pytest.mark.clause("T-17")
 def test_a_maintenance_without_end_is_looked_at_again_in_five_minutes() -> None:
     held = judge(Maintenance(), NIGHT, now=at(12))
     assert held == Closed(at(12, 5), "maintenance", is_recheck=True)
 
 
-@pytest.mark.clause("T-17", "T-18")
 def test_it_is_not_looked_at_again_while_another_gate_is_known_to_be_closed() -> None:
     held = judge(Maintenance(), NIGHT, now=at(23))
     assert held == Closed(at(7, day=1), "maintenance; quiet hours", is_recheck=True)
@@ -109,7 +105,6 @@ def test_it_is_not_looked_at_again_while_another_gate_is_known_to_be_closed() ->
     assert sooner == Closed(at(12, 5), "maintenance; maintenance: disks", is_recheck=True)
 
 
-@pytest.mark.clause("T-17")
 def test_a_maintenance_without_end_that_will_have_begun_is_looked_at_then() -> None:
     planned = Maintenance(from_at=at(6, day=1))
     held = judge(planned, NIGHT, now=at(23))
@@ -168,7 +163,6 @@ def some_gates(chance: random.Random) -> list[Gate]:
     return gates
 
 
-@pytest.mark.clause("T-17", "T-18")
 @pytest.mark.parametrize("seed", range(25))
 def test_the_first_minute_that_passes_all_gates_is_found(seed: int) -> None:
     chance = random.Random(seed)

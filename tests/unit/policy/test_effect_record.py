@@ -30,7 +30,6 @@ UNKNOWN = replace(RUNNING, state=EffectState.UNKNOWN)
 LAST_INSTANT = NOW + MINUTE - timedelta.resolution
 
 
-@pytest.mark.clause("T-16")
 @pytest.mark.parametrize("on_crash", ["at_least_once", "at_most_once"])
 def test_a_new_effect_begins_and_a_done_one_is_not_repeated(on_crash: OnCrash) -> None:
     assert judge_effect(None, NOW, on_crash) is Verdict.BEGIN
@@ -56,7 +55,6 @@ def test_an_unreadable_record_is_a_store_error() -> None:
         decode_effect(Document("k", 1, b"{}"))
 
 
-@pytest.mark.clause("T-15")
 def test_a_job_stands_for_one_effect_also_when_it_replaces_a_dead_one() -> None:
     job = a_job(id="1", kind="send", idempotency_key="key", occurrence="monday")
     assert effect_key(job) == "send:key:monday"

@@ -43,7 +43,6 @@ async def act(ledger: Ledger, caller: Caller, result: Any = "done") -> Any:
     return await ledger.once_within(caller.connection, "t", "k", work)
 
 
-@pytest.mark.clause("T-2", "T-15", "T-16")
 async def test_work_and_entry_are_committed_together_and_not_repeated(
     ledger: Ledger, caller: Caller, rival: Caller
 ) -> None:
@@ -62,7 +61,6 @@ async def test_work_and_entry_are_committed_together_and_not_repeated(
     assert await rival.count_work() == 1
 
 
-@pytest.mark.clause("T-2", "T-16")
 async def test_rolled_back_neither_is_there_and_another_attempt_does_it(
     ledger: Ledger, caller: Caller
 ) -> None:
@@ -88,7 +86,6 @@ async def test_a_crash_before_the_commit_leaves_neither(
     assert await rival.count_work() == 1
 
 
-@pytest.mark.clause("T-2")
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
 async def test_of_two_racing_attempts_one_does_the_work(
     shop: Shop, ledger: Ledger, caller: Caller, rival: Caller, end: str

@@ -69,7 +69,6 @@ async def settle(clock: VirtualClock, work: Awaitable[Any], within: timedelta = 
     return await task
 
 
-@pytest.mark.clause("T-2", "T-15", "T-16")
 async def test_a_done_effect_is_not_repeated_and_its_result_is_kept(
     ledger: Ledger, clock: VirtualClock
 ) -> None:

@@ -38,7 +38,6 @@ class Stage:
         return self._fault if is_away else None
 
 
-@pytest.mark.clause("T-2", "T-15", "T-16")
 @pytest.mark.parametrize("failure", Failure)
 async def test_an_effect_is_recorded_when_the_store_is_back(failure: Failure) -> None:
     stage = Stage(failure, away_for=30 * SECOND)

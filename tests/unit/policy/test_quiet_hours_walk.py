@@ -103,7 +103,6 @@ def cases(name: str, count: int) -> Iterator[tuple[QuietHours, datetime]]:
         )
 
 
-@pytest.mark.clause("T-18", "T-34")
 @pytest.mark.parametrize("name", ZONES)
 def test_quiet_hours_reopen_at_the_first_minute_outside(name: str) -> None:
     quiet_count = 0
@@ -114,7 +113,6 @@ def test_quiet_hours_reopen_at_the_first_minute_outside(name: str) -> None:
     assert 5 < quiet_count < 45
 
 
-@pytest.mark.clause("T-18")
 @pytest.mark.parametrize("name", ["Europe/London", "Australia/Lord_Howe", "America/St_Johns"])
 def test_every_minute_of_a_transition_is_judged_by_the_wall_clock(name: str) -> None:
     for hours, now in cases(name, 8):

@@ -51,7 +51,6 @@ def test_the_night_of_sunday_lasts_into_monday() -> None:
     assert not night.covers(wall(6, 3))
 
 
-@pytest.mark.clause("T-18")
 def test_with_equal_ends_there_is_no_window() -> None:
     nothing = QuietWindow(time(9), time(9))
     assert not any(nothing.covers(wall(1, hour)) for hour in range(24))

@@ -34,7 +34,6 @@ def read(collection: "AsyncCollection[Any]", fields: dict[str, Any], **paths: An
     return store._read(bson.decode(sent, store._collection.codec_options), NOW + MINUTE)
 
 
-@pytest.mark.clause("M-6")
 @pytest.mark.parametrize(
     "value",
     [
@@ -112,7 +111,6 @@ async def test_only_a_number_removes_a_document(collection: "AsyncCollection[Any
     assert not read(collection, {"autoRemove": float("nan")}).auto_remove
 
 
-@pytest.mark.clause("M-4")
 async def test_a_path_leads_into_lists_by_number(collection: "AsyncCollection[Any]") -> None:
     paths = {
         "sleep_until_field": "plan.0.at",

@@ -115,7 +115,6 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield opened
 
 
-@pytest.mark.clause("M-2", "M-5", "M-10")
 @pytest.mark.parametrize("seed", range(5))
 async def test_pollers_see_what_the_model_says(store: OpenStore, seed: int) -> None:
     play = Play(store, seed)

@@ -17,7 +17,6 @@ NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-@pytest.mark.clause("T-33", "T-30")
 async def test_each_tenant_has_a_log_of_its_own_in_the_order_of_time(
     rail: Rail, store: MemoryStore, clock: VirtualClock
 ) -> None:

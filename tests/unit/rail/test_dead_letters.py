@@ -96,7 +96,6 @@ async def test_only_what_is_dead_and_the_tenants_own_is_a_dead_letter(
     assert (await dead.list()).items == ()
 
 
-@pytest.mark.clause("T-33")
 async def test_a_retry_is_a_new_job_that_names_the_dead_one(
     rail: Rail, store: MemoryStore, dead: DeadLetters
 ) -> None:

@@ -36,7 +36,6 @@ async def actions(store: MemoryStore) -> list[str]:
     return [entry.action async for entry in read_audit(store, "guild-7")]
 
 
-@pytest.mark.clause("T-1", "T-20")
 async def test_a_job_is_scheduled_once_and_its_id_returned(rail: Rail, store: MemoryStore) -> None:
     job_id = await rail.schedule_once("reminder.send", {"event": 1}, run_at=NOW + HOUR)
     job = await rail.get(job_id)
@@ -47,7 +46,6 @@ async def test_a_job_is_scheduled_once_and_its_id_returned(rail: Rail, store: Me
     assert (leased.id, leased.priority, leased.retry_policy.max_attempts) == (job_id, 6, 5)
 
 
-@pytest.mark.clause("T-21", "T-12", "T-22")
 async def test_a_series_begins_at_its_first_occurrence_from_the_start_on(rail: Rail) -> None:
     rule = "FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0;BYSECOND=0"
     job_id = await rail.schedule_recurring("digest.send", {}, rrule=rule, tz="Europe/London")
@@ -59,20 +57,17 @@ async def test_a_series_begins_at_its_first_occurrence_from_the_start_on(rail: R
     assert (job.series.tz, job.series.origin_job_id) == ("Europe/London", job_id)
 
 
-@pytest.mark.clause("T-21")
 @pytest.mark.parametrize("start", [NOW + DAY, (NOW + DAY).isoformat(), (NOW + DAY).timestamp()])
 async def test_a_series_may_start_later(rail: Rail, start: Any) -> None:
     job_id = await hourly(rail, start_from=start)
     assert (await rail.get(job_id)).run_at == NOW + DAY
 
 
-@pytest.mark.clause("T-13")
 async def test_two_series_with_one_rule_do_not_swallow_each_other(rail: Rail) -> None:
     first, second = await hourly(rail), await hourly(rail)
     assert first != second
 
 
-@pytest.mark.clause("T-7", "T-13")
 async def test_a_call_repeated_with_its_key_is_one_job(rail: Rail) -> None:
     first = await hourly(rail, idempotency_key="k")
     assert await hourly(rail, idempotency_key="k") == first
@@ -83,7 +78,6 @@ async def test_a_call_repeated_with_its_key_is_one_job(rail: Rail) -> None:
         await rail.schedule_once("a", {"x": 2}, run_at=NOW, idempotency_key="k")
 
 
-@pytest.mark.clause("T-22")
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
@@ -111,7 +105,6 @@ async def test_a_job_that_cannot_be_is_refused_by_its_field(
     assert await store.count("guild-7") == 0
 
 
-@pytest.mark.clause("T-22")
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
@@ -144,7 +137,6 @@ def test_a_tenant_that_cannot_be_is_refused(store: MemoryStore, tenant: Any) -> 
         Rail(store, tenant)
 
 
-@pytest.mark.clause("T-30")
 async def test_a_rail_does_not_see_another_tenants_jobs(
     rail: Rail, store: MemoryStore, clock: VirtualClock
 ) -> None:
@@ -160,7 +152,6 @@ async def test_a_rail_does_not_see_another_tenants_jobs(
     assert [entry async for entry in read_audit(store, "guild-8")] == []
 
 
-@pytest.mark.clause("T-37", "T-11")
 async def test_retries_are_tuned_by_settings_or_for_one_job(
     store: MemoryStore, clock: VirtualClock
 ) -> None:

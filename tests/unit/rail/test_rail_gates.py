@@ -15,7 +15,6 @@ from rota.stores.memory import MemoryStore
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-@pytest.mark.clause("T-18")
 async def test_quiet_hours_are_set_and_cleared_for_the_rails_tenant(
     rail: Rail, store: MemoryStore
 ) -> None:
@@ -28,7 +27,6 @@ async def test_quiet_hours_are_set_and_cleared_for_the_rails_tenant(
     assert (await list_gates(store)).entries == ()
 
 
-@pytest.mark.clause("T-17", "T-33")
 async def test_maintenance_is_switched_on_and_off_and_written_down(
     rail: Rail, store: MemoryStore
 ) -> None:

@@ -21,7 +21,6 @@ ENDS: dict[RailWord, Outcome | None] = {
 }
 
 
-@pytest.mark.clause("T-6")
 async def test_lists_follow_the_words_of_the_specification(rail: Rail, store: MemoryStore) -> None:
     ids: dict[RailWord, str] = {}
     for word, outcome in ENDS.items():

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.unit.turns import count_turns
 
 from rota.errors import InvalidInputError, JobEndedError
 from rota.rail import Rail
@@ -15,7 +16,6 @@ HOUR = timedelta(hours=1)
 NIGHTLY = "FREQ=DAILY;BYHOUR=1;BYMINUTE=30;BYSECOND=0"
 
 
-@pytest.mark.clause("T-4")
 async def test_a_rule_is_shown_in_its_zone_with_notes_where_the_clocks_change(rail: Rail) -> None:
     preview = await rail.preview(
         rrule=NIGHTLY, tz="Europe/London", start_from="2027-03-27T00:00:00Z", occurrence_count=3
@@ -84,3 +84,11 @@ async def test_a_preview_has_a_sensible_length(rail: Rail, count: Any) -> None:
 async def test_a_preview_refuses_unknown_parts_of_a_rule(rail: Rail) -> None:
     with pytest.raises(TypeError, match="colour"):
         await rail.preview(interval="1h", colour="red")
+
+
+async def test_a_long_preview_does_not_block_the_event_loop(rail: Rail) -> None:
+    rule = "FREQ=SECONDLY;INTERVAL=7919;BYHOUR=3;BYMINUTE=7;BYSECOND=11"
+    shown = rail.preview(rrule=rule, tz="America/New_York", start_from=NOW, occurrence_count=30)
+    preview, turns = await count_turns(shown)
+    assert len(preview.occurrences) == 30
+    assert turns > 10

@@ -12,7 +12,6 @@ NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 ISO = "2026-05-01T12:00:00.000000Z"
 
 
-@pytest.mark.clause("T-6")
 def test_a_job_shows_the_fields_of_the_specification_by_their_names() -> None:
     job = a_job(
         id="job",
@@ -55,7 +54,6 @@ def test_absent_fields_are_left_out() -> None:
     }
 
 
-@pytest.mark.clause("T-18")
 def test_a_deferral_is_shown() -> None:
     held = Deferral(until=NOW, reason="quiet hours", count=2)
     shown = view_job(a_job(deferral=held))
@@ -66,7 +64,6 @@ def test_a_deferral_is_shown() -> None:
     )
 
 
-@pytest.mark.clause("T-12")
 def test_a_series_is_shown_with_its_origin_and_its_rule() -> None:
     weekly = Recurrence(rrule="FREQ=WEEKLY", zone="Europe/London", start=NOW)
     late = NOW + timedelta(hours=1)
@@ -92,6 +89,5 @@ def test_a_series_is_shown_with_its_origin_and_its_rule() -> None:
         (Ending.CANCELLED, "failed"),
     ],
 )
-@pytest.mark.clause("T-6")
 def test_failures_are_distinguished_by_how_they_ended(ending: Ending, state: str) -> None:
     assert view_job(a_job(status=JobStatus.FAILED, ending=ending)).state == state

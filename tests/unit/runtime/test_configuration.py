@@ -6,11 +6,10 @@ import pytest
 
 from rota.errors import InvalidConfigurationError
 from rota.jobs import RAIL_RETRIES
-from rota.runtime.configuration import Configuration, read_configuration
+from rota.runtime.configuration import Configuration, MetricsAddress, read_configuration
 from rota.worker import WorkerSettings
 
 
-@pytest.mark.clause("T-24")
 def test_without_variables_everything_is_as_specified() -> None:
     found = read_configuration({})
     assert found == Configuration()
@@ -22,7 +21,6 @@ def test_without_variables_everything_is_as_specified() -> None:
     assert found.store_url == "sqlite:///rota.db"
 
 
-@pytest.mark.clause("T-24", "T-37")
 def test_each_variable_sets_what_it_is_named_after_and_nothing_else() -> None:
     def read(name: str, value: str) -> Configuration:
         return read_configuration({name: value, "WORKER_NAME": "none of ours"})
@@ -36,6 +34,14 @@ def test_each_variable_sets_what_it_is_named_after_and_nothing_else() -> None:
     tried = read("WORKER_MAX_ATTEMPTS", "8").retry_policy
     assert (tried.max_attempts, tried.ladder_seconds) == (8, RAIL_RETRIES.ladder_seconds)
     assert read("ROTA_STORE", "memory://").store_url == "memory://"
+    assert read("ROTA_METRICS_PORT", "9100").metrics == MetricsAddress(9100, "127.0.0.1")
+    assert read("ROTA_METRICS_HOST", "0.0.0.0").metrics is None  # noqa: S104 - not opened
+
+
+def test_what_is_not_set_stays_as_it_is_in_the_settings() -> None:
+    settings = WorkerSettings(batch=3, concurrency=2, poll_for=timedelta(seconds=9))
+    found = read_configuration({"WORKER_POLL_MS": "500"}, settings=settings).worker
+    assert found == WorkerSettings(batch=3, concurrency=2, poll_for=timedelta(milliseconds=500))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +69,6 @@ def test_each_variable_sets_what_it_is_named_after_and_nothing_else() -> None:
         ),
     ],
 )
-@pytest.mark.clause("T-24")
 def test_a_value_that_cannot_be_used_is_refused_by_the_name_of_its_variable(
     name: str, value: str, reason: str
 ) -> None:

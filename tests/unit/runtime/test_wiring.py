@@ -100,8 +100,12 @@ async def test_a_store_on_this_host_has_the_clock_of_the_host(kind: str, tmp_pat
         assert isinstance(clock, SystemClock)
 
 
-async def test_a_store_on_a_server_has_the_clock_of_the_server(postgres_url: str) -> None:
-    async with await open_store(postgres_url) as store, open_clock(store) as clock:
+@pytest.mark.parametrize("server", ["postgres", "redis", "mongo"])
+async def test_a_store_on_a_server_has_the_clock_of_the_server(
+    request: pytest.FixtureRequest, server: str
+) -> None:
+    url: str = request.getfixturevalue(f"{server}_url")
+    async with await open_store(url) as store, open_clock(store) as clock:
         assert isinstance(clock, CorrectedClock)
         shown = await store.read_clock()
         assert shown is not None

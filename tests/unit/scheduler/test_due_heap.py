@@ -1,7 +1,5 @@
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from rota import parse_cron
 from rota.scheduler.due_heap import DueHeap, Task
 from rota.scheduler.task import TaskState, record_failure
@@ -45,7 +43,6 @@ def test_a_new_task_is_queued_once() -> None:
     assert drain(heap) == []
 
 
-@pytest.mark.clause("D-8", "D-26")
 def test_tasks_are_queued_when_their_occurrence_comes() -> None:
     heap = a_heap(a="5 * * * *", b="5 * * * *", c="7 * * * *")
     assert heap.next_due_at == TEN + 5 * MINUTE
@@ -56,14 +53,12 @@ def test_tasks_are_queued_when_their_occurrence_comes() -> None:
     assert heap.next_due_at == TEN + 7 * MINUTE
 
 
-@pytest.mark.clause("D-63")
 def test_tasks_of_one_expression_share_its_schedule() -> None:
     heap = a_heap(a="5 * * * *", b="5 * * * *", c="7 * * * *")
     schedules = {id(task.schedule) for task in heap.tasks.values()}
     assert len(schedules) == 2
 
 
-@pytest.mark.clause("D-15")
 def test_after_a_long_sleep_each_task_is_queued_once() -> None:
     heap = a_heap(a="* * * * *", b="0 * * * *")
     heap.advance(TEN + timedelta(days=7))
@@ -72,7 +67,6 @@ def test_after_a_long_sleep_each_task_is_queued_once() -> None:
     assert heap.next_due_at == TEN + timedelta(days=7) + MINUTE
 
 
-@pytest.mark.clause("D-29")
 def test_a_retry_is_queued_when_it_is_due() -> None:
     heap = a_heap(a="0 12 * * *")
     task = heap.tasks["a"]
@@ -121,7 +115,6 @@ def test_a_moved_task_follows_its_new_expression_only() -> None:
     assert drain(heap) == ["a"]
 
 
-@pytest.mark.clause("D-7")
 def test_a_clock_set_back_replans_the_occurrences() -> None:
     heap = a_heap(a="30 * * * *")
     heap.advance(TEN + 31 * MINUTE)

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from tests.spec.stage import MONDAY, Stage, at, minutes, seconds
 
 from rota import SchedulerSettings
@@ -23,7 +22,6 @@ def a_pause() -> tuple[StorePause, list[Event]]:
     return StorePause(emitter), emitted
 
 
-@pytest.mark.clause("D-60", "P-23")
 def test_pauses_grow_and_the_outage_is_emitted_once() -> None:
     pause, emitted = a_pause()
     now, pauses = TEN, []
@@ -41,7 +39,6 @@ def test_pauses_grow_and_the_outage_is_emitted_once() -> None:
     assert pause.until == now + timedelta(seconds=1)
 
 
-@pytest.mark.clause("D-7")
 def test_a_clock_set_back_does_not_prolong_the_pause() -> None:
     pause, _ = a_pause()
     assert not pause.lasts_at(TEN)
@@ -54,7 +51,6 @@ def test_a_clock_set_back_does_not_prolong_the_pause() -> None:
     assert pause.left_at(TEN - LONGEST_PAUSE) == timedelta(seconds=1)
 
 
-@pytest.mark.clause("D-50")
 def test_an_error_is_named_with_its_text_if_it_has_one() -> None:
     assert describe_error(ValueError("text")) == "ValueError: text"
     assert describe_error(ValueError()) == "ValueError"
@@ -66,7 +62,6 @@ class SharedMemoryStore(MemoryStore):
     reach = Reach.HOST
 
 
-@pytest.mark.clause("D-29", "D-30")
 async def test_an_operators_request_starts_a_task_once_and_supersedes_a_retry() -> None:
     stage = Stage(SharedMemoryStore(), MONDAY)
     settings = SchedulerSettings(peers_checked_every=seconds(10))

@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from rota import Scheduler, open_store, parse_cron
 from rota.events import EventEmitter
 from rota.scheduler.due_heap import DueHeap, Task
@@ -123,7 +121,6 @@ async def test_a_departure_during_a_rescan_causes_another() -> None:
     assert task.is_interrupted
 
 
-@pytest.mark.clause("D-53", "D-55")
 async def test_a_claim_that_comes_too_late_writes_nothing() -> None:
     setting = Setting()
     mine = await setting.add("a", "b")
@@ -138,7 +135,6 @@ async def test_a_claim_that_comes_too_late_writes_nothing() -> None:
     assert found["a"].state.scheduler_identifier == "they"
 
 
-@pytest.mark.clause("D-64")
 async def test_a_stuck_instance_does_not_hold_up_others() -> None:
     """The first instance gets no more answers from its store; its last run is written by then."""
     clock = VirtualClock(TEN)

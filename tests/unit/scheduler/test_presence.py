@@ -50,7 +50,6 @@ async def put(store: DocumentStore, name: str, **fields: object) -> None:
     await store.write_all([DocumentWrite(INSTANCES, name, None, body)])
 
 
-@pytest.mark.clause("D-53")
 async def test_an_instance_lives_as_long_as_its_task(
     store: DocumentStore, clock: VirtualClock
 ) -> None:
@@ -65,7 +64,6 @@ async def test_an_instance_lives_as_long_as_its_task(
     assert await announced(store) == []
 
 
-@pytest.mark.clause("D-53")
 async def test_a_withdrawn_instance_is_not_found(store: DocumentStore, clock: VirtualClock) -> None:
     me = make(store, clock)
     life = asyncio.create_task(clock.sleep(SECOND))
@@ -79,7 +77,6 @@ async def test_a_withdrawn_instance_is_not_found(store: DocumentStore, clock: Vi
     await clock.advance(SECOND)
 
 
-@pytest.mark.clause("D-53", "D-60")
 async def test_an_announcement_whose_reply_was_lost_is_repeated(
     store: DocumentStore, clock: VirtualClock
 ) -> None:
@@ -99,7 +96,6 @@ async def test_an_announcement_whose_reply_was_lost_is_repeated(
     assert await announced(store) == []
 
 
-@pytest.mark.clause("D-53")
 async def test_an_instance_wrongly_taken_for_dead_announces_itself_again(
     store: DocumentStore, clock: VirtualClock
 ) -> None:
@@ -110,7 +106,6 @@ async def test_an_instance_wrongly_taken_for_dead_announces_itself_again(
     assert await announced(store) == ["me"]
 
 
-@pytest.mark.clause("D-53", "D-64")
 @pytest.mark.parametrize("skew", [timedelta(0), timedelta(minutes=10), timedelta(minutes=-10)])
 async def test_an_instance_on_another_host_is_alive_while_it_announces_itself(
     store: DocumentStore, clock: VirtualClock, skew: timedelta
@@ -124,7 +119,6 @@ async def test_an_instance_on_another_host_is_alive_while_it_announces_itself(
     assert await me.find_living() == frozenset()
 
 
-@pytest.mark.clause("D-53", "D-64")
 async def test_each_announcement_of_another_host_restarts_its_silence(
     store: DocumentStore, clock: VirtualClock
 ) -> None:
@@ -147,7 +141,6 @@ class NetworkStore(MemoryStore):
     reach = Reach.NETWORK
 
 
-@pytest.mark.clause("D-53", "D-64")
 async def test_a_very_long_silence_counts_at_once(clock: VirtualClock) -> None:
     store = NetworkStore()
     await put(store, "far", seen_at=TEN - 10 * SILENT_FOR - SECOND)
@@ -155,7 +148,6 @@ async def test_a_very_long_silence_counts_at_once(clock: VirtualClock) -> None:
     assert await make(store, clock).find_living() == {"slow clock"}
 
 
-@pytest.mark.clause("D-53")
 async def test_an_announcement_is_repeated_only_where_it_matters(
     store: DocumentStore, clock: VirtualClock
 ) -> None:
@@ -183,7 +175,6 @@ async def test_an_announcement_is_repeated_only_where_it_matters(
     await life
 
 
-@pytest.mark.clause("D-53", "D-64")
 async def test_a_process_of_this_host_is_alive_while_it_exists(
     store: DocumentStore, clock: VirtualClock
 ) -> None:
@@ -201,7 +192,6 @@ async def test_a_process_of_this_host_is_alive_while_it_exists(
     assert await me.find_living() == frozenset()
 
 
-@pytest.mark.clause("D-53")
 async def test_an_unreadable_announcement_counts_as_dead(
     store: DocumentStore, clock: VirtualClock
 ) -> None:
@@ -218,7 +208,6 @@ async def test_in_memory_nothing_is_announced(clock: VirtualClock) -> None:
     assert await announced(store) == []
 
 
-@pytest.mark.clause("D-53", "D-64")
 @pytest.mark.parametrize("is_graceful", [True, False])
 async def test_peers_in_this_process_hear_of_a_departure(
     clock: VirtualClock, is_graceful: bool

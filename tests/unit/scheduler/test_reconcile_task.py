@@ -44,7 +44,6 @@ def policy(request: pytest.FixtureRequest) -> SchedulerPolicy:
     return chosen
 
 
-@pytest.mark.clause("D-51", "P-16")
 def test_an_unknown_task_is_new_and_registered_now(policy: SchedulerPolicy) -> None:
     decided = reconcile_task(accepted(), None, policy, MOMENT)
     assert decided.standing is Standing.NEW
@@ -53,14 +52,12 @@ def test_an_unknown_task_is_new_and_registered_now(policy: SchedulerPolicy) -> N
     assert not decided.is_interrupted
 
 
-@pytest.mark.clause("D-51", "D-52")
 def test_an_unchanged_task_keeps_everything(policy: SchedulerPolicy) -> None:
     state = stored(scheduler_identifier="x", pending_retry_until=NOON, last_failure_at=NOON)
     decided = reconcile_task(accepted(), state, policy, MOMENT)
     assert decided == (Standing.KEPT, state, (), False)
 
 
-@pytest.mark.clause("D-51", "P-16")
 def test_a_changed_task_keeps_its_history_or_not(policy: SchedulerPolicy) -> None:
     decided = reconcile_task(accepted("5 9 * * *"), stored(), policy, MOMENT)
     assert decided.standing is Standing.CHANGED
@@ -69,7 +66,6 @@ def test_a_changed_task_keeps_its_history_or_not(policy: SchedulerPolicy) -> Non
     assert decided.state.last_attempt_at == kept
 
 
-@pytest.mark.clause("D-51", "D-53")
 @pytest.mark.parametrize(
     ("runner", "interrupted"), [("me", False), ("peer", False), ("dead", True), (None, True)]
 )
@@ -86,7 +82,6 @@ def test_only_the_runs_of_the_dead_are_interrupted(
         assert decided.state.cron_expression == cron
 
 
-@pytest.mark.clause("D-26", "D-17")
 @pytest.mark.parametrize("cron", ["0 9 * * *", "5 9 * * *"])
 def test_a_record_without_any_time_counts_as_registered_now(
     policy: SchedulerPolicy, cron: str
@@ -98,7 +93,6 @@ def test_a_record_without_any_time_counts_as_registered_now(
     assert kept.state.registered_at == NOON - HOUR
 
 
-@pytest.mark.clause("D-52")
 @pytest.mark.parametrize(
     ("cron", "delay", "fields"),
     [

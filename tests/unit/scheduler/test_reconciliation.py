@@ -78,7 +78,6 @@ async def store() -> MemoryStore:
     return made
 
 
-@pytest.mark.clause("D-51", "D-54")
 async def test_only_differences_are_written(store: MemoryStore) -> None:
     crons = {"kept": "0 9 * * *", "changed": "1 9 * * *", "new": "0 9 * * *", "broken": "0 9 * * *"}
     decided = await decide(store, Living("me"), **crons)
@@ -108,7 +107,6 @@ async def test_only_differences_are_written(store: MemoryStore) -> None:
     }
 
 
-@pytest.mark.clause("D-59", "D-60")
 async def test_a_second_reconciliation_writes_nothing(store: MemoryStore) -> None:
     for _ in range(2):
         decided = await reconcile_store(around(store), accept(a="0 9 * * *"), MOMENT, Living("me"))
@@ -117,7 +115,6 @@ async def test_a_second_reconciliation_writes_nothing(store: MemoryStore) -> Non
     assert not decided.removed
 
 
-@pytest.mark.clause("D-51", "D-53")
 @pytest.mark.parametrize(("alive", "interrupted"), [(True, False), (False, True)])
 async def test_living_instances_are_read_again_after_the_tasks(
     alive: bool, interrupted: bool
@@ -131,7 +128,6 @@ async def test_living_instances_are_read_again_after_the_tasks(
     assert decided.tasks["a"].reconciled.is_interrupted is interrupted
 
 
-@pytest.mark.clause("D-53")
 async def test_without_running_tasks_the_living_are_not_read_again(store: MemoryStore) -> None:
     living = Living()
     await decide(store, living, kept="0 9 * * *")
@@ -160,7 +156,6 @@ async def make_busy(times: int) -> BusyStore:
     return store
 
 
-@pytest.mark.clause("D-54", "P-9")
 async def test_a_stale_decision_is_taken_again() -> None:
     store = await make_busy(ATTEMPTS - 1)
     await reconcile_store(around(store), accept(a="1 9 * * *"), MOMENT, Living("me"))
@@ -168,14 +163,12 @@ async def test_a_stale_decision_is_taken_again() -> None:
     assert b'"1 9 * * *"' in document.body
 
 
-@pytest.mark.clause("D-54", "P-9")
 async def test_reconciliation_gives_up_after_repeated_conflicts() -> None:
     store = await make_busy(ATTEMPTS)
     with pytest.raises(TaskListMismatchError):
         await reconcile_store(around(store), accept(a="1 9 * * *"), MOMENT, Living("me"))
 
 
-@pytest.mark.clause("D-49", "P-7")
 async def test_error_names_a_broken_record_when_only_those_are_removed() -> None:
     class FailingStore(MemoryStore):
         async def write_all(self, writes: object) -> None:  # noqa: ARG002 - as the protocol

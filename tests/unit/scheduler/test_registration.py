@@ -13,7 +13,6 @@ async def nothing() -> None:
     """A callback."""
 
 
-@pytest.mark.clause("D-2", "D-4")
 def test_equal_expressions_are_parsed_once() -> None:
     one, two, three = accept_registrations(
         [
@@ -28,7 +27,6 @@ def test_equal_expressions_are_parsed_once() -> None:
     assert three.cron.text == "0  9 * * *"
 
 
-@pytest.mark.clause("D-6")
 @pytest.mark.parametrize(
     ("delay", "expected"),
     [
@@ -43,7 +41,6 @@ def test_a_delay_is_rounded_up_to_milliseconds(delay: timedelta, expected: int) 
     assert task.retry_delay_ms == expected
 
 
-@pytest.mark.clause("D-37")
 def test_an_empty_expression_counts_as_missing() -> None:
     assert count_registrations([1, 2]) == 2
     assert count_registrations(None) == 0

@@ -18,7 +18,6 @@ class SharedMemoryStore(MemoryStore):
     reach = Reach.NETWORK
 
 
-@pytest.mark.clause("D-53", "D-60")
 @pytest.mark.parametrize("error", [StoreUnavailableError("gone"), RuntimeError("a bug")])
 async def test_a_failed_check_of_peers_is_repeated(
     error: Exception, caplog: pytest.LogCaptureFixture
@@ -40,7 +39,6 @@ async def test_a_failed_check_of_peers_is_repeated(
     await stage.close()
 
 
-@pytest.mark.clause("D-57", "P-21")
 async def test_a_store_of_one_process_needs_no_check_of_peers() -> None:
     async with await open_store("memory://") as store:
         stage = Stage(store)

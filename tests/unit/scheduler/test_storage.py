@@ -39,7 +39,6 @@ def store() -> MemoryStore:
     return MemoryStore()
 
 
-@pytest.mark.clause("D-47", "D-60")
 async def test_a_broken_record_does_not_stop_a_scan(store: MemoryStore) -> None:
     await store.write_all([write_task(a_state("a"), None), write_task(a_state("c"), None)])
     await store.write_all([DocumentWrite(TASKS, "b", None, b"broken")])
@@ -49,7 +48,6 @@ async def test_a_broken_record_does_not_stop_a_scan(store: MemoryStore) -> None:
     assert found[1].body == b"broken"
 
 
-@pytest.mark.clause("D-17")
 async def test_a_scan_completes_what_is_registered_and_only_that(store: MemoryStore) -> None:
     await store.write_all(
         [DocumentWrite(TASKS, name, None, b'{"name":"%s"}' % name.encode()) for name in "ab"]
@@ -61,7 +59,6 @@ async def test_a_scan_completes_what_is_registered_and_only_that(store: MemorySt
     assert isinstance(two, BrokenRecord)
 
 
-@pytest.mark.clause("D-47")
 def test_a_record_under_another_name_is_broken() -> None:
     found = interpret(Document("a", 1, encode_task(a_state("b"))), {})
     assert isinstance(found, BrokenRecord)
@@ -72,7 +69,6 @@ async def test_missing_tasks_are_not_found(store: MemoryStore) -> None:
     assert await find_tasks(store, ["a"]) == {}
 
 
-@pytest.mark.clause("D-60")
 async def test_bytes_are_kept_aside_under_a_key_of_their_own(store: MemoryStore) -> None:
     broken = []
     for name, body in (("a", b"1"), ("a", b"2"), ("b", b"1"), ("x" * 255, b"1")):

@@ -21,7 +21,6 @@ RAN = {"last_attempt_at": at(9)}
 FAILED = {"last_attempt_at": at(9), "last_failure_at": at(9, 1), "pending_retry_until": at(9, 30)}
 
 
-@pytest.mark.clause("D-26", "D-29", "D-30", "D-16", "D-15")
 @pytest.mark.parametrize(
     ("fields", "last_due_at", "now", "expected"),
     [
@@ -76,7 +75,6 @@ def test_starts_and_their_reasons(
     assert start == (None if expected is None else Start(*expected))
 
 
-@pytest.mark.clause("D-51")
 def test_an_interrupted_task_starts_with_other_work_due() -> None:
     state = a_state(last_attempt_at=at(9), running=True)
     for last_due_at in (None, at(9), at(10)):
@@ -84,7 +82,6 @@ def test_an_interrupted_task_starts_with_other_work_due() -> None:
         assert start == Start(StartReason.INTERRUPTED, at(9))
 
 
-@pytest.mark.clause("D-26")
 def test_a_late_attempt_answers_its_occurrence() -> None:
     late = a_state(last_attempt_at=at(9) + timedelta(days=3))
     assert decide_start(late, at(10), at(10)) is None

@@ -23,7 +23,6 @@ def a_state(**fields: Any) -> TaskState:
     return TaskState(**{**defaults, "running": False, **fields})
 
 
-@pytest.mark.clause("D-26", "D-27", "D-28", "D-29", "D-31")
 def test_a_task_moves_through_its_phases() -> None:
     waiting = a_state()
     running = begin_attempt(waiting, NOON, "me", "occurrence")
@@ -45,7 +44,6 @@ def test_a_task_moves_through_its_phases() -> None:
     )
 
 
-@pytest.mark.clause("D-28")
 def test_failures_in_a_row_are_counted() -> None:
     state = a_state()
     for number in range(1, 4):
@@ -53,7 +51,6 @@ def test_failures_in_a_row_are_counted() -> None:
         assert state.retry_count == number
 
 
-@pytest.mark.clause("D-16", "D-26")
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -66,7 +63,6 @@ def test_what_is_answered(fields: dict[str, Any], expected: datetime | None) -> 
     assert a_state(**fields).answered_until == expected
 
 
-@pytest.mark.clause("D-28")
 @pytest.mark.parametrize(("delay", "pause"), [(0, SECOND), (1, SECOND / 1000), (5000, 5 * SECOND)])
 def test_a_retry_is_due_after_its_delay_but_never_at_once(delay: int, pause: timedelta) -> None:
     failed = record_failure(a_state(retry_delay_ms=delay, running=True), NOON)
@@ -74,14 +70,12 @@ def test_a_retry_is_due_after_its_delay_but_never_at_once(delay: int, pause: tim
     assert failed.retry_due_at == NOON + pause
 
 
-@pytest.mark.clause("D-6", "D-28")
 def test_a_delay_beyond_the_calendar_means_never() -> None:
     failed = record_failure(a_state(retry_delay_ms=10**18, running=True), NOON)
     assert failed.pending_retry_until == END_OF_TIME
     assert failed.phase is TaskPhase.AWAITING_RETRY
 
 
-@pytest.mark.clause("D-51")
 def test_another_configuration_keeps_history_and_retry() -> None:
     failed = record_failure(begin_attempt(a_state(), NOON, "me", "occurrence"), NOON)
     changed = reconfigure(failed, "0 * * * *", 5)
@@ -90,7 +84,6 @@ def test_another_configuration_keeps_history_and_retry() -> None:
     assert changed.last_attempt_at == NOON
 
 
-@pytest.mark.clause("D-31", "D-60")
 def test_every_state_survives_being_written() -> None:
     states = [
         a_state(),

@@ -39,14 +39,12 @@ def made_samples() -> dict[str, set[str]]:
     }
 
 
-@pytest.mark.clause("T-35")
 def test_there_are_alerts_for_what_has_to_be_looked_at() -> None:
     names = {rule["alert"] for rule in read_rules()}
     assert {"RotaDeadLetters", "RotaJobsStalled", "RotaJobsLate", "RotaWorkerGone"} <= names
     assert len(names) == len(read_rules())
 
 
-@pytest.mark.clause("T-35")
 @pytest.mark.parametrize("rule", read_rules(), ids=lambda rule: str(rule["alert"]))
 def test_every_rule_names_metrics_and_labels_that_are_exported(rule: dict[str, Any]) -> None:
     samples = made_samples()

@@ -56,14 +56,12 @@ def stalled(state: str = "queued") -> JobStalled:
         (stalled("dlq"), {"jobs.stalled": 1, "jobs.dlq": 1}),
     ],
 )
-@pytest.mark.clause("T-26")
 def test_an_event_moves_its_counters_and_no_others(event: Event, moved: dict[str, int]) -> None:
     counters = Counters()
     counters.observe(event)
     assert counters.counts() == dict.fromkeys(COUNTERS, 0) | moved
 
 
-@pytest.mark.clause("T-27")
 def test_timings_are_kept_in_milliseconds() -> None:
     counters = Counters()
     for event in (settled(), failed(), JobStarted(wait_ms=99.0, **JOB)):

@@ -46,7 +46,6 @@ def tell(stream: io.StringIO, event: Event) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.clause("T-25", "T-28")
 def test_a_line_about_a_job_has_the_words_of_the_specification(stream: io.StringIO) -> None:
     line = tell(stream, failed("dlq"))
     assert line["event"] == "JobFailed"
@@ -58,7 +57,6 @@ def test_a_line_about_a_job_has_the_words_of_the_specification(stream: io.String
     assert datetime.fromisoformat(line["time"]).tzinfo is not None
 
 
-@pytest.mark.clause("T-28")
 @pytest.mark.parametrize(
     ("event", "state"),
     [

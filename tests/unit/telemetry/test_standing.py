@@ -110,7 +110,6 @@ async def test_reading_does_not_change_what_is_leased(store: OpenStore) -> None:
     assert [job.priority for job in taken] == [5, 4, 3, 2, 1]
 
 
-@pytest.mark.clause("T-35")
 async def test_stalled_jobs_of_all_tenants_are_counted(store: OpenStore) -> None:
     await store.insert([a_job(tenant=name, due_at=NOW) for name in "abc"], NOW)
     await store.lease(LeaseRequest(worker="w", limit=3, lease_for=MINUTE), NOW)
@@ -118,7 +117,6 @@ async def test_stalled_jobs_of_all_tenants_are_counted(store: OpenStore) -> None
     assert (await look(store, NOW + 2 * MINUTE)).stalled_count == 3
 
 
-@pytest.mark.clause("T-35")
 async def test_dead_letters_are_counted_apart_from_other_failures_per_tenant(
     store: OpenStore,
 ) -> None:
@@ -152,7 +150,6 @@ async def test_counts_and_what_is_set_aside_come_from_the_inspection(
     assert standing.set_aside_count == 1
 
 
-@pytest.mark.clause("T-35")
 @pytest.mark.parametrize(
     ("standing", "concerns"),
     [

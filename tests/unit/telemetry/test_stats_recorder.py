@@ -29,6 +29,7 @@ from rota.telemetry.stats import (
     read_stats,
 )
 from rota.telemetry.stats_recorder import FLUSHED_EVERY, PRUNED_EVERY, StatsRecorder
+from rota.telemetry.totals import TOTALS
 from rota.testing import VirtualClock, a_job
 from rota.worker import Context, Worker
 
@@ -253,7 +254,7 @@ async def test_tallies_are_kept_for_two_days(
     assert first in await store.read(STATS, [first])
     await clock.advance(timedelta(hours=1) + PRUNED_EVERY + FLUSHED_EVERY)
     keys = [document.key async for page in store.scan(STATS) for document in page]
-    assert keys == [key_of("guild-7", NOW + RETENTION)]
+    assert keys == [key_of("guild-7", NOW + RETENTION), TOTALS]
     assert await prune_stats(store, clock.now()) == 0
     run.cancel()
     await clock.run(asyncio.wait({run}))

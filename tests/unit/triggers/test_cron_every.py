@@ -17,7 +17,6 @@ LONDON = ZoneInfo("Europe/London")
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-@pytest.mark.clause("M-15")
 @pytest.mark.parametrize(
     ("duration", "seconds"),
     [

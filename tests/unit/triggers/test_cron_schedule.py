@@ -60,7 +60,6 @@ def test_between_ends_with_the_calendar() -> None:
     assert list(DAILY.between(start + timedelta(days=1), last, east)) == []
 
 
-@pytest.mark.clause("D-46")
 def test_there_is_no_occurrence_beyond_the_ends_of_the_calendar() -> None:
     first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     east, west = timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))

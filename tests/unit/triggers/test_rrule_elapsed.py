@@ -7,7 +7,7 @@ satisfies each BY part, and what has no BY part is as far into the period as DTS
 
 import random
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, product
 from unittest import mock
 from zoneinfo import ZoneInfo
 
@@ -15,7 +15,7 @@ import pytest
 
 from rota.errors import NoOccurrenceError
 from rota.triggers.rrule import parse_rrule
-from rota.triggers.rrule_elapsed import TimeFilter
+from rota.triggers.rrule_elapsed import TimeFilter, first_hit
 from rota.triggers.rrule_parts import Frequency, Parts
 from rota.triggers.zone import wall_time
 
@@ -122,7 +122,6 @@ RULES = [
 
 @pytest.mark.parametrize(("name", "day"), CHANGES)
 @pytest.mark.parametrize("minute", [0, 20])
-@pytest.mark.clause("T-4")
 def test_sub_daily_rules_step_in_elapsed_time(name: str, day: str, minute: int) -> None:
     zone = ZoneInfo(name)
     change = datetime.fromisoformat(day).replace(tzinfo=zone).astimezone(UTC)
@@ -252,3 +251,11 @@ def test_the_time_filter_gives_the_first_time_that_each_part_allows() -> None:
     for time in range(0, 86_400, 7):
         expected = next((at for at in allowed if at >= time), None)
         assert times.first_from(time) == expected
+
+
+@pytest.mark.parametrize("modulus", [7, 12, 30])
+def test_the_first_hit_is_the_first_one_of_all_steps(modulus: int) -> None:
+    for step, low, length in product(range(1, 2 * modulus), range(modulus), range(modulus)):
+        wanted = {(low + at) % modulus for at in range(length + 1)}
+        hits = (k for k in range(modulus) if k * step % modulus in wanted)
+        assert first_hit(step, modulus, low, low + length) == next(hits, None)

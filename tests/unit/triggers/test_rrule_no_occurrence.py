@@ -98,7 +98,7 @@ def test_that_nothing_is_left_late_says_nothing_of_earlier() -> None:
 
 
 def test_parts_that_hardly_ever_meet_are_given_up_on_with_the_rule_in_the_message() -> None:
-    text = "FREQ=SECONDLY;INTERVAL=86401;BYHOUR=3;BYMINUTE=0;BYSECOND=0"
+    text = "FREQ=SECONDLY;INTERVAL=86401;BYHOUR=3;BYMINUTE=0;BYSECOND=1;BYMONTH=2;BYMONTHDAY=29"
     rule = parse_rrule(text, zone=LONDON, start=START)
     with pytest.raises(NoOccurrenceError, match="INTERVAL=86401") as given_up:
         rule.next_after(NOW)

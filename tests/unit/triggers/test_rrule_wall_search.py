@@ -49,7 +49,6 @@ def _walls(rule: str, start: datetime, end: datetime) -> Iterator[datetime]:
 @pytest.mark.parametrize(("name", "day"), CHANGES)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(("gap", "fold"), list(product(("skip", "shift"), ("first", "both"))))
-@pytest.mark.clause("T-4")
 def test_every_wall_time_becomes_the_instants_its_gap_and_fold_say(
     name: str, day: str, rule: str, gap: Gap, fold: Fold
 ) -> None:

@@ -165,4 +165,4 @@ def test_years_that_were_worked_out_are_not_kept_without_end() -> None:
     ],
 )
 def test_no_period_has_more_days_than_it_is_said_to(parts: Parts, most: int) -> None:
-    assert MatchingDays(parts, START).most_in_a_period() == most
+    assert MatchingDays(parts, START).most_in_a_period == most

@@ -9,7 +9,6 @@ from tests.verification.trace import POLLING_EDITION, Misshapen
 MINUTE = timedelta(minutes=1)
 
 
-@pytest.mark.clause("D-62", "D-29")
 def test_a_run_a_failure_and_its_retry_are_in_order() -> None:
     trace = TraceWriter().initialize(HOURLY)
     trace.at("10:00").run().at("11:00").start().at("11:00:07").fail().at("11:05:07").run()
@@ -22,19 +21,16 @@ def test_a_restart_is_in_order() -> None:
     trace.at("10:00").run().observe().judge().assert_ok()
 
 
-@pytest.mark.clause("D-51", "D-64")
 def test_a_run_cut_off_by_a_crash_starts_again_without_a_new_occurrence() -> None:
     trace = TraceWriter().initialize(HOURLY).at("10:00").start().wait(seconds=5).crash()
     trace.wait(seconds=5).initialize(HOURLY).run().observe().judge().assert_ok()
 
 
-@pytest.mark.clause("D-55")
 def test_an_occurrence_during_a_run_starts_afterwards() -> None:
     trace = TraceWriter().initialize(a_task("a", "0,1 * * * *")).at("10:00").start()
     trace.at("10:01:30").succeed().run().observe().judge().assert_ok()
 
 
-@pytest.mark.clause("D-30")
 def test_a_superseded_retry_stays_cancelled() -> None:
     trace = TraceWriter().initialize(a_task("a", "0,1 * * * *"))
     trace.at("10:00").start().fail().at("10:01").run().at("10:30").observe()
@@ -91,7 +87,6 @@ def test_a_second_start_within_one_period_is_seen() -> None:
     assert trace.judge().axioms == {"S1"}
 
 
-@pytest.mark.clause("D-15")
 def test_a_second_success_within_one_period_is_seen_as_such() -> None:
     trace = TraceWriter().initialize(HOURLY).at("10:00").run().wait(seconds=1).run()
     assert trace.judge().axioms == {"S1", "S2"}
@@ -108,14 +103,12 @@ def test_a_task_that_overlaps_itself_is_seen() -> None:
     assert trace.judge().axioms == {"S1", "T2"}
 
 
-@pytest.mark.clause("D-57")
 def test_a_stop_that_does_not_wait_is_seen() -> None:
     verdict = TraceWriter().initialize(HOURLY).at("10:00").start().stop().succeed().judge()
     assert verdict.axioms == {"S3"}
     assert verdict.violations[0].task == "a"
 
 
-@pytest.mark.clause("D-56")
 def test_a_stop_that_does_not_wait_for_initialize_is_seen() -> None:
     trace = TraceWriter()
     call = trace.call_initialize(HOURLY)
@@ -128,7 +121,6 @@ def test_a_stop_that_does_not_wait_for_initialize_is_seen() -> None:
     assert failed.judge(allowance=timedelta(seconds=1)).ok
 
 
-@pytest.mark.clause("D-56")
 def test_a_stop_during_initialize_lets_both_return_and_nothing_start() -> None:
     trace = TraceWriter().at("10:00")
     call = trace.call_initialize(HOURLY)
@@ -173,7 +165,6 @@ def test_a_valid_list_that_is_refused_for_nothing_is_seen() -> None:
     assert trace.judge().axioms == {"S5"}
 
 
-@pytest.mark.clause("D-22")
 def test_a_valid_list_may_be_refused_while_another_is_active() -> None:
     trace = TraceWriter().initialize(HOURLY)
     trace.fail_initialize(trace.call_initialize(HOURLY)).judge().assert_ok()
@@ -186,7 +177,6 @@ def test_a_valid_list_may_be_refused_while_a_stop_goes_on() -> None:
     trace.wait(seconds=3).succeed().return_stop(stop).judge().assert_ok()
 
 
-@pytest.mark.clause("D-21")
 def test_of_two_concurrent_initializes_either_may_be_refused() -> None:
     for refused_first in (True, False):
         trace = TraceWriter()
@@ -219,7 +209,6 @@ def test_an_initialize_that_succeeds_before_stop_returned_is_seen() -> None:
     assert "S6" in trace.judge().axioms
 
 
-@pytest.mark.clause("P-4")
 def test_the_polling_edition_initializes_again_while_active() -> None:
     trace = TraceWriter().initialize(HOURLY).initialize(HOURLY).at("10:00").run().observe()
     trace.judge(edition=POLLING_EDITION).assert_ok()
@@ -231,7 +220,6 @@ def test_the_polling_edition_must_not_refuse_while_active() -> None:
     assert trace.judge(edition=POLLING_EDITION).axioms == {"S5"}
 
 
-@pytest.mark.clause("D-63")
 def test_an_owed_start_that_never_comes_is_seen() -> None:
     verdict = TraceWriter().initialize(HOURLY).at("10:01").observe().judge(allowance=MINUTE / 2)
     assert verdict.axioms == {"L1"}

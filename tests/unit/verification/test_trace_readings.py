@@ -20,7 +20,6 @@ STRICT = Tolerance(after_jump=timedelta(), after_fault=timedelta())
 DAILY = a_task("a", "0 12 * * *")
 
 
-@pytest.mark.clause("D-16")
 def test_a_new_task_is_owed_a_start_if_its_minute_is_now() -> None:
     trace = TraceWriter().at("10:00:30").initialize(HOURLY)
     trace.run().observe().judge().assert_ok()
@@ -28,7 +27,6 @@ def test_a_new_task_is_owed_a_start_if_its_minute_is_now() -> None:
     assert without.judge().axioms == {"L1"}
 
 
-@pytest.mark.clause("D-16")
 def test_a_new_task_is_owed_nothing_for_a_minute_ago() -> None:
     trace = TraceWriter().at("10:01").initialize(HOURLY)
     assert trace.run().judge().axioms == {"S1"}
@@ -39,7 +37,6 @@ def test_what_a_first_coming_owes_outlasts_its_minute_and_a_restart() -> None:
     trace.run().observe().judge().assert_ok()
 
 
-@pytest.mark.clause("D-15")
 def test_many_missed_occurrences_owe_one_start() -> None:
     trace = TraceWriter().initialize(HOURLY).at("10:00").run().stop().at("14:30")
     trace.initialize(HOURLY).run()
@@ -103,13 +100,11 @@ def test_a_run_that_ended_just_before_a_crash_may_start_again_if_tolerated() -> 
     assert trace.judge(tolerance=Tolerance(settle_lag=SECOND / 2)).axioms == {"S1", "S2"}
 
 
-@pytest.mark.clause("D-51")
 def test_a_changed_expression_keeps_the_history_and_counts_its_own_misses() -> None:
     trace = TraceWriter().initialize(DAILY).at("12:00").run().stop().at("12:40")
     trace.initialize(a_task("a", "30 * * * *")).run().observe().judge().assert_ok()
 
 
-@pytest.mark.clause("P-16")
 def test_the_polling_edition_forgets_the_history_of_a_changed_task() -> None:
     trace = TraceWriter().initialize(DAILY).at("12:00").run().stop().at("12:40")
     trace.initialize(a_task("a", "30 * * * *")).run()
@@ -163,7 +158,6 @@ def test_a_minute_shown_twice_is_due_twice_or_once() -> None:
     assert once.judge(kyiv).axioms == {"L1"}
 
 
-@pytest.mark.clause("D-12")
 def test_a_minute_that_is_skipped_is_not_due() -> None:
     kyiv = ZoneInfo("Europe/Kyiv")
     trace = TraceWriter(datetime(2024, 3, 31, 0, 0, tzinfo=UTC)).initialize(

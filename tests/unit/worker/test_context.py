@@ -17,7 +17,6 @@ def make_context(**fields: Any) -> Context:
     return Context(job, NOW + MINUTE)
 
 
-@pytest.mark.clause("T-25")
 def test_a_handler_gets_tenant_payload_and_time() -> None:
     context = make_context(tenant="guild-7", payload={"event": 1})
     assert (context.tenant, context.payload, context.now) == ("guild-7", {"event": 1}, NOW + MINUTE)

@@ -38,7 +38,6 @@ class Stage:
         )
 
 
-@pytest.mark.clause("T-2", "T-15", "T-16", "T-19")
 async def test_an_effect_is_not_repeated_when_its_job_is() -> None:
     stage = Stage()
     sent: list[str] = []
@@ -60,7 +59,6 @@ async def test_an_effect_is_not_repeated_when_its_job_is() -> None:
     assert (await stage.rail.get(job_id)).state == "done"
 
 
-@pytest.mark.clause("T-16")
 async def test_a_job_whose_effect_is_done_is_settled_without_running() -> None:
     stage = Stage()
     runs: list[str] = []

@@ -22,7 +22,6 @@ def lease_end(job: Job) -> datetime:
     return job.lease.until
 
 
-@pytest.mark.clause("T-10")
 async def test_a_job_may_run_for_longer_than_its_lease(shop: Workshop) -> None:
     async def linger(_: Context) -> None:
         await shop.clock.sleep(30 * MINUTE)

@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
 from tests.unit.worker.workshop import MINUTE, NOW, Workshop, succeed
 
 from rota.errors import InvalidInputError
@@ -14,7 +13,6 @@ from rota.testing.faults import Failure, Fault, FaultyStore, StoreCall
 from rota.worker import Worker, WorkerSettings
 
 
-@pytest.mark.clause("T-17")
 async def test_a_store_that_cannot_be_read_is_waited_for_before_a_job_passes_its_gates() -> None:
     store = MemoryStore()
     shop = Workshop(store)

@@ -1,6 +1,5 @@
 """Jobs that ended long ago are removed, a few at a time."""
 
-import pytest
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, succeed
 
 from rota.events import JobsPruned
@@ -9,7 +8,6 @@ from rota.worker import WorkerSettings
 from rota.worker.pruner import PRUNED_AT_ONCE
 
 
-@pytest.mark.clause("T-7")
 async def test_jobs_are_removed_when_their_time_is_over(shop: Workshop) -> None:
     shop.make_worker({"work": succeed}, WorkerSettings(retention=10 * MINUTE))
     job = await shop.add()

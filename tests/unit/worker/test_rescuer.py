@@ -4,7 +4,6 @@ from collections.abc import Collection
 from datetime import datetime
 from random import Random
 
-import pytest
 from msgspec.structs import replace
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, once, succeed
 
@@ -77,7 +76,6 @@ def test_sweeps_come_well_within_a_minute_and_more_often_for_short_leases() -> N
     assert choose_interval(SECOND) == SECOND / 2
 
 
-@pytest.mark.clause("T-9")
 async def test_a_stalled_job_is_rescued_within_its_lease_and_a_sweep(shop: Workshop) -> None:
     job = await shop.add(retry_policy=AT_ONCE)
     await die_holding(shop)

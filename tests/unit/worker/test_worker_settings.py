@@ -9,7 +9,6 @@ from rota.errors import InvalidInputError
 from rota.worker import WorkerSettings
 
 
-@pytest.mark.clause("T-24")
 def test_the_defaults_are_those_of_the_specification() -> None:
     settings = WorkerSettings()
     assert settings.poll_for == timedelta(milliseconds=1000)

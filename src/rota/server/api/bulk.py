@@ -13,6 +13,7 @@ from rota.jobs.fields import read_instant
 from rota.jobs.misfits import IN_WORDS
 from rota.ops.bulk import BulkAction, BulkPlan, Skipped, carry_out, plan_bulk
 from rota.ops.search import JobQuery
+from rota.rail.alerts import note_alerts
 from rota.server.api.fields import (
     DEPENDENCIES,
     WORD,
@@ -135,6 +136,7 @@ async def create_many_jobs(call: Call[BulkJobs, Nothing]) -> Answer:
     asked, context, tenant = call.body.jobs, call.context, call.caller.tenant
     jobs = _admit(call, asked)
     await context.quota.admit(tenant, len(jobs))
+    await note_alerts(context.store, jobs)
     try:
         inserted = await context.store.insert(jobs, context.clock.now())
     except UnknownDependencyError as error:

@@ -31,6 +31,9 @@ from rota.jobs.fields import read_instant
 from rota.jobs.search import DEFAULT_LIMIT
 from rota.ops.search import JobQuery
 from rota.ops.search import search_jobs as search_by_text
+from rota.rail.alerts import note_alerts
+from rota.rail.audit import AuditedAction, record_action
+from rota.rail.environment import with_usual_attempts
 from rota.server.api.fields import (
     DEPENDENCIES,
     INSTANT,
@@ -109,6 +112,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename={"due_
     replaces: Uuid | None
     trace: str | None
     on_parent_failure: OnParentFailure
+    notifies: bool | None
+    label: str | None
     completion: Completion | None
     created_at: Moment
     updated_at: Moment
@@ -161,7 +166,8 @@ class RecurrenceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     duration such as ``1h30m``, each in ``zone``. ``start`` defaults to now. ``gap`` and ``fold``
     choose what happens when DST skips or repeats a time, ``overlap`` what happens when an
     occurrence comes due while the previous one runs, ``catch_up`` what happens to occurrences that
-    no worker could run in time. With ``jitter`` each starts up to that much later.
+    no worker could run in time. With ``jitter`` each starts up to that much later. With
+    ``alert_after`` there is an alert when none has succeeded that long after one was due.
     """
 
     cron: Rule | None = None
@@ -176,6 +182,7 @@ class RecurrenceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     overlap: Overlap = "skip"
     catch_up: CatchUp = "once"
     jitter: Annotated[str, Meta(description="A duration such as 5m.")] | None = None
+    alert_after: Annotated[str, Meta(description="A duration such as 26h.")] | None = None
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -184,7 +191,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ``kind`` defaults to the name. ``run_at`` defaults to now, or to the first occurrence of the
     ``recurrence``, with which it cannot be combined. ``dependencies`` must exist. With
     ``auto_remove`` the job is deleted when it is COMPLETED. ``on_parent_failure`` says what the job
-    does when a dependency fails: it is blocked, runs anyway, or is skipped.
+    does when a dependency fails: it is blocked, runs anyway, or is skipped. Quiet hours hold it
+    back if it ``notifies`` people; left out, its kind decides. With a ``label`` it runs only on
+    workers that offer this version label.
     """
 
     name: Name
@@ -193,12 +202,14 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     payload: Payload = {}
     priority: Priority = 5
     dependencies: Annotated[list[Uuid], Meta(extra_json_schema=DEPENDENCIES)] = []
-    retry_policy: RetryPolicyBody | None = None
+    retry_policy: RetryPolicyBody | UnsetType = UNSET
     run_at: InstantText | None = None
     recurrence: RecurrenceBody | None = None
     idempotency_key: IdempotencyKey | None = None
     auto_remove: bool = False
     on_parent_failure: OnParentFailure = "block"
+    notifies: bool | None = None
+    label: Kind | None = None
 
 
 def admit_new_job(
@@ -223,8 +234,8 @@ def _with_api_name(error: InvalidJobError, key_name: str | None = None) -> Inval
 
 
 def _request(asked: NewJob, key: str | None) -> JobRequest:
-    given: dict[str, Any] = {}
-    if asked.retry_policy is not None:
+    given: dict[str, Any] = {"retry_policy": with_usual_attempts(RetryPolicy())}
+    if asked.retry_policy is not UNSET:
         given["retry_policy"] = msgspec.structs.asdict(asked.retry_policy)
     if asked.recurrence is not None:
         given["recurrence"] = msgspec.structs.asdict(asked.recurrence)
@@ -239,6 +250,8 @@ def _request(asked: NewJob, key: str | None) -> JobRequest:
         idempotency_key=asked.idempotency_key if key is None else key,
         auto_remove=asked.auto_remove,
         on_parent_failure=asked.on_parent_failure,
+        notifies=asked.notifies,
+        label=asked.label,
         **given,
     )
 
@@ -282,6 +295,8 @@ class JobUpdate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         | UnsetType
     ) = UNSET
     auto_remove: Annotated[Any, _documented("boolean", {})] | UnsetType = UNSET
+    notifies: Annotated[Any, _documented("boolean", {"nullable": True})] | UnsetType = UNSET
+    label: Annotated[Any, _documented("string", {**WORD, "nullable": True})] | UnsetType = UNSET
     id: Fixed = UNSET
     tenant: Fixed = UNSET
     status: Fixed = UNSET
@@ -394,13 +409,26 @@ async def create_job(call: Call[NewJob, Nothing]) -> Answer:
     context, tenant = call.context, call.caller.tenant
     now = context.clock.now()
     job = admit_new_job(call.body, context, tenant, now, call.headers.get(KEY_HEADER.lower()))
+    await _check_queues(call, job)
     await context.quota.admit(tenant)
+    await note_alerts(context.store, [job])
     (inserted,) = await context.store.insert([_with_trace(job, call)], now)
+    call.caller.check_queues([inserted.job.queue])  # an existing job may be in another one
     headers = {"location": f"{call.root}{JOBS}/{inserted.job.id}"}
     warning = await context.served.warn(inserted.job)
     if warning is not None:
         headers["warning"] = f'299 rota "{warning}"'
     return Answer(200 if inserted.is_existing else 201, view_job(inserted.job), headers)
+
+
+async def _check_queues(call: Call[Any, Any], job: Job) -> None:
+    """Refuse a caller for single queues a job, or a dependency, of another queue."""
+    if call.caller.queues is None:
+        return
+    call.caller.check_queues([job.queue])
+    if job.dependencies:
+        found = await call.context.store.get(job.tenant, job.dependencies)
+        call.caller.check_queues(each.queue for each in found.values())
 
 
 async def get_job(call: Call[Nothing, Nothing]) -> JobView:
@@ -443,9 +471,16 @@ async def delete_job(call: Call[Nothing, Nothing]) -> Answer:
     """Delete a job in any state.
 
     409 when another job depends on it. When it is running, its worker learns of the deletion at the
-    next heartbeat, and the result is discarded.
+    next heartbeat, and the result is discarded. The audit log records the deletion.
     """
-    await call.context.store.delete(call.caller.tenant, call.path["job_id"])
+    job, context, tenant = await read_job(call), call.context, call.caller.tenant
+    if not await context.store.find_dependents(tenant, [job.id], 1):
+        details = {"name": job.name, "status": job.status}
+        entry = AuditedAction(
+            action="delete", who=call.caller.who, job_ids=[job.id], details=details
+        )
+        await record_action(context.rail_context(tenant), entry)
+    await context.store.delete(tenant, job.id)
     return Answer(204)
 
 
@@ -491,10 +526,11 @@ ROUTES: tuple[Route, ...] = (
         answers={201: JobView, 200: JobView},
         headers=_CREATE_HEADERS,
         errors=(409,),
+        by_queue=True,
     ),
     route("GET", JOBS, search_jobs, Scope.READ, "jobs"),
     route("GET", f"{JOBS}/search", look_for_jobs, Scope.READ, "jobs"),
-    route("GET", ONE_JOB, get_job, Scope.READ, "jobs", errors=(404,)),
+    route("GET", ONE_JOB, get_job, Scope.READ, "jobs", errors=(404,), by_queue=True),
     route("PUT", ONE_JOB, update_job, Scope.WRITE, "jobs", errors=(404, 409)),
     route(
         "DELETE", ONE_JOB, delete_job, Scope.WRITE, "jobs", answers={204: None}, errors=(404, 409)

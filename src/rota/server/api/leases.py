@@ -10,11 +10,12 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
 from rota.jobs import Discarded, Failed, Interrupted, Outcome, Snoozed, Succeeded
 from rota.jobs.fields import read_id, read_name
-from rota.ops.leases import HttpLeaseRequest, Settlement
+from rota.ops.leases import HttpLeaseRequest, HttpLeases, Settlement
 from rota.server.api.fields import NO_NUL, Kind, Moment, Name, Queue, Uuid
 from rota.server.api.jobs import JobView, view_job, view_jobs
 from rota.server.http.route import Call, Nothing, Route, route
 from rota.stores.protocol import HeldLease
+from rota.worker.executor import DISCARDED
 from rota.worker.reports import LARGEST_RESULT
 
 LEASES = "/api/v1/leases"
@@ -22,6 +23,8 @@ MOST_SETTLED = 1_000
 LONGEST_ERROR = 10_000
 LONGEST_REPORT = 65_536
 LONGEST_SNOOZE = 31_536_000
+FAILED = "Failed"
+"""The error code of an attempt whose worker reported none."""
 
 WorkerName = Annotated[
     Name,
@@ -33,7 +36,8 @@ WorkerName = Annotated[
 LeaseSeconds = Annotated[
     int,
     Meta(
-        description="How long the lease lasts from now, unless it is extended.",
+        description="How long the lease lasts from now, unless it is extended. "
+        "Default: the server's WORKER_LEASE_MS, 60 seconds.",
         ge=1,
         le=3600,
     ),
@@ -62,7 +66,7 @@ class LeaseOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     worker: WorkerName
     queues: Annotated[list[Queue], Meta(min_length=1, max_length=100)] | None = None
     limit: Annotated[int, Meta(ge=1, le=100)] = 1
-    lease_seconds: LeaseSeconds = 60
+    lease_seconds: LeaseSeconds | None = None
     wait_seconds: Annotated[int, Meta(ge=0, le=30)] = 0
     notifies: Annotated[list[Kind], Meta(max_length=100)] = []
     kinds: Annotated[list[Kind], Meta(max_length=100)] = []
@@ -86,7 +90,7 @@ class ExtendOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     worker: WorkerName
     leases: Annotated[list[HeldJob], Meta(min_length=1, max_length=MOST_SETTLED)]
-    lease_seconds: LeaseSeconds = 60
+    lease_seconds: LeaseSeconds | None = None
 
 
 class ExtendAnswer(msgspec.Struct, frozen=True):
@@ -106,7 +110,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     - ``succeeded``: the job is done. Its ``result``, if there is one, is kept with it: any JSON but
       null, at most 64 KiB.
     - ``failed``, with an ``error``: the retry policy decides; with ``retryable`` false the job
-      fails for good.
+      fails for good. ``error_code``, such as the name of the exception, is the ``errCode`` of the
+      server's log.
     - ``snoozed``, with ``seconds``: the job is due again after that time. No attempt is spent.
     - ``discarded``, with an ``error``: the job fails for good, because no attempt would succeed.
     - ``handed_back``: the worker did not work on it. It is due at once, and no attempt is spent.
@@ -119,6 +124,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     token: Token
     outcome: Literal["succeeded", "failed", "snoozed", "discarded", "handed_back"]
     error: Annotated[str, Meta(max_length=LONGEST_ERROR, extra_json_schema=NO_NUL)] | None = None
+    error_code: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
     retryable: bool = True
     seconds: Annotated[int, Meta(ge=0, le=LONGEST_SNOOZE)] | None = None
     result: Any = None
@@ -152,15 +158,17 @@ async def lease_jobs(call: Call[LeaseOrder, Nothing]) -> LeasedJobs:
     """Lease due jobs; optionally wait for some.
 
     Gates and limits apply as for every worker. Extend a lease before it expires; afterwards the
-    attempt counts as lost, and the job is retried.
+    attempt counts as lost, and the job is retried. A token for single queues leases from these.
     """
     asked = call.body
+    call.caller.check_queues(asked.queues or ())
+    queues = asked.queues or call.caller.queues
     request = HttpLeaseRequest(
         worker=asked.worker,
         limit=asked.limit,
-        lease_for=timedelta(seconds=asked.lease_seconds),
+        lease_for=_choose_lease(asked.lease_seconds, call.context.leases),
         wait_for=timedelta(seconds=asked.wait_seconds),
-        queues=None if asked.queues is None else tuple(asked.queues),
+        queues=None if queues is None else tuple(queues),
         notifies=frozenset(asked.notifies),
         kinds=tuple(asked.kinds),
     )
@@ -176,9 +184,11 @@ async def extend_leases(call: Call[ExtendOrder, Nothing]) -> ExtendAnswer:
         HeldLease(read_id(each.job_id, f"leases[{index}].job_id"), each.token)
         for index, each in enumerate(asked.leases)
     ]
-    lease_for = timedelta(seconds=asked.lease_seconds)
+    lease_for = _choose_lease(asked.lease_seconds, call.context.leases)
     until = call.context.clock.now() + lease_for
-    lasting = await call.context.leases.extend(call.caller.tenant, worker, held, lease_for)
+    lasting = await call.context.leases.extend(
+        call.caller.tenant, worker, held, lease_for, call.caller.queues
+    )
     lost = [each.job_id for each, is_held in zip(held, lasting, strict=True) if not is_held]
     return ExtendAnswer(until, lost)
 
@@ -192,7 +202,9 @@ async def settle_leases(call: Call[SettleOrder, Nothing]) -> SettleAnswer:
     asked = call.body
     worker = read_name(asked.worker, "worker")
     settlements = [_read_ended(each, f"outcomes[{n}]") for n, each in enumerate(asked.outcomes)]
-    settled = await call.context.leases.settle(call.caller.tenant, worker, settlements)
+    settled = await call.context.leases.settle(
+        call.caller.tenant, worker, settlements, call.caller.queues
+    )
     items = [
         SettledJob(
             job_id=each.job_id,
@@ -204,9 +216,15 @@ async def settle_leases(call: Call[SettleOrder, Nothing]) -> SettleAnswer:
     return SettleAnswer(items=items, stale_count=sum(each.is_stale for each in settled))
 
 
+def _choose_lease(seconds: int | None, leases: HttpLeases) -> timedelta:
+    return leases.lease_for if seconds is None else timedelta(seconds=seconds)
+
+
 def _read_ended(ended: Ended, field: str) -> Settlement:
     held = HeldLease(read_id(ended.job_id, f"{field}.job_id"), ended.token)
-    return Settlement(held=held, outcome=_read_outcome(ended, field))
+    outcome = _read_outcome(ended, field)
+    usual = DISCARDED if isinstance(outcome, Discarded) else FAILED
+    return Settlement(held=held, outcome=outcome, error_code=ended.error_code or usual)
 
 
 def _read_outcome(ended: Ended, field: str) -> Outcome:
@@ -242,7 +260,7 @@ def _read_snooze(ended: Ended, field: str) -> Outcome:
 
 
 ROUTES: tuple[Route, ...] = (
-    route("POST", LEASES, lease_jobs, Scope.WRITE, "workers"),
-    route("POST", f"{LEASES}/extend", extend_leases, Scope.WRITE, "workers"),
-    route("POST", f"{LEASES}/settle", settle_leases, Scope.WRITE, "workers"),
+    route("POST", LEASES, lease_jobs, Scope.WORKER, "workers", by_queue=True),
+    route("POST", f"{LEASES}/extend", extend_leases, Scope.WORKER, "workers", by_queue=True),
+    route("POST", f"{LEASES}/settle", settle_leases, Scope.WORKER, "workers", by_queue=True),
 )

@@ -144,6 +144,31 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     minutes: tuple[EndedMinute, ...]
 
 
+class FleetCounters(msgspec.Struct, frozen=True, kw_only=True):
+    """What all workers did for all tenants since the store was created.
+
+    The names are those of specification 3. Snoozed and released attempts do not count.
+    """
+
+    counters: dict[str, int]
+    timings: dict[str, Durations]
+
+
+async def get_counters(call: Call[Nothing, Nothing]) -> FleetCounters:
+    """Get the counters and timings of the whole installation."""
+    totals = await call.context.metrics.read_totals()
+    outcomes = totals.outcomes()
+    return FleetCounters(
+        counters={str(name): count for name, count in totals.counts().items()},
+        timings={
+            "handler.duration_ms": msgspec.convert(
+                outcomes.handler, Durations, from_attributes=True
+            ),
+            "lease.wait_ms": msgspec.convert(outcomes.wait, Durations, from_attributes=True),
+        },
+    )
+
+
 async def get_overview(call: Call[Nothing, Nothing]) -> Overview:
     """Get the overview of your tenant: counts, queues, alarms, next runs and failures."""
     context = call.context
@@ -204,4 +229,5 @@ ROUTES: tuple[Route, ...] = (
     route("GET", "/api/v1/workers", get_workers, Scope.READ, "overview"),
     route("GET", "/api/v1/pollers", get_pollers, Scope.READ, "overview"),
     route("GET", "/api/v1/throughput", get_throughput, Scope.READ, "overview"),
+    route("GET", "/api/v1/counters", get_counters, Scope.ADMIN, "overview"),
 )

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from rota.auth.caller import Scope
+from rota.clock.idle import call_in_thread
 from rota.jobs.search import DEFAULT_LIMIT
 from rota.jobs.validation import read_recurrence
 from rota.ops.series import SeriesDetail, SeriesSummary, find_series, list_series
@@ -108,7 +109,9 @@ async def preview_rule(call: Call[PreviewOrder, Nothing]) -> Preview:
     """Show the next occurrences of a rule, with notes on DST changes."""
     fields = msgspec.structs.asdict(call.body.recurrence)
     recurrence, _ = read_recurrence(fields, call.context.clock.now())
-    return preview_series(recurrence, recurrence.start, call.body.count)
+    return await call_in_thread(
+        lambda: preview_series(recurrence, recurrence.start, call.body.count)
+    )
 
 
 async def _find(call: Call[Any, Any]) -> SeriesDetail:

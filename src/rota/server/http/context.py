@@ -1,20 +1,14 @@
 """What every handler works with: the settings of the server, its store, clock and metrics."""
 
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from datetime import datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 import msgspec
-from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.exposition import generate_latest
 
 from rota.auth.masking import SECRET_WORDS
 from rota.auth.sessions import SESSION_FOR
 from rota.clock.protocol import Clock
-from rota.errors import StoreError
-from rota.events import EventEmitter
-from rota.fleet.pollers import list_pollers
 from rota.jobs import JobId
 from rota.jobs.identity import make_job_id
 from rota.ops.leases import HttpLeases
@@ -23,19 +17,15 @@ from rota.policy.limits import Rate
 from rota.rail import DeadLetters, Rail
 from rota.rail.jobs import RailContext, RailSettings
 from rota.server.http.limits import WaitingQuota
-from rota.stores.inspection import StoreInspection
+from rota.server.http.metrics import ServerMetrics
 from rota.stores.opened import OpenStore
-from rota.telemetry.health import Inspect, StoreStatus, complete_store_status, read_store_status
-from rota.telemetry.metrics import Metrics
-from rota.telemetry.pollers import PollerMetrics
+from rota.telemetry.health import Inspect
+from rota.telemetry.stats_recorder import StatsRecorder
+from rota.worker import WorkerSettings
 
 MEBIBYTE = 1 << 20
-SURVEYED_EVERY = timedelta(seconds=10)
-"""The store is surveyed at most this often, however often metrics are scraped."""
-
 _SECOND = timedelta(seconds=1)
 _ID_BITS = 62
-_NOT_INSPECTED = StoreInspection(address="", kind="")
 
 
 class GuardSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +53,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     A body longer than ``longest_body`` bytes is refused and not read to its end. ``inspect`` is
     usually ``partial(inspect_store, url)``; with it the metrics include job counts by status.
     ``zone`` is the zone of the pages and of the declarative tasks; default: the host's.
-    ``checks`` refuse payloads that do not fit their kind.
+    ``checks`` refuse payloads that do not fit their kind. ``stats`` counts what the workers of this
+    process do, and those over HTTP; by default the server has its own. ``worker`` says how often
+    waiting workers over HTTP look for jobs, and how long their leases last.
     """
 
     longest_body: int = MEBIBYTE
@@ -71,42 +63,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     guarding: GuardSettings = GuardSettings()
     zone: tzinfo | None = None
     checks: Mapping[str, CheckPayload] = {}
-
-
-class ServerMetrics:
-    """The metrics of one server in their own registry, and the events of the server itself.
-
-    ``metrics.follow(worker.events)`` adds the workers of this process.
-    """
-
-    def __init__(self, store: OpenStore, inspect: Inspect | None = None) -> None:
-        self._registry = CollectorRegistry()
-        self.metrics = Metrics(self._registry)
-        self.events = EventEmitter("rota.server")
-        self.metrics.follow(self.events)
-        self._store = store
-        self._inspect = inspect
-        self._pollers = PollerMetrics(self._registry)
-        self._surveyed_at: datetime | None = None
-        ProcessCollector(registry=self._registry)
-
-    async def show(self, now: datetime) -> bytes:
-        """All metrics in the Prometheus text format."""
-        if self._surveyed_at is None or not now - SURVEYED_EVERY < self._surveyed_at <= now:
-            self.metrics.show(await self._read_status(now))
-            with suppress(StoreError):  # the status says so
-                self._pollers.show(await list_pollers(self._store, now))
-            self._surveyed_at = now
-        return generate_latest(self._registry)
-
-    async def _read_status(self, now: datetime) -> StoreStatus | None:
-        try:
-            if self._inspect is not None:
-                return await read_store_status(self._store, self._inspect, now)
-            status = await complete_store_status(self._store, _NOT_INSPECTED, now)
-        except StoreError:
-            return None  # reported as a metric
-        return msgspec.structs.replace(status, job_counts={})
+    stats: StatsRecorder | None = None
+    worker: WorkerSettings = WorkerSettings()
 
 
 class ServerContext(NamedTuple):

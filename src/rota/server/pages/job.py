@@ -214,6 +214,8 @@ def _list_series(job: Job, link: Link) -> Iterator[Fact]:
     yield Fact("Catch-up", recurrence.catch_up)
     if recurrence.jitter is not None:
         yield Fact("Jitter", f"up to {recurrence.jitter}")
+    if recurrence.alert_after is not None:
+        yield Fact("Alert", f"if none has succeeded {recurrence.alert_after} after it was due")
 
 
 def _list_names(job: Job, link: Link) -> Iterator[Fact]:

@@ -1,20 +1,23 @@
-"""``lease`` under limits: which due jobs a caller gets while caps or ageing apply.
+"""``lease`` under limits: which due jobs a caller gets while caps, ageing, kinds or labels apply.
 
 A lease is made in rounds. A round looks at as many tenants, in their turns, as jobs are wanted:
 only at tenants with a due job and room for it. It serves them one by one, each with its first job
 that has room, until all have had an equal part. Rounds follow until there are enough jobs or no
 tenant is left. So tenants share a contested place in turns, and a tenant or queue without room is
-skipped.
+skipped. A lease by kind or label looks at ``LOOK_AHEAD`` tenants, and at as many jobs of each
+partition: those that the caller cannot run may come first.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import NamedTuple
 
 from rota.jobs import Job, JobId, age_priority
+from rota.stores.kernel.turns import take_turns
 from rota.stores.kernel.unit import Partition, Reading
-from rota.stores.protocol import Cap, CapScope, LeaseRequest
+from rota.stores.protocol import LOOK_AHEAD, Cap, CapScope, LeaseRequest
 
 MOST_CONTENDED = 5
 """After this many rounds in which other callers took every chosen job, a lease gives up."""
@@ -160,7 +163,8 @@ class FindPartitions(NamedTuple):
 class FindFirst(NamedTuple):
     """The first ``job_count`` due jobs of each partition; where queues age, of each priority.
 
-    Answer: ``list[Standing]``, without those in ``passed_over``.
+    Answer: ``list[Standing]``, without those in ``passed_over``. Jobs that the request does not
+    accept are left out; at most ``LOOK_AHEAD`` jobs are looked at for each partition or priority.
     """
 
     request: LeaseRequest
@@ -178,6 +182,35 @@ class TakeJobs(NamedTuple):
 
     request: LeaseRequest
     chosen: Sequence[Candidate]
+
+
+def lease_chosen(request: LeaseRequest, now: datetime) -> Reading[list[Job]]:
+    """Lease the next jobs that the caller can run, tenants in turn, past those it cannot run."""
+    taken: list[Job] = []
+    passed_over: list[JobId] = []
+    contended_count = 0
+    while len(taken) < request.limit and contended_count < MOST_CONTENDED:
+        wanted = request.limit - len(taken)
+        tenants, candidates = yield from _find(request, wanted, (), passed_over, now)
+        chosen = _take_turns(tenants, candidates, wanted)
+        if not chosen:
+            break
+        leased: list[Job] = yield TakeJobs(request, chosen)
+        taken += _in_order(chosen, leased, Room((), {}), passed_over)
+        if len(leased) == len(chosen):
+            break
+        contended_count += not leased
+    return taken
+
+
+def _take_turns(
+    tenants: Sequence[str], candidates: Iterable[Candidate], limit: int
+) -> list[Candidate]:
+    mine: dict[str, list[Candidate]] = {tenant: [] for tenant in tenants}
+    for candidate in sorted(candidates):
+        mine[candidate.tenant].append(candidate)
+    waiting = {tenant: iter(each) for tenant, each in mine.items()}
+    return take_turns(tenants, limit, lambda tenant, count: [*islice(waiting[tenant], count)])
 
 
 def lease_limited(request: LeaseRequest, now: datetime) -> Reading[list[Job]]:
@@ -213,14 +246,31 @@ def _choose(
     full = room.full_scopes()
     if (None, None) in full:
         return []
-    partitions: list[Partition] = yield FindPartitions(request, limit, full)
+    tenants, candidates = yield from _find(request, limit, full, passed_over, now)
+    return choose_jobs(tenants, candidates, limit, room) if tenants else []
+
+
+def _find(
+    request: LeaseRequest,
+    limit: int,
+    full: Sequence[CapScope],
+    passed_over: Sequence[JobId],
+    now: datetime,
+) -> Reading[tuple[list[str], list[Candidate]]]:
+    """The next tenants that have jobs for the caller, in turn, and the first of these jobs."""
+    width = LOOK_AHEAD if request.is_selective else limit
+    partitions: list[Partition] = yield FindPartitions(request, width, full)
     tenants = list(dict.fromkeys(tenant for tenant, _ in partitions))
     if not tenants:
-        return []
-    count = part_of(limit, len(tenants))
+        return [], []
+    count = limit if request.is_selective else part_of(limit, len(tenants))
     standing: list[Standing] = yield FindFirst(request, partitions, count, passed_over)
-    candidates = [make_candidate(each, request.ageing, now) for each in standing]
-    return choose_jobs(tenants, candidates, limit, room)
+    served = {each.tenant for each in standing}
+    tenants = [tenant for tenant in tenants if tenant in served][:limit]
+    candidates = [
+        make_candidate(each, request.ageing, now) for each in standing if each.tenant in tenants
+    ]
+    return tenants, candidates
 
 
 def _in_order(

@@ -4,13 +4,16 @@ Entries are not removed at once. An entry that no longer matches its job is drop
 """
 
 import heapq
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import TypeAlias
 
 from rota.jobs import Job, JobId, JobStatus, aged_key, is_due, order_key
-from rota.stores.protocol import is_chosen
+from rota.stores.kernel.unit import Partition
+from rota.stores.protocol import LOOK_AHEAD, LeaseRequest, is_chosen
 
+Accepts: TypeAlias = Callable[[str, str | None], bool]
 Entry: TypeAlias = tuple[tuple[int, datetime, JobId], JobId]
 
 
@@ -35,23 +38,28 @@ class ReadyPartition:
                 return job
         return None
 
-    def first_jobs(self, now: datetime, count: int) -> list[Job]:
+    def first_jobs(self, now: datetime, count: int, accepts: Accepts | None) -> list[Job]:
         """The first jobs in order; they stay in place."""
         self._mark_due(now)
         found: list[Job] = []
+        look_ahead = count if accepts is None else LOOK_AHEAD
         for priority in sorted(self._by_priority, reverse=True):
-            found += self._peek(self._by_priority[priority], now, count - len(found))
-        return found
+            found += self._peek(self._by_priority[priority], now, look_ahead - len(found))
+        return _accepted(found, accepts)[:count]
 
-    def first_aged(self, now: datetime, count: int, step: timedelta) -> list[Job]:
+    def first_aged(
+        self, now: datetime, count: int, step: timedelta, accepts: Accepts | None
+    ) -> list[Job]:
         """As ``first_jobs``, in the order of ageing.
 
         The first jobs of each priority are enough: of two with the same priority, the older one
         never ages less.
         """
         self._mark_due(now)
+        look_ahead = count if accepts is None else LOOK_AHEAD
         levels = self._by_priority.values()
-        found = [job for level in levels for job in self._peek(level, now, count)]
+        seen = [job for level in levels for job in self._peek(level, now, look_ahead)]
+        found = _accepted(seen, accepts)
         return sorted(found, key=lambda job: aged_key(job, step, now))[:count]
 
     def next_due_at(self, now: datetime) -> datetime | None:
@@ -104,6 +112,10 @@ class ReadyPartition:
         return job if (job.tenant, job.queue) == self._partition else None
 
 
+def _accepted(jobs: list[Job], accepts: Accepts | None) -> list[Job]:
+    return jobs if accepts is None else [job for job in jobs if accepts(job.kind, job.label)]
+
+
 class ReadyJobs:
     """All partitions. ``jobs`` decides whether an entry still matches."""
 
@@ -136,13 +148,24 @@ class ReadyJobs:
         ]
 
     def first_jobs(
-        self, tenant: str, queue: str, now: datetime, count: int, step: timedelta | None
+        self, partition: Partition, now: datetime, count: int, request: LeaseRequest
     ) -> list[Job]:
-        """The first due jobs of a partition in order; with a step, in the order of ageing."""
-        partition = self._partitions[tenant][queue]
+        """The first due jobs of a partition that the request accepts, in its order."""
+        tenant, queue = partition
+        ready, step = self._partitions[tenant][queue], (request.ageing or {}).get(queue)
+        accepts = request.accepts if request.is_selective else None
         if step is None:
-            return partition.first_jobs(now, count)
-        return partition.first_aged(now, count, step)
+            return ready.first_jobs(now, count, accepts)
+        return ready.first_aged(now, count, step, accepts)
+
+    def first_of_tenant(self, tenant: str, now: datetime, request: LeaseRequest) -> list[Job]:
+        """The tenant's first jobs in the queues of the request, as many as it wants."""
+        heads = [
+            it.first_jobs(now, request.limit, None) for it in self._chosen(tenant, request.queues)
+        ]
+        if len(heads) == 1:
+            return heads[0]
+        return sorted(chain.from_iterable(heads), key=order_key)[: request.limit]
 
     def first_due(self, tenant: str, queues: Collection[str] | None, now: datetime) -> Job | None:
         """The tenant's first job in these queues."""

@@ -5,6 +5,7 @@ lock is for lease keepers, which call from other threads.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
@@ -22,12 +23,11 @@ from rota.jobs import (
     JobId,
     Page,
     complete_history,
-    decide_lease,
     is_stalled,
     list_jobs,
 )
 from rota.stores.kernel import edits, settlement
-from rota.stores.kernel.limits import lease_limited
+from rota.stores.kernel.limits import lease_chosen, lease_limited
 from rota.stores.kernel.records import JobPortion, check_portion, load_jobs, walk
 from rota.stores.kernel.settlement import check_path
 from rota.stores.kernel.turns import order_turns, take_turns
@@ -88,23 +88,30 @@ class MemoryStore(DocumentVerbs):
         self._refuse_when_closed()
         now = to_utc(now, "now")
 
-        def take(tenant: str, count: int) -> list[Job]:
-            taken: list[Job] = []
-            while len(taken) < count:
-                job = self._tables.ready.first_due(tenant, request.queues, now)
-                if job is None:
-                    break
-                leased = decide_lease(job, request.worker, request.lease_for, now).job
-                self._tables.put(leased)
-                taken.append(copied(leased))
-            return taken
-
         with self._lock:
             self._version += 1
+            queries = LimitedQueries(self._tables, now)
             if request.is_limited:
-                return run(lease_limited(request, now), LimitedQueries(self._tables, now).answer)
-            due = self._tables.ready.tenants_due(now, request.queues, request.tenants)
-            return take_turns(order_turns(due, request.after_tenant), request.limit, take)
+                return run(lease_limited(request, now), queries.answer)
+            chosen = self._choose(request, now)
+            if chosen is None:
+                return run(lease_chosen(request, now), queries.answer)
+            return [self._tables.lease(job, request, now) for job in chosen]
+
+    def _choose(self, request: LeaseRequest, now: datetime) -> list[Job] | None:
+        """The next jobs, tenants in turn; None if the request does not accept one of them."""
+        ready, first = self._tables.ready, dict[str, list[Job]]()
+        given: Counter[str] = Counter()
+
+        def take(tenant: str, count: int) -> list[Job]:
+            if tenant not in first:
+                first[tenant] = ready.first_of_tenant(tenant, now, request)
+            given[tenant] += count
+            return first[tenant][given[tenant] - count : given[tenant]]
+
+        due = ready.tenants_due(now, request.queues, request.tenants)
+        chosen = take_turns(order_turns(due, request.after_tenant), request.limit, take)
+        return chosen if all(request.accepts(job.kind, job.label) for job in chosen) else None
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """See ``JobStore.extend``."""

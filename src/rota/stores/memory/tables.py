@@ -41,7 +41,7 @@ from rota.stores.kernel.unit import (
     Writes,
 )
 from rota.stores.memory.ready import ReadyJobs
-from rota.stores.protocol import Document, KeptDocument, KeptJob, UnreadableJob
+from rota.stores.protocol import Document, KeptDocument, KeptJob, LeaseRequest, UnreadableJob
 
 
 class JobTables:
@@ -109,6 +109,12 @@ class JobTables:
             self.leased[job.id] = job
         if job.status is JobStatus.READY:
             self.ready.add(job)
+
+    def lease(self, job: Job, request: LeaseRequest, now: datetime) -> Job:
+        """Lease the job to the caller of the request; returns a copy."""
+        leased = decide_lease(job, request.worker, request.lease_for, now).job
+        self.put(leased)
+        return copied(leased)
 
     def remove(self, job_id: JobId) -> None:
         self._forget(job_id)
@@ -250,24 +256,16 @@ class LimitedQueries:
         return found
 
     def _find_first(self, query: FindFirst) -> list[Standing]:
-        ageing = query.request.ageing or {}
+        ready = self._tables.ready
         return [
             Standing(job.id, job.tenant, job.queue, job.priority, job.created_at)
-            for tenant, queue in query.partitions
-            for job in self._tables.ready.first_jobs(
-                tenant, queue, self._now, query.job_count, ageing.get(queue)
-            )
+            for partition in query.partitions
+            for job in ready.first_jobs(partition, self._now, query.job_count, query.request)
         ]
 
     def _take(self, query: TakeJobs) -> list[Job]:
-        request = query.request
-        taken: list[Job] = []
-        for candidate in query.chosen:
-            job = self._tables.jobs[candidate.job_id]
-            leased = decide_lease(job, request.worker, request.lease_for, self._now).job
-            self._tables.put(leased)
-            taken.append(copied(leased))
-        return taken
+        jobs = (self._tables.jobs[each.job_id] for each in query.chosen)
+        return [self._tables.lease(job, query.request, self._now) for job in jobs]
 
 
 def read_document_portion(

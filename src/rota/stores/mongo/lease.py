@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from bson import ObjectId
+from msgspec.structs import replace
 from pymongo import MongoClient, UpdateMany, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 
@@ -25,6 +26,7 @@ from rota.stores.kernel.limits import (
     Standing,
     TakeJobs,
     counts_running,
+    lease_chosen,
     lease_limited,
     scopes_of,
 )
@@ -35,7 +37,7 @@ from rota.stores.mongo.connection import BY_ID, JOBS, Connection, Raw, Session, 
 from rota.stores.mongo.rows import decode_readable, to_instant, to_number
 from rota.stores.mongo.translation import translated
 from rota.stores.mongo.unit import SET_ASIDE, WITHOUT_ATTEMPTS, guard
-from rota.stores.protocol import HeldLease, LeaseRequest, is_chosen
+from rota.stores.protocol import LOOK_AHEAD, HeldLease, LeaseRequest, is_chosen
 from rota.triggers.zone import to_utc
 
 ORDER = (("priority", -1), ("created_at", 1), ("_id", 1))
@@ -88,7 +90,12 @@ async def take_due(
     await mark_due(connection, now)
     taken: list[Job] = []
     while wanted := request.limit - len(taken):
-        chosen = await ReadySet(connection, request, now).choose(wanted, spread)
+        ready = ReadySet(connection, request, now)
+        chosen = await ready.choose(wanted, spread)
+        if not ready.accepts(chosen):
+            rest = lease_chosen(replace(request, limit=wanted), now)
+            queries = LimitedQueries(connection, now, None)
+            return [*taken, *await run_async(rest, queries.answer)]
         if not chosen:
             break
         leased = await claim(connection, request, chosen, now)
@@ -131,7 +138,13 @@ async def claim(
         "updated_at": moment,
         "mark": mark,
     }
-    free = {"_id": {"$in": ids}, "phase": "due", **_in_queues(request.queues), **_due(now)}
+    free = {
+        "_id": {"$in": ids},
+        "phase": "due",
+        **_in_queues(request.queues),
+        **_due(now),
+        **_runnable(request),
+    }
     update = UpdateMany(free, {"$set": leased, "$inc": {"last_token": 1}}, hint=BY_ID)
     await connection.update_marked([update], session)
     mine = {"_id": {"$in": ids}, "mark": mark, "phase": "running"}
@@ -173,6 +186,10 @@ class ReadySet:
         self._session = session
         self._index = "due" if request.queues is None else "due_in_queue"
         self._first: dict[str, list[JobId]] = {}
+        self._unfit: set[JobId] = set()
+        self._shown = ["tenant", "queue", "priority", "created_at"]
+        if request.is_selective:
+            self._shown += ["kind", "label"]
         self._complete: set[str] = set()
 
     async def choose(self, limit: int, spread: Spread) -> list[JobId]:
@@ -203,6 +220,10 @@ class ReadySet:
                 return chosen
             for tenant, count in wanted.items():
                 await self._read_first(tenant, count, spread)
+
+    def accepts(self, chosen: Collection[JobId]) -> bool:
+        """Whether the caller can run all of these, which ``choose`` has returned."""
+        return self._unfit.isdisjoint(chosen)
 
     async def tenants(self) -> AsyncIterator[str]:
         """The tenants that have a due job, in their turns."""
@@ -240,7 +261,21 @@ class ReadySet:
         if without:
             where["_id"] = {"$nin": list(without)}
         self._index = "due_in_queue"
-        return await self._find(where, ORDER, count)
+        if not self._request.is_selective:
+            return await self._find(where, ORDER, count)
+        found = await self._jobs.aggregate(
+            [
+                {"$match": {"phase": "due", **where, **_due(self._now)}},
+                {"$sort": dict(ORDER)},
+                {"$limit": LOOK_AHEAD},
+                {"$match": _runnable(self._request)},
+                {"$limit": count},
+                {"$project": dict.fromkeys(self._shown, 1)},
+            ],
+            hint=self._index,
+            session=self._session,
+        )
+        return await found.to_list()
 
     async def _read_runs(self, limit: int, spread: Spread) -> None:
         """The first jobs of up to ``limit`` tenants.
@@ -284,6 +319,8 @@ class ReadySet:
     def _put(
         self, tenant: str, raws: Sequence[Raw], limit: int, spread: Spread, *, is_all: bool
     ) -> None:
+        if self._request.is_selective:
+            self._unfit |= {raw["_id"] for raw in raws if not _fits(raw, self._request)}
         start = spread.choose_start(limit, [raw["priority"] for raw in raws]) if raws else 0
         self._first[tenant] = [raw["_id"] for raw in raws[start:]]
         if is_all:
@@ -298,7 +335,7 @@ class ReadySet:
         queues = {} if "queue" in where else _in_queues(self._request.queues)
         found = self._jobs.find(
             {"phase": "due", **where, **queues, **_due(self._now)},
-            ["tenant", "queue", "priority", "created_at"],
+            self._shown,
             sort=list(order) or None,
             limit=limit,
             hint=self._index,
@@ -463,6 +500,16 @@ def _due(now: datetime) -> Raw:
 
 def _between(after: str, until: str | None) -> Raw:
     return {"tenant": {"$gt": after} if until is None else {"$gt": after, "$lte": until}}
+
+
+def _runnable(request: LeaseRequest) -> Raw:
+    """Jobs that the caller can run. Jobs of earlier versions do not show their kind."""
+    choices = {"kind": request.kinds, "label": request.labels}
+    return {field: {"$in": [*names, None]} for field, names in choices.items() if names is not None}
+
+
+def _fits(raw: Raw, request: LeaseRequest) -> bool:
+    return "kind" not in raw or request.accepts(raw["kind"], raw.get("label"))
 
 
 def _in_queues(queues: Collection[str] | None) -> Raw:

@@ -60,10 +60,13 @@ def encode_job(job: Job, now: datetime) -> Raw:
         **encode_move(job, now),
         "tenant": job.tenant,
         "queue": job.queue,
+        "kind": job.kind,
         "priority": job.priority,
         "created_at": to_number(job.created_at),
         "body": _bodies.encode(job),
     }
+    if job.label is not None:
+        raw["label"] = job.label
     if job.dependencies:
         raw["dependencies"] = list(job.dependencies)
     if job.recurrence is not None:
@@ -128,7 +131,8 @@ def amend_update(job: Job, now: datetime) -> Raw:
     """The update that writes every field of a job."""
     raw = encode_job(job, now)
     del raw["_id"]
-    return _set_fields(raw, (*MOVABLE, "dependencies", "is_recurring", "on_parent_failure", "key"))
+    rare = ("label", "dependencies", "is_recurring", "on_parent_failure", "key")
+    return _set_fields(raw, (*MOVABLE, *rare))
 
 
 def _set_fields(values: Raw, names: Iterable[str]) -> Raw:

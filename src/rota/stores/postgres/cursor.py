@@ -56,7 +56,8 @@ TENANTS_AT_ONCE = 100
 Place: TypeAlias = tuple[str, str, int]
 """A tenant, a queue and a priority: their jobs are leased in the order of their creation."""
 
-Scope: TypeAlias = tuple[frozenset[str] | None, frozenset[str] | None]
+Scope: TypeAlias = tuple[frozenset[str] | None, ...]
+"""Queues and tenants, then kinds and labels; None for all."""
 
 
 def loop_time() -> float:
@@ -245,7 +246,8 @@ class Cursors:
         It has met all due jobs that come after it. Those before it are found when a lease starts
         at the front.
         """
-        cursor = self._cursors.get(_scope_of(queues, tenants))
+        asked = _scope_of(queues, tenants)
+        cursor = next((it for scope, it in self._cursors.items() if scope[:2] == asked), None)
         left = 0.0 if cursor is None or not cursor.reached else cursor.front_at - self._time()
         if left <= 0:
             return None
@@ -254,14 +256,11 @@ class Cursors:
         return min([front_at, *(in_calendar(row[0]) for row in rows)])
 
     def _find_cursor(self, request: LeaseRequest) -> Cursor:
-        scope = _scope_of(request.queues, request.tenants)
+        scope = _scope_of(request.queues, request.tenants, request.kinds, request.labels)
         if scope not in self._cursors and len(self._cursors) >= MOST_CURSORS:
             del self._cursors[next(iter(self._cursors))]
         return self._cursors.setdefault(scope, Cursor())
 
 
-def _scope_of(queues: Collection[str] | None, tenants: Collection[str] | None) -> Scope:
-    return (
-        None if queues is None else frozenset(queues),
-        None if tenants is None else frozenset(tenants),
-    )
+def _scope_of(*chosen: Collection[str] | None) -> Scope:
+    return tuple(None if names is None else frozenset(names) for names in chosen)

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from rota.stores.kernel.limits import (
     FindPartitions,
     Standing,
     TakeJobs,
+    lease_chosen,
     lease_limited,
     make_candidate,
 )
@@ -36,7 +38,7 @@ from rota.stores.postgres.connections import (
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import Leases, Row, decode_jobs, decode_leased, in_calendar
 from rota.stores.postgres.unit import set_aside
-from rota.stores.protocol import CapScope, HeldLease, LeaseRequest
+from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeaseRequest
 from rota.triggers.zone import to_utc
 
 MARKED_AT_ONCE = 10_000
@@ -64,6 +66,24 @@ _LAST_QUEUE = chr(0x10FFFF)
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR_FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
 _WARM_UP = LeaseRequest(worker="nobody", limit=1, lease_for=timedelta(seconds=1), queues=("",))
+
+
+_SEVERAL, _LATE = 0, 1
+"""Why a statement has leased nothing; otherwise the caller cannot run one of the jobs."""
+
+_UNREADABLE = ""
+"""The kind of a job that cannot be read."""
+
+
+class Taken(Enum):
+    """What one statement has taken: all there is, or perhaps a part.
+
+    None: it met jobs that the caller cannot run.
+    """
+
+    ALL = "all"
+    PART = "part"
+    NONE = "none"
 
 
 class Stretch(NamedTuple):
@@ -94,6 +114,10 @@ class LeaseCall:
         self.taken: list[Job] = []
         self._passed_over: list[JobId] = []
         self._leases = Leases(request.worker, now, now + request.lease_for)
+        self._runnable = (
+            None if request.kinds is None else [*request.kinds, _UNREADABLE],
+            None if request.labels is None else list(request.labels),
+        )
 
     @property
     def left(self) -> int:
@@ -104,30 +128,31 @@ class LeaseCall:
         """Put jobs that have become due into the ready set."""
         await self.statements.fetch(QUERIES.mark_due, self.now, MARKED_AT_ONCE)
 
-    async def take_at_once(self, limit: int, fast_path: "FastPath") -> bool:
-        """Take jobs in one statement; False if there may be several partitions."""
+    async def take_at_once(self, limit: int, fast_path: "FastPath") -> "Taken":
+        """Take jobs in one statement."""
         request = self.request
-        terms = (limit, self.now + request.lease_for, request.worker)
+        terms = (limit, self.now + request.lease_for, request.worker, *self._runnable)
         if fast_path.is_open(request):
             queues = ("", _LAST_QUEUE) if request.queues is None else (*request.queues,) * 2
-            if await self._try(QUERIES.lease, *queues, *terms):
-                return True
+            taken = await self._try(QUERIES.lease, *queues, *terms)
+            if taken is not Taken.PART:
+                return taken
             fast_path.close()
         choice = self._choice(limit + SPARE, request.after_tenant, ())
-        await self._try(QUERIES.lease_in_turns, *choice, *terms)
-        return False
+        taken = await self._try(QUERIES.lease_in_turns, *choice, *terms)
+        return Taken.NONE if taken is Taken.NONE else Taken.PART
 
-    async def _try(self, statement: str, *values: Any) -> bool:
-        """Take jobs, after those that are late are marked as due; False if it is refused."""
+    async def _try(self, statement: str, *values: Any) -> "Taken":
+        """Take jobs, after those that are late are marked as due."""
         for marks_due in (True, False):
             rows = await self.statements.fetch(statement, self.now, *values, marks_due)
             if not rows or rows[0][0] is not None:
                 await self._keep(rows)
-                return True
-            if not rows[0][3]:
-                return False
+                return Taken.ALL
+            if rows[0][3] != _LATE:
+                return Taken.PART if rows[0][3] == _SEVERAL else Taken.NONE
             await self.mark_due()
-        return False
+        return Taken.PART
 
     async def take_in_turns(
         self, tenants: Iterable[str], stretches: Mapping[str, Sequence[Stretch]]
@@ -187,8 +212,15 @@ class LeaseCall:
     ) -> list[Standing]:
         """The first due jobs of each stretch."""
         columns = [list(column) for column in zip(*stretches, strict=True)] or [[]] * 5
+        seen_count = LOOK_AHEAD if self.request.is_selective else count
         rows = await self.statements.fetch(
-            QUERIES.find_first, self.now, count, list(passed_over), *columns
+            QUERIES.find_first,
+            self.now,
+            count,
+            list(passed_over),
+            *columns,
+            *self._runnable,
+            seen_count,
         )
         return [Standing._make((*row[:4], in_calendar(row[4]))) for row in rows]
 
@@ -209,6 +241,7 @@ class LeaseCall:
             self.left,
             self.now + self.request.lease_for,
             self.request.worker,
+            *self._runnable,
         )
         return await self._keep(rows)
 
@@ -283,8 +316,12 @@ async def lease_from_front(call: LeaseCall) -> list[Job]:
     try:
         if call.fast_path is None:
             await call.mark_due()
-        elif await call.take_at_once(call.left, call.fast_path):
-            return call.taken
+        else:
+            taken = await call.take_at_once(call.left, call.fast_path)
+            if taken is Taken.ALL:
+                return call.taken
+        if call.request.is_selective and not call.taken:
+            return await run_async(lease_chosen(call.request, call.now), call.answer)
         if call.left:
             await _take_from_partitions(call)
     except DRIVER_ERRORS:

@@ -511,19 +511,35 @@ DELETE FROM rota.jobs WHERE id = ANY ($1);
     tenant, queue, priority, due_at, created_at, attempt_count, loss_count, last_token, last_error,
     deferral, body
 
+-- name: can_run
+-- Whether a caller that runs the kinds and offers the labels of `choice` can run a job; NULL for any. A
+-- body is JSON that begins with the name, the kind and, if there is one, the label; the last two need no
+-- escapes. What follows the key of the kind is cut at quotes: the first part is the kind, and a label is
+-- the fifth. An unreadable body has an empty kind, which callers list: the lease finds out.
+(
+    (SELECT kinds FROM choice) IS NULL
+    OR split_part(split_part(body, '"kind":"', 2), '"', 1) = ANY ((SELECT kinds FROM choice)::text[])
+) AND (
+    (SELECT labels FROM choice) IS NULL
+    OR split_part(split_part(body, '"kind":"', 2), '"', 3) <> 'label'
+    OR split_part(split_part(body, '"kind":"', 2), '"', 5) = ANY ((SELECT labels FROM choice)::text[])
+)
+
 -- name: lease
 -- Fast path: leases from the ready set if all of it is in one queue and of one tenant, which is so if
 -- its first and its last job are. One row for each job, in order. A single row without an id: nothing
--- is leased, because jobs must be marked as due first (its priority is 1), or because there are several
--- partitions (0).
+-- is leased, because jobs must be marked as due first (its priority is 1), because there are several
+-- partitions (0), or because the caller cannot run one of the next jobs (2).
 --
--- $1 now, $2 the first and $3 the last queue, $4 how many, $5 end of the lease, $6 worker, $7 whether
--- to look for jobs to mark as due
-WITH ends AS MATERIALIZED (
+-- $1 now, $2 the first and $3 the last queue, $4 how many, $5 end of the lease, $6 worker, $7 kinds,
+-- $8 labels, $9 whether to look for jobs to mark as due
+WITH choice AS MATERIALIZED (
+    SELECT $7::text[] AS kinds, $8::text[] AS labels
+), ends AS MATERIALIZED (
     SELECT
         front.queue, front.tenant,
         front.queue = rear.queue AND front.tenant = rear.tenant AS is_one,
-        $7::boolean AND coalesce((
+        $9::boolean AND coalesce((
             SELECT due_at <= $1::timestamptz FROM rota.jobs
             WHERE NOT is_due ORDER BY due_at, id LIMIT 1
         ), false) AS is_late
@@ -539,10 +555,13 @@ WITH ends AS MATERIALIZED (
         ORDER BY queue DESC, tenant DESC, priority, created_at DESC, id DESC LIMIT 1
     ) AS rear ON true
 ), picked AS MATERIALIZED (
-    SELECT job.id
+    SELECT job.id, job.fits
     FROM ends
     CROSS JOIN LATERAL (
-        SELECT id FROM rota.jobs
+        SELECT id, (
+-- include: can_run
+        ) AS fits
+        FROM rota.jobs
         WHERE is_due AND queue = ends.queue AND tenant = ends.tenant AND due_at <= $1
         ORDER BY priority DESC, created_at, id
         LIMIT $4::bigint
@@ -554,7 +573,7 @@ WITH ends AS MATERIALIZED (
         status = 'RUNNING', is_due = NULL, last_token = job.last_token + 1, updated_at = $1,
         lease_worker = $6::text, lease_taken_at = $1, lease_until = $5::timestamptz
     FROM picked
-    WHERE job.id = picked.id
+    WHERE job.id = picked.id AND NOT EXISTS (SELECT FROM picked WHERE NOT fits)
     RETURNING
         job.id,
 -- include: leased_columns
@@ -567,8 +586,9 @@ SELECT
 FROM ordered
 UNION ALL
 SELECT
-    NULL, NULL, NULL, is_late::integer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM ends WHERE is_late OR NOT is_one;
+    NULL, NULL, NULL, CASE WHEN is_late THEN 1 WHEN is_one THEN 2 ELSE 0 END,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM ends WHERE is_late OR NOT is_one OR EXISTS (SELECT FROM picked WHERE NOT fits);
 
 -- name: partition_steps
 -- The partitions with a due job, of the next $5 tenants in turn after $4; for statements that begin
@@ -668,14 +688,17 @@ ORDER BY number, queue;
 -- begins as: partition_steps
 -- Leases an equal part for each tenant, from all its queues in one order, past jobs that other callers
 -- are taking. One row for each job, as lease. A single row without an id: jobs must be marked as due
--- first.
+-- first (its priority is 1), or the caller cannot run one of the next jobs (2).
 --
 -- One statement takes half the time of find_partitions, find_first and take_jobs, which do the same:
 -- 20 ms against 45 for 100 jobs of 20 tenants, on a busy machine.
 --
--- $10 how many jobs, $11 end of the lease, $12 worker, $13 whether to look for jobs to mark as due
-, late AS MATERIALIZED (
-    SELECT $13::boolean AND coalesce((
+-- $10 how many jobs, $11 end of the lease, $12 worker, $13 kinds, $14 labels, $15 whether to look for
+-- jobs to mark as due
+, choice AS MATERIALIZED (
+    SELECT $13::text[] AS kinds, $14::text[] AS labels
+), late AS MATERIALIZED (
+    SELECT $15::boolean AND coalesce((
         SELECT due_at <= $1 FROM rota.jobs WHERE NOT is_due ORDER BY due_at, id LIMIT 1
     ), false) AS is_late
 ), turn AS MATERIALIZED (
@@ -690,11 +713,11 @@ ORDER BY number, queue;
 ), part AS MATERIALIZED (
     SELECT greatest(1, $10::bigint / nullif(count(*), 0)) AS length FROM turn
 ), picked AS MATERIALIZED (
-    SELECT turn.number, job.id
+    SELECT turn.number, job.id, job.fits
     FROM turn
     CROSS JOIN part
     CROSS JOIN LATERAL (
-        SELECT free.id
+        SELECT free.id, free.fits
         FROM (
             SELECT first.id
             FROM unnest(turn.queues) AS place (queue)
@@ -708,7 +731,10 @@ ORDER BY number, queue;
             LIMIT part.length + 8
         ) AS next
         CROSS JOIN LATERAL (
-            SELECT id FROM rota.jobs
+            SELECT id, (
+-- include: can_run
+            ) AS fits
+            FROM rota.jobs
             WHERE id = next.id AND is_due IS NOT DISTINCT FROM true AND due_at <= $1
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS free
@@ -720,7 +746,7 @@ ORDER BY number, queue;
         status = 'RUNNING', is_due = NULL, last_token = job.last_token + 1, updated_at = $1,
         lease_worker = $12::text, lease_taken_at = $1, lease_until = $11::timestamptz
     FROM picked
-    WHERE job.id = picked.id
+    WHERE job.id = picked.id AND NOT EXISTS (SELECT FROM picked WHERE NOT fits)
     RETURNING
         picked.number, job.id,
 -- include: leased_columns
@@ -733,20 +759,31 @@ SELECT
 FROM ordered
 UNION ALL
 SELECT
-    NULL, NULL, NULL, is_late::integer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM late WHERE is_late;
+    NULL, NULL, NULL, CASE WHEN is_late THEN 1 ELSE 2 END,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM late WHERE is_late OR EXISTS (SELECT FROM picked WHERE NOT fits);
 
 -- name: find_first
 -- The first due jobs of partitions, or of one priority in a partition from a job on.
 -- $1 now, $2 how many of each, $3 ids to leave out; $4 tenants, $5 queues, $6 priorities (NULL for
--- all), $7 instants and $8 ids of the jobs from which to go on (NULL for the beginning)
+-- all), $7 instants and $8 ids of the jobs from which to go on (NULL for the beginning); $9 kinds,
+-- $10 labels, $11 how many jobs of each to look at
+WITH choice AS MATERIALIZED (
+    SELECT $9::text[] AS kinds, $10::text[] AS labels
+)
 SELECT job.id::text AS job_id, wanted.tenant, wanted.queue, job.priority, job.created_at
 FROM unnest($4::text[], $5::text[], $6::integer[]) AS wanted (tenant, queue, priority)
 CROSS JOIN LATERAL (
-    SELECT id, priority, created_at FROM rota.jobs
-    WHERE is_due AND queue = wanted.queue AND tenant = wanted.tenant
-        AND due_at <= $1::timestamptz AND id <> ALL ($3::uuid[])
-    ORDER BY priority DESC, created_at, id
+    SELECT id, priority, created_at
+    FROM (
+        SELECT id, priority, created_at, body FROM rota.jobs
+        WHERE is_due AND queue = wanted.queue AND tenant = wanted.tenant
+            AND due_at <= $1::timestamptz AND id <> ALL ($3::uuid[])
+        ORDER BY priority DESC, created_at, id
+        LIMIT $11::bigint
+    ) AS seen
+    WHERE
+-- include: can_run
     LIMIT $2::bigint
 ) AS job
 WHERE wanted.priority IS NULL
@@ -755,15 +792,21 @@ SELECT job.id::text, wanted.tenant, wanted.queue, job.priority, job.created_at
 FROM unnest($4, $5, $6, $7::timestamptz[], $8::uuid[])
     AS wanted (tenant, queue, priority, created_at, id)
 CROSS JOIN LATERAL (
-    SELECT id, priority, created_at FROM rota.jobs
-    WHERE is_due AND queue = wanted.queue AND tenant = wanted.tenant
-        AND priority = wanted.priority
-        AND (created_at, id) >= (
-            coalesce(wanted.created_at, '-infinity'),
-            coalesce(wanted.id, '00000000-0000-0000-0000-000000000000')
-        )
-        AND due_at <= $1 AND id <> ALL ($3)
-    ORDER BY queue, tenant, priority DESC, created_at, id
+    SELECT id, priority, created_at
+    FROM (
+        SELECT id, priority, created_at, body FROM rota.jobs
+        WHERE is_due AND queue = wanted.queue AND tenant = wanted.tenant
+            AND priority = wanted.priority
+            AND (created_at, id) >= (
+                coalesce(wanted.created_at, '-infinity'),
+                coalesce(wanted.id, '00000000-0000-0000-0000-000000000000')
+            )
+            AND due_at <= $1 AND id <> ALL ($3)
+        ORDER BY queue, tenant, priority DESC, created_at, id
+        LIMIT $11
+    ) AS seen
+    WHERE
+-- include: can_run
     LIMIT $2
 ) AS job
 WHERE wanted.priority IS NOT NULL;
@@ -772,8 +815,10 @@ WHERE wanted.priority IS NOT NULL;
 -- Leases jobs that find_first has found, tenant by tenant, past those that are no longer due in the same
 -- partition or that another transaction has locked. One row for each job, in the given order, as lease.
 -- $1 now, $2 tenants, $3 the first and $4 the last place of each; the places: $5 ids, $6 queues; $7 how
--- many of each tenant, $8 how many in all, $9 end of the lease, $10 worker
-WITH picked AS MATERIALIZED (
+-- many of each tenant, $8 how many in all, $9 end of the lease, $10 worker, $11 kinds, $12 labels
+WITH choice AS MATERIALIZED (
+    SELECT $11::text[] AS kinds, $12::text[] AS labels
+), picked AS MATERIALIZED (
     SELECT job.place, job.id
     FROM unnest($2::text[], $3::integer[], $4::integer[]) AS turn (tenant, first, last)
     CROSS JOIN LATERAL (
@@ -785,6 +830,8 @@ WITH picked AS MATERIALIZED (
                 AND is_due IS NOT DISTINCT FROM true AND due_at <= $1::timestamptz
                 AND (tenant, queue)
                     IS NOT DISTINCT FROM (turn.tenant, ($6::text[])[place.number])
+                AND
+-- include: can_run
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS free
         LIMIT $7::bigint

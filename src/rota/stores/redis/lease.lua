@@ -1,13 +1,14 @@
 -- lease: lease due jobs, tenants in turn
 -- KEYS    those of jobs, as keys.py lists them
 -- ARGV    now; until when; the worker; how many; the tenant after which the turns begin; '' or the
---         queues as a JSON array; '' or the tenants as one, in their turns
--- reply   nil if more jobs have come due than one script moves: call again. Else the ids, heads and
---         bodies of the jobs
+--         queues as a JSON array; '' or the tenants as one, in their turns; '' or the kinds; '' or
+--         the labels
+-- reply   nil if more jobs have come due than one script moves: call again. 0, and nothing is leased,
+--         if the caller cannot run one of the next jobs. Else the ids, heads and bodies of the jobs
 -- atomic  because a job goes to one caller only, and the order and the tenants' shares follow from
 --         all that is due at one moment. Bounded by what is asked for, the stretches with due jobs,
 --         and MOST_MOVES
--- uses    line
+-- uses    choice
 local now, till, worker, limit, after = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
 local queues = as_set(ARGV[6])
@@ -104,13 +105,20 @@ else
 end
 local taken = take_turns()
 if move_count > MOST_MOVES then return false end
+local ids = {}
+for at, job in ipairs(taken) do ids[at] = job.id end
+local bodies = get_all(BODIES, ids)
+choose(ARGV[8], ARGV[9])
+for _, body in ipairs(bodies) do
+  if not accepts(body) then return 0 end
+end
 local line, timetable = {}, {}
 for at, job in ipairs(taken) do
   local head = job.head
   line[at] = job.place
   if not is_prompt(head) then timetable[#timetable + 1] = partition_of(head) .. head[DUE] .. job.id end
 end
-local answer = lease_all(taken, now, till, worker)
+local answer = lease_all(taken, bodies, now, till, worker)
 in_parts('ZREM', READY, line)
 in_parts('ZREM', TIMETABLE, timetable)
 return answer

@@ -15,12 +15,13 @@ from rota.stores.kernel.limits import (
     Standing,
     TakeJobs,
     counts_running,
+    lease_chosen,
     lease_limited,
     scopes_of,
 )
 from rota.stores.kernel.turns import order_turns
 from rota.stores.kernel.unit import Partition, run_async
-from rota.stores.protocol import HeldLease, LeaseRequest
+from rota.stores.protocol import LOOK_AHEAD, HeldLease, LeaseRequest
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.connections import Connections
 from rota.stores.redis.database import Database
@@ -38,8 +39,8 @@ EXTEND = load_script("extend")
 _RUNNING = "U"
 
 
-async def lease(database: Database, request: LeaseRequest, now: datetime) -> list[Job]:
-    """Due jobs, tenants in turn, without limits."""
+async def lease(database: Database, request: LeaseRequest, now: datetime) -> list[Job] | None:
+    """Due jobs, tenants in turn, without limits; None if the caller cannot run one of the next."""
     tenants = request.tenants
     turns = None if tenants is None else order_turns(set(tenants), request.after_tenant)
     arguments = (
@@ -50,13 +51,17 @@ async def lease(database: Database, request: LeaseRequest, now: datetime) -> lis
         request.after_tenant,
         encode_names(request.queues),
         encode_names(turns),
+        encode_names(request.kinds),
+        encode_names(request.labels),
     )
-    return decode_all(await _repeat(database, LEASE, arguments))
+    reply = await _repeat(database, LEASE, arguments)
+    return None if reply == 0 else decode_all(reply)
 
 
 async def lease_under_limits(database: Database, request: LeaseRequest, now: datetime) -> list[Job]:
-    """Due jobs for which there is room; see the kernel."""
-    return await run_async(lease_limited(request, now), _Limits(database, now).answer)
+    """Due jobs for which there is room, or that the caller can run; see the kernel."""
+    plan = lease_limited if request.is_limited else lease_chosen
+    return await run_async(plan(request, now), _Limits(database, now).answer)
 
 
 class _Limits:
@@ -111,7 +116,13 @@ class _Limits:
 
     async def _find_first(self, query: FindFirst) -> list[Standing]:
         passed_over = set(query.passed_over)
-        arguments: list[Any] = [format_instant(self._now), query.job_count + len(passed_over)]
+        arguments: list[Any] = [
+            format_instant(self._now),
+            query.job_count + len(passed_over),
+            encode_names(query.request.kinds),
+            encode_names(query.request.labels),
+            LOOK_AHEAD + len(passed_over),
+        ]
         for tenant, queue in query.partitions:
             arguments += tenant, queue, "1" if queue in (query.request.ageing or {}) else ""
         reply = await _repeat(self._database, FIRST, arguments)
@@ -129,6 +140,8 @@ class _Limits:
             format_instant(self._now + request.lease_for),
             request.worker,
             self._lease_count if is_counted else "",
+            encode_names(request.kinds),
+            encode_names(request.labels),
         ]
         for job in query.chosen:
             arguments += job.job_id, job.tenant, job.queue

@@ -81,7 +81,7 @@ local function next_token(token)
 end
 
 -- Leases jobs, each with its id, head and place; the caller takes them out of `ready`.
-local function lease_all(taken, now, till, worker)
+local function lease_all(taken, bodies, now, till, worker)
   local ids, texts, heads, running, leased, counted = {}, {}, {}, {}, {}, {}
   if #taken == 0 then return {ids, {}, {}} end
   for at, job in ipairs(taken) do
@@ -100,7 +100,7 @@ local function lease_all(taken, now, till, worker)
   in_parts('ZADD', LEASED, leased)
   count_all(counted)
   redis.call('HINCRBY', COUNTERS, 'leases', 1)
-  return {ids, texts, get_all(BODIES, ids)}
+  return {ids, texts, bodies}
 end
 
 -- Chosen names as a set; nil if all are chosen.

@@ -112,8 +112,9 @@ class RedisStore(DocumentVerbs):
         """Lease due jobs, each to one caller only; see the protocol."""
         self._refuse_when_unusable()
         now = to_utc(now, "now")
-        if not request.is_limited:
-            return await lease.lease(self._database, request, now)
+        jobs = None if request.is_limited else await lease.lease(self._database, request, now)
+        if jobs is not None:
+            return jobs
         async with self._limited:  # leases of one process under limits would only contend
             return await lease.lease_under_limits(self._database, request, now)
 

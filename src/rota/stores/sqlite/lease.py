@@ -23,12 +23,13 @@ from rota.stores.kernel.limits import (
     FindPartitions,
     Standing,
     TakeJobs,
+    lease_chosen,
     lease_limited,
     scopes_of,
 )
 from rota.stores.kernel.turns import order_turns, take_turns
 from rota.stores.kernel.unit import Partition, run
-from rota.stores.protocol import HeldLease, LeaseRequest
+from rota.stores.protocol import LOOK_AHEAD, HeldLease, LeaseRequest
 from rota.stores.sqlite.connection import SqliteSettings, open_beside, transaction
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.rows import (
@@ -62,11 +63,13 @@ def lease_jobs(connection: apsw.Connection, request: LeaseRequest, now: datetime
     taken: list[Job] = []
     while len(taken) < request.limit:
         chosen = lease.choose(request.limit - len(taken))
+        if not lease.accepts_all(chosen):
+            break
         leased = lease.take(chosen)
         taken += leased
         if len(leased) == len(chosen):
-            break
-    return taken
+            return taken
+    return taken or run(lease_chosen(request, now), lease.answer)
 
 
 class _Lease:
@@ -77,6 +80,10 @@ class _Lease:
         self._request = request
         self._now = to_micros(now)
         self._until = to_micros(now + request.lease_for)
+        self._choice = tuple(
+            None if names is None else encode_ids(names)
+            for names in (request.kinds, request.labels)
+        )
         self._answers: dict[type, Callable[[Any], Any]] = {
             CountRunning: lambda _: Counter(connection.execute(QUERIES.find_leased)),
             FindPartitions: self._find_partitions,
@@ -101,6 +108,13 @@ class _Lease:
             return self._first_of_tenant(tenant, queues[tenant], skipped + count)[skipped:]
 
         return take_turns(queues, limit, take)
+
+    def accepts_all(self, chosen: Sequence[JobId]) -> bool:
+        """Whether the caller can run all of these jobs. Mostly so: others need a second look."""
+        if not self._request.is_selective:
+            return True
+        values = (None, None, None, encode_ids(chosen), *self._choice)
+        return self._connection.execute(QUERIES.find_unfit, values).fetchone() is None
 
     def take(self, chosen: Sequence[JobId]) -> list[Job]:
         """Lease these due jobs, in their order. Unreadable ones are set aside and left out."""
@@ -157,12 +171,16 @@ class _Lease:
         return found
 
     def _read_first(self, tenant: str, queue: str, count: int) -> Iterator[Row]:
-        values = (tenant, queue, self._now, count)
+        values: Row = (tenant, queue, self._now, count)
+        plain, of_priority = QUERIES.find_due, QUERIES.find_due_of_priority
+        if self._request.is_selective:
+            values = (*values, *self._choice, LOOK_AHEAD)
+            plain, of_priority = QUERIES.find_accepted, QUERIES.find_accepted_of_priority
         if queue not in (self._request.ageing or ()):
-            yield from self._connection.execute(QUERIES.find_due, values)
+            yield from self._connection.execute(plain, values)
             return
         for priority in range(1, HIGHEST_PRIORITY + 1):
-            yield from self._connection.execute(QUERIES.find_due_of_priority, (*values, priority))
+            yield from self._connection.execute(of_priority, (*values, priority))
 
 
 class DuePartition(NamedTuple):

@@ -341,6 +341,56 @@ WHERE is_due = 1 AND tenant = ?1 AND queue = ?2 AND priority = ?5 AND due_at <= 
 ORDER BY created_at, id
 LIMIT ?4;
 
+-- name: can_run
+-- ?5 kinds, ?6 labels, or NULL for any. A label is in the body, which is read only if it may have one.
+(?5 IS NULL OR kind IN (SELECT value FROM json_each(?5)))
+AND (
+    ?6 IS NULL OR instr(body, CAST('"label":"' AS BLOB)) = 0 OR coalesce(
+        iif(json_valid(CAST(body AS TEXT)), json_extract(CAST(body AS TEXT), '$.label'), NULL)
+            IN (SELECT value FROM json_each(?6)),
+        1
+    )
+)
+
+-- name: find_unfit
+-- ?4 ids. One of these jobs that the caller cannot run.
+SELECT jobs.id FROM json_each(?4) AS wanted
+CROSS JOIN jobs ON jobs.id = wanted.value
+WHERE NOT (
+-- include: can_run
+)
+LIMIT 1;
+
+-- name: find_accepted
+-- As find_due, for jobs that the caller can run; ?7 how many jobs to look at.
+SELECT -jobs.priority, jobs.created_at, jobs.id
+FROM (
+    SELECT priority, created_at, id FROM jobs
+    WHERE is_due = 1 AND tenant = ?1 AND queue = ?2 AND due_at <= ?3
+    ORDER BY priority DESC, created_at, id
+    LIMIT ?7
+) AS first
+CROSS JOIN jobs ON jobs.id = first.id
+WHERE
+-- include: can_run
+ORDER BY first.priority DESC, first.created_at, first.id
+LIMIT ?4;
+
+-- name: find_accepted_of_priority
+-- As find_due_of_priority, for jobs that the caller can run; ?7 how many jobs to look at, ?8 priority.
+SELECT -jobs.priority, jobs.created_at, jobs.id
+FROM (
+    SELECT created_at, id FROM jobs
+    WHERE is_due = 1 AND tenant = ?1 AND queue = ?2 AND priority = ?8 AND due_at <= ?3
+    ORDER BY created_at, id
+    LIMIT ?7
+) AS first
+CROSS JOIN jobs ON jobs.id = first.id
+WHERE
+-- include: can_run
+ORDER BY first.created_at, first.id
+LIMIT ?4;
+
 -- name: find_leased
 -- The partition of every leased job: as many as workers hold.
 SELECT tenant, queue FROM jobs WHERE lease_until IS NOT NULL;

@@ -29,8 +29,23 @@ async def test_the_record_survives_the_job(stage: Stage) -> None:
     await rail.cancel(job_id, who="ada", why="a mistake")
     client = await stage.sign_up()
     assert (await client.delete(f"/api/v1/jobs/{job_id}")).status_code == 204
-    (entry,) = await entries_of(stage.store)
+    entry, deletion = sorted(await entries_of(stage.store), key=lambda it: it.action)
     assert (entry.who, entry.why, entry.job_ids) == ("ada", "a mistake", (job_id,))
+    assert (deletion.action, deletion.job_ids) == ("delete", (job_id,))
+
+
+async def test_a_deletion_is_recorded_and_a_refused_one_is_not(stage: Stage) -> None:
+    client = await stage.connect(await stage.issue(name="ada's laptop"))
+    wish: dict[str, Any] = {"name": "a", "queue": "q"}
+    first = (await client.post("/api/v1/jobs", json=wish)).json()
+    wish["dependencies"] = [first["id"]]
+    second = (await client.post("/api/v1/jobs", json=wish)).json()
+    assert (await client.delete(f"/api/v1/jobs/{first['id']}")).status_code == 409
+    assert (await client.delete(f"/api/v1/jobs/{second['id']}")).status_code == 204
+    assert (await client.delete(f"/api/v1/jobs/{second['id']}")).status_code == 404
+    (entry,) = await entries_of(stage.store)
+    assert (entry.action, entry.who) == ("delete", "ada's laptop")
+    assert (entry.job_ids, entry.details) == ((second["id"],), {"name": "a", "status": "PENDING"})
 
 
 def test_nothing_writes_over_an_entry_or_removes_one() -> None:

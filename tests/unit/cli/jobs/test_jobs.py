@@ -42,6 +42,14 @@ def test_a_job_that_is_there_already_is_said_to_be(rota: RunRota) -> None:
     assert again.out.split()[3] == first.out.split()[1]
 
 
+def test_a_kind_that_no_worker_serves_is_warned_about_beside_the_result(rota: RunRota) -> None:
+    outcome = rota("jobs", "create", "hello", "--kind", "rare")
+    assert outcome.out.startswith("Created ")
+    warning = "No running worker serves kind 'rare': the job waits until one does."
+    assert outcome.err.split() == warning.split()
+    assert "warning" not in rota("jobs", "create", "hello", "--kind", "rare", "--json").document
+
+
 def test_a_job_for_programs_is_what_the_service_says(rota: RunRota, created: Create) -> None:
     job_id = created("report", "--queue", "mail", "--priority", "9", "--max-attempts", "7")
     document = rota("jobs", "show", job_id, "--json").document
@@ -255,6 +263,17 @@ class TestBulk:
             for item in rota("jobs", "list", "--limit", "50", "--json").document["items"]
         ]
         assert sorted(set(statuses)) == ["PENDING", "READY"]
+
+    def test_a_file_of_many_megabytes_is_read_to_its_end(self, rota: RunRota, here: Path) -> None:
+        jobs = [{"name": "a", "queue": "q", "payload": "x" * 60_000} for _ in range(190)]
+        (here / "large.json").write_text(json.dumps(jobs), encoding="utf-8")
+        assert rota("jobs", "bulk", "create", "large.json").out.startswith("190 created")
+
+    def test_a_file_that_is_too_large_is_said_to_be(self, rota: RunRota, here: Path) -> None:
+        with (here / "huge.json").open("wb") as file:
+            file.truncate((64 << 20) + 1)
+        outcome = rota("jobs", "bulk", "create", "huge.json")
+        assert (outcome.status, "FILE has more than 64 MiB; divide it" in outcome.err) == (2, True)
 
     def test_a_bar_shows_how_far_it_is(self, rota: RunRota, listed: str) -> None:
         assert "Creating" in rota("jobs", "bulk", "create", listed, width=80).err

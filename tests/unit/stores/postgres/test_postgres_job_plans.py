@@ -209,17 +209,21 @@ UNTIL = f"'{NOW + timedelta(minutes=1)}'"
 ANY = ("NULL", "NULL")
 PARTITION = ("'{default}'", "'{default}'")
 NONE_FULL = ("'{}'",) * 4
-TERMS = ("10", UNTIL, "'w'", "true")
+TERMS = ("10", UNTIL, "'w'", *ANY, "true")
+ONE_KIND = ("10", UNTIL, "'w'", "'{a job}'", "'{}'", "true")
 
 
 def find_first(*priorities: str) -> tuple[str, ...]:
     count = len(priorities)
     same = [f"'{{{','.join([value] * count)}}}'" for value in ("default", "NULL")]
-    return ("10", "'{}'", same[0], same[0], f"'{{{','.join(priorities)}}}'", same[1], same[1])
+    places = (same[0], same[0], f"'{{{','.join(priorities)}}}'", same[1], same[1])
+    return ("10", "'{}'", *places, *ANY, "10")
 
 
 LEASES = [
-    ("lease", ("'default'", "'default'", "10", UNTIL, "'w'", "true")),
+    ("lease", ("'default'", "'default'", *TERMS)),
+    ("lease", ("'default'", "'default'", *ONE_KIND)),
+    ("lease_in_turns", (*ANY, "''", "18", *NONE_FULL, *ONE_KIND)),
     ("lease_in_turns", (*ANY, "''", "18", *NONE_FULL, *TERMS)),
     ("lease_in_turns", ("'{default}'", "NULL", "'default'", "18", *NONE_FULL, *TERMS)),
     ("lease_in_turns", ("NULL", "'{default}'", "'zzz'", "18", *NONE_FULL, *TERMS)),
@@ -331,7 +335,7 @@ async def test_a_job_is_leased_by_four_writes_and_completed_by_four(
     jobs = [a_job(tenant="default") for _ in range(100)]
     await store.insert(jobs, NOW)
     schema = store._settings.schema
-    lease = (f"'{NOW}'", "''", "'~'", "100", UNTIL, "'w'", "true")
+    lease = (f"'{NOW}'", "''", "'~'", "100", *TERMS[1:])
     leased, *_ = await explain(inside, schema, "lease", *lease, does_it=True)
     ids = f"'{','.join(sorted(job.id for job in jobs))}'"
     instants = ("'{2026-01-01Z}'", f"'{{{NOW}}}'", f"'{{{NOW}}}'")

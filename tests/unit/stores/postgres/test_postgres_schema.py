@@ -10,14 +10,18 @@ from typing import TypeAlias
 import asyncpg
 import pytest
 from tests.servers.shared import in_database, new_database
+from tests.unit.worker.workshop import NOW, succeed
 
 from rota.errors import SchemaOutdatedError, StoreUnavailableError
+from rota.jobs import JobStatus
 from rota.stores.migrations import Migration, read_migration
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.queries import QUERIES, placed
 from rota.stores.postgres.schema import MIGRATIONS, migrate, open_database
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import DocumentWrite
+from rota.testing import VirtualClock, a_job
+from rota.worker import Worker
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -130,7 +134,6 @@ async def test_waiters_give_up_when_the_lock_is_held_too_long(
     await (await PostgresStore.open(impatient)).close()
 
 
-@pytest.mark.clause("T-31")
 async def test_a_schema_that_is_up_to_date_needs_neither_a_lock_nor_the_right_to_create(
     postgres_settings: PostgresSettings, other: Connection
 ) -> None:
@@ -145,6 +148,11 @@ async def test_a_schema_that_is_up_to_date_needs_neither_a_lock_nor_the_right_to
     humble = as_user(postgres_settings, schema)
     async with await PostgresStore.open(humble) as store:
         assert await store.read("tasks", ["a"]) == {}
+        job = a_job(kind="work", due_at=NOW, created_at=NOW)
+        await store.insert([job], NOW)
+        await Worker(store, {"work": succeed}, clock=VirtualClock(NOW)).run_once()
+        kept = await store.get(job.tenant, [job.id])
+        assert kept[job.id].status is JobStatus.COMPLETED
     with pytest.raises(StoreUnavailableError, match="this user may not do that"):
         await PostgresStore.open(replace(humble, schema="elsewhere"))
     await other.execute("ROLLBACK")

@@ -56,7 +56,6 @@ async def test_the_library_is_checked_before_the_file_is_touched(
     assert not sqlite_settings.path.exists()
 
 
-@pytest.mark.clause("T-31")
 async def test_the_files_are_for_their_owner_alone(store: SqliteStore, path: Path) -> None:
     await store.write_each([DocumentWrite("tasks", "a", None, b"")])
     modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}

@@ -61,6 +61,8 @@ def a_full_job() -> Job:
         replaces=other,
         trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         on_parent_failure="skip",
+        notifies=True,
+        label="v2",
         created_at=NOW - timedelta(days=1),
         updated_at=NOW - timedelta(hours=1),
     )

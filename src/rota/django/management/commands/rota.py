@@ -5,10 +5,12 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from msgspec.structs import replace
 
 from rota.django.backend import RotaBackend
 from rota.django.execution import register_tasks
 from rota.django.tasks_api import task_backends
+from rota.runtime.observation import observed
 from rota.worker import WorkerSettings, run_until_signalled
 
 
@@ -29,14 +31,17 @@ class Command(BaseCommand):
                 f"TASKS[{options['backend']!r}] is {type(backend).__name__}; "
                 "this command needs rota.django.RotaBackend"
             )
-        settings = WorkerSettings(
-            concurrency=options["concurrency"], queues=options["queue"] or None
+        settings = replace(
+            backend.app.worker_settings(),
+            concurrency=options["concurrency"],
+            queues=options["queue"] or None,
         )
         asyncio.run(self._work(backend, settings))
 
     async def _work(self, backend: RotaBackend, settings: WorkerSettings) -> None:
-        async with backend.app:
-            worker = backend.app.worker(settings)
+        async with backend.app as app:
+            worker, session = app.worker(settings), await app.session()
             register_tasks(worker, backend)
             self.stdout.write(f"Serving {len(worker.kinds)} tasks. Stop with Ctrl-C.")
-            await run_until_signalled(worker)
+            async with observed(worker, session.store, session.clock):
+                await run_until_signalled(worker)

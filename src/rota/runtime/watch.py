@@ -1,0 +1,153 @@
+"""Watches the store for conditions that a person should know of: logs them, and posts them.
+
+Every server and worker runs a watch. One of them takes each turn: the report in the store decides
+which. It also has what was posted. So an alert comes while any process lives.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import msgspec
+from msgspec.structs import replace
+
+from rota.clock.protocol import Clock
+from rota.errors import ForbiddenAddressError, InvalidConfigurationError, RotaError
+from rota.events import AlertEnded, AlertNotSent, AlertRaised, EventEmitter
+from rota.fleet.identity import make_process_name
+from rota.kinds.http_request import HttpRequests, read_request
+from rota.kinds.network import HttpRules, read_http_rules
+from rota.kinds.signing import DEFAULT_TENANT, SIGNATURE_HEADER, Keyring, sign
+from rota.ops.notices import find_notices, forget_ended
+from rota.runtime.configuration import Webhook
+from rota.stores.opened import OpenStore
+from rota.telemetry.notices import (
+    Notice,
+    Report,
+    StoredReport,
+    list_new,
+    read_report,
+    write_report,
+)
+
+CHECKED_EVERY = timedelta(seconds=30)
+"""How often the store is looked at, by whichever process comes first."""
+
+FORGOTTEN_EVERY = timedelta(hours=1)
+ANSWERS_WITHIN_SECONDS = 10.0
+
+
+class WebhookBody(msgspec.Struct, frozen=True):
+    """What is posted: the conditions that began, each once unless the answer was lost."""
+
+    alerts: Sequence[Notice]
+    taken_at: datetime
+
+
+class WebhookSender:
+    """Posts alerts, under the network rules of the kind ``http.request``."""
+
+    def __init__(
+        self, webhook: Webhook, rules: HttpRules | None = None, keyring: Keyring | None = None
+    ) -> None:
+        self._webhook = webhook
+        self._rules = read_http_rules() if rules is None else rules
+        self._keyring = keyring or Keyring()
+        self._requests = HttpRequests(self._rules, self._keyring)
+        try:
+            read_request({"url": webhook.url}, self._rules)
+        except (RotaError, ForbiddenAddressError) as error:
+            raise InvalidConfigurationError({"alert-webhook": error.message}) from error
+
+    async def send(self, alerts: Sequence[Notice], now: datetime) -> None:
+        """Post these alerts. Raises RotaError when they may not have arrived."""
+        body = msgspec.to_builtins(WebhookBody(alerts, now))
+        asked = read_request(
+            {"url": self._webhook.url, "json": body, "timeout_seconds": ANSWERS_WITHIN_SECONDS},
+            self._rules,
+        )
+        headers = [("Content-Type", "application/json"), ("User-Agent", "Rota")]
+        if self._webhook.secret is not None:
+            secrets = self._keyring.find(DEFAULT_TENANT, self._webhook.secret)
+            headers.append((SIGNATURE_HEADER, sign(asked.body, secrets, now)))
+        await self._requests.post(asked, [*headers, ("Connection", "close")])
+
+
+class Watch:
+    """Looks at the store every half minute, unless another process has done so."""
+
+    def __init__(self, store: OpenStore, clock: Clock, sender: WebhookSender | None = None) -> None:
+        self.events = EventEmitter("rota.watch")
+        self._store = store
+        self._clock = clock
+        self._sender = sender
+        self._name = make_process_name()
+        self._swept_at: datetime | None = None
+
+    async def run(self) -> None:
+        """Take turns until cancelled. After a store failure, try again later."""
+        while True:
+            with suppress(RotaError):
+                await self.run_once()
+            await self._clock.sleep(CHECKED_EVERY)
+
+    async def run_once(self) -> Report | None:
+        """Take a turn; None if another process has just taken one, or takes it now."""
+        stored, now = await read_report(self._store), self._clock.now()
+        before = Report(taken_at=now) if stored is None else stored.report
+        if stored is not None and timedelta(0) <= now - before.taken_at < CHECKED_EVERY / 2:
+            return None
+        found = await find_notices(self._store, self._clock)
+        sent = {it.key for it in before.notices if it.is_sent}
+        notices = tuple(replace(it, is_sent=it.key in sent) for it in found)
+        report = Report(taken_at=now, by=self._name, notices=notices)
+        version = await self._write(stored, report)
+        if version is None:
+            return None
+        self._emit(before.notices, notices)
+        await self._send(StoredReport(report, version))
+        await self._sweep(now)
+        return report
+
+    async def _write(self, stored: StoredReport | None, report: Report) -> int | None:
+        write = write_report(report) if stored is None else stored.write(report)
+        (version,) = await self._store.write_each([write])
+        return version
+
+    def _emit(self, before: Sequence[Notice], now: Sequence[Notice]) -> None:
+        for each in list_new(before, now):
+            self.events.emit(
+                AlertRaised(
+                    concern=each.concern,
+                    source=each.source,
+                    alert_name=each.name,
+                    tenant=each.tenant,
+                    text=each.text,
+                    since=each.since,
+                )
+            )
+        for each in list_new(now, before):
+            ended = {"concern": each.concern, "source": each.source, "tenant": each.tenant}
+            self.events.emit(AlertEnded(**ended, alert_name=each.name))
+
+    async def _send(self, stored: StoredReport) -> None:
+        """Post what was not posted yet.
+
+        If this process dies before it notes that, another posts it again.
+        """
+        report = stored.report
+        waiting = [it for it in report.notices if not it.is_sent]
+        if self._sender is None or not waiting:
+            return
+        try:
+            await self._sender.send(waiting, report.taken_at)
+        except RotaError as error:
+            self.events.emit(AlertNotSent(error=error.message, alert_count=len(waiting)))
+            return
+        sent = tuple(replace(it, is_sent=True) for it in report.notices)
+        await self._store.write_each([stored.write(replace(report, notices=sent))])
+
+    async def _sweep(self, now: datetime) -> None:
+        if self._swept_at is None or now - self._swept_at >= FORGOTTEN_EVERY:
+            await forget_ended(self._store, self._clock)
+            self._swept_at = now

@@ -1,0 +1,93 @@
+"""What schedulers declare about their tasks for other processes: how to read their expressions.
+
+A task's record has no zone, and no time by which it must have succeeded. Both are in one document,
+so that any process can tell which tasks are late, also while no scheduler lives.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, timedelta, tzinfo
+from typing import Any
+
+import msgspec
+
+from rota.errors import InvalidInputError, StoreError
+from rota.scheduler.policy import SchedulerContext
+from rota.scheduler.registration import AcceptedTask, Callback
+from rota.stores.protocol import DocumentStore, DocumentWrite
+from rota.triggers.cron import Dialect
+from rota.triggers.zone import Fold, load_zone
+
+DECLARED = "scheduler.declared"
+LATEST = "latest"
+
+_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A callback with a dead-man switch: pass it in place of the callback of a registration.
+
+    There is an alert when the task has not succeeded ``alert_after`` one of its occurrences.
+    """
+
+    callback: Callback
+    alert_after: timedelta
+
+    def __call__(self) -> Any:
+        """Call the callback."""
+        return self.callback()
+
+
+class DeclaredTasks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The zone, the dialect and the fold rule of all tasks; and the dead-man switches by task.
+
+    ``zone`` is None if it has no IANA name. ``alert_seconds`` has only the tasks with a switch.
+    """
+
+    zone: str | None
+    dialect: Dialect = "posix"
+    fold: Fold = "both"
+    alert_seconds: dict[str, float] = {}
+
+    def load_zone(self) -> tzinfo | None:
+        return None if self.zone is None else load_zone(self.zone)
+
+    def alert_after(self, task_name: str) -> timedelta | None:
+        seconds = self.alert_seconds.get(task_name)
+        return None if seconds is None else timedelta(seconds=seconds)
+
+
+async def note_declared(context: SchedulerContext, accepted: Sequence[AcceptedTask]) -> None:
+    """Write what this scheduler declares, unless that is stored. The last scheduler counts."""
+    made = _declare(context, accepted)
+    with suppress(StoreError):  # for observers only: the tasks run without it
+        found = (await context.store.read(DECLARED, [LATEST])).get(LATEST)
+        body = msgspec.json.encode(made, order="sorted")
+        if found is None or found.body != body:
+            version = None if found is None else found.version
+            await context.store.write_each([DocumentWrite(DECLARED, LATEST, version, body)])
+
+
+def _declare(context: SchedulerContext, accepted: Sequence[AcceptedTask]) -> DeclaredTasks:
+    zone = "UTC" if context.zone is UTC else getattr(context.zone, "key", None)
+    return DeclaredTasks(
+        zone=zone,
+        dialect=context.policy.dialect,
+        fold=context.policy.repeated_hour,
+        alert_seconds={
+            it.name: it.callback.alert_after / _SECOND
+            for it in accepted
+            if isinstance(it.callback, Watched)
+        },
+    )
+
+
+async def read_declared(store: DocumentStore) -> DeclaredTasks | None:
+    """What the last scheduler declared; None if there was none."""
+    found = (await store.read(DECLARED, [LATEST])).get(LATEST)
+    try:
+        return None if found is None else msgspec.json.decode(found.body, type=DeclaredTasks)
+    except (msgspec.DecodeError, InvalidInputError):
+        return None

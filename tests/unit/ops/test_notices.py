@@ -1,0 +1,179 @@
+"""Dead-man switches of series and tasks, and tasks that are late or fail."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.unit.ops.conftest import NOW
+
+from rota.errors import InvalidJobError
+from rota.jobs import Failed, Job, Outcome, RetryPolicy, Succeeded, decide_outcome
+from rota.ops.notices import find_notices, forget_ended
+from rota.rail import Rail
+from rota.rail.alerts import list_watched
+from rota.rail.pauses import list_pauses
+from rota.scheduler import Scheduler, Watched
+from rota.stores.memory import MemoryStore
+from rota.stores.protocol import LeaseRequest
+from rota.telemetry.notices import Notice
+from rota.testing import VirtualClock
+
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+ONE_TRY = RetryPolicy(max_attempts=1)
+
+
+async def run_next(store: MemoryStore, clock: VirtualClock, outcome: Outcome) -> Job:
+    request = LeaseRequest(worker="w", limit=1, lease_for=MINUTE)
+    (leased,) = await store.lease(request, clock.now())
+    await store.apply([decide_outcome(leased, outcome, clock.now())], clock.now())
+    return leased
+
+
+async def overdue(store: MemoryStore, clock: VirtualClock) -> list[Notice]:
+    return [it for it in await find_notices(store, clock) if it.concern == "overdue"]
+
+
+async def test_a_series_that_never_ran_raises_its_switch_after_the_first_occurrence(
+    store: MemoryStore, rail: Rail, clock: VirtualClock
+) -> None:
+    await rail.schedule_recurring("backup", {}, interval="1h", alert_after="30m")
+    await clock.advance(30 * MINUTE - timedelta(seconds=1))
+    assert await overdue(store, clock) == []
+    await clock.advance(timedelta(seconds=1))
+    (notice,) = await overdue(store, clock)
+    assert (notice.source, notice.name, notice.tenant) == ("series", "backup", "default")
+    assert notice.since == NOW + 30 * MINUTE
+    assert notice.text == "series backup has not succeeded by Fri 2026-05-01 12:30:00 UTC"
+
+
+async def test_failed_occurrences_do_not_reset_the_switch_and_a_success_does(
+    store: MemoryStore, rail: Rail, clock: VirtualClock
+) -> None:
+    await rail.schedule_recurring(
+        "backup", {}, interval="1h", alert_after="150m", retry_policy=ONE_TRY
+    )
+    for _ in range(3):
+        await run_next(store, clock, Failed("disk full"))
+        assert await overdue(store, clock) == []
+        await clock.advance(HOUR)
+    (notice,) = await overdue(store, clock)
+    assert notice.since == NOW + 150 * MINUTE
+    await run_next(store, clock, Succeeded())
+    assert await overdue(store, clock) == []
+    await clock.advance(HOUR + 149 * MINUTE)
+    assert await overdue(store, clock) == []
+    await clock.advance(MINUTE)
+    assert len(await overdue(store, clock)) == 1
+
+
+async def test_a_day_of_successes_raises_nothing(
+    store: MemoryStore, rail: Rail, clock: VirtualClock
+) -> None:
+    await rail.schedule_recurring("backup", {}, interval="1h", alert_after="5m")
+    for _ in range(24):
+        await run_next(store, clock, Succeeded())
+        assert await find_notices(store, clock) == ()
+        await clock.advance(HOUR)
+
+
+async def test_a_pause_does_not_silence_the_switch_and_the_end_of_the_series_does(
+    store: MemoryStore, rail: Rail, clock: VirtualClock
+) -> None:
+    series_id = await rail.schedule_recurring("backup", {}, interval="1h", alert_after="1h")
+    await rail.pause(series_id)
+    await clock.advance(HOUR)
+    (notice,) = await overdue(store, clock)
+    assert notice.text.endswith("; it is paused")
+    await rail.cancel(series_id)
+    assert await find_notices(store, clock) == ()
+    assert len(await list_watched(store)) == len(await list_pauses(store)) == 1
+    await forget_ended(store, clock)
+    assert await list_watched(store) == []
+    assert await list_pauses(store) == []
+
+
+async def test_what_was_noted_a_moment_ago_is_not_forgotten(
+    store: MemoryStore, rail: Rail, clock: VirtualClock
+) -> None:
+    series_id = await rail.schedule_recurring("backup", {}, interval="1h", alert_after="1h")
+    await rail.cancel(series_id)
+    await forget_ended(store, clock)
+    assert len(await list_watched(store)) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"alert_after": "soon"}, "must be a duration such as 30m or 26h"),
+        ({"alert_after": "1h", "overlap": "allow"}, 'cannot be combined with overlap "allow"'),
+    ],
+)
+async def test_a_switch_that_cannot_work_is_refused(
+    rail: Rail, options: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(InvalidJobError, match=reason):
+        await rail.schedule_recurring("backup", {}, interval="1h", **options)  # type: ignore[arg-type]
+
+
+class Dead:
+    """A scheduler whose process is gone: nothing of it runs, and it wrote no farewell."""
+
+    def __init__(self, store: MemoryStore, clock: VirtualClock) -> None:
+        self.fails = False
+        self.scheduler = Scheduler(store, clock=clock, zone=UTC)
+
+    async def begin(self) -> None:
+        async def back_up() -> None:
+            if self.fails:
+                raise OSError("disk full")
+
+        watched = Watched(back_up, timedelta(minutes=20))
+        await self.scheduler.initialize([("backup", "0 * * * *", watched, HOUR)])
+
+
+async def test_a_task_whose_scheduler_is_dead_is_late_and_then_overdue(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    task = Dead(store, clock)
+    await task.begin()
+    await clock.advance(5 * MINUTE)
+    await task.scheduler.stop()
+    assert await find_notices(store, clock) == ()
+    await clock.advance(54 * MINUTE)
+    assert await find_notices(store, clock) == ()
+    await clock.advance(3 * MINUTE)
+    (late,) = await find_notices(store, clock)
+    assert (late.concern, late.since) == ("task_late", datetime(2026, 5, 1, 13, tzinfo=UTC))
+    assert late.text == (
+        "task backup is late: it was due at Fri 2026-05-01 13:00:00 UTC, 2 minutes ago"
+    )
+    await clock.advance(18 * MINUTE)
+    assert [it.concern for it in await find_notices(store, clock)] == ["task_late", "overdue"]
+
+
+async def test_a_task_that_fails_is_noted_until_it_succeeds(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    task = Dead(store, clock)
+    task.fails = True
+    await task.begin()
+    await clock.advance(MINUTE)
+    (failing,) = await find_notices(store, clock)
+    assert (failing.concern, failing.count) == ("task_fails", 1)
+    await clock.advance(20 * MINUTE)
+    assert [it.concern for it in await find_notices(store, clock)] == ["task_fails", "overdue"]
+    task.fails = False
+    await clock.advance(HOUR)
+    assert await find_notices(store, clock) == ()
+    await task.scheduler.stop()
+
+
+async def test_a_day_of_a_living_scheduler_raises_nothing(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    task = Dead(store, clock)
+    await task.begin()
+    for _ in range(24 * 4):
+        await clock.advance(15 * MINUTE)
+        assert await find_notices(store, clock) == ()
+    await task.scheduler.stop()
