@@ -294,16 +294,8 @@ def create(
         "priority": priority,
         "recurrence": read_rule(rule),
     }
-    body |= {
-        field: value
-        for field, value in (
-            ("kind", kind),
-            ("idempotency_key", key),
-            ("notifies", notifies),
-            ("label", label),
-        )
-        if value is not None
-    }
+    given = {"kind": kind, "idempotency_key": key, "notifies": notifies, "label": label}
+    body |= {field: value for field, value in given.items() if value is not None}
     created = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
     job = created.document
     if created.warning is not None:

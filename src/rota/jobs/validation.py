@@ -383,21 +383,26 @@ def admit_job(
         created_at=now,
         updated_at=now,
     )
-    if asked.occurrence is not None:
-        job = replace(job, occurrence=read_name(asked.occurrence, "occurrence"))
-    if asked.auto_remove is not False:
-        job = replace(job, auto_remove=read_flag(asked.auto_remove, "auto_remove"))
+    job = _with_rare_fields(job, asked)
     if asked.on_parent_failure != "block":
         policy = _read_on_parent_failure(asked.on_parent_failure)
         job = replace(job, on_parent_failure=policy)
-    if asked.notifies is not None or asked.label is not None:
-        notifies, label = _read_notifies(asked.notifies), _read_label(asked.label)
-        job = replace(job, notifies=notifies, label=label)
     if asked.replaces is not None:
         job = replace(job, replaces=read_id(asked.replaces, "replaces"))
     if asked.recurrence is not None:
         job = _with_series(job, asked, now)
     return place_job(job, dependency_statuses) if job.dependencies else job
+
+
+def _with_rare_fields(job: Job, asked: JobRequest) -> Job:
+    if asked.occurrence is not None:
+        job = replace(job, occurrence=read_name(asked.occurrence, "occurrence"))
+    if asked.auto_remove is not False:
+        job = replace(job, auto_remove=read_flag(asked.auto_remove, "auto_remove"))
+    if asked.notifies is not None or asked.label is not None:
+        notifies, label = _read_notifies(asked.notifies), _read_label(asked.label)
+        job = replace(job, notifies=notifies, label=label)
+    return job
 
 
 def place_job(
