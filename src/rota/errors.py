@@ -60,6 +60,7 @@ RotaError
     EffectUnknownError
     ForbiddenAddressError
     ForbiddenError
+    ForbiddenQueueError
     QuotaExceededError
     RequestTooSlowError
     UnauthorizedError
@@ -125,6 +126,7 @@ __all__ = [
     "FieldParseError",
     "ForbiddenAddressError",
     "ForbiddenError",
+    "ForbiddenQueueError",
     "HasDependentsError",
     "IllegalMoveError",
     "InvalidArgumentsError",
@@ -1050,6 +1052,20 @@ class ForbiddenError(RefusedError):
     def __init__(self, scope: str) -> None:
         super().__init__(f'This needs a token with the scope "{scope}"', {"scope": scope})
         self.scope = scope
+
+
+class ForbiddenQueueError(RefusedError):
+    """The caller's token is for some queues only, and the request is about others.
+
+    ``queue`` is None where a request is not about single queues.
+    """
+
+    def __init__(self, queues: Iterable[str], queue: str | None = None) -> None:
+        self.queues, self.queue = tuple(sorted(queues)), queue
+        allowed = ", ".join(f'"{each}"' for each in self.queues)
+        wanted = "this needs a token for all queues" if queue is None else f'not for "{queue}"'
+        details = {"queues": list(self.queues), "queue": queue}
+        super().__init__(f"This token is for the queues {allowed} only; {wanted}", details)
 
 
 class CrossSiteRequestError(RefusedError):

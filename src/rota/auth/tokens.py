@@ -1,6 +1,7 @@
 """API tokens: their format, their records, and how they are issued, checked and revoked."""
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -13,8 +14,14 @@ import msgspec
 
 from rota.auth.caller import Caller, Scope
 from rota.clock.protocol import Clock
-from rota.errors import InvalidInputError, StaleVersionError, StoreError, TokenNotFoundError
-from rota.jobs.fields import read_instant, read_name, read_word
+from rota.errors import (
+    InvalidInputError,
+    StaleVersionError,
+    StoreError,
+    TokenNotFoundError,
+    invalid,
+)
+from rota.jobs.fields import read_instant, read_name, read_queue, read_word
 from rota.jobs.record import Instant
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 
@@ -33,6 +40,9 @@ TOKENS = "tokens"
 
 CACHED_FOR = timedelta(seconds=2)
 """A token that another process revokes stays valid here for at most this long."""
+
+QUEUE_SCOPES = (Scope.READ, Scope.WORKER, Scope.WRITE)
+"""The scopes of a token for single queues; all others are about more than queues."""
 
 MOST_CACHED = 1_000
 USE_NOTED_EVERY = timedelta(minutes=1)
@@ -136,7 +146,11 @@ def _in_digits(number: int, length: int) -> str:
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """A token without its secret: tenant, scopes and validity."""
+    """A token without its secret: tenant, scopes and validity.
+
+    ``queues`` are the only queues it is for; None means all. ``issued_by`` is the id of the token
+    that issued it; None means that a person with access to the store did.
+    """
 
     id: str
     tenant: str
@@ -147,6 +161,8 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: Instant | None = None
     last_used_at: Instant | None = None
     """Updated at most once a minute."""
+    queues: tuple[str, ...] | None = None
+    issued_by: str | None = None
 
     def is_valid(self, now: datetime) -> bool:
         if self.revoked_at is not None:
@@ -155,7 +171,11 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
 
     def as_caller(self) -> Caller:
         return Caller(
-            tenant=self.tenant, scopes=frozenset(self.scopes), who=self.name, token_id=self.id
+            tenant=self.tenant,
+            scopes=frozenset(self.scopes),
+            who=self.name,
+            token_id=self.id,
+            queues=None if self.queues is None else frozenset(self.queues),
         )
 
 
@@ -253,17 +273,23 @@ class TokenBook:
         scopes: Iterable[Scope | str],
         name: str,
         expires_at: datetime | None = None,
+        *,
+        queues: Iterable[str] | None = None,
+        issued_by: str | None = None,
     ) -> IssuedToken:
         """A new token that is not stored yet. ``keep`` makes it valid."""
         now = self._clock.now()
         secret = make_token(self._draw_bits)
+        chosen = read_scopes(scopes)
         token = Token(
             id=take_fingerprint(secret.reveal()).id,
             tenant=read_word(tenant, "tenant"),
             name=read_name(name),
-            scopes=read_scopes(scopes),
+            scopes=chosen,
             created_at=now,
             expires_at=_read_expiry(expires_at, now),
+            queues=_read_queues(queues, chosen),
+            issued_by=issued_by,
         )
         return IssuedToken(token=token, secret=secret)
 
@@ -279,9 +305,11 @@ class TokenBook:
         scopes: Iterable[Scope | str],
         name: str,
         expires_at: datetime | None = None,
+        *,
+        queues: Iterable[str] | None = None,
     ) -> IssuedToken:
         """Draft a token and keep it."""
-        drafted = self.draft(tenant, scopes, name, expires_at)
+        drafted = self.draft(tenant, scopes, name, expires_at, queues=queues)
         await self.keep(drafted)
         return drafted
 
@@ -299,6 +327,16 @@ class TokenBook:
         ]
         chosen = [token for token in found if tenant is None or token.tenant == tenant]
         return sorted(chosen, key=lambda token: (token.created_at, token.id), reverse=True)
+
+    async def list_descendants(self, token: Token) -> list[Token]:
+        """The tokens that this one issued, and those that they issued, oldest first."""
+        issued: defaultdict[str | None, list[Token]] = defaultdict(list)
+        for each in reversed(await self.list_tokens(token.tenant)):
+            issued[each.issued_by].append(each)
+        found = list(issued[token.id])
+        for each in found:  # grows while it is read; an id is a hash, so there is no cycle
+            found.extend(issued[each.id])
+        return found
 
     async def revoke(self, token_id: str, tenant: str | None = None) -> Token:
         """Revoke the token and end its sessions. Revoking it again changes nothing.
@@ -402,6 +440,26 @@ def read_scopes(scopes: Iterable[Scope | str]) -> tuple[Scope, ...]:
         reason = "at least one is needed"
         raise InvalidInputError(f"scopes: {reason}", {"field": "scopes", "reason": reason})
     return tuple(scope for scope in Scope if scope in named)
+
+
+def _read_queues(queues: object, scopes: Iterable[Scope]) -> tuple[str, ...] | None:
+    if queues is None:
+        return None
+    if isinstance(queues, str) or not isinstance(queues, Iterable):
+        raise invalid("queues", f"must be a list of queues, got {queues!r:.40}")
+    for scope in scopes:
+        if scope not in QUEUE_SCOPES:
+            allowed = ", ".join(QUEUE_SCOPES)
+            raise invalid("queues", f'the scope "{scope}" is not for single queues; use {allowed}')
+    named = []
+    for queue in queues:
+        try:
+            named.append(read_queue(queue))
+        except InvalidInputError as error:
+            raise invalid("queues", error.message) from error
+    if not named:
+        raise invalid("queues", "must name at least one queue, or be left out for all")
+    return tuple(sorted(set(named)))
 
 
 def _read_expiry(expires_at: object, now: datetime) -> datetime | None:

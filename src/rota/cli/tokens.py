@@ -1,5 +1,6 @@
 """``rota tokens``: who may use the service, and for what."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from rota.auth.caller import Scope
 from rota.auth.tokens import PREFIX
 from rota.cli.arguments import choose_zone
 from rota.cli.connection import converse
-from rota.cli.options import GivenTerminal, JsonOption, LimitOption, ZoneOption, number, value
+from rota.cli.options import GivenTerminal, JsonOption, LimitOption, ZoneOption, flag, number, value
 from rota.cli.output import Row, Viewer, done, print_items, print_verbatim, show_text
 from rota.cli.place import NOWHERE, Place
 from rota.client.client import path_of
@@ -19,19 +20,32 @@ from rota.escape import escape
 
 app = App(name="tokens")
 
-TOKEN_COLUMNS = ("Id", "Tenant", "Scopes", "Good until", "Last used", "Name")
+TOKEN_COLUMNS = ("Id", "Tenant", "Scopes", "Good until", "Last used", "Name", "Issued by")
 
 ScopeOption = Annotated[
     list[Scope],
     Parameter(
         name="--scope",
         negative="",
-        help="What it allows; may be given several times: read looks, write makes jobs, operate "
-        "acts on what others made, admin issues tokens.",
+        help="What it allows; may be given several times: read looks, worker leases and settles "
+        "jobs, write also makes jobs, operate acts on what others made, admin does all of it and "
+        "issues tokens.",
+    ),
+]
+QueueOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--queue",
+        negative="",
+        metavar="NAME",
+        help="The only queue it is for; may be given several times. Default: all queues.",
     ),
 ]
 DaysOption = Annotated[
     int | None, number(1, 36_500, "For how many days it is good. Default: until it is revoked.")
+]
+DescendantsOption = Annotated[
+    bool, flag("Also revoke the tokens that it issued, and those that they issued.")
 ]
 
 
@@ -41,6 +55,7 @@ def create(
     /,
     *,
     scope: ScopeOption,
+    queue: QueueOption = None,
     days: DaysOption = None,
     as_json: JsonOption = False,
     place: Place = NOWHERE,
@@ -53,10 +68,16 @@ def create(
 
         rota tokens create "ada's laptop" --scope read --scope operate
         rota tokens create billing --scope write --tenant guild-7 --days 90
+        rota tokens create "mailer 7" --scope worker --queue mail
     """
     now = terminal.clock.now()
     expires_at = None if days is None else (now + timedelta(days=days)).isoformat()
-    wish = {"name": name, "scopes": list(map(str, scope)), "expires_at": expires_at}
+    wish = {
+        "name": name,
+        "scopes": list(map(str, scope)),
+        "expires_at": expires_at,
+        "queues": queue or None,
+    }
     issued = converse(terminal, place, lambda client: client.post("/tokens", wish), makes=True)
     if as_json:
         terminal.print_document(issued)
@@ -87,11 +108,12 @@ def list_tokens(
     """
     listed = converse(terminal, place, lambda client: client.collect("/tokens", limit=limit))
     viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    names = {token["id"]: token["name"] for token in listed.items}
     print_items(
         terminal,
         listed,
         TOKEN_COLUMNS,
-        lambda token: token_row(token, viewer),
+        lambda token: token_row(token, viewer, names),
         as_json=as_json,
         noun="token",
     )
@@ -102,6 +124,7 @@ def revoke(
     token_id: Annotated[str, value("ID", "The id of the token, as listed; not the token.")],
     /,
     *,
+    descendants: DescendantsOption = False,
     as_json: JsonOption = False,
     place: Place = NOWHERE,
     terminal: GivenTerminal,
@@ -111,25 +134,44 @@ def revoke(
     Try:
 
         rota tokens revoke 4ace5c094814e1e049c3aa5d
+        rota tokens revoke 4ace5c094814e1e049c3aa5d --descendants
     """
     if token_id.startswith(PREFIX):
         reason = "that is a token itself; give its id, as rota tokens list shows it"
         raise InvalidInputError(reason, {"field": "ID", "reason": reason})
     path = path_of("tokens", token_id)
-    revoked = converse(terminal, place, lambda client: client.ask("DELETE", path))
-    done(terminal, revoked, f"Revoked: {revoked['name']}.", as_json=as_json)
+    query = {"descendants": "true"} if descendants else {}
+    revoked = converse(terminal, place, lambda client: client.ask("DELETE", path, query=query))
+    count, valid_count = len(revoked["revoked_descendants"]), len(revoked["valid_descendants"])
+    rest = f", and {_count_descendants(count)}" if count else ""
+    done(terminal, revoked, f"Revoked: {revoked['name']}{rest}.", as_json=as_json)
+    if valid_count:
+        again = f"rota tokens revoke {revoked['id']} --descendants"
+        terminal.print_remark(
+            f"Still valid: {_count_descendants(valid_count)}. To revoke them too: {again}"
+        )
 
 
-def token_row(token: dict[str, Any], viewer: Viewer) -> Row:
-    """One token as a row of ``TOKEN_COLUMNS``."""
+def token_row(token: dict[str, Any], viewer: Viewer, names: Mapping[str, str]) -> Row:
+    """One token as a row of ``TOKEN_COLUMNS``; ``names`` are those of the tokens by id."""
     is_revoked = token["revoked_at"] is not None
     until = "revoked" if is_revoked else viewer.show(token["expires_at"])
     cells = (
         escape(token["id"]),
         show_text(token["tenant"], 40),
-        " ".join(token["scopes"]),
+        _show_scopes(token),
         until,
         viewer.show(token["last_used_at"]),
         show_text(token["name"], 80),
+        show_text(names.get(token["issued_by"], token["issued_by"] or "-"), 80),
     )
     return cells, "dim" if is_revoked else ""
+
+
+def _count_descendants(count: int) -> str:
+    return f"{count} {'token' if count == 1 else 'tokens'} that descended from it"
+
+
+def _show_scopes(token: Mapping[str, Any]) -> str:
+    scopes = " ".join(token["scopes"])
+    return scopes if token["queues"] is None else f"{scopes}, on {' '.join(token['queues'])}"

@@ -78,9 +78,9 @@ _DEFAULTS = JobRequest(name="", queue="").retry_policy
 def read_retry_policy(value: object) -> RetryPolicy:
     """The retry policy.
 
-    Missing fields take their defaults before they are compared; None is all defaults.
+    Missing fields take their defaults before they are compared.
     """
-    if value is None or value is _DEFAULTS or value == _DEFAULTS:
+    if value is _DEFAULTS or value == _DEFAULTS:
         return _DEFAULTS
     fields = _policy_fields(value)
     base = read_number(

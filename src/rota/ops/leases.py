@@ -1,7 +1,7 @@
 """Leases for workers that speak HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from random import Random
@@ -222,27 +222,40 @@ class HttpLeases:
             return jobs
 
     async def extend(
-        self, tenant: str, worker: str, held: Sequence[HeldLease], lease_for: timedelta
+        self,
+        tenant: str,
+        worker: str,
+        held: Sequence[HeldLease],
+        lease_for: timedelta,
+        queues: Collection[str] | None = None,
     ) -> list[bool]:
         """Extend leases from now.
 
-        False for each lease the worker has lost: it must stop that job.
+        False for each lease the worker has lost: it must stop that job. With ``queues``, jobs of
+        other queues are not the worker's.
         """
         check_lease(lease_for, "lease_seconds")
         now = self._clock.now()
-        own = await self._find_held(tenant, worker, [each.job_id for each in held])
+        own = await self._find_held(tenant, worker, [each.job_id for each in held], queues)
         kept = [each for each in held if _token(own.get(each.job_id)) == each.token]
         answers = await self._store.extend(kept, now + lease_for, now) if kept else []
         lasting = {each for each, is_held in zip(kept, answers, strict=True) if is_held}
         return [each in lasting for each in held]
 
     async def settle(
-        self, tenant: str, worker: str, settlements: Sequence[Settlement]
+        self,
+        tenant: str,
+        worker: str,
+        settlements: Sequence[Settlement],
+        queues: Collection[str] | None = None,
     ) -> list[Settled]:
-        """Apply outcomes in one call. A stale outcome writes nothing."""
+        """Apply outcomes in one call. A stale outcome writes nothing.
+
+        With ``queues``, jobs of other queues are not the worker's.
+        """
         now = self._clock.now()
         ids = [each.held.job_id for each in settlements]
-        own = await self._find_held(tenant, worker, ids)
+        own = await self._find_held(tenant, worker, ids, queues)
         current = [
             each for each in settlements if _token(own.get(each.held.job_id)) == each.held.token
         ]
@@ -364,14 +377,20 @@ class HttpLeases:
         await self._apply([(job, handed_back) for job in jobs], self._clock.now())
 
     async def _find_held(
-        self, tenant: str, worker: str, job_ids: Sequence[JobId]
+        self,
+        tenant: str,
+        worker: str,
+        job_ids: Sequence[JobId],
+        queues: Collection[str] | None,
     ) -> dict[JobId, Job]:
-        """The tenant's jobs that this worker holds."""
+        """The tenant's jobs that this worker holds, in these queues."""
         found = await self._store.get(tenant, job_ids)
         return {
             job_id: job
             for job_id, job in found.items()
-            if job.lease is not None and job.lease.worker == worker
+            if job.lease is not None
+            and job.lease.worker == worker
+            and (queues is None or job.queue in queues)
         }
 
     async def _sweep_if_due(self) -> None:

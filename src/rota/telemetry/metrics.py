@@ -170,11 +170,9 @@ class ProcessMetrics:
         self.store_up = prometheus.Gauge(
             "rota_store_up", "Whether the store answered when last asked.", registry=registry
         )
+        refused = "Requests that the server refused, by reason."
         self._refused = prometheus.Counter(
-            "rota_requests_refused",
-            "Requests that the server refused, by reason.",
-            ["reason"],
-            registry=registry,
+            "rota_requests_refused", refused, ["reason"], registry=registry
         )
         self._children = prometheus.Gauge(
             "rota_child_processes", "Child processes of the workers here.", registry=registry

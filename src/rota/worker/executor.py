@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from rota.clock.idle import in_flight, turn
+from rota.clock.idle import in_flight, is_current, turn
 from rota.errors import describe_error
 from rota.events import JobStarted
 from rota.jobs import Discarded, Failed, Skipped, Snoozed, Succeeded, is_missed
@@ -208,9 +208,9 @@ class Executor:
             return classify(await self._call(handler, attempt, attempt.context), handler.encode)
         except CancelledError as error:
             return _classify_cancellation(slot, attempt, error)
-        except (GeneratorExit, KeyboardInterrupt):
-            raise  # these concern the interpreter, not the job
-        except BaseException as error:  # noqa: BLE001 - whatever else it is, the job failed
+        except BaseException as error:
+            if _concerns_interpreter(error, slot):
+                raise
             return _failed(error)
         finally:
             self.facilities.progress.end(job.id)
@@ -372,6 +372,12 @@ def _classify_cancellation(slot: Slot, attempt: Attempt, error: CancelledError) 
         return _failed(error)
     slot.is_retired = True  # the event loop is being shut down: the slot ends, not the job
     return HANDED_BACK
+
+
+def _concerns_interpreter(error: BaseException, slot: Slot) -> bool:
+    if isinstance(error, GeneratorExit):
+        return not is_current(slot.task)
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _failed(error: BaseException) -> Result:

@@ -100,5 +100,5 @@ async def test_a_dependency_of_another_tenant_does_not_exist(neighbours: Neighbo
 
 
 async def test_making_needs_the_scope_to_write(neighbours: Neighbours) -> None:
-    async with neighbours.with_only(Scope.READ, Scope.OPERATE, Scope.ADMIN) as weak:
+    async with neighbours.with_only(Scope.READ, Scope.OPERATE) as weak:
         assert (await weak.post(BULK, json={"jobs": [a_wish()]})).status_code == 403

@@ -2,15 +2,20 @@
 
 import asyncio
 import re
+from datetime import UTC, datetime
 from pathlib import Path
+from secrets import randbits
 
 import pytest
 from tests.unit.cli.conftest import RunRota
 
 from rota import open_store
-from rota.auth.tokens import TOKEN_PATTERN, is_well_formed
-from rota.rail import read_audit
+from rota.auth.tokens import TOKEN_PATTERN, TokenBook, is_well_formed
+from rota.ops.tokens import TenantTokens, TokenRequest
+from rota.rail import RailSettings, read_audit
 from rota.rail.audit import AuditEntry
+from rota.rail.jobs import RailContext
+from rota.testing import VirtualClock
 
 
 @pytest.fixture
@@ -54,7 +59,8 @@ def test_the_list_shows_what_a_token_is_good_for(rota: RunRota, url: str) -> Non
         " for default, good until Sat 2027-03-27 12:00:30 GMT, shown this once:\n"
     )
     lines = rota("tokens", "list", "--store", url).out.splitlines()
-    assert lines[0].split() == ["Id", "Tenant", "Scopes", "Good", "until", "Last", "used", "Name"]
+    header = "Id Tenant Scopes Good until Last used Name Issued by"
+    assert " ".join(lines[0].split()) == header
     assert lines[-1] == "2 tokens"
     rows = "\n".join(lines[1:-1])
     assert "read admin  -" in rows
@@ -83,7 +89,12 @@ def test_actions_are_in_the_audit_log(rota: RunRota, url: str) -> None:
     assert {entry.action for entry in entries} == {"token.issue", "token.revoke"}
     assert len(entries) == 2
     for entry in entries:
-        assert entry.details == {"token_id": made["id"], "name": "ada", "scopes": ["read"]}
+        assert entry.details == {
+            "token_id": made["id"],
+            "name": "ada",
+            "scopes": ["read"],
+            "issued_by": None,
+        }
         assert entry.who
 
 
@@ -122,3 +133,39 @@ def test_impossible_actions_set_the_exit_status(
     assert outcome.status == status
     assert outcome.err.startswith("error: ")
     assert outcome.out == ""
+
+
+def test_a_token_for_a_queue_says_so(rota: RunRota, url: str) -> None:
+    made = rota(
+        *("tokens", "create", "mailer", "--scope", "worker", "--queue", "mail", "--queue", "sms"),
+        *("--store", url, "--json"),
+    ).document
+    assert (made["scopes"], made["queues"], made["issued_by"]) == (
+        ["worker"],
+        ["mail", "sms"],
+        None,
+    )
+    assert "worker, on mail sms" in rota("tokens", "list", "--store", url).out
+
+
+def test_revoking_offers_the_descendants(rota: RunRota, url: str) -> None:
+    first = rota("tokens", "create", "ada", "--scope", "admin", "--store", url, "--json").document
+
+    async def issue() -> None:
+        async with await open_store(url) as store:
+            clock = VirtualClock(datetime(2027, 3, 26, 12, tzinfo=UTC))
+            around = RailContext(store, "default", clock, RailSettings(), randbits)
+            caller = await TokenBook(store, clock).identify(first["secret"], clock.now())
+            assert caller is not None
+            await TenantTokens(around).issue_for(caller, TokenRequest("laptop", ["read"]))
+
+    asyncio.run(issue())
+    listed = rota("tokens", "list", "--store", url).out.splitlines()
+    assert [line.split()[-2:] for line in listed if "laptop" in line] == [["laptop", "ada"]]
+    alone = rota("tokens", "revoke", first["id"], "--store", url)
+    assert alone.out == "Revoked: ada.\n"
+    assert "Still valid: 1 token that descended from it." in alone.err
+    assert f"rota tokens revoke {first['id']} --descendants" in " ".join(alone.err.split())
+    both = rota("tokens", "revoke", first["id"], "--descendants", "--store", url)
+    assert both.out == "Revoked: ada, and 1 token that descended from it.\n"
+    assert both.err == ""

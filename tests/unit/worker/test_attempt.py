@@ -70,6 +70,7 @@ class OddError(Exception):
         (KeyError(), "KeyError"),
         (OddError(), "OddError: (no text: RuntimeError)"),
         (SystemExit(3), "SystemExit: 3"),
+        (GeneratorExit("closed"), "GeneratorExit: closed"),
         (asyncio.CancelledError("mine"), "CancelledError: mine"),
         (TimeoutError("theirs"), "TimeoutError: theirs"),
         (BaseException("base"), "BaseException: base"),

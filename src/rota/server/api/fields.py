@@ -146,6 +146,7 @@ async def read_job(call: Call[Any, Any], job_id: JobId | None = None) -> Job:
     """The job with this id, by default the one in the path; JobNotFoundError when unknown."""
     wanted = job_id or call.path["job_id"]
     found = await call.context.store.get(call.caller.tenant, [wanted])
-    if wanted not in found:
+    queues = call.caller.queues
+    if wanted not in found or (queues is not None and found[wanted].queue not in queues):
         raise JobNotFoundError(wanted)
     return found[wanted]

@@ -202,7 +202,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     payload: Payload = {}
     priority: Priority = 5
     dependencies: Annotated[list[Uuid], Meta(extra_json_schema=DEPENDENCIES)] = []
-    retry_policy: RetryPolicyBody | None = None
+    retry_policy: RetryPolicyBody | UnsetType = UNSET
     run_at: InstantText | None = None
     recurrence: RecurrenceBody | None = None
     idempotency_key: IdempotencyKey | None = None
@@ -235,7 +235,7 @@ def _with_api_name(error: InvalidJobError, key_name: str | None = None) -> Inval
 
 def _request(asked: NewJob, key: str | None) -> JobRequest:
     given: dict[str, Any] = {"retry_policy": with_usual_attempts(RetryPolicy())}
-    if asked.retry_policy is not None:
+    if asked.retry_policy is not UNSET:
         given["retry_policy"] = msgspec.structs.asdict(asked.retry_policy)
     if asked.recurrence is not None:
         given["recurrence"] = msgspec.structs.asdict(asked.recurrence)
@@ -409,14 +409,26 @@ async def create_job(call: Call[NewJob, Nothing]) -> Answer:
     context, tenant = call.context, call.caller.tenant
     now = context.clock.now()
     job = admit_new_job(call.body, context, tenant, now, call.headers.get(KEY_HEADER.lower()))
+    await _check_queues(call, job)
     await context.quota.admit(tenant)
     await note_alerts(context.store, [job])
     (inserted,) = await context.store.insert([_with_trace(job, call)], now)
+    call.caller.check_queues([inserted.job.queue])  # an existing job may be in another one
     headers = {"location": f"{call.root}{JOBS}/{inserted.job.id}"}
     warning = await context.served.warn(inserted.job)
     if warning is not None:
         headers["warning"] = f'299 rota "{warning}"'
     return Answer(200 if inserted.is_existing else 201, view_job(inserted.job), headers)
+
+
+async def _check_queues(call: Call[Any, Any], job: Job) -> None:
+    """Refuse a caller for single queues a job, or a dependency, of another queue."""
+    if call.caller.queues is None:
+        return
+    call.caller.check_queues([job.queue])
+    if job.dependencies:
+        found = await call.context.store.get(job.tenant, job.dependencies)
+        call.caller.check_queues(each.queue for each in found.values())
 
 
 async def get_job(call: Call[Nothing, Nothing]) -> JobView:
@@ -514,10 +526,11 @@ ROUTES: tuple[Route, ...] = (
         answers={201: JobView, 200: JobView},
         headers=_CREATE_HEADERS,
         errors=(409,),
+        by_queue=True,
     ),
     route("GET", JOBS, search_jobs, Scope.READ, "jobs"),
     route("GET", f"{JOBS}/search", look_for_jobs, Scope.READ, "jobs"),
-    route("GET", ONE_JOB, get_job, Scope.READ, "jobs", errors=(404,)),
+    route("GET", ONE_JOB, get_job, Scope.READ, "jobs", errors=(404,), by_queue=True),
     route("PUT", ONE_JOB, update_job, Scope.WRITE, "jobs", errors=(404, 409)),
     route(
         "DELETE", ONE_JOB, delete_job, Scope.WRITE, "jobs", answers={204: None}, errors=(404, 409)

@@ -158,15 +158,17 @@ async def lease_jobs(call: Call[LeaseOrder, Nothing]) -> LeasedJobs:
     """Lease due jobs; optionally wait for some.
 
     Gates and limits apply as for every worker. Extend a lease before it expires; afterwards the
-    attempt counts as lost, and the job is retried.
+    attempt counts as lost, and the job is retried. A token for single queues leases from these.
     """
     asked = call.body
+    call.caller.check_queues(asked.queues or ())
+    queues = asked.queues or call.caller.queues
     request = HttpLeaseRequest(
         worker=asked.worker,
         limit=asked.limit,
         lease_for=_choose_lease(asked.lease_seconds, call.context.leases),
         wait_for=timedelta(seconds=asked.wait_seconds),
-        queues=None if asked.queues is None else tuple(asked.queues),
+        queues=None if queues is None else tuple(queues),
         notifies=frozenset(asked.notifies),
         kinds=tuple(asked.kinds),
     )
@@ -184,7 +186,9 @@ async def extend_leases(call: Call[ExtendOrder, Nothing]) -> ExtendAnswer:
     ]
     lease_for = _choose_lease(asked.lease_seconds, call.context.leases)
     until = call.context.clock.now() + lease_for
-    lasting = await call.context.leases.extend(call.caller.tenant, worker, held, lease_for)
+    lasting = await call.context.leases.extend(
+        call.caller.tenant, worker, held, lease_for, call.caller.queues
+    )
     lost = [each.job_id for each, is_held in zip(held, lasting, strict=True) if not is_held]
     return ExtendAnswer(until, lost)
 
@@ -198,7 +202,9 @@ async def settle_leases(call: Call[SettleOrder, Nothing]) -> SettleAnswer:
     asked = call.body
     worker = read_name(asked.worker, "worker")
     settlements = [_read_ended(each, f"outcomes[{n}]") for n, each in enumerate(asked.outcomes)]
-    settled = await call.context.leases.settle(call.caller.tenant, worker, settlements)
+    settled = await call.context.leases.settle(
+        call.caller.tenant, worker, settlements, call.caller.queues
+    )
     items = [
         SettledJob(
             job_id=each.job_id,
@@ -254,7 +260,7 @@ def _read_snooze(ended: Ended, field: str) -> Outcome:
 
 
 ROUTES: tuple[Route, ...] = (
-    route("POST", LEASES, lease_jobs, Scope.WRITE, "workers"),
-    route("POST", f"{LEASES}/extend", extend_leases, Scope.WRITE, "workers"),
-    route("POST", f"{LEASES}/settle", settle_leases, Scope.WRITE, "workers"),
+    route("POST", LEASES, lease_jobs, Scope.WORKER, "workers", by_queue=True),
+    route("POST", f"{LEASES}/extend", extend_leases, Scope.WORKER, "workers", by_queue=True),
+    route("POST", f"{LEASES}/settle", settle_leases, Scope.WORKER, "workers", by_queue=True),
 )

@@ -7,11 +7,11 @@ from msgspec import Meta
 
 from rota.auth.caller import Scope
 from rota.auth.tokens import Token
-from rota.errors import ForbiddenError, InvalidCursorError
+from rota.errors import InvalidCursorError
 from rota.jobs.fields import read_instant
 from rota.jobs.search import DEFAULT_LIMIT, check_limit
 from rota.ops.tokens import TenantTokens, TokenRequest
-from rota.server.api.fields import NAME, Cursor, InstantText, Moment, PageCursor, PageLimit
+from rota.server.api.fields import NAME, Cursor, InstantText, Moment, PageCursor, PageLimit, Queue
 from rota.server.http.route import Answer, Call, Nothing, Route, route
 
 TOKENS = "/api/v1/tokens"
@@ -34,7 +34,11 @@ TokenName = Annotated[
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A new token. Without ``expires_at`` it is valid until it is revoked."""
+    """A new token. Without ``expires_at`` it is valid as long as the token that issues it.
+
+    With ``queues`` it may only lease, settle, create and read jobs of these queues; its scopes may
+    be ``worker``, ``write`` and ``read``.
+    """
 
     name: TokenName
     scopes: Annotated[
@@ -44,10 +48,15 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ]
     expires_at: InstantText | None = None
+    queues: Annotated[list[Queue], Meta(min_length=1, max_length=100)] | None = None
 
 
 class TokenView(msgspec.Struct, frozen=True, kw_only=True):
-    """A token without its secret."""
+    """A token without its secret.
+
+    ``queues`` null means all queues. ``issued_by`` is the id of the token that issued it, if one
+    did.
+    """
 
     id: TokenId
     tenant: str
@@ -57,12 +66,24 @@ class TokenView(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: Moment | None
     revoked_at: Moment | None
     last_used_at: Moment | None
+    queues: tuple[str, ...] | None
+    issued_by: TokenId | None
 
 
 class IssuedTokenView(TokenView, frozen=True, kw_only=True):
     """A new token with its secret."""
 
     secret: Annotated[str, Meta(description="Shown once; it cannot be shown again.")]
+
+
+class RevokedTokenView(TokenView, frozen=True, kw_only=True):
+    """A revoked token, its descendants revoked with it, and those that are still valid.
+
+    The descendants of a token are those it issued, and those that they issued.
+    """
+
+    revoked_descendants: list[TokenId]
+    valid_descendants: list[TokenId]
 
 
 class TokenPage(msgspec.Struct, frozen=True):
@@ -80,19 +101,24 @@ class TokenSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     limit: PageLimit = DEFAULT_LIMIT
 
 
+class RevokeWish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether to revoke the descendants too."""
+
+    descendants: Annotated[
+        bool, Meta(description="Also revoke the tokens it issued, and those that they issued.")
+    ] = False
+
+
 async def issue_token(call: Call[NewToken, Nothing]) -> Answer:
     """Issue a token for your tenant.
 
-    It may have only scopes that your own token has. The answer contains its secret, which is not
-    stored.
+    It may have only scopes that your own token has, and ends no later. The answer contains its
+    secret, which is not stored.
     """
     asked = call.body
-    for scope in asked.scopes:
-        if not call.caller.may(scope):
-            raise ForbiddenError(scope)
     expires_at = None if asked.expires_at is None else read_instant(asked.expires_at, "expires_at")
-    wish = TokenRequest(asked.name, asked.scopes, expires_at)
-    issued = await _tokens(call).issue(wish, call.caller.who)
+    wish = TokenRequest(asked.name, asked.scopes, expires_at, asked.queues)
+    issued = await _tokens(call).issue_for(call.caller, wish)
     shown = msgspec.structs.asdict(view_token(issued.token))
     return Answer(201, IssuedTokenView(**shown, secret=issued.secret.reveal()))
 
@@ -109,9 +135,19 @@ async def list_tokens(call: Call[Nothing, TokenSearch]) -> TokenPage:
     )
 
 
-async def revoke_token(call: Call[Nothing, Nothing]) -> TokenView:
-    """Revoke a token of your tenant. Within seconds no server accepts it."""
-    return view_token(await _tokens(call).revoke(call.path["token_id"], call.caller.who))
+async def revoke_token(call: Call[Nothing, RevokeWish]) -> RevokedTokenView:
+    """Revoke a token of your tenant. Within seconds no server accepts it.
+
+    The answer names the tokens that descend from it; with ``descendants`` they are revoked too.
+    """
+    done = await _tokens(call).revoke(
+        call.path["token_id"], call.caller.who, with_descendants=call.query.descendants
+    )
+    return RevokedTokenView(
+        **msgspec.structs.asdict(view_token(done.token)),
+        revoked_descendants=[each.id for each in done.revoked],
+        valid_descendants=[each.id for each in done.valid],
+    )
 
 
 def view_token(token: Token) -> TokenView:

@@ -13,6 +13,7 @@ from starlette.types import Scope as AsgiScope
 from rota.auth.caller import Caller
 from rota.errors import (
     ForbiddenError,
+    ForbiddenQueueError,
     InvalidRequestError,
     MethodNotAllowedError,
     RotaError,
@@ -77,6 +78,8 @@ class RouteHandler:
         caller = await self._guard.admit(scope)
         if not caller.may(needed):
             raise ForbiddenError(needed)
+        if caller.queues is not None and not self.route.by_queue:
+            raise ForbiddenQueueError(caller.queues)
         return caller
 
     def _read_headers(self, sent: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:

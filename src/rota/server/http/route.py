@@ -57,8 +57,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     ``answers`` maps each success status to the type of its body, None for no body. ``errors`` are
     error statuses beyond those that every route may return. ``headers`` are the request headers
-    that the handler reads, each with a description. ``scope`` None means no token is needed. The
-    handler's docstring documents the route.
+    that the handler reads, each with a description. ``scope`` None means no token is needed.
+    ``by_queue`` means that the handler checks the caller's queues; without it, a caller for single
+    queues is refused. The handler's docstring documents the route.
     """
 
     method: str
@@ -72,6 +73,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     errors: tuple[int, ...] = ()
     media: str = JSON
+    by_queue: bool = False
 
 
 def route(

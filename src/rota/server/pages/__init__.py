@@ -6,9 +6,9 @@ The server renders them, and they work without JavaScript; with it they refresh 
 from datetime import tzinfo
 
 from starlette.routing import BaseRoute, Route
-from tzlocal import get_localzone
 
 from rota.auth.caller import Scope
+from rota.clock.host_zone import read_host_zone
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME, PageGuard
 from rota.server.pages.audit import show_audit
@@ -22,21 +22,26 @@ from rota.server.pages.responses import Page, PageServer, go_home, serve_nothing
 from rota.server.pages.schedules import request_task_run, show_schedules
 from rota.server.pages.sign_in import SignInPages
 from rota.server.pages.templates import send_asset, send_icon
+from rota.server.pages.tokens import revoke_token, show_token, show_tokens
 from rota.server.pages.visit import RecentResults
 from rota.server.pages.workers import show_workers
 
 __all__ = ["page_routes"]
 
-VIEWS: dict[str, Page] = {
-    "": show_overview,
-    "/jobs": show_jobs,
-    "/jobs/{job_id}": show_job,
-    "/schedules": show_schedules,
-    "/workers": show_workers,
-    "/gates": show_gates,
-    "/dead-letters": show_dead_letters,
-    "/audit": show_audit,
+VIEWS: dict[Scope, dict[str, Page]] = {
+    Scope.READ: {
+        "": show_overview,
+        "/jobs": show_jobs,
+        "/jobs/{job_id}": show_job,
+        "/schedules": show_schedules,
+        "/workers": show_workers,
+        "/gates": show_gates,
+        "/dead-letters": show_dead_letters,
+        "/audit": show_audit,
+    },
+    Scope.ADMIN: {"/tokens": show_tokens, "/tokens/{token_id}": show_token},
 }
+"""The pages, by the scope they need."""
 
 FORMS: dict[Scope, dict[str, Page]] = {
     Scope.OPERATE: {
@@ -46,7 +51,10 @@ FORMS: dict[Scope, dict[str, Page]] = {
         "/gates/maintenance": change_maintenance,
         "/gates/quiet-hours": change_quiet_hours,
     },
-    Scope.ADMIN: {"/schedules/run": request_task_run},
+    Scope.ADMIN: {
+        "/schedules/run": request_task_run,
+        "/tokens/{token_id}/revoke": revoke_token,
+    },
 }
 """What forms post, by the scope it needs."""
 
@@ -58,14 +66,12 @@ def page_routes(
 
     Times are in ``zone``; default: the host's.
     """
-    server = PageServer(context, guard, zone or get_localzone(), RecentResults())
+    server = PageServer(context, guard, zone or read_host_zone(), RecentResults())
     sign_in = SignInPages(guard)
-    views = [
-        Route(f"{HOME}{path}", server.serve(page), methods=["GET"]) for path, page in VIEWS.items()
-    ]
-    forms = [
-        Route(f"{HOME}{path}", server.serve(page, scope), methods=["POST"])
-        for scope, pages in FORMS.items()
+    served = [
+        Route(f"{HOME}{path}", server.serve(page, scope), methods=[method])
+        for method, table in (("GET", VIEWS), ("POST", FORMS))
+        for scope, pages in table.items()
         for path, page in pages.items()
     ]
     return [
@@ -76,7 +82,6 @@ def page_routes(
         Route(f"{HOME}/sign-in", sign_in.show, methods=["GET"]),
         Route(f"{HOME}/sign-in", sign_in.enter, methods=["POST"]),
         Route(f"{HOME}/sign-out", sign_in.leave, methods=["POST"]),
-        *views,
-        *forms,
+        *served,
         Route(f"{HOME}/{{rest:path}}", serve_nothing),
     ]

@@ -10,7 +10,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from rota.auth.caller import Caller, Scope
-from rota.errors import ForbiddenError, NotFoundError, RotaError, UnauthorizedError
+from rota.errors import (
+    ForbiddenError,
+    ForbiddenQueueError,
+    NotFoundError,
+    RotaError,
+    UnauthorizedError,
+)
 from rota.ops.holds import Hold, find_holds
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME, PageGuard
@@ -37,10 +43,14 @@ MENU = (
 )
 """The pages: name, path and title."""
 
+ADMIN_MENU = (("tokens", "tokens", "Tokens"),)
+"""The pages for administrators, after the others."""
+
 NOTICES = {
     "cancelled": ("job cancelled", "jobs cancelled"),
     "retried": ("job retried", "jobs retried"),
     "discarded": ("dead letter discarded", "dead letters discarded"),
+    "revoked": ("token revoked", "tokens revoked"),
     "run": ("job is due now", "jobs are due now"),
     "task-asked": ("task run requested", "task runs requested"),
     "paused": ("series paused", "series paused"),
@@ -74,6 +84,8 @@ class PageServer(NamedTuple):
                 caller = await self.guard.admit(request.scope)
                 if not caller.may(scope):
                     raise ForbiddenError(scope)
+                if caller.queues is not None:
+                    raise ForbiddenQueueError(caller.queues)
                 return await self._show(page, self._visit(request, caller))
             except UnauthorizedError:
                 return _go_to_sign_in(request)
@@ -113,7 +125,7 @@ def render_page(visit: Visit, template: str, **values: Any) -> Response:
         "may_operate": visit.may_operate,
         "may_administer": visit.may_administer,
         "has_sign_in": visit.has_sign_in,
-        "menu": MENU,
+        "menu": MENU + ADMIN_MENU if visit.may_administer else MENU,
         "done": read_notice(visit),
         "holds": visit.holds,
         "is_refresh": visit.is_refresh,

@@ -241,8 +241,8 @@ async def test_another_tenant_gets_settles_and_extends_nothing(both: Neighbours)
     assert (shown["status"], shown["lease"]["until"]) == ("RUNNING", "2026-05-01T12:01:00Z")
 
 
-async def test_working_needs_the_scope_to_write(neighbours: Neighbours) -> None:
-    async with neighbours.with_only(Scope.READ, Scope.OPERATE, Scope.ADMIN) as weak:
+async def test_working_needs_the_scope_of_workers(neighbours: Neighbours) -> None:
+    async with neighbours.with_only(Scope.READ, Scope.OPERATE) as weak:
         for url, body in (
             (LEASES, {"worker": "w"}),
             (f"{LEASES}/extend", {"worker": "w", "leases": [{"job_id": NO_ID, "token": 1}]}),

@@ -5,11 +5,12 @@ import re
 import traceback
 from datetime import timedelta
 
+import httpx2
 import pytest
 from tests.server.security.conftest import NOW, MakeStage, Stage
 
 from rota.auth.caller import Scope
-from rota.auth.tokens import RANDOM_BITS, TOKEN_PATTERN, is_well_formed
+from rota.auth.tokens import RANDOM_BITS, TOKEN_PATTERN, TokenBook, is_well_formed
 from rota.server import GuardSettings, ServerSettings
 from rota.server.app import TABLE
 from rota.telemetry.logs import JsonFormatter
@@ -67,12 +68,85 @@ async def test_a_token_expires(stage: Stage) -> None:
     assert (await client.get("/api/v1/jobs")).status_code == 401
 
 
-async def test_a_token_cannot_issue_more_scopes_than_it_has(stage: Stage) -> None:
-    token = await stage.issue(scopes=[Scope.ADMIN, Scope.READ])
-    client = await stage.connect(token)
-    refused = await client.post(TOKENS, json={"name": "x", "scopes": ["read", "operate"]})
-    assert (refused.status_code, refused.json()["details"]) == (403, {"scope": "operate"})
-    assert (await client.post(TOKENS, json={"name": "x", "scopes": ["read"]})).status_code == 201
+async def test_admin_includes_the_other_scopes_and_only_admin_issues(stage: Stage) -> None:
+    admin = await stage.connect(await stage.issue(scopes=[Scope.ADMIN]))
+    assert (await admin.post("/api/v1/jobs", json={"name": "x", "queue": "q"})).status_code == 201
+    assert (await admin.get("/api/v1/jobs")).status_code == 200
+    assert (await admin.get("/api/v1/dead-letters")).status_code == 200
+    assert (await admin.post(TOKENS, json={"name": "x", "scopes": ["operate"]})).status_code == 201
+    rest = await stage.connect(await stage.issue(scopes=set(Scope) - {Scope.ADMIN}))
+    refused = await rest.post(TOKENS, json={"name": "x", "scopes": ["read"]})
+    assert (refused.status_code, refused.json()["details"]) == (403, {"scope": "admin"})
+
+
+async def test_a_token_issues_none_that_outlives_it(stage: Stage) -> None:
+    tomorrow = NOW + timedelta(days=1)
+    token = await stage.book.issue("ours", [Scope.ADMIN], "ada", tomorrow)
+    client = await stage.connect(token.secret.reveal())
+    later = {**WISH, "expires_at": (tomorrow + timedelta(seconds=1)).isoformat()}
+    refused = await client.post(TOKENS, json=later)
+    assert (refused.status_code, refused.json()["details"]["field"]) == (400, "expires_at")
+    assert "2026-05-02T12:00:00" in refused.json()["message"]
+    issued = (await client.post(TOKENS, json=WISH)).json()
+    assert issued["expires_at"] == "2026-05-02T12:00:00Z"
+    earlier = {**WISH, "expires_at": (NOW + timedelta(hours=1)).isoformat()}
+    assert (await client.post(TOKENS, json=earlier)).json()["expires_at"] == "2026-05-01T13:00:00Z"
+
+
+async def test_a_revoked_token_issues_none_while_another_server_still_knows_it(
+    stage: Stage,
+) -> None:
+    token = await stage.book.issue("ours", [Scope.ADMIN], "ada")
+    client = await stage.connect(token.secret.reveal())
+    assert (await client.get(TOKENS)).status_code == 200
+    await TokenBook(stage.store, stage.clock).revoke(token.id)
+    assert (await client.get(TOKENS)).status_code == 200, "cached for two seconds"
+    assert (await client.post(TOKENS, json=WISH)).status_code == 401
+
+
+async def issue_line(stage: Stage) -> tuple[httpx2.AsyncClient, list[str]]:
+    """Three tokens, each issued by the one before, and their ids."""
+    first = await stage.book.issue("ours", [Scope.ADMIN], "first")
+    secret, ids = first.secret.reveal(), [first.id]
+    for name in ("second", "third"):
+        await stage.clock.advance(timedelta(seconds=1))
+        client = await stage.connect(secret)
+        issued = (await client.post(TOKENS, json={"name": name, "scopes": ["admin"]})).json()
+        assert issued["issued_by"] == ids[-1]
+        ids.append(issued["id"])
+        secret = issued["secret"]
+    return await stage.sign_up(), ids
+
+
+async def test_revoking_names_the_descendants_that_stay_valid(stage: Stage) -> None:
+    admin, (first, second, third) = await issue_line(stage)
+    answer = (await admin.delete(f"{TOKENS}/{first}")).json()
+    assert (answer["valid_descendants"], answer["revoked_descendants"]) == ([second, third], [])
+    shown = {it["id"]: it["revoked_at"] for it in (await admin.get(TOKENS)).json()["items"]}
+    assert (shown[second], shown[third]) == (None, None)
+
+
+async def test_revoking_may_include_all_descendants_also_afterwards(stage: Stage) -> None:
+    admin, (first, second, third) = await issue_line(stage)
+    await admin.delete(f"{TOKENS}/{first}")
+    answer = (await admin.delete(f"{TOKENS}/{first}", params="descendants=true")).json()
+    assert (answer["valid_descendants"], answer["revoked_descendants"]) == ([], [second, third])
+    shown = {it["id"]: it["revoked_at"] for it in (await admin.get(TOKENS)).json()["items"]}
+    assert None not in (shown[first], shown[second], shown[third])
+
+
+async def test_the_audit_shows_who_issued_whom(stage: Stage) -> None:
+    admin, (first, second, third) = await issue_line(stage)
+    await admin.delete(f"{TOKENS}/{first}", params="descendants=true")
+    entries = (await admin.get("/api/v1/audit")).json()["items"]
+    issues = [it for it in entries if it["action"] == "token.issue"]
+    assert [(it["who"], it["details"]["token_id"]) for it in issues] == [
+        ("second", third),
+        ("first", second),
+    ]
+    assert [it["details"]["issued_by"] for it in issues] == [second, first]
+    revoked = [it["details"]["token_id"] for it in entries if it["action"] == "token.revoke"]
+    assert set(revoked) == {third, second, first}
 
 
 @pytest.mark.parametrize(
