@@ -165,7 +165,7 @@ async def test_no_rule_raises_a_false_alarm_in_a_day(deployment: str, tmp_path: 
     succeeded = sum(
         value for (name, _), value in scrapes[-1].items() if name == "rota_jobs_succeeded_total"
     )
-    assert succeeded == 73  # the day was not idle: every 20 minutes
+    assert succeeded >= 72  # the day was not idle: every 20 minutes
     assert scrapes[-1]["rota_workers", ()] == 1
     fired = 'count_over_time(ALERTS{alertstate="firing"}[24h])'
     run_promtool("test", "rules", write_test(tmp_path, in_time(scrapes), {fired: {1440: False}}))
