@@ -13,6 +13,7 @@ from rota.errors import InvalidJobError
 from rota.jobs import Job
 from rota.rail import Rail
 from rota.runtime.configuration import read_configuration
+from rota.stores.memory import MemoryStore
 from rota.stores.protocol import LeaseRequest
 from rota.worker import Context, Worker
 
@@ -39,6 +40,7 @@ async def quick() -> AsyncIterator[Workshop]:
 
 async def test_modules_share_one_rail_and_one_worker(quick: Workshop) -> None:
     """Neither module knows of the other: each declares its handlers and schedules its work."""
+    quick.store = MemoryStore()  # which a worker need not poll
     done: list[tuple[str, datetime]] = []
 
     def declare(worker: Worker, kind: str) -> None:

@@ -129,7 +129,7 @@ async def test_a_runner_goes_on_after_a_handler_that_called_itself_cancelled(
 
 
 async def test_an_unknown_kind_is_an_error_that_is_retried(shop: Workshop) -> None:
-    shop.make_worker({})
+    shop.make_worker({}, WorkerSettings(takes_any_kind=True))
     job = await shop.add("mystery")
     await shop.worker.run_once()
     kept = await shop.look(job)
