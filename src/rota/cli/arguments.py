@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -120,7 +120,7 @@ def check_ids(field: str) -> IdCheck:
 check_argument = check_ids("ID")
 
 
-LONGEST_FILE = 4 << 20
+LONGEST_FILE = 64 << 20
 
 
 def read_json(text: str, option: str) -> Any:
@@ -138,13 +138,20 @@ def read_json(text: str, option: str) -> Any:
 def _read_source(text: str, option: str) -> bytes:
     try:
         if text == "-":
-            return sys.stdin.buffer.read(LONGEST_FILE)
+            return _read_all(sys.stdin.buffer, option)
         if text.startswith("@"):
             with Path(text[1:]).open("rb") as file:
-                return file.read(LONGEST_FILE)
+                return _read_all(file, option)
     except OSError as error:
         raise _refuse_json(option, f"cannot be read: {error.strerror}") from error
     return text.encode("utf-8", "surrogateescape")
+
+
+def _read_all(file: BinaryIO, option: str) -> bytes:
+    content = file.read(LONGEST_FILE + 1)
+    if len(content) > LONGEST_FILE:
+        raise _refuse_json(option, f"has more than {LONGEST_FILE >> 20} MiB; divide it")
+    return content
 
 
 def _refuse_json(option: str, reason: str) -> InvalidInputError:

@@ -84,6 +84,17 @@ def flights_of(loop: AbstractEventLoop) -> Flights:
     return _flights[loop]
 
 
+def is_current(task: "asyncio.Task[Any] | None") -> bool:
+    """Whether this task runs now. A GeneratorExit in one that does not is for the interpreter.
+
+    It closes coroutines that will never go on, from anywhere.
+    """
+    try:
+        return task is not None and asyncio.current_task() is task
+    except RuntimeError:  # no event loop runs
+        return False
+
+
 QUIET_TURNS = 32
 """How long every task must have waited before a loop without a ready queue counts as idle."""
 

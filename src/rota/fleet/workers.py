@@ -18,7 +18,8 @@ GONE_AFTER = timedelta(seconds=60)
 class WorkerPresence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A worker, as it describes itself. ``queues`` and ``tenants`` are None for all.
 
-    ``gone_after`` is how long its sign of life lasts.
+    ``labels`` are the version labels that it offers. ``gone_after`` is how long its sign of life
+    lasts.
     """
 
     id: str
@@ -32,6 +33,7 @@ class WorkerPresence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     started_at: datetime
     seen_at: datetime
     gone_after: timedelta = GONE_AFTER
+    labels: tuple[str, ...] = ()
 
     def is_gone(self, now: datetime) -> bool:
         return self.seen_at + self.gone_after <= now

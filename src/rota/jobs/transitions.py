@@ -177,6 +177,20 @@ def decide_lost(job: Job, now: datetime, chance: float = 0.0) -> Change:
     return _decide_dead(job, _spend(job, error, loss_count), Ending.LOST, "lost", now)
 
 
+def follow_policy(change: Change, stored: Job) -> Change:
+    """The change as the stored retry policy decides it: it may be another one since the lease."""
+    attempt = change.attempt
+    if attempt is None or stored.retry_policy == change.job.retry_policy:
+        return change
+    if attempt.outcome == "failed":
+        again = decide_fail(stored, change.job.last_error or "", change.job.updated_at)
+    elif attempt.outcome == "lost":
+        again = decide_lost(stored, change.job.updated_at)
+    else:
+        return change
+    return replace(again, attempt=attempt)
+
+
 def decide_discard(job: Job, reason: str, now: datetime) -> Change:
     """The handler discarded the job: FAILED, even with attempts left."""
     spent = _spend(job, reason, loss_count=0)

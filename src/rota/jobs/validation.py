@@ -11,6 +11,7 @@ from rota.errors import (
     DependenciesFixedError,
     DependencyCycleError,
     HasDependentsError,
+    InvalidCronExpressionError,
     InvalidInputError,
     InvalidJobError,
     InvalidZoneError,
@@ -63,6 +64,7 @@ from rota.jobs.recurrence import (
     start_at,
 )
 from rota.jobs.states import JobStatus
+from rota.triggers.cron import settle_zone
 from rota.triggers.rrule import parse_rrule
 from rota.triggers.zone import Fold, Gap, load_zone, to_utc
 
@@ -78,9 +80,9 @@ _DEFAULTS = JobRequest(name="", queue="").retry_policy
 def read_retry_policy(value: object) -> RetryPolicy:
     """The retry policy.
 
-    Missing fields take their defaults before they are compared; None is all defaults.
+    Missing fields take their defaults before they are compared.
     """
-    if value is None or value is _DEFAULTS or value == _DEFAULTS:
+    if value is _DEFAULTS or value == _DEFAULTS:
         return _DEFAULTS
     fields = _policy_fields(value)
     base = read_number(
@@ -161,6 +163,7 @@ def read_recurrence(value: object, now: datetime) -> tuple[Recurrence, datetime]
     """
     fields = _recurrence_fields(value)
     trigger = _only_text(fields)
+    _settle_zone(fields)
     zone = _read_zone(fields["zone"])
     start = _read_start(fields, trigger, zone, now)
     recurrence = Recurrence(
@@ -188,7 +191,6 @@ def read_recurrence(value: object, now: datetime) -> tuple[Recurrence, datetime]
 
 def _recurrence_fields(value: object) -> dict[str, Any]:
     defaults = dict.fromkeys(Recurrence.__struct_fields__) | {
-        "zone": "UTC",
         "overlap": "skip",
         "catch_up": "once",
     }
@@ -200,6 +202,19 @@ def _recurrence_fields(value: object) -> dict[str, Any]:
         if name not in defaults or name == "unmet_since":
             raise InvalidJobError(f"recurrence.{str(name)[:40]}", "is not a field")
     return defaults | dict(value)
+
+
+def _settle_zone(fields: dict[str, Any]) -> None:
+    """A zone in front of the cron expression becomes that of the series, which is UTC without."""
+    if fields["cron"] is not None and isinstance(fields["zone"], str | None):
+        try:
+            fields["cron"], fields["zone"] = settle_zone(fields["cron"], fields["zone"])
+        except InvalidCronExpressionError as error:
+            raise InvalidJobError("recurrence.cron", f"is refused: {error.message}") from error
+        except InvalidInputError as error:
+            raise InvalidJobError("recurrence.zone", error.message.removeprefix("zone ")) from error
+    if fields["zone"] is None:
+        fields["zone"] = "UTC"
 
 
 def _only_text(fields: Mapping[str, Any]) -> str:
@@ -368,21 +383,26 @@ def admit_job(
         created_at=now,
         updated_at=now,
     )
-    if asked.occurrence is not None:
-        job = replace(job, occurrence=read_name(asked.occurrence, "occurrence"))
-    if asked.auto_remove is not False:
-        job = replace(job, auto_remove=read_flag(asked.auto_remove, "auto_remove"))
+    job = _with_rare_fields(job, asked)
     if asked.on_parent_failure != "block":
         policy = _read_on_parent_failure(asked.on_parent_failure)
         job = replace(job, on_parent_failure=policy)
-    if asked.notifies is not None or asked.label is not None:
-        notifies, label = _read_notifies(asked.notifies), _read_label(asked.label)
-        job = replace(job, notifies=notifies, label=label)
     if asked.replaces is not None:
         job = replace(job, replaces=read_id(asked.replaces, "replaces"))
     if asked.recurrence is not None:
         job = _with_series(job, asked, now)
     return place_job(job, dependency_statuses) if job.dependencies else job
+
+
+def _with_rare_fields(job: Job, asked: JobRequest) -> Job:
+    if asked.occurrence is not None:
+        job = replace(job, occurrence=read_name(asked.occurrence, "occurrence"))
+    if asked.auto_remove is not False:
+        job = replace(job, auto_remove=read_flag(asked.auto_remove, "auto_remove"))
+    if asked.notifies is not None or asked.label is not None:
+        notifies, label = _read_notifies(asked.notifies), _read_label(asked.label)
+        job = replace(job, notifies=notifies, label=label)
+    return job
 
 
 def place_job(

@@ -55,4 +55,5 @@ async def request_http(context: Context) -> Snooze | Discard | None:
     return await _requests_of_environment()(context)
 
 
+request_http.notifies = True  # type: ignore[attr-defined] # as HttpRequests says
 BUILT_IN: Mapping[str, Work] = {"http.request": request_http, "log.message": log_message}

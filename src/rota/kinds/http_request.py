@@ -188,8 +188,11 @@ class HttpRequests:
     """Makes the request that a job asks for, and judges the answer by its status alone.
 
     The body of the answer is neither read nor kept: a caller who may add jobs must not be able to
-    read through them what only this host can.
+    read through them what only this host can. A request may reach people, so quiet hours hold it
+    back unless its job says that it does not notify.
     """
+
+    notifies = True
 
     def __init__(
         self,

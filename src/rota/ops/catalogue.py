@@ -5,6 +5,7 @@ knows their payloads: the API validates them, and the pages build forms from the
 """
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -13,6 +14,10 @@ from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 
 KINDS = "kinds"
 """The collection; the key of a document is the kind."""
+
+
+READ_EVERY = timedelta(seconds=5)
+"""How old may be what ``Catalogue`` knows."""
 
 
 class KindEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,6 +62,23 @@ async def read_kind(store: DocumentStore, kind: str) -> KindEntry | None:
     """What is known about one kind."""
     found = await store.read(KINDS, [kind])
     return _read(found[kind]) if kind in found else None
+
+
+class Catalogue:
+    """Which kinds notify people, as the apps that are served say; read every few seconds."""
+
+    def __init__(self, store: DocumentStore) -> None:
+        self._store = store
+        self._notifying: frozenset[str] = frozenset()
+        self._read_at: datetime | None = None
+
+    async def list_notifying(self, now: datetime) -> frozenset[str]:
+        """The kinds whose jobs notify people."""
+        if self._read_at is None or not now - READ_EVERY < self._read_at <= now:
+            kinds = await read_kinds(self._store)
+            self._notifying = frozenset(kind for kind, each in kinds.items() if each.notifies)
+            self._read_at = now
+        return self._notifying
 
 
 def _read(document: Document) -> KindEntry | None:

@@ -12,6 +12,7 @@ from rota.jobs import (
     Job,
     JobId,
     JobStatus,
+    complete_history,
     is_due,
     is_missed,
     is_stalled,
@@ -27,6 +28,7 @@ from rota.ops.explanation import (
     ReasonCode,
     Snapshot,
     end_sentence,
+    format_attempt_duration,
     format_duration,
     format_error,
     format_job,
@@ -79,7 +81,14 @@ def explain_completed(facts: JobFacts) -> Finding:
     done = Reason(code="succeeded", text=f"{text}.", at=done_at)
     tries = f", after {_attempts(job.attempt_count)}" if job.attempt_count else ""
     sentence = f"It ran, and was done at {facts.show(done_at)}{tries}."
-    return Finding("ran", sentence, [done, *_history(facts), *_links(facts)])
+    reasons = [done, *describe_success(facts), *_history(facts), *_links(facts)]
+    return Finding("ran", sentence, reasons)
+
+
+def describe_success(facts: JobFacts) -> Iterator[Reason]:
+    """The attempt that completed the job."""
+    for attempt in complete_history(facts.job, ()):
+        yield describe_attempt(facts, attempt)
 
 
 def explain_failed(facts: JobFacts) -> Finding:
@@ -163,12 +172,13 @@ def _history(facts: JobFacts) -> Iterator[Reason]:
 
 
 def describe_attempt(facts: JobFacts, attempt: Attempt) -> Reason:
-    """The attempt's number, its worker, and how it ended."""
+    """The attempt's number, its worker, how it ended and after which time."""
+    error = "." if attempt.error is None else f": {format_error(attempt.error)}"
     return Reason(
         code="attempt",
         text=f"Attempt {attempt.number} of {facts.job.retry_policy.max_attempts}, on "
-        f"{attempt.worker}, {_outcome(attempt)} at {facts.show(attempt.ended_at)}: "
-        f"{format_error(attempt.error or '')}",
+        f"{attempt.worker}, {_outcome(attempt)} at {facts.show(attempt.ended_at)}, after "
+        f"{format_attempt_duration(attempt.lasted_for)}{error}",
         at=attempt.started_at,
         until=attempt.ended_at,
         who=attempt.worker,

@@ -9,7 +9,7 @@ from rota.errors import InvalidInputError
 from rota.jobs import Ending, Job, JobId, JobStatus, Recurrence
 from rota.jobs.recurrence import count_missed, is_skipped, planned_start
 from rota.ops.audit import find_audit_entries
-from rota.ops.explain import describe_attempt, explain
+from rota.ops.explain import describe_attempt, describe_success, explain
 from rota.ops.explanation import (
     Answer,
     Explanation,
@@ -363,8 +363,7 @@ def _judge_kept(facts: JobFacts, at: datetime) -> Finding:
         return Finding("will not run", f"It will not run at {when}: it has ended.", [_now(facts)])
     if job.status is JobStatus.COMPLETED and job.due_at <= at:
         sentence = f"By {when} it was due, and it was done at {show(job.updated_at)}."
-        begun = "When the attempt that succeeded began is not kept."
-        return Finding("ran", sentence, [Reason(code="succeeded", text=begun), _now(facts)])
+        return Finding("ran", sentence, [*describe_success(facts), _now(facts)])
     return Finding("did not run", f"It did not run at {when}: it waited.", [_now(facts)])
 
 

@@ -81,6 +81,13 @@ def format_duration(duration: timedelta) -> str:
     return " ".join(parts[:2]) or "less than a second"
 
 
+def format_attempt_duration(duration: timedelta) -> str:
+    """A duration of which milliseconds matter."""
+    if duration >= timedelta(seconds=1):
+        return format_duration(duration)
+    return f"{duration / timedelta(milliseconds=1):.0f} ms"
+
+
 def format_job(job: Job) -> str:
     """The name of a job inside a sentence."""
     return f'job {job.id} ("{job.name}")'

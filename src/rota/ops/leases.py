@@ -26,6 +26,7 @@ from rota.jobs import (
 )
 from rota.jobs.fields import read_name, read_queue, read_word
 from rota.jobs.recurrence import MISSED
+from rota.ops.catalogue import Catalogue
 from rota.ops.reasons import ANY_KIND
 from rota.policy.gates import Closed
 from rota.policy.watch import GateWatch, LeasedUnderLimits, LimitWatch
@@ -35,7 +36,7 @@ from rota.worker import WorkerSettings, attempts
 from rota.worker.completer import decide
 from rota.worker.job_events import emit_settled, job_stalled
 from rota.worker.rescuer import PAGE_SIZE
-from rota.worker.rest import choose_due_for, choose_rest
+from rota.worker.rest import DueJobs, choose_due_for, choose_rest
 
 MOST_LEASED = 100
 LONGEST_LEASE = timedelta(hours=1)
@@ -59,8 +60,9 @@ _LONGEST_KEY = 255
 class HttpLeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A lease request from an HTTP worker.
 
-    ``wait_for`` is how long to wait for a job. Quiet hours hold back kinds in ``notifies``.
-    ``kinds`` is shown to operators; queues alone decide which jobs the worker gets.
+    ``wait_for`` is how long to wait for a job. Quiet hours hold back kinds in ``notifies``, unless
+    a job or the store says otherwise. The worker gets only jobs of its ``kinds``, if it names any,
+    and of those with a version label only jobs whose label is among ``labels``.
     """
 
     worker: str
@@ -70,6 +72,7 @@ class HttpLeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] | None = None
     notifies: frozenset[str] = frozenset()
     kinds: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         read_name(self.worker, "worker")
@@ -85,6 +88,8 @@ class HttpLeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
             read_queue(queue)
         for kind in (*self.notifies, *self.kinds):
             read_word(kind, "kinds" if kind in self.kinds else "notifies")
+        for label in self.labels:
+            read_word(label, "labels")
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,6 +150,7 @@ class HttpWorkerPresence:
             queues=None if request.queues is None else tuple(sorted(request.queues)),
             tenants=(tenant,),
             kinds=tuple(sorted(request.kinds)) or (ANY_KIND,),
+            labels=tuple(sorted(request.labels)),
             concurrency=request.limit,
             version=HTTP,
             started_at=_since(None if document is None else document.body, now),
@@ -164,6 +170,19 @@ def _since(body: bytes | None, now: datetime) -> datetime:
     except msgspec.DecodeError:
         return now
     return now if known.is_gone(now) else known.started_at
+
+
+class HttpGate(GateWatch):
+    """The gates for HTTP workers, which know little about the kinds they run."""
+
+    def __init__(self, store: DocumentStore) -> None:
+        super().__init__(store)
+        self._catalogue = Catalogue(store)
+
+    async def read(self, now: datetime) -> frozenset[str]:
+        """Read the gates, and return the kinds that notify people as apps say."""
+        await self.renew(now)
+        return await self._catalogue.list_notifying(now)
 
 
 Disconnected = Callable[[], Awaitable[None]]
@@ -189,7 +208,7 @@ class HttpLeases:
         self._store = store
         self._clock = clock
         self._random = random or Random()  # noqa: S311 - jitter is not a secret
-        self._gate = GateWatch(store)
+        self._gate = HttpGate(store)
         self._limits = LimitWatch(store)
         self._presence = HttpWorkerPresence(store)
         self._swept_at: datetime | None = None
@@ -310,12 +329,17 @@ class HttpLeases:
     async def _take_or_wait(
         self, tenant: str, request: HttpLeaseRequest, ends: "_WaitEnds"
     ) -> list[Job]:
+        due = DueJobs()
         while not ends.gone.is_set():
             leased = await self._take(tenant, request)
-            is_over = self._clock.now() >= ends.deadline or self._closing.is_set()
-            if leased.jobs or is_over:
+            now = self._clock.now()
+            if leased.jobs or now >= ends.deadline or self._closing.is_set():
                 return [*leased.jobs]
-            await self._rest(tenant, request, leased, ends)
+            due_at = await self._store.next_due_at(now, request.queues, [tenant])
+            is_due = due_at is not None and due_at <= now
+            due.begin(ends.deadline)
+            held_back = due.judge(leased, is_due=is_due)
+            await self._rest(choose_due_for(due_at, held_back, now), ends)
         return []
 
     @asynccontextmanager
@@ -339,6 +363,8 @@ class HttpLeases:
             lease_for=request.lease_for,
             queues=request.queues,
             tenants=[tenant],
+            kinds=request.kinds or None,
+            labels=request.labels,
         )
         leased = LeasedUnderLimits(())
         for _ in range(MOST_ROUNDS):
@@ -352,9 +378,12 @@ class HttpLeases:
         return leased._replace(jobs=())
 
     async def _pass_gates(self, jobs: Sequence[Job], request: HttpLeaseRequest) -> list[Job]:
+        if not jobs:
+            return []
+        notifying = request.notifies | await self._read_gates(jobs)
         now = self._clock.now()
         judged = [
-            (job, self._gate.judge(job, now, notifies=job.kind in request.notifies))
+            (job, self._gate.judge(job, now, notifies=job.kind in notifying))
             for job in await self._skip_missed(jobs, now)
         ]
         held_back = [(job, attempts.Result(it)) for job, it in judged if isinstance(it, Closed)]
@@ -365,6 +394,15 @@ class HttpLeases:
             with suppress(RotaError):  # its end also creates the next job of the series
                 await self._store.insert(beside, now)
         return passed
+
+    async def _read_gates(self, leased: Sequence[Job]) -> frozenset[str]:
+        """Read the gates as they are after the lease, and return the kinds that notify people."""
+        try:
+            return await self._gate.read(self._clock.now())
+        except RotaError:
+            with suppress(RotaError):  # their leases expire
+                await self._release(leased)
+            raise
 
     async def _skip_missed(self, jobs: Sequence[Job], now: datetime) -> list[Job]:
         """The jobs that may still start; occurrences that their series skips end."""
@@ -400,19 +438,10 @@ class HttpLeases:
         self._swept_at = now
         await self.sweep()
 
-    async def _rest(
-        self,
-        tenant: str,
-        request: HttpLeaseRequest,
-        held_back: LeasedUnderLimits,
-        ends: "_WaitEnds",
-    ) -> None:
+    async def _rest(self, due_for: timedelta | None, ends: "_WaitEnds") -> None:
         """Wait for a wake-up, the next due job, or the next poll."""
-        now = self._clock.now()
-        due_at = await self._store.next_due_at(now, request.queues, [tenant])
-        due_for = choose_due_for(due_at, held_back, now)
         rest = choose_rest(self._settings.poll_for, due_for, self._random.random())
-        rest = max(min(rest, ends.deadline - now), timedelta(0))
+        rest = max(min(rest, ends.deadline - self._clock.now()), timedelta(0))
         waits: list[asyncio.Future[object]] = [
             asyncio.ensure_future(ends.gone.wait()),
             asyncio.ensure_future(self._closing.wait()),

@@ -263,13 +263,18 @@ def describe_line(job: Job, snapshot: Snapshot) -> Reason | None:
 
 
 def serves(worker: WorkerPresence, job: Job) -> bool:
-    """Whether the worker takes jobs of this queue and tenant and has a handler for the kind."""
-    return takes(worker, job) and (job.kind in worker.kinds or ANY_KIND in worker.kinds)
+    """Whether the worker takes the job's queue, tenant and label, and has a handler."""
+    has_handler = job.kind in worker.kinds or ANY_KIND in worker.kinds
+    return takes(worker, job) and has_handler and _offers(worker, job)
 
 
 def takes(worker: WorkerPresence, job: Job) -> bool:
     """Whether the worker takes jobs of this queue and tenant, with or without a handler."""
     return is_chosen(job.queue, worker.queues) and is_chosen(job.tenant, worker.tenants)
+
+
+def _offers(worker: WorkerPresence, job: Job) -> bool:
+    return job.label is None or job.label in worker.labels
 
 
 def is_known_to_notify(job: Job) -> bool:
@@ -331,11 +336,17 @@ def _judge_workers(job: Job, snapshot: Snapshot) -> Iterator[Reason]:
             text=f"No worker takes jobs of queue {job.queue} for its tenant; "
             f"{len(workers)} run on this store.",
         )
+    elif not any(takes(worker, job) and _offers(worker, job) for worker in workers):
+        yield Reason(
+            code="no_worker",
+            text=f"No worker that takes its queue offers the version label {job.label}: the job "
+            "waits until one does.",
+        )
     elif not any(serves(worker, job) for worker in workers):
         yield Reason(
             code="no_worker",
             text=f"No worker that takes its queue has a handler for the kind {job.kind}: "
-            "the worker that takes it will fail it.",
+            "the job waits until one has.",
         )
 
 

@@ -1,7 +1,7 @@
 """The stored gate settings: quiet hours and maintenance windows as one gate and as documents."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, tzinfo
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from rota.errors import InvalidInputError, invalid
-from rota.jobs.fields import read_queue, read_word
+from rota.jobs.fields import read_flag, read_queue, read_word
 from rota.jobs.record import Instant, Job
 from rota.policy.gates import OPEN, Gate, Maintenance, Verdict, first_open, require
 from rota.policy.quiet_hours import (
@@ -70,7 +70,19 @@ class ScopedMaintenance:
     windows: tuple[Maintenance, ...]
 
 
-Entry: TypeAlias = TenantQuietHours | ScopedMaintenance
+@dataclass(frozen=True, slots=True)
+class KindNotifies:
+    """Whether jobs of a kind notify people, whatever workers say about the kind."""
+
+    kind: str
+    notifies: bool
+
+    def __post_init__(self) -> None:
+        read_word(self.kind, "kind")
+        read_flag(self.notifies, "notifies")
+
+
+Entry: TypeAlias = TenantQuietHours | ScopedMaintenance | KindNotifies
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +93,11 @@ class GateSettings:
     everywhere: tuple[Maintenance, ...]
     by_tenant: Mapping[str, tuple[Maintenance, ...]]
     by_queue: Mapping[str, tuple[Maintenance, ...]]
+    kinds: Mapping[str, bool] = field(default_factory=dict)
+
+    def notifies(self, job: Job, *, declared: bool) -> bool:
+        """Whether the job notifies people: as the job says, else its kind, else its worker."""
+        return self.kinds.get(job.kind, declared) if job.notifies is None else job.notifies
 
     def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
         """Open unless an entry that applies to the job is closed."""
@@ -94,7 +111,8 @@ class GateSettings:
         gates: list[Gate] = [*self.everywhere]
         gates += self.by_tenant.get(job.tenant, ())
         gates += self.by_queue.get(job.queue, ())
-        hours = self.quiet_hours.get(job.tenant) if notifies else None
+        is_loud = self.notifies(job, declared=notifies)
+        hours = self.quiet_hours.get(job.tenant) if is_loud else None
         return gates if hours is None else [*gates, hours]
 
 
@@ -102,9 +120,12 @@ def make_gate_settings(entries: Iterable[Entry]) -> GateSettings:
     """The gate these entries form. The last entry for a tenant or scope wins."""
     hours = dict[str, QuietHours]()
     closures = dict[Scope, tuple[Maintenance, ...]]()
+    kinds = dict[str, bool]()
     for entry in entries:
         if isinstance(entry, TenantQuietHours):
             hours[entry.tenant] = entry.hours
+        elif isinstance(entry, KindNotifies):
+            kinds[entry.kind] = entry.notifies
         else:
             closures[entry.scope] = entry.windows
     return GateSettings(
@@ -112,6 +133,7 @@ def make_gate_settings(entries: Iterable[Entry]) -> GateSettings:
         everywhere=closures.get(EVERYTHING, ()),
         by_tenant={scope.tenant: each for scope, each in closures.items() if scope.tenant},
         by_queue={scope.queue: each for scope, each in closures.items() if scope.queue},
+        kinds=kinds,
     )
 
 
@@ -126,6 +148,7 @@ LATEST_CHANGE = "latest"
 
 _QUIET_HOURS = "quiet_hours"
 _MAINTENANCE = "maintenance"
+_KIND = "kind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +182,10 @@ class _Closure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class _Closures(msgspec.Struct, frozen=True, kw_only=True):
     windows: tuple[_Closure, ...]
+
+
+class _Kind(msgspec.Struct, frozen=True, kw_only=True):
+    notifies: bool
 
 
 def parse_quiet_hours(
@@ -203,9 +230,15 @@ def maintenance_key(scope: Scope) -> str:
     return _MAINTENANCE if scope.queue is None else f"{_MAINTENANCE}/queue/{scope.queue}"
 
 
+def kind_key(kind: str) -> str:
+    return f"{_KIND}/{kind}"
+
+
 def key_of(entry: Entry) -> str:
     if isinstance(entry, TenantQuietHours):
         return quiet_hours_key(entry.tenant)
+    if isinstance(entry, KindNotifies):
+        return kind_key(entry.kind)
     return maintenance_key(entry.scope)
 
 
@@ -213,6 +246,8 @@ def encode_entry(entry: Entry) -> bytes:
     """The body of the document. Quiet hours need a zone with an IANA name."""
     if isinstance(entry, TenantQuietHours):
         return msgspec.json.encode(_hours_record(entry.hours))
+    if isinstance(entry, KindNotifies):
+        return msgspec.json.encode(_Kind(notifies=entry.notifies))
     closures = tuple(
         _Closure(**{name: getattr(each, name) for name in _Closure.__struct_fields__})
         for each in entry.windows
@@ -239,6 +274,8 @@ def _decode(key: list[str], body: bytes) -> Entry:
             return ScopedMaintenance(Scope(tenant=tenant), _read_closures(body))
         case ["maintenance", "queue", queue]:
             return ScopedMaintenance(Scope(queue=queue), _read_closures(body))
+        case ["kind", kind]:
+            return KindNotifies(kind, msgspec.json.decode(body, type=_Kind).notifies)
         case _:
             raise invalid("key", "names no gate that is known")
 

@@ -1,5 +1,6 @@
 """Follows the settings kept in a store: the gates and the limits that workers apply."""
 
+from asyncio import get_running_loop
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -16,6 +17,7 @@ from rota.policy.gate_settings import (
     LATEST_CHANGE,
     Damage,
     Entry,
+    GateSettings,
     decode_entry,
     make_gate_settings,
 )
@@ -55,15 +57,47 @@ from rota.stores.protocol import (
 REFRESH_FOR = timedelta(seconds=2)
 """How long the last read is trusted."""
 
+FRESH_FOR = timedelta(milliseconds=500)
+"""A handler starts only under gates whose reading began at most this long ago."""
+
+SETTLE_FOR = timedelta(seconds=1)
+"""How long a call that closes a gate waits until no worker goes by what was before.
+
+Longer than ``FRESH_FOR``: what is left covers the way from the verdict to the handler, also over
+HTTP.
+"""
+
 REREAD_FOR = timedelta(minutes=1)
 """How soon a change is noticed when its writer died before it could notify."""
 
 MOST_RACES = 3
 """How often a contended bucket is retried."""
 
+_FRESH_SECONDS = FRESH_FOR.total_seconds()
+_NO_TIME = timedelta(0)
+_NO_SPREAD = Spread(over_for=_NO_TIME)
 _UNREAD = "the gates have not been read yet"
 
 Value = TypeVar("Value")
+
+
+class _ChangesHere:
+    """Counts the gate changes of this process, so that its own workers notice them at once."""
+
+    count = 0
+
+
+def note_change() -> None:
+    """This process has changed a gate: its workers read the gates before they start a handler."""
+    _ChangesHere.count += 1
+
+
+class _Look(NamedTuple):
+    """When a reading began, by the clock and by the event loop, and the changes here until then."""
+
+    at: datetime | None
+    loop_time: float
+    change_here: int
 
 
 class StoredSettings(Generic[Value]):
@@ -86,25 +120,36 @@ class StoredSettings(Generic[Value]):
         self._collection = collection
         self._changes = changes
         self._decode = decode
-        self._looked_at: datetime | None = None
+        self._look = _Look(None, 0.0, -1)
         self._read_at: datetime | None = None
         self._change = 0
         self._bodies: dict[str, bytes] = {}
+
+    def is_recent(self, now: datetime, recent_for: timedelta) -> bool:
+        """Whether the last look began that recently, and this process changed nothing since."""
+        is_known = self._look.change_here == _ChangesHere.count
+        return is_known and _is_recent(self._look.at, now, recent_for)
+
+    def is_fresh(self, now: datetime) -> bool:
+        """As ``is_recent`` for ``FRESH_FOR``, also by a clock that is never set back."""
+        elapsed = get_running_loop().time() - self._look.loop_time
+        return elapsed < _FRESH_SECONDS and self.is_recent(now, FRESH_FOR)
 
     async def refresh(self, now: datetime, recent_for: timedelta) -> bool:
         """Read changes, unless the last look is that recent. Returns whether it read.
 
         Store errors are raised, and the last read still applies.
         """
-        if _is_recent(self._looked_at, now, recent_for):
+        if self.is_recent(now, recent_for):
             return False
+        look = _Look(now, get_running_loop().time(), _ChangesHere.count)
         latest = (await self._store.read(self._changes, [LATEST_CHANGE])).get(LATEST_CHANGE)
         change = 0 if latest is None else latest.version
         is_current = change == self._change and _is_recent(self._read_at, now, REREAD_FOR)
         if not is_current:
             await self._read_all()
             self._read_at, self._change = now, change
-        self._looked_at = now
+        self._look = look
         return not is_current
 
     async def _read_all(self) -> None:
@@ -136,9 +181,16 @@ def _is_recent(instant: datetime | None, now: datetime, lasting: timedelta) -> b
 class GateWatch:
     """A gate that follows the store. Call ``refresh`` before ``judge``.
 
-    It also asks the gates in ``more``, and refreshes them if they can be refreshed. Jobs that would
-    all start when a gate opens are spread. Until the first read it is closed to all jobs. An
-    unreadable document is listed in ``damages``; its last readable version still applies.
+    It also asks the gates in ``more``, and refreshes them if they can be refreshed. With ``spread``
+    jobs that would all start when a gate opens are spread over some time; by default they start
+    together. Until the first read it is closed to all jobs. An unreadable document is listed in
+    ``damages``; its last readable version still applies.
+
+    When a call that closes a gate has returned, no handler starts that the gate holds back. A
+    handler starts only if ``is_fresh``: the reading of the gates began at most ``FRESH_FOR``
+    before. The call returns ``SETTLE_FOR`` after its write, which is longer. So the reading behind
+    each start after the return began after the write, and has seen it. Workers of the same process
+    read again after ``note_change``, however little time has passed.
     """
 
     def __init__(
@@ -154,8 +206,9 @@ class GateWatch:
         )
         self._more = tuple(more)
         self._refreshed = [gate for gate in self._more if isinstance(gate, Refreshed)]
-        self._spread = spread or Spread()
+        self._spread = spread or _NO_SPREAD
         self._refresh_for = refresh_for
+        self._settings: GateSettings | None = None
         self._gate: Gate | None = None
         self._waiting: dict[datetime, int] = {}
 
@@ -174,17 +227,25 @@ class GateWatch:
             await gate.refresh(now)
         return was_read
 
+    def is_fresh(self, now: datetime) -> bool:
+        """Whether a handler may start by what was read."""
+        return self._gate is not None and self._stored.is_fresh(now)
+
+    async def renew(self, now: datetime) -> None:
+        """Read stored changes, however recent the last look is."""
+        await self._refresh(now, _NO_TIME)
+
     async def refresh_ahead(self, now: datetime) -> None:
-        """Read stored changes when half of the refresh interval has passed.
+        """Read stored changes when half of ``FRESH_FOR`` has passed.
 
         Done while idle, this saves the next job the wait.
         """
-        await self._refresh(now, self._refresh_for / 2)
+        await self._refresh(now, FRESH_FOR / 2)
 
     async def _refresh(self, now: datetime, recent_for: timedelta) -> bool:
         was_read = await self._stored.refresh(now, recent_for)
         if was_read:
-            settings = make_gate_settings(self._stored.values.values())
+            settings = self._settings = make_gate_settings(self._stored.values.values())
             self._gate = Chain((settings, *self._more)) if self._more else settings
         if self._waiting:
             self._waiting = {at: count for at, count in self._waiting.items() if at > now}
@@ -192,8 +253,9 @@ class GateWatch:
 
     def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
         """The verdict of the stored entries and all other gates, spread over time."""
-        if self._gate is None:
+        if self._gate is None or self._settings is None:
             return Closed(now + self._refresh_for, _UNREAD, is_recheck=True)
+        notifies = self._settings.notifies(job, declared=notifies)
         verdict = self._gate.judge(job, now, notifies=notifies)
         if isinstance(verdict, Open) or verdict.is_recheck or not self._spread.over_for:
             return verdict

@@ -330,7 +330,8 @@ class Rail:
                 raise InvalidJobError(field, "is missing")
         hours = parse_quiet_hours(start or "", end or "", tz or "", **more)
         await self._record("set_quiet_hours", None, who, why, start=str(start), end=str(end))
-        return await stored_settings.set_quiet_hours(store, tenant, hours)
+        clock = self._around.clock
+        return await stored_settings.set_quiet_hours(store, tenant, hours, clock=clock)
 
     async def set_maintenance(
         self,
@@ -348,7 +349,8 @@ class Rail:
         now = self._around.clock.now()
         window = Maintenance(until=until, reason=reason, who=who, set_at=now)
         await self._record("set_maintenance", None, who or None, reason, isOn=True)
-        return await stored_settings.set_maintenance(store, scope, window)
+        clock = self._around.clock
+        return await stored_settings.set_maintenance(store, scope, window, clock=clock)
 
     async def _insert(self, request: JobRequest, within: Any) -> JobId:
         around = self._around

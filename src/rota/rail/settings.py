@@ -1,8 +1,9 @@
 """Sets, clears and lists the stored gates and limits of all tenants.
 
-Workers notice a change within seconds. When two callers change the same setting at once, the last
-write wins. Every change of a limit is in the audit log: under the tenant's name, or under
-``EVERYBODY`` for a queue or for all jobs.
+A call that closes a gate returns when no worker goes by what was before: a second after its write,
+if other processes may have the store open. Workers notice other changes within seconds. When two
+callers change the same setting at once, the last write wins. Every change of a limit is in the
+audit log: under the tenant's name, or under ``EVERYBODY`` for a queue or for all jobs.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from rota.clock.protocol import Clock
+from rota.clock.protocol import Clock, keeps_real_time
 from rota.clock.system import SystemClock
 from rota.errors import InvalidInputError, StaleVersionError
 from rota.jobs.fields import read_word
@@ -23,20 +24,23 @@ from rota.policy.gate_settings import (
     LATEST_CHANGE,
     Damage,
     Entry,
+    KindNotifies,
     Scope,
     ScopedMaintenance,
     TenantQuietHours,
     decode_entry,
     encode_entry,
+    kind_key,
     maintenance_key,
     quiet_hours_key,
 )
 from rota.policy.gates import Maintenance
 from rota.policy.limits import LIMIT_CHANGES, LIMITS, Limit, check_scope, decode_limit, encode_limit
 from rota.policy.quiet_hours import QuietHours
+from rota.policy.watch import SETTLE_FOR, note_change
 from rota.rail.audit import AuditedAction, record_action
 from rota.rail.jobs import RailContext, RailSettings, RailStore
-from rota.stores.protocol import Document, DocumentStore, DocumentWrite
+from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
 
 WRITE_LIMIT = 20
 """How often a write is retried while others change the same setting."""
@@ -64,9 +68,11 @@ class LimitList(NamedTuple):
     damages: tuple[Damage, ...]
 
 
-async def set_quiet_hours(store: DocumentStore, tenant: str, hours: QuietHours) -> None:
+async def set_quiet_hours(
+    store: DocumentStore, tenant: str, hours: QuietHours, *, clock: Clock | None = None
+) -> None:
     """Hold back notifications for the tenant in these hours, replacing earlier quiet hours."""
-    await _write_gate(store, TenantQuietHours(tenant, hours))
+    await _write_gate(store, TenantQuietHours(tenant, hours), clock)
 
 
 async def clear_quiet_hours(store: DocumentStore, tenant: str) -> None:
@@ -74,13 +80,30 @@ async def clear_quiet_hours(store: DocumentStore, tenant: str) -> None:
     await _clear_gate(store, quiet_hours_key(read_word(tenant, "tenant")))
 
 
-async def set_maintenance(store: DocumentStore, scope: Scope, window: Maintenance) -> None:
+async def set_kind_notifies(
+    store: DocumentStore, kind: str, *, notifies: bool | None, clock: Clock | None = None
+) -> None:
+    """Say whether jobs of a kind notify people, whatever workers say; None: as they say."""
+    if notifies is None:
+        await _clear_gate(store, kind_key(read_word(kind, "kind")))
+    else:
+        await _write_gate(store, KindNotifies(kind, notifies), clock)
+
+
+async def set_maintenance(
+    store: DocumentStore, scope: Scope, window: Maintenance, *, clock: Clock | None = None
+) -> None:
     """Run nothing in the scope during this window. Replaces the windows planned for the scope."""
-    await _write_gate(store, ScopedMaintenance(scope, (window,)))
+    await _write_gate(store, ScopedMaintenance(scope, (window,)), clock)
 
 
 async def plan_maintenance(
-    store: DocumentStore, scope: Scope, window: Maintenance, now: datetime
+    store: DocumentStore,
+    scope: Scope,
+    window: Maintenance,
+    now: datetime,
+    *,
+    clock: Clock | None = None,
 ) -> None:
     """As ``set_maintenance``, in addition to planned windows that are not over."""
 
@@ -92,7 +115,8 @@ async def plan_maintenance(
         return encode_entry(ScopedMaintenance(scope, (*planned, window)))
 
     await _write(store, GATES, maintenance_key(scope), add)
-    await _notify(store, GATE_CHANGES, LATEST_CHANGE)
+    await _notify_gates(store)
+    await _settle(store, clock)
 
 
 async def clear_maintenance(store: DocumentStore, scope: Scope) -> None:
@@ -169,15 +193,28 @@ def _windows_in(document: Document | None) -> tuple[Maintenance, ...]:
     return entry.windows if isinstance(entry, ScopedMaintenance) else ()
 
 
-async def _write_gate(store: DocumentStore, entry: Entry) -> None:
+async def _write_gate(store: DocumentStore, entry: Entry, clock: Clock | None) -> None:
     body = encode_entry(entry)
     await _write(store, GATES, gate_settings.key_of(entry), lambda _: body)
-    await _notify(store, GATE_CHANGES, LATEST_CHANGE)
+    await _notify_gates(store)
+    await _settle(store, clock)
 
 
 async def _clear_gate(store: DocumentStore, key: str) -> None:
     await _write(store, GATES, key, lambda _: None)
+    await _notify_gates(store)
+
+
+async def _notify_gates(store: DocumentStore) -> None:
     await _notify(store, GATE_CHANGES, LATEST_CHANGE)
+    note_change()
+
+
+async def _settle(store: DocumentStore, clock: Clock | None) -> None:
+    """Wait until no worker goes by what was before; see ``GateWatch``. Others need real time."""
+    real = clock or SystemClock()
+    if store.reach is not Reach.PROCESS and keeps_real_time(real):
+        await real.sleep(SETTLE_FOR)
 
 
 async def _write_limit(store: DocumentStore, key: str, body: Body) -> None:

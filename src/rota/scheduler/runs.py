@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from rota.clock.idle import is_current
 from rota.clock.loop_watch import LoopWatch, Stall
 from rota.clock.protocol import keeps_real_time
 from rota.clock.timeout import timeout_after
@@ -80,7 +81,7 @@ class Runs:
 
     async def _find_error(self, task: Task, host: asyncio.Task[Any] | None) -> BaseException | None:
         """Call the callback; its exception becomes a result here and nowhere else."""
-        timeout = self._context.settings.run_timeout
+        timeout, own = self._context.settings.run_timeout, asyncio.current_task()
         try:
             if timeout is None:
                 await _invoke(task)
@@ -91,9 +92,11 @@ class Runs:
             if host is None or host.done() or host.cancelling():
                 raise  # the scheduler is being killed: the run is interrupted, not failed
             return error
-        except (GeneratorExit, KeyboardInterrupt):
-            raise  # these are for the interpreter, not for the task
-        except BaseException as error:  # noqa: BLE001 - any other exception is a failure
+        except KeyboardInterrupt:
+            raise  # it is for the interpreter, not for the task
+        except BaseException as error:
+            if isinstance(error, GeneratorExit) and not is_current(own):
+                raise
             return error
         return None
 

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Sequence
 from datetime import datetime, tzinfo
 from enum import Enum
 
-from tzlocal import get_localzone
-
+from rota.clock.host_zone import read_host_zone
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import (
@@ -85,7 +84,7 @@ class Scheduler:
         self._context = SchedulerContext(
             store=store,
             clock=clock if clock is not None else SystemClock(),
-            zone=zone if zone is not None else get_localzone(),
+            zone=zone if zone is not None else read_host_zone(),
             policy=policy,
             settings=settings if settings is not None else SchedulerSettings(),
             events=self.events,

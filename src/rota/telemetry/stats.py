@@ -73,22 +73,28 @@ class DurationStats(msgspec.Struct, frozen=True, array_like=True):
 class DurationCount:
     """A mutable DurationStats for counting."""
 
-    __slots__ = ("_buckets", "_count", "_longest_ms", "_sum_ms")
+    __slots__ = ("buckets", "count", "longest_ms", "sum_ms")
 
     def __init__(self) -> None:
-        self._count = 0
-        self._sum_ms = 0.0
-        self._longest_ms = 0.0
-        self._buckets = list(NO_BUCKETS)
+        self.count = 0
+        self.sum_ms = 0.0
+        self.longest_ms = 0.0
+        self.buckets = list(NO_BUCKETS)
 
     def add(self, milliseconds: float) -> None:
-        self._count += 1
-        self._sum_ms += milliseconds
-        self._longest_ms = max(self._longest_ms, milliseconds)
-        self._buckets[bisect_left(BOUNDS_MS, milliseconds)] += 1
+        self.count += 1
+        self.sum_ms += milliseconds
+        self.longest_ms = max(self.longest_ms, milliseconds)
+        self.buckets[bisect_left(BOUNDS_MS, milliseconds)] += 1
+
+    def merge(self, other: "DurationCount") -> None:
+        self.count += other.count
+        self.sum_ms += other.sum_ms
+        self.longest_ms = max(self.longest_ms, other.longest_ms)
+        self.buckets = [*map(int.__add__, self.buckets, other.buckets)]
 
     def freeze(self) -> DurationStats:
-        return DurationStats(self._count, self._sum_ms, self._longest_ms, tuple(self._buckets))
+        return DurationStats(self.count, self.sum_ms, self.longest_ms, tuple(self.buckets))
 
 
 NO_DURATIONS = DurationStats()
@@ -154,41 +160,31 @@ class MinuteStats(OutcomeStats, frozen=True, kw_only=True, omit_defaults=True):
 class OutcomeCount:
     """A mutable OutcomeStats for counting."""
 
-    __slots__ = ("_counts", "_handler", "_wait")
+    __slots__ = ("counts", "handler", "wait")
 
     def __init__(self) -> None:
-        self._counts = dict.fromkeys(FIELDS.values(), 0)
-        self._handler = DurationCount()
-        self._wait = DurationCount()
+        self.counts = dict.fromkeys(FIELDS.values(), 0)
+        self.handler = DurationCount()
+        self.wait = DurationCount()
 
     def add(self, counted: Iterable[Counter], timed: Durations | None) -> None:
         for name in counted:
-            self._counts[FIELDS[name]] += 1
+            self.counts[FIELDS[name]] += 1
         if timed is None:
             return
-        self._wait.add(timed.wait_ms)
+        self.wait.add(timed.wait_ms)
         if timed.handler_ms is not None:
-            self._handler.add(timed.handler_ms)
+            self.handler.add(timed.handler_ms)
+
+    def merge(self, other: "OutcomeCount") -> None:
+        for name, count in other.counts.items():
+            self.counts[name] += count
+        self.handler.merge(other.handler)
+        self.wait.merge(other.wait)
 
     def read(self) -> dict[str, Any]:
         """The fields of an OutcomeStats."""
-        return self._counts | {"handler": self._handler.freeze(), "wait": self._wait.freeze()}
-
-
-class MinuteCount(OutcomeCount):
-    """A mutable MinuteStats for counting."""
-
-    __slots__ = ("_depth",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._depth: DepthSample | None = None
-
-    def note_depth(self, depth: DepthSample) -> None:
-        self._depth = max_depth(self._depth, depth)
-
-    def freeze(self, at: datetime) -> MinuteStats:
-        return MinuteStats(at=at, depth=self._depth, **self.read())
+        return self.counts | {"handler": self.handler.freeze(), "wait": self.wait.freeze()}
 
 
 def max_depth(one: DepthSample | None, other: DepthSample | None) -> DepthSample | None:

@@ -18,7 +18,6 @@ from rota.telemetry.counters import EventSource, counted_by, timed_by
 from rota.telemetry.stats import (
     STATS,
     DepthSample,
-    MinuteCount,
     MinuteStats,
     add_minutes,
     decode,
@@ -26,7 +25,7 @@ from rota.telemetry.stats import (
     key_of,
     prune_stats,
 )
-from rota.telemetry.totals import TOTALS, FleetTotals, TotalsCount, decode_totals
+from rota.telemetry.totals import TOTALS, FleetTotals, MinuteCount, TotalsCount, decode_totals
 
 FLUSHED_EVERY = timedelta(seconds=5)
 PRUNED_EVERY = timedelta(minutes=10)
@@ -68,12 +67,9 @@ class StatsRecorder:
     def observe(self, event: Event) -> None:
         """Count one event, as of now."""
         if isinstance(event, (JobSettled, JobDeferred, JobStalled)):
-            counted, timed = counted_by(event), timed_by(event)
             with self._lock:
-                self._totals.add(event, counted, timed)
-                count = self._count_of(event.tenant)
-                if count is not None:
-                    count.add(counted, timed)
+                count = self._count_of(event.tenant) or self._totals
+                count.add(event, counted_by(event), timed_by(event))
         elif isinstance(event, JobsLeased):
             with self._lock:
                 self._totals.add_picked(event.count)
@@ -145,7 +141,8 @@ class StatsRecorder:
             if key not in self._waiting and len(self._waiting) >= MOST_PENDING:
                 self.dropped_count += 1
             else:
-                self._waiting.setdefault(key, []).append(count.freeze(at))
+                self._waiting.setdefault(key, []).append(count.read_minute(at))
+            totals.merge(count)
         if not totals.is_empty:
             unwritten = self._waiting.get(TOTALS, ())
             self._waiting[TOTALS] = [_add_totals(totals.freeze(), unwritten)]

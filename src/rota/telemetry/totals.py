@@ -5,13 +5,23 @@ workers stop, crash or are replaced.
 """
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 import msgspec
 
 from rota.events import JobEvent
 from rota.stores.protocol import Document, DocumentStore
 from rota.telemetry.counters import COUNTERS, OTHER, Counter, Durations
-from rota.telemetry.stats import FIELDS, NO_DURATIONS, STATS, OutcomeCount, OutcomeStats
+from rota.telemetry.stats import (
+    FIELDS,
+    NO_DURATIONS,
+    STATS,
+    DepthSample,
+    MinuteStats,
+    OutcomeCount,
+    OutcomeStats,
+    max_depth,
+)
 
 TOTALS = "totals"
 """The key of the document. It sorts after the hours, so pruning does not reach it."""
@@ -70,30 +80,54 @@ class TotalsCount:
     """A mutable FleetTotals for counting."""
 
     def __init__(self) -> None:
-        self._picked = 0
-        self._kinds: dict[Label, OutcomeCount] = {}
+        self.picked = 0
+        self.kinds: dict[Label, OutcomeCount] = {}
 
     @property
     def is_empty(self) -> bool:
-        return not (self._picked or self._kinds)
+        return not (self.picked or self.kinds)
 
     def add_picked(self, count: int) -> None:
-        self._picked += count
+        self.picked += count
 
     def add(self, event: JobEvent, counted: Iterable[Counter], timed: Durations | None) -> None:
         """Count an event that increments these counters and has these durations."""
         label = (event.kind, event.queue)
-        count = self._kinds.get(label)
-        if count is None:
-            count = self._kinds.setdefault(bound_label(label, self._kinds), OutcomeCount())
-        count.add(counted, timed)
+        (self.kinds.get(label) or self._find(label)).add(counted, timed)
+
+    def merge(self, other: "TotalsCount") -> None:
+        """Add what the other has counted."""
+        self.picked += other.picked
+        for label, count in other.kinds.items():
+            self._find(label).merge(count)
+
+    def _find(self, label: Label) -> OutcomeCount:
+        return self.kinds.setdefault(bound_label(label, self.kinds), OutcomeCount())
 
     def freeze(self) -> FleetTotals:
         kinds = (
             KindTotals(kind=kind, queue=queue, **count.read())
-            for (kind, queue), count in self._kinds.items()
+            for (kind, queue), count in self.kinds.items()
         )
-        return FleetTotals(picked=self._picked, kinds=tuple(kinds))
+        return FleetTotals(picked=self.picked, kinds=tuple(kinds))
+
+
+class MinuteCount(TotalsCount):
+    """What a tenant's jobs did in one minute; counted once, for the minute and for the totals."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._depth: DepthSample | None = None
+
+    def note_depth(self, depth: DepthSample) -> None:
+        self._depth = max_depth(self._depth, depth)
+
+    def read_minute(self, at: datetime) -> MinuteStats:
+        """All kinds and queues together."""
+        total = OutcomeCount()
+        for count in self.kinds.values():
+            total.merge(count)
+        return MinuteStats(at=at, depth=self._depth, **total.read())
 
 
 def decode_totals(document: Document | None) -> FleetTotals:

@@ -21,6 +21,7 @@ from rota.errors import (
 from rota.jobs import (
     Cancelled,
     Discarded,
+    Ending,
     Failed,
     Job,
     JobFilter,
@@ -49,6 +50,8 @@ from rota.testing.job_store_fixture import (
 )
 from rota.testing.store_contract import expect
 
+FAILED, READY = JobStatus.FAILED, JobStatus.READY
+_EXHAUSTED = (FAILED, Ending.EXHAUSTED)
 _DAILY = Recurrence(cron="0 9 * * *", start=NOW)
 
 
@@ -339,6 +342,35 @@ class AmendingContract(JobStoreFixture):
         await end(jobs, leased, Failed("no"))
         kept = await find(jobs, job.id)
         expect(kept and (kept.payload, kept.attempt_count), ({"new": 1}, 1))
+
+    async def test_a_failure_is_judged_by_the_amended_retry_policy(self, jobs: JobStore) -> None:
+        few, many = RetryPolicy(max_attempts=1), RetryPolicy(max_attempts=5)
+        lowered, raised = a_job(retry_policy=many), a_job(retry_policy=few)
+        child = a_job(dependencies=(lowered.id,), status=JobStatus.PENDING)
+        await jobs.insert([lowered, raised, child], NOW)
+        leased = {job.id: job for job in await take(jobs)}
+        await jobs.amend("default", lowered.id, {"retry_policy": few}, NOW)
+        await jobs.amend("default", raised.id, {"retry_policy": many}, NOW)
+        ended = await end(jobs, leased[lowered.id], Failed("no", traceback="here"))
+        expect(ended.job and (ended.job.status, ended.job.ending), (FAILED, Ending.EXHAUSTED))
+        expect(ended.blocked, (child.id,))
+        await end(jobs, leased[raised.id], Failed("no"))
+        kept, again = await find(jobs, lowered.id), await find(jobs, raised.id)
+        expect(kept and (kept.status, kept.ending, kept.attempt_count), (*_EXHAUSTED, 1))
+        expect(again and (again.status, again.ending, again.attempt_count), (READY, None, 1))
+        (attempt,) = await jobs.attempts("default", lowered.id)
+        expect((attempt.outcome, attempt.traceback), ("failed", "here"))
+
+    async def test_a_series_goes_on_when_the_amended_policy_ends_its_job(
+        self, jobs: JobStore
+    ) -> None:
+        job = a_job(recurrence=_DAILY, occurrence_at=NOW, retry_policy=RetryPolicy(max_attempts=5))
+        await jobs.insert([job], NOW)
+        (leased,) = await take(jobs)
+        await jobs.amend("default", job.id, {"retry_policy": RetryPolicy(max_attempts=1)}, NOW)
+        ended = await end(jobs, leased, Failed("no"))
+        expect(ended.successor and ended.successor.origin, job.id)
+        expect(await statuses(jobs, job), [FAILED])
 
     async def test_new_dependencies_decide_the_status(self, jobs: JobStore) -> None:
         done, failed, waits = a_job(name="done"), a_job(name="failed"), a_job(name="waits")

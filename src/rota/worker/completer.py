@@ -145,6 +145,8 @@ class Completer:
         for it, answer in zip(batch, answers, strict=True):
             if answer is not None and answer.job is None:
                 it.is_stale = await self._is_lost(it)
+            elif answer and it.change and answer.job is not it.change.job:
+                it.change = replace(it.change, job=answer.job)  # its retry policy was amended
             if type(it.result.outcome) is Interrupted and answer is not None and not it.is_stale:
                 self.handed_back_count += 1
         self._flow.release([it.attempt for it in batch])

@@ -15,12 +15,13 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from rota.clock.idle import in_flight, turn
-from rota.errors import describe_error
+from rota.clock.idle import in_flight, is_current, turn
+from rota.errors import RotaError, describe_error
 from rota.events import JobStarted
 from rota.jobs import Discarded, Failed, Skipped, Snoozed, Succeeded, is_missed
 from rota.jobs.recurrence import MISSED
 from rota.policy.gates import Closed
+from rota.policy.watch import GateWatch
 from rota.worker.attempts import HANDED_BACK, Attempt, Flow, Result, Stage
 from rota.worker.calls import Threads, isolated
 from rota.worker.context import CancelReason, Context, Discard, Facilities, Snooze
@@ -37,6 +38,11 @@ BREATH_COUNT = 500
 
 CANCEL_GRACE = timedelta(seconds=5)
 """How long a cancelled handler may take to end before its slot is given up."""
+
+MOST_READS = 3
+REREAD_AFTER = timedelta(seconds=1)
+UNREAD = "the gates could not be read"
+"""A job whose gates cannot be read in time waits, after so many readings that took too long."""
 
 LEAKS_TOLERATED = 2
 """This number of leaked handlers never wears a worker out, however few slots it has."""
@@ -198,6 +204,7 @@ class Executor:
         job, events = attempt.job, self._resources.events
         handler = self._resources.handlers.get(job.kind)
         try:
+            await self._read_gates(attempt)
             if (held_back := self._judge(attempt, handler)) is not None:
                 return Result(held_back)
             if handler is None:
@@ -208,14 +215,26 @@ class Executor:
             return classify(await self._call(handler, attempt, attempt.context), handler.encode)
         except CancelledError as error:
             return _classify_cancellation(slot, attempt, error)
-        except (GeneratorExit, KeyboardInterrupt):
-            raise  # these concern the interpreter, not the job
-        except BaseException as error:  # noqa: BLE001 - whatever else it is, the job failed
+        except BaseException as error:
+            if _concerns_interpreter(error, slot):
+                raise
             return _failed(error)
         finally:
             self.facilities.progress.end(job.id)
             if attempt.is_interrupted and slot.task is not None:
                 slot.task.uncancel()
+
+    async def _read_gates(self, attempt: Attempt) -> None:
+        """Read the gates again unless that happened a moment ago; see ``GateWatch``."""
+        gate, clock = self._resources.settings.gate, self._resources.clock
+        if not isinstance(gate, GateWatch):
+            return
+        with suppress(RotaError):  # then the job waits
+            for _ in range(MOST_READS):
+                if gate.is_fresh(attempt.started_at):
+                    return
+                await gate.renew(clock.now())
+                attempt.started_at = clock.now()
 
     def _judge(self, attempt: Attempt, handler: Handler | None) -> Closed | Skipped | None:
         """Why the handler may not start now: its occurrence was missed, or a gate is closed."""
@@ -224,6 +243,8 @@ class Executor:
             return Skipped(MISSED)
         if gate is None:
             return None
+        if isinstance(gate, GateWatch) and not gate.is_fresh(attempt.started_at):
+            return Closed(attempt.started_at + REREAD_AFTER, UNREAD, is_recheck=True)
         notifies = handler.notifies if handler else self._resources.handlers.notifies(job.kind)
         verdict = gate.judge(job, attempt.started_at, notifies=notifies)
         return verdict if isinstance(verdict, Closed) else None
@@ -372,6 +393,12 @@ def _classify_cancellation(slot: Slot, attempt: Attempt, error: CancelledError) 
         return _failed(error)
     slot.is_retired = True  # the event loop is being shut down: the slot ends, not the job
     return HANDED_BACK
+
+
+def _concerns_interpreter(error: BaseException, slot: Slot) -> bool:
+    if isinstance(error, GeneratorExit):
+        return not is_current(slot.task)
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _failed(error: BaseException) -> Result:

@@ -85,6 +85,7 @@ def _describe(resources: Resources, started_at: datetime) -> WorkerPresence:
         queues=_sorted(settings.queues),
         tenants=_sorted(settings.tenants),
         kinds=tuple(sorted(resources.handlers)),
+        labels=tuple(sorted(settings.labels)),
         concurrency=settings.concurrency,
         version=_read_version(),
         started_at=started_at,

@@ -129,6 +129,8 @@ class Producer:
             queues=settings.queues,
             tenants=settings.tenants,
             after_tenant=last.after_tenant,
+            kinds=None if settings.takes_any_kind else resources.handlers.keys(),
+            labels=settings.labels,
         )
         now = clock.now()
         last.finished_count, last.asked_at = self._flow.finished_count, now

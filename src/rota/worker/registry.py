@@ -62,8 +62,9 @@ class Registry(dict[str, Handler]):
         encode: Encode | None = None,
         run_in: RunIn | None = None,
     ) -> None:
-        """Call ``work`` for jobs of this kind."""
+        """Call ``work`` for jobs of this kind. It may say itself, as an attribute, ``notifies``."""
         _check_work(kind, work)
+        notifies = notifies or bool(getattr(work, "notifies", False))
         if run_in not in (None, "thread", "process"):
             raise invalid("run_in", f'must be "thread" or "process", got {run_in!r:.40}')
         if run_in == "process":

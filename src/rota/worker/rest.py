@@ -24,6 +24,9 @@ LONGEST_LOOK = timedelta(milliseconds=100)
 LOOKS_EASED_AFTER = 50
 """An idle worker looks again after this fraction of the time since its last job."""
 
+MOST_FRUITLESS = 3
+"""Jobs that stay due after this many leases in a row that found none are not for this worker."""
+
 _NO_TIME = timedelta(0)
 _UNLIMITED = LeasedUnderLimits(())
 
@@ -56,6 +59,34 @@ def choose_look(idle_for: timedelta) -> timedelta:
     return min(max(idle_for / LOOKS_EASED_AFTER, SHORTEST_LOOK), LONGEST_LOOK)
 
 
+class DueJobs:
+    """Tells jobs that a lease will find from those that stay due, since they are for others."""
+
+    def __init__(self) -> None:
+        self._fruitless_count = 0
+        self._found_at: datetime | None = None
+        self._is_noted = True
+
+    def begin(self, found_at: datetime) -> None:
+        """A lease found no more jobs; the last job was found at ``found_at``."""
+        if found_at != self._found_at:
+            self._fruitless_count = 0
+        self._found_at, self._is_noted = found_at, False
+
+    def judge(self, last: LeasedUnderLimits, *, is_due: bool) -> LeasedUnderLimits:
+        """The last lease, as far as it matters for how long to rest.
+
+        Jobs that become due are new. Jobs for others are not asked for before the next poll.
+        """
+        if not self._is_noted:
+            self._is_noted = True
+            self._fruitless_count = self._fruitless_count + 1 if is_due else 0
+        if not is_due:
+            return _UNLIMITED
+        is_for_others = self._fruitless_count > MOST_FRUITLESS
+        return last._replace(is_limited=True) if is_for_others else last
+
+
 class Rest:
     """Waits for ``called``, for the next job to be due, and for writes of other processes.
 
@@ -74,6 +105,7 @@ class Rest:
             for watch in (settings.gate, settings.limits)
             if isinstance(watch, GateWatch | LimitWatch)
         ]
+        self._due = DueJobs()
         self._watchable: Watchable | None = None
         self._changes: StoreChanges | None = None
         if not keeps_real_time(resources.clock):
@@ -87,6 +119,7 @@ class Rest:
         ``last`` is the result of the last lease; the last job was leased at ``idle_since``. A call
         does not wait until it is known when the next job is due.
         """
+        self._due.begin(idle_since)
         if self._called.is_set():
             return
         clock, chance = self._resources.clock, self._resources.random.random()
@@ -116,8 +149,7 @@ class Rest:
                 # Read first: what is written from now on is new.
                 version = None if watchable is None else watchable.read_version()
                 due_at, now = await self._find_due_at(), clock.now()
-                if due_at is None or due_at > now:
-                    last = _UNLIMITED  # jobs that become due are new
+                last = self._due.judge(last, is_due=due_at is not None and due_at <= now)
                 due_for = choose_due_for(due_at, last, now)
                 if due_for is not None and due_for < rest_for:
                     _end_by(due, later(now, max(due_for, shortest)))
@@ -148,7 +180,7 @@ class Rest:
                 is_idle = due_at is None or due_at > now
                 if is_idle and version is not None and not poll.expired():
                     poll.reschedule(None)
-                last = _UNLIMITED if is_idle else last  # jobs that become due are new
+                last = self._due.judge(last, is_due=not is_idle)
                 due_for = choose_due_for(due_at, last, now)
                 if due_for is not None:
                     _end_by(due, later(now, max(due_for, shortest)))

@@ -28,7 +28,9 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     - ``lease_for``: how long a job is held without a sign of life. When its worker dies, the job is
       rescued after that time and at most a quarter more. Heartbeats let jobs run longer.
     - ``poll_for``: how often an idle worker looks for jobs without being notified.
-    - ``queues``, ``tenants``: which jobs are leased; by default all.
+    - ``queues``, ``tenants``: which jobs are leased; by default all. Of these only kinds that have
+      a handler here, and of jobs with a version label those whose label is among ``labels``. With
+      ``takes_any_kind`` kinds without a handler are leased too, and fail.
     - ``grace_for``: how long running jobs may go on when the worker stops.
     - ``retention``: jobs that ended longer ago are removed; by default they are kept.
 
@@ -52,6 +54,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     lifespan: Lifespan | None = None
     captures_logs: bool = True
     jobs_per_process: int = 100
+    labels: Collection[str] = ()
+    takes_any_kind: bool = False
 
     def __post_init__(self) -> None:
         for field in ("batch", "concurrency", "jobs_per_process"):
@@ -63,6 +67,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
             _check_duration("retention", self.retention, may_be_zero=True)
         for field in ("queues", "tenants"):
             _check_names(field, getattr(self, field))
+        _check_names("labels", self.labels or None)
         if self.gate is not None and not callable(getattr(self.gate, "judge", None)):
             raise invalid("gate", f"must have a method judge, got {self.gate!r:.40}")
         if self.limits is not None and not isinstance(self.limits, LimitWatch):

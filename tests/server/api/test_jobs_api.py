@@ -61,6 +61,18 @@ async def test_kind_is_the_name_unless_said(service: Visit) -> None:
     assert field_of(bad) == "kind"
 
 
+async def test_a_retry_policy_that_is_given_is_an_object(service: Visit) -> None:
+    for wrong in (None, 3):
+        bad = await service.client.post(JOBS, json={**BODY, "retry_policy": wrong})
+        assert field_of(bad) == "retry_policy"
+    made = await service.make_job(retry_policy={"max_attempts": 7})
+    bad = await service.client.put(f"{JOBS}/{made['id']}", json={"retry_policy": None})
+    assert field_of(bad) == "retry_policy"
+    kept = (await service.client.get(f"{JOBS}/{made['id']}")).json()
+    assert kept["retry_policy"]["max_attempts"] == 7
+    assert (await service.make_job())["retry_policy"]["max_attempts"] == 3
+
+
 async def test_a_job_runs_at_the_requested_time(service: Visit) -> None:
     job = await service.make_job(run_at="2026-05-01T15:00:00+02:00")
     assert job["run_at"] == "2026-05-01T13:00:00Z"

@@ -7,19 +7,23 @@ from secrets import randbits
 from zoneinfo import ZoneInfo
 
 import httpx2
+import msgspec
 import pytest
 from tests.browser.stage.story import MINUTE, Story, tell_story
 from tests.server.pages.conftest import START, Knock, sign_in
 
 from rota import Context, Rota
 from rota.errors import StoreUnavailableError
+from rota.fleet.presence import SignOfLife
+from rota.fleet.workers import WORKERS, WorkerPresence
 from rota.jobs import admit_job, make_job_id
 from rota.rail import RailSettings
 from rota.rail.audit import AuditedAction, record_action
 from rota.rail.jobs import RailContext
 from rota.server import ServerSettings, create_app
 from rota.stores.opened import OpenStore
-from rota.testing import VirtualClock
+from rota.stores.protocol import LeaseRequest
+from rota.testing import VirtualClock, a_job
 
 PAGES = ("", "/jobs", "/schedules", "/workers", "/gates", "/dead-letters", "/audit")
 LARGEST = 100_000
@@ -69,6 +73,31 @@ async def test_the_audit_log_shows_lists_and_none_in_words(
     await record_action(around, AuditedAction(action="token_issue", who="anna", details=details))
     answer = await pages.get("/admin/audit")
     assert "scopes: read write, is on: yes, queue: none" in answer.text
+
+
+async def test_jobs_that_a_worker_leased_ahead_are_not_shown_as_running(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    worker = WorkerPresence(
+        id="w",
+        host="here",
+        pid=1,
+        queues=None,
+        tenants=None,
+        kinds=("work",),
+        concurrency=10,
+        version="1",
+        started_at=START,
+        seen_at=START,
+    )
+    await SignOfLife(store, WORKERS, "w").show(msgspec.json.encode(worker))
+    await store.insert([a_job(created_at=START) for _ in range(13)], START)
+    await store.lease(LeaseRequest(worker="w", limit=13, lease_for=MINUTE), START)
+    text = (await pages.get("/admin/workers")).text
+    assert "10 of 10" in text
+    assert "3 leased ahead" in text
+    assert "10 jobs of tenant default; 3 more leased ahead" in text
+    assert text.count('data-label="Lease until"') == 10
 
 
 async def test_one_job_depends_and_two_depend(store: OpenStore, pages: httpx2.AsyncClient) -> None:
@@ -328,7 +357,8 @@ async def test_maintenance_is_asked_for_and_then_shown_on_every_page(
         text = (await pages.get(f"/admin{path}")).text
         assert "Maintenance: tenant default." in text, path
         assert "held back" in text
-        assert "Reason: moving house." in text
+        said = " ".join(re.sub(r"<[^>]+>", "", text).split())
+        assert "It lasts until it is ended. Reason: moving house. Show gates" in said
         assert "No alarms." not in text
     fresh = await pages.get("/admin/jobs", headers={"HX-Request": "true"})
     assert 'id="holds"' in fresh.text

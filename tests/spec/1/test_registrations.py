@@ -128,7 +128,7 @@ async def test_any_delay_from_zero_up_is_fine(stage: Stage, delay: timedelta, st
 
 async def test_time_and_zone_are_the_hosts_unless_given(monkeypatch: pytest.MonkeyPatch) -> None:
     zone = ZoneInfo("Asia/Kathmandu")
-    monkeypatch.setattr("rota.scheduler.scheduler.get_localzone", lambda: zone)
+    monkeypatch.setattr("rota.scheduler.scheduler.read_host_zone", lambda: zone)
     async with await open_store("memory://") as store:
         context = Scheduler(store)._context
     assert isinstance(context.clock, SystemClock)

@@ -170,6 +170,7 @@ async def test_tasks_keep_their_own_delays_and_do_not_disturb_each_other(
     [
         BaseException("base"),
         SystemExit(3),
+        GeneratorExit("closed"),
         asyncio.CancelledError("cancelled"),
         ExceptionGroup("many", [ValueError("x")]),
         UnspeakableError(),

@@ -9,7 +9,7 @@ import pytest
 
 from rota import open_store
 from rota.jobs import Job
-from rota.policy.gates import Closed, Gate, Open, Verdict
+from rota.policy.gates import Closed, Gate, Open, Spread, Verdict
 from rota.policy.watch import GateWatch
 from rota.rail import Rail
 from rota.stores.memory import MemoryStore
@@ -137,9 +137,14 @@ async def test_a_gate_of_ones_own_is_asked_like_the_others() -> None:
     assert stage.ran == [("reminder.send", SEVEN), ("cleanup", SEVEN + 5 * HOUR)]
 
 
-async def test_a_burst_that_was_held_back_overnight_runs_once_each_over_five_minutes(
+async def test_a_burst_that_was_held_back_overnight_can_be_spread_over_five_minutes(
     stage: Stage,
 ) -> None:
+    settings = WorkerSettings(gate=GateWatch(stage.store, spread=Spread()), poll_for=HOUR)
+    handlers = {"reminder.send": stage._note}
+    stage.worker = Worker(
+        stage.store, handlers, clock=stage.clock, notifies=handlers, settings=settings
+    )
     await stage.rail.set_quiet_hours(start="22:00", end="07:00", tz="UTC")
     for _ in range(100):
         await stage.ask("reminder.send", EVENING + 3 * HOUR)
@@ -151,3 +156,48 @@ async def test_a_burst_that_was_held_back_overnight_runs_once_each_over_five_min
     assert len(starts) == 100
     assert starts.count(SEVEN) == 10
     assert SEVEN + 4 * MINUTE < max(starts) < SEVEN + 5 * MINUTE
+
+
+async def test_no_handler_starts_once_maintenance_is_set(stage: Stage) -> None:
+    """The worker holds ten jobs and runs one at a time; the first sets maintenance."""
+
+    async def stop(context: Context) -> None:
+        await stage._note(context)
+        await stage.rail.set_maintenance(True, until=SEVEN)
+
+    settings = WorkerSettings(concurrency=1, poll_for=HOUR)
+    stage.worker = Worker(
+        stage.store, {"stop": stop, "cleanup": stage._note}, clock=stage.clock, settings=settings
+    )
+    await stage.rail.schedule_once("stop", {}, run_at=EVENING, priority=1)
+    held = [await stage.ask("cleanup", EVENING) for _ in range(9)]
+    async with stage.working():
+        await stage.clock.advance(MINUTE)
+        assert stage.ran == [("stop", EVENING)]
+    assert {(await stage.job(each)).due_at for each in held} == {SEVEN}
+
+
+async def test_all_jobs_that_were_held_back_start_when_the_window_ends(stage: Stage) -> None:
+    await stage.rail.set_quiet_hours(start="20:00", end="07:00", tz="Europe/London")
+    held = [await stage.ask("reminder.send", EVENING) for _ in range(30)]
+    async with stage.working():
+        await stage.clock.advance(HOUR)
+        assert {(await stage.job(each)).due_at for each in held} == {SEVEN}
+
+
+async def test_a_job_or_a_series_says_itself_whether_it_notifies(stage: Stage) -> None:
+    """What the job says counts more than what the worker says about its kind."""
+    await stage.rail.set_quiet_hours(start="20:00", end="07:00", tz="Europe/London")
+    loud = await stage.rail.schedule_once("cleanup", {}, run_at=EVENING, notifies=True)
+    await stage.rail.schedule_once("reminder.send", {}, run_at=EVENING, notifies=False)
+    series = await stage.rail.schedule_recurring(
+        "cleanup", {}, interval="12h", start_from=EVENING, notifies=True
+    )
+    async with stage.working():
+        await stage.clock.advance_to(SEVEN - MINUTE)
+        assert [kind for kind, _ in stage.ran] == ["reminder.send"]
+        for held in (loud, series):
+            assert (await stage.job(held)).due_at == SEVEN
+        await stage.clock.advance_to(SEVEN + MINUTE)
+    after = [job for job in (await stage.store.find("guild-7")).items if job.origin == series]
+    assert [job.notifies for job in after] == [True, True]

@@ -148,7 +148,7 @@ async def test_the_end_of_an_occurrence_queues_the_next_one_in_its_zone(shop: Wo
 async def test_a_dead_occurrence_does_not_end_the_series(shop: Workshop) -> None:
     recurrence = Recurrence(interval="1h", start=NOW)
     job = await shop.add("unknown", recurrence=recurrence, occurrence_at=NOW, due_at=NOW)
-    shop.start()
+    shop.start(shop.make_worker({}, WorkerSettings(takes_any_kind=True)))
     await shop.pass_time(timedelta(minutes=10))
     page = await shop.store.find(job.tenant)
     assert {(it.status, it.due_at >= NOW + timedelta(hours=1)) for it in page.items} == {
@@ -161,7 +161,8 @@ async def test_the_loop_leases_runs_settles_and_waits(shop: Workshop) -> None:
     async def fail(_: Context) -> None:
         raise ValueError("boom")
 
-    shop.make_worker({"good": succeed, "bad": fail})
+    settings = WorkerSettings(takes_any_kind=True)
+    shop.make_worker({"good": succeed, "bad": fail}, settings)
     jobs = [await add(shop, kind=kind) for kind in ("good", "bad", "unknown")]
     shop.start()
     await shop.pass_time(SECOND)

@@ -1,6 +1,7 @@
 """``rota up``, ``serve`` and ``work`` as far as they get without a signal to end them."""
 
 import logging
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -210,3 +211,44 @@ def test_a_port_that_is_none_is_refused(rota: RunRota, port: str) -> None:
 )
 def test_job_events_are_worded(event: Event, words: str) -> None:
     assert describe_event(event) == words
+
+
+APP = """
+from datetime import timedelta
+from rota import Rota
+from rota.worker import WorkerSettings
+
+app = Rota("memory://", settings=WorkerSettings(batch=3, concurrency=4))
+"""
+
+
+@pytest.mark.parametrize("command", ["up", "serve", "work"])
+def test_every_command_honours_the_settings_of_the_environment_and_then_those_of_the_app(
+    command: str, rota: RunRota, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"app_for_{command}"
+    Path(f"{module}.py").write_text(APP, encoding="utf-8")
+    monkeypatch.setenv("WORKER_POLL_MS", "250")
+    monkeypatch.setenv("WORKER_LEASE_MS", "5000")
+    assert rota(command, f"{module}:app").status == 0
+    assert runtime.plan is not None
+    found = runtime.plan.worker_settings
+    assert (found.poll_for, found.lease_for) == (timedelta(seconds=0.25), timedelta(seconds=5))
+    assert (found.batch, found.concurrency) == (3, 4)
+    monkeypatch.setenv("WORKER_BATCH", "7")
+    rota(command, f"{module}:app")
+    assert runtime.plan.worker_settings.batch == 7
+
+
+def test_a_worker_shows_its_metrics_at_the_port_it_is_given(
+    rota: RunRota, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert rota("work").status == 0
+    assert runtime.plan is not None
+    assert runtime.plan.metrics is None
+    rota("work", "--metrics-port", "9100")
+    assert runtime.plan.metrics == (9100, "127.0.0.1")
+    monkeypatch.setenv("ROTA_METRICS_PORT", "9200")
+    monkeypatch.setenv("ROTA_METRICS_HOST", "10.0.0.7")
+    rota("work")
+    assert runtime.plan.metrics == (9200, "10.0.0.7")

@@ -49,6 +49,18 @@ async def test_a_completed_job_ran(store: MemoryStore, clock: VirtualClock) -> N
     assert (told.answer, only(told, "succeeded").at) == ("ran", NOW)
 
 
+async def test_the_attempt_that_succeeded_has_its_worker_start_end_and_duration(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    job, ended_at = a_job(due_at=NOW), NOW + timedelta(milliseconds=250)
+    await store.insert([job], NOW)
+    (leased,) = await lease(store)
+    await store.apply([decide_complete(leased, ended_at, NOW)], ended_at)
+    attempt = only(await ask(store, clock, job.id), "attempt")
+    assert (attempt.who, attempt.at, attempt.until) == ("anna", NOW, ended_at)
+    assert attempt.text.endswith("succeeded at Fri 2026-05-01 12:00:00 UTC, after 250 ms.")
+
+
 async def test_a_dead_letter_has_its_error_and_every_attempt(
     store: MemoryStore, clock: VirtualClock
 ) -> None:

@@ -5,16 +5,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from random import Random
+from typing import Any
 
 import pytest
 
 from rota.errors import InvalidInputError, StoreUnavailableError
+from rota.events import Event
 from rota.fleet.workers import list_workers
-from rota.jobs import Job, JobStatus
-from rota.ops.leases import HttpLeaseRequest, HttpLeases
+from rota.gates import Maintenance, Scope
+from rota.jobs import Failed, Job, JobStatus, Outcome, Succeeded
+from rota.ops.leases import HttpLeaseRequest, HttpLeases, Settlement
+from rota.rail.settings import set_maintenance
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import HeldLease, LeaseRequest
+from rota.telemetry.counters import COUNTERS, Counters, Timing
 from rota.testing import VirtualClock, a_job
+from rota.worker import WorkerSettings
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -152,3 +158,72 @@ async def test_a_failing_listener_does_not_keep_asking(
     await clock.advance(timedelta(seconds=10))
     assert await waiting == []
     assert 10 <= lease_count <= 15
+
+
+def name_events(desk: HttpLeases) -> list[tuple[Any, ...]]:
+    """What an operator is shown, as it happens: name, job, state, error code."""
+    seen: list[tuple[Any, ...]] = []
+
+    def note(event: Event) -> None:
+        fields = event.fields()
+        seen.append((event.name, fields.get("jobId"), fields.get("state"), fields.get("errCode")))
+
+    desk.events.subscribe(note)
+    return seen
+
+
+async def test_what_a_worker_over_http_does_is_emitted_as_for_any_worker(
+    desk: HttpLeases, store: MemoryStore, clock: VirtualClock
+) -> None:
+    seen, counters = name_events(desk), Counters()
+    counters.follow(desk.events)
+    done, bad = a_job(due_at=NOW), a_job(due_at=NOW)
+    await store.insert([done, bad], NOW)
+    await clock.advance(timedelta(seconds=1))
+    first, second = await desk.lease("default", HttpLeaseRequest(worker="w", limit=2))
+    await clock.advance(timedelta(milliseconds=250))
+    outcomes: list[tuple[Job, Outcome, str]] = [
+        (first, Succeeded(), ""),
+        (second, Failed("KeyError: 'x'", traceback="Traceback ..."), "KeyError"),
+    ]
+    settlements = [
+        Settlement(held=HeldLease(it.id, it.last_token), outcome=outcome, error_code=code)
+        for it, outcome, code in outcomes
+    ]
+    await desk.settle("default", "w", settlements)
+    await desk.settle("default", "w", settlements)  # stale: not counted again
+    assert seen == [
+        ("JobsLeased", None, None, None),
+        ("JobSettled", first.id, "done", None),
+        ("JobFailed", second.id, "queued", "KeyError"),
+    ]
+    assert [counters[name] for name in COUNTERS] == [2, 1, 1, 0, 0, 0]
+    assert counters.timing("handler.duration_ms") == Timing(2, 500.0, 250.0)
+    assert counters.timing("lease.wait_ms") == Timing(2, 2000.0, 1000.0)
+
+
+async def test_jobs_that_a_gate_holds_back_and_jobs_of_lost_workers_are_emitted(
+    desk: HttpLeases, store: MemoryStore, clock: VirtualClock
+) -> None:
+    held, lost = a_job(due_at=NOW, queue="closed"), a_job(due_at=NOW, queue="open")
+    await store.insert([held, lost], NOW)
+    window = Maintenance(until=NOW + timedelta(hours=1))
+    await set_maintenance(store, Scope(queue="closed"), window)
+    seen = name_events(desk)
+    assert await desk.lease("default", HttpLeaseRequest(worker="w", queues=("closed",))) == []
+    await desk.lease("default", HttpLeaseRequest(worker="w", queues=("open",)))
+    await clock.advance(2 * MINUTE)
+    assert await desk.sweep() == 1
+    assert [it[:3] for it in seen if it[0] != "JobsLeased"] == [
+        ("JobDeferred", held.id, None),
+        ("JobStalled", lost.id, "queued"),
+    ]
+
+
+async def test_settings_say_how_long_a_lease_lasts_by_default(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    settings = WorkerSettings(lease_for=timedelta(seconds=5))
+    assert HttpLeases(store, clock, settings=settings).lease_for == timedelta(seconds=5)
+    long = WorkerSettings(lease_for=timedelta(hours=5))
+    assert HttpLeases(store, clock, settings=long).lease_for == timedelta(hours=1)

@@ -88,9 +88,9 @@ async def test_a_lease_that_marks_due_jobs_saves_others_the_work() -> None:
     store, watch = (memory := MemoryStore()), GateWatch(memory)
     await watch.refresh(LATE)
     await put_entry(store, NIGHT)
-    await watch.refresh_ahead(LATE + SECOND / 2)
+    await watch.refresh_ahead(LATE + SECOND / 5)
     assert is_open(watch)
-    await watch.refresh_ahead(LATE + SECOND)
+    await watch.refresh_ahead(LATE + SECOND / 4)
     assert not is_open(watch)
     await put(store, key_of(NIGHT), None)
     assert not await watch.refresh(LATE + 2 * SECOND)
@@ -165,18 +165,18 @@ async def reopenings(watch: GateWatch, count: int) -> list[datetime]:
 async def test_a_burst_is_spread_and_its_first_jobs_are_not() -> None:
     store = MemoryStore()
     await put_entry(store, NIGHT)
-    found = await reopenings(GateWatch(store), 200)
+    found = await reopenings(GateWatch(store, spread=Spread()), 200)
     assert found[:10] == [SEVEN] * 10
     assert len(found) == len(set(found)) + 9
     assert min(found[10:]) > SEVEN
     assert max(found) < SEVEN + 5 * MINUTE
 
 
-async def test_spreading_can_be_turned_off() -> None:
+async def test_without_spread_all_jobs_start_when_the_gate_opens() -> None:
     store = MemoryStore()
     await put_entry(store, NIGHT)
-    watch = GateWatch(store, spread=Spread(over_for=timedelta(0)))
-    assert await reopenings(watch, 50) == [SEVEN] * 50
+    for watch in (GateWatch(store), GateWatch(store, spread=Spread(over_for=timedelta(0)))):
+        assert await reopenings(watch, 50) == [SEVEN] * 50
 
 
 async def test_each_night_counts_its_own_jobs() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from rota.errors import InvalidConfigurationError
 from rota.jobs import RAIL_RETRIES
-from rota.runtime.configuration import Configuration, read_configuration
+from rota.runtime.configuration import Configuration, MetricsAddress, read_configuration
 from rota.worker import WorkerSettings
 
 
@@ -34,6 +34,14 @@ def test_each_variable_sets_what_it_is_named_after_and_nothing_else() -> None:
     tried = read("WORKER_MAX_ATTEMPTS", "8").retry_policy
     assert (tried.max_attempts, tried.ladder_seconds) == (8, RAIL_RETRIES.ladder_seconds)
     assert read("ROTA_STORE", "memory://").store_url == "memory://"
+    assert read("ROTA_METRICS_PORT", "9100").metrics == MetricsAddress(9100, "127.0.0.1")
+    assert read("ROTA_METRICS_HOST", "0.0.0.0").metrics is None  # noqa: S104 - not opened
+
+
+def test_what_is_not_set_stays_as_it_is_in_the_settings() -> None:
+    settings = WorkerSettings(batch=3, concurrency=2, poll_for=timedelta(seconds=9))
+    found = read_configuration({"WORKER_POLL_MS": "500"}, settings=settings).worker
+    assert found == WorkerSettings(batch=3, concurrency=2, poll_for=timedelta(milliseconds=500))
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ class OddError(Exception):
         (KeyError(), "KeyError"),
         (OddError(), "OddError: (no text: RuntimeError)"),
         (SystemExit(3), "SystemExit: 3"),
+        (GeneratorExit("closed"), "GeneratorExit: closed"),
         (asyncio.CancelledError("mine"), "CancelledError: mine"),
         (TimeoutError("theirs"), "TimeoutError: theirs"),
         (BaseException("base"), "BaseException: base"),
@@ -128,7 +129,7 @@ async def test_a_runner_goes_on_after_a_handler_that_called_itself_cancelled(
 
 
 async def test_an_unknown_kind_is_an_error_that_is_retried(shop: Workshop) -> None:
-    shop.make_worker({})
+    shop.make_worker({}, WorkerSettings(takes_any_kind=True))
     job = await shop.add("mystery")
     await shop.worker.run_once()
     kept = await shop.look(job)

@@ -10,14 +10,16 @@ from tests.unit.turns import count_turns
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, once, succeed
 
 from rota.errors import IllegalMoveError, StoreClosedError
-from rota.events import JobNotSettled, JobSettled, LeaseLost, StoreFailed, StoreRecovered
+from rota.events import JobFailed, JobNotSettled, JobSettled, LeaseLost, StoreFailed, StoreRecovered
 from rota.jobs import (
     Change,
+    Ending,
     Failed,
     Interrupted,
     JobStatus,
     Lost,
     Recurrence,
+    RetryPolicy,
     Succeeded,
     decide_complete,
     decide_fail,
@@ -282,3 +284,19 @@ async def test_the_next_occurrence_of_a_rare_rule_does_not_block_the_event_loop(
     settled, turns = await count_turns(shop.worker.run_once())
     assert [(it.job.id, it.job.status) for it in settled] == [(job.id, JobStatus.COMPLETED)]
     assert turns > 150
+
+
+async def test_a_retry_policy_amended_while_the_job_runs_decides_about_it(shop: Workshop) -> None:
+    async def amend_and_fail(context: Context) -> None:
+        policy = RetryPolicy(max_attempts=1)
+        await shop.store.amend(context.tenant, context.job.id, {"retry_policy": policy}, NOW)
+        raise ValueError("no")
+
+    job = await shop.add(retry_policy=RetryPolicy(max_attempts=3))
+    shop.make_worker({"work": amend_and_fail})
+    settled = await shop.clock.run(shop.worker.run_once())
+    assert [(it.job.status, it.job.ending) for it in settled] == [
+        (JobStatus.FAILED, Ending.EXHAUSTED)
+    ]
+    assert [event.state for event in shop.told(JobFailed)] == ["dlq"]
+    assert (await shop.look(job)).status is JobStatus.FAILED

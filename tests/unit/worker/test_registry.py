@@ -91,3 +91,15 @@ def test_one_name_is_not_a_collection_of_kinds() -> None:
 def test_a_registry_lists_its_kinds() -> None:
     registry = Registry({"a": succeed, "b": plain}, ())
     assert (sorted(registry), len(registry)) == (["a", "b"], 2)
+
+
+def test_a_handler_says_by_an_attribute_that_it_notifies() -> None:
+    def send(context: object) -> None: ...
+
+    send.notifies = True  # type: ignore[attr-defined] # any function may have attributes
+    registry = Registry({"send": send, "other": print}, ())
+    assert [registry.notifies(kind) for kind in ("send", "other", "unknown")] == [
+        True,
+        False,
+        False,
+    ]

@@ -141,7 +141,7 @@ async def get_gates(call: Call[Nothing, Nothing]) -> GatesView:
         if isinstance(entry, TenantQuietHours):
             if entry.tenant == tenant:
                 hours = _view_hours(entry.hours, now)
-        elif entry.scope.tenant in (None, tenant):
+        elif isinstance(entry, ScopedMaintenance) and entry.scope.tenant in (None, tenant):
             windows += _view_maintenance(entry, now)
     return GatesView(quiet_hours=hours, maintenance=tuple(windows))
 
@@ -152,7 +152,8 @@ async def set_quiet_hours(call: Call[QuietHoursBody, Nothing]) -> QuietHoursView
     hours = _read_hours(asked)
     details = {"start": asked.start, "end": asked.end, "zone": asked.zone}
     await _record(call, tenant, "set_quiet_hours", details, asked.why)
-    await settings.set_quiet_hours(call.context.store, tenant, hours)
+    context = call.context
+    await settings.set_quiet_hours(context.store, tenant, hours, clock=context.clock)
     return _view_hours(hours, call.context.clock.now())
 
 
@@ -210,16 +211,17 @@ async def _record(
 async def _set(
     call: Call[MaintenanceBody, Nothing] | Call[WideMaintenanceBody, Nothing], scope: GateScope
 ) -> list[MaintenanceView]:
-    now, store = call.context.clock.now(), call.context.store
+    clock, store = call.context.clock, call.context.store
+    now = clock.now()
     window = _read_window(call.body, call.caller.who, now)
     if window.until is not None and window.until <= now:
         raise InvalidRequestError("until", "is over already: must be later than now")
     details = {"isOn": True, "queue": scope.queue, "isAdded": call.body.is_added}
     await _record(call, scope.tenant or EVERYBODY, "set_maintenance", details, call.body.reason)
     if call.body.is_added:
-        await settings.plan_maintenance(store, scope, window, now)
+        await settings.plan_maintenance(store, scope, window, now, clock=clock)
     else:
-        await settings.set_maintenance(store, scope, window)
+        await settings.set_maintenance(store, scope, window, clock=clock)
     for entry in (await settings.list_gates(store)).entries:
         if isinstance(entry, ScopedMaintenance) and entry.scope == scope:
             return _view_maintenance(entry, now)

@@ -202,7 +202,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     payload: Payload = {}
     priority: Priority = 5
     dependencies: Annotated[list[Uuid], Meta(extra_json_schema=DEPENDENCIES)] = []
-    retry_policy: RetryPolicyBody | None = None
+    retry_policy: RetryPolicyBody | UnsetType = UNSET
     run_at: InstantText | None = None
     recurrence: RecurrenceBody | None = None
     idempotency_key: IdempotencyKey | None = None
@@ -235,7 +235,7 @@ def _with_api_name(error: InvalidJobError, key_name: str | None = None) -> Inval
 
 def _request(asked: NewJob, key: str | None) -> JobRequest:
     given: dict[str, Any] = {"retry_policy": with_usual_attempts(RetryPolicy())}
-    if asked.retry_policy is not None:
+    if asked.retry_policy is not UNSET:
         given["retry_policy"] = msgspec.structs.asdict(asked.retry_policy)
     if asked.recurrence is not None:
         given["recurrence"] = msgspec.structs.asdict(asked.recurrence)

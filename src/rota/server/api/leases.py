@@ -59,8 +59,10 @@ class LeaseOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Which worker leases how many jobs, from which queues and for how long.
 
     With ``wait_seconds`` the answer comes as soon as there is a job, or after that time. Quiet
-    hours hold back jobs whose kind is in ``notifies``. ``kinds`` is shown to operators; the queues
-    alone decide which jobs the worker gets.
+    hours hold back jobs whose kind is in ``notifies``, unless the job or an operator says
+    otherwise. The worker gets only jobs of its ``kinds``, if it names any; and a job with a version
+    label only if that is among its ``labels``. Start the jobs within half a second of the answer:
+    a gate that closes takes that for granted.
     """
 
     worker: WorkerName
@@ -70,6 +72,7 @@ class LeaseOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     wait_seconds: Annotated[int, Meta(ge=0, le=30)] = 0
     notifies: Annotated[list[Kind], Meta(max_length=100)] = []
     kinds: Annotated[list[Kind], Meta(max_length=100)] = []
+    labels: Annotated[list[Kind], Meta(max_length=100)] = []
 
 
 class LeasedJobs(msgspec.Struct, frozen=True):
@@ -170,6 +173,7 @@ async def lease_jobs(call: Call[LeaseOrder, Nothing]) -> LeasedJobs:
         wait_for=timedelta(seconds=asked.wait_seconds),
         queues=None if queues is None else tuple(queues),
         notifies=frozenset(asked.notifies),
+        labels=tuple(asked.labels),
         kinds=tuple(asked.kinds),
     )
     jobs = await call.context.leases.lease(call.caller.tenant, request, call.disconnected)

@@ -6,9 +6,9 @@ The server renders them, and they work without JavaScript; with it they refresh 
 from datetime import tzinfo
 
 from starlette.routing import BaseRoute, Route
-from tzlocal import get_localzone
 
 from rota.auth.caller import Scope
+from rota.clock.host_zone import read_host_zone
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME, PageGuard
 from rota.server.pages.audit import show_audit
@@ -66,7 +66,7 @@ def page_routes(
 
     Times are in ``zone``; default: the host's.
     """
-    server = PageServer(context, guard, zone or get_localzone(), RecentResults())
+    server = PageServer(context, guard, zone or read_host_zone(), RecentResults())
     sign_in = SignInPages(guard)
     served = [
         Route(f"{HOME}{path}", server.serve(page, scope), methods=[method])

@@ -100,7 +100,7 @@ async def change_quiet_hours(visit: Visit) -> Response:
     except InvalidInputError as error:
         return await _render(visit, form, error)
     await _record(visit, asked)
-    await set_quiet_hours(store, visit.tenant, hours)
+    await set_quiet_hours(store, visit.tenant, hours, clock=visit.context.clock)
     return go_to(visit.link("gates", done="quiet-on"))
 
 

@@ -20,6 +20,7 @@ from rota.jobs import (
 )
 from rota.jobs.graph import describe_skip
 from rota.jobs.recurrence import continue_series
+from rota.jobs.transitions import follow_policy
 from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.unit import (
     Decision,
@@ -120,9 +121,13 @@ def _follow_new_rule(change: Change, stored: Job) -> Job | None:
 def apply(changes: Sequence[Change], now: datetime) -> Plan[list[Applied]]:
     """Write each change that still holds; a change sees those before it."""
     jobs = WorkingSet(now)
-    yield from jobs.read(changes)
-    answers = [jobs.carry_out(change) for change in changes]
+    settled = yield from jobs.read(changes)
+    answers = [jobs.carry_out(change) for change in settled]
     return Decision(jobs.writes, answers)
+
+
+def _successors(changes: Iterable[Change]) -> set[JobId]:
+    return {change.successor.id for change in changes if change.successor is not None}
 
 
 class WorkingSet:
@@ -136,17 +141,29 @@ class WorkingSet:
         self._dependents: dict[JobId, set[JobId]] = {}
         self._taken: set[Identity] = set()
 
-    def read(self, changes: Sequence[Change]) -> Reading[None]:
-        """Read what the changes may concern: a fixed number of queries."""
-        successors = {change.successor.id for change in changes if change.successor is not None}
-        named = {change.job_id for change in changes} | successors
+    def read(self, changes: Sequence[Change]) -> Reading[Sequence[Change]]:
+        """Read what the changes may concern: a fixed number of queries.
+
+        Returns the changes, those of failed attempts as the stored retry policies decide them.
+        """
+        named = {change.job_id for change in changes} | _successors(changes)
         self._jobs = dict((yield from read_jobs(named, skips_damaged=True)))
+        changes = [self._follow_policy(change) for change in changes]
+        if missing := _successors(changes) - named:
+            self._jobs |= yield from read_jobs(missing, skips_damaged=True)
         existing = [change for change in changes if change.job_id in self._jobs]
         yield from self._read_taken(existing)
         awaited = [change for change in existing if self._jobs[change.job_id].is_awaited]
         yield from self.read_waiting(change.job for change in awaited)
         leaving = {change.job_id for change in awaited if change.is_removed}
         self._dependents = yield from read_dependents(leaving)
+        return changes
+
+    def _follow_policy(self, change: Change) -> Change:
+        stored = self._jobs.get(change.job_id)
+        if stored is None or not is_current(change, stored.job, self.writes.now):
+            return change
+        return follow_policy(change, stored.job)
 
     def read_waiting(self, ending: Iterable[Job]) -> Reading[None]:
         """Read who waits for jobs that are about to end, as far as their end may reach."""

@@ -264,6 +264,17 @@ class TestBulk:
         ]
         assert sorted(set(statuses)) == ["PENDING", "READY"]
 
+    def test_a_file_of_many_megabytes_is_read_to_its_end(self, rota: RunRota, here: Path) -> None:
+        jobs = [{"name": "a", "queue": "q", "payload": "x" * 60_000} for _ in range(190)]
+        (here / "large.json").write_text(json.dumps(jobs), encoding="utf-8")
+        assert rota("jobs", "bulk", "create", "large.json").out.startswith("190 created")
+
+    def test_a_file_that_is_too_large_is_said_to_be(self, rota: RunRota, here: Path) -> None:
+        with (here / "huge.json").open("wb") as file:
+            file.truncate((64 << 20) + 1)
+        outcome = rota("jobs", "bulk", "create", "huge.json")
+        assert (outcome.status, "FILE has more than 64 MiB; divide it" in outcome.err) == (2, True)
+
     def test_a_bar_shows_how_far_it_is(self, rota: RunRota, listed: str) -> None:
         assert "Creating" in rota("jobs", "bulk", "create", listed, width=80).err
 

@@ -1,0 +1,42 @@
+"""The tasks that run in every deployment. The store is that of ``ROTA_STORE``."""
+
+from datetime import timedelta
+
+from rota import Rota
+from rota.clock.system import SystemClock
+from rota.worker import WorkerSettings
+
+app = Rota(settings=WorkerSettings(queues=("default", "closed")))
+
+
+@app.task(name="matrix.add")
+async def add(x: int, y: int) -> int:
+    return x + y
+
+
+@app.task(name="matrix.fail")
+async def fail(key: str) -> str:
+    return _look_up(key)
+
+
+def _look_up(key: str) -> str:
+    empty: dict[str, str] = {}
+    return empty[key]
+
+
+@app.task(name="matrix.hold")
+async def hold(seconds: float) -> None:
+    """Take longer than a lease lasts."""
+    await SystemClock().sleep(timedelta(seconds=seconds))
+
+
+@app.task(name="matrix.notify", notifies=True)
+async def notify() -> None: ...
+
+
+@app.task(name="matrix.closed", queue="closed")
+async def closed() -> None: ...
+
+
+@app.schedule(timedelta(seconds=2), name="matrix.tick")
+async def tick() -> None: ...
