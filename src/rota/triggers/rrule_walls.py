@@ -124,9 +124,8 @@ class DaySeries:
             first, mask = self._days.of_year(date.fromordinal(found).year)
             for on in bits_of(mask >> (found - first)):
                 start = (found + on) * DAY
-                for of_day in times:
-                    if start + of_day >= wall:  # otherwise it is earlier on the first day
-                        yield start + of_day
+                # on the first day, earlier times are left out
+                yield from (start + of_day for of_day in times if start + of_day >= wall)
             found = self._days.first_from(first + max(mask.bit_length(), 365))
 
     def most_until(self, first: int, last: int) -> int:
