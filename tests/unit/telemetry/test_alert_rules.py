@@ -58,7 +58,7 @@ async def scrape_everything() -> Scrape:
             for it in concerns
         )
         await stage.store.write_each([write_report(Report(taken_at=START, notices=notices))])
-        return await scrape(stage)
+        return await scrape(stage, has_buckets=True)
 
 
 @cache

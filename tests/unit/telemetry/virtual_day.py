@@ -141,9 +141,9 @@ async def scrape_day(deployment: str, length: timedelta = DAY) -> list[Scrape]:
     return scrapes
 
 
-async def scrape(stage: Stage) -> Scrape:
+async def scrape(stage: Stage, *, has_buckets: bool = False) -> Scrape:
     lines = (await stage.metrics.show(stage.clock.now())).decode().splitlines(keepends=True)
-    text = "".join(it for it in lines if '{le="' not in it and ',le="' not in it)  # most of them
+    text = "".join(it for it in lines if has_buckets or "_bucket{" not in it)  # most of them
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
