@@ -124,8 +124,8 @@ class DaySeries:
             first, mask = self._days.of_year(date.fromordinal(found).year)
             for on in bits_of(mask >> (found - first)):
                 start = (found + on) * DAY
-                # on the first day, earlier times are left out
-                yield from (start + of_day for of_day in times if start + of_day >= wall)
+                later = times if start >= wall else times[bisect_left(times, wall - start) :]
+                yield from [start + of_day for of_day in later]
             found = self._days.first_from(first + max(mask.bit_length(), 365))
 
     def most_until(self, first: int, last: int) -> int:
