@@ -106,7 +106,7 @@ def create(
     body = {"name": name, **_read_body(wanted, terminal)}
     created = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
     job = created.document
-    if created.warning is not None:
+    if created.warning is not None and not as_json:
         terminal.print_remark(created.warning)
     viewer = Viewer(terminal.clock.now(), choose_zone(wanted.zone).zone)
     when = f"{job['status']}, run at {viewer.show(job['run_at'])}"

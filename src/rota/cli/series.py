@@ -298,7 +298,7 @@ def create(
     body |= {field: value for field, value in given.items() if value is not None}
     created = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
     job = created.document
-    if created.warning is not None:
+    if created.warning is not None and not as_json:
         terminal.print_remark(created.warning)
     viewer = Viewer(terminal.clock.now(), choose_zone(rule.zone).zone)
     became = "Created" if created.is_new else "There already is"
