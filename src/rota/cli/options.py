@@ -175,6 +175,15 @@ ServedTasksOption = Annotated[str | None, value("MODULE:NAME", _TASKS_HELP)]
 ReloadOption = Annotated[
     bool, flag("For development: when the files of the handlers change, start the worker anew.")
 ]
+KindsOption = Annotated[
+    str | None,
+    value(
+        "NAMES", "Run jobs of these kinds only, comma-separated. Default: all that have a handler."
+    ),
+]
+NoBuiltInOption = Annotated[
+    bool, flag("Leave out the built-in kinds, such as http.request.", name="--no-builtin")
+]
 QueueOption = Annotated[
     list[str] | None,
     Parameter(

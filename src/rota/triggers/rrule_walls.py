@@ -118,16 +118,19 @@ class DaySeries:
         return None
 
     def walls_from(self, wall: int) -> Iterator[int]:
-        times = self._times
-        found = self._days.first_from(wall // DAY) if times else None
+        found = self._days.first_from(wall // DAY) if self._times else None
         while found is not None:
             first, mask = self._days.of_year(date.fromordinal(found).year)
-            for on in bits_of(mask >> (found - first)):
-                start = (found + on) * DAY
-                for of_day in times:
-                    if start + of_day >= wall:  # otherwise it is earlier on the first day
-                        yield start + of_day
+            yield from self._times_on(found, mask >> (found - first), wall)
             found = self._days.first_from(first + max(mask.bit_length(), 365))
+
+    def _times_on(self, first: int, mask: int, wall: int) -> Iterator[int]:
+        times = self._times
+        for day in bits_of(mask):
+            start = (first + day) * DAY
+            for of_day in times:
+                if start + of_day >= wall:  # otherwise it is earlier on the first day
+                    yield start + of_day
 
     def most_until(self, first: int, last: int) -> int:
         return self._days.most_within(last // DAY - first // DAY + 1) * len(self._times)

@@ -90,6 +90,15 @@ def test_serve_plans_no_worker_and_work_no_server(rota: RunRota, runtime: Runtim
     assert runtime.plan.work.settings.tenants == ["guild-7"]
 
 
+def test_work_may_be_limited_to_kinds_and_leave_out_the_built_in_ones(
+    rota: RunRota, runtime: Runtime
+) -> None:
+    assert rota("work", "--kinds", "mail.send,mail.sort", "--no-builtin").status == 0
+    assert runtime.plan is not None
+    assert runtime.plan.work is not None
+    assert (runtime.plan.work.kinds, runtime.plan.work.built_in) == (("mail.send", "mail.sort"), {})
+
+
 def test_the_environment_tunes_the_worker_and_names_address_and_store(
     rota: RunRota, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
