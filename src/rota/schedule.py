@@ -30,7 +30,7 @@ from rota.rail.jobs import ROUND_LIMIT, find_live, pause_series, preview_series,
 from rota.session import Session, Sessions
 from rota.signature import TaskSignature
 from rota.triggers import Trigger
-from rota.triggers.cron import Cron, CronTrigger, Every, FieldCron
+from rota.triggers.cron import Cron, CronTrigger, Every, FieldCron, settle_zone
 from rota.triggers.cron_dialects import EVERY
 from rota.triggers.interval import Interval
 from rota.triggers.rrule import RecurrenceRule
@@ -101,7 +101,8 @@ def read_rule(
 ) -> ScheduleDefinition:
     """The definition with its rule, validated. InvalidInputError says what is wrong.
 
-    The zone is that of the options, else that of ``when``, else the default, else UTC.
+    The zone is that of the options, else that of ``when``, else the default, else UTC. Options that
+    contradict a zone in front of a cron expression are refused.
     """
     cleared = replace(definition, cron=None, rrule=None, interval=None, start=None)
     return _with_rule(cleared, {"zone": default_zone} | read_when(when), options)
@@ -110,7 +111,10 @@ def read_rule(
 def _with_rule(
     definition: ScheduleDefinition, fields: dict[str, Any], options: ScheduleOptions
 ) -> ScheduleDefinition:
-    zone = options.zone if options.zone is not None else fields.pop("zone", None)
+    given = None if options.zone is None else read_zone_name(options.zone)
+    if "cron" in fields:
+        fields["cron"], given = settle_zone(fields["cron"], given)
+    zone = fields.pop("zone", None) if given is None else given
     chosen = {name: getattr(options, name) for name in ("gap", "fold")}
     fields |= {name: value for name, value in chosen.items() if value is not None}
     fields["zone"] = read_zone_name(zone)

@@ -30,7 +30,7 @@ from rota.cli.options import (
 )
 from rota.cli.output import print_table
 from rota.errors import InvalidCronExpressionError
-from rota.triggers.cron import Cron, Dialect, FieldCron, parse_cron
+from rota.triggers.cron import Cron, Dialect, FieldCron, parse_cron, settle_zone
 from rota.triggers.cron_fields import (
     DAY,
     HOUR,
@@ -115,6 +115,7 @@ def list_next(
         rota cron next "*/10 * * * *" --dialect extended --json
     """
     cron = _parse(expression, dialect)
+    zone = settle_zone(expression, zone)[1]
     question = read_question(terminal, zone, start, gap, fold)
     listing = _list(cron, question, count)
     if as_json:
@@ -147,6 +148,7 @@ def explain(
         rota cron explain "@every 90m" --dialect extended
     """
     cron = _parse(expression, dialect)
+    zone = settle_zone(expression, zone)[1]
     question = read_question(terminal, zone, start, gap, fold)
     listing = _list(cron, question, _EXPLAINED_COUNT)
     if as_json:

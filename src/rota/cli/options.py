@@ -163,16 +163,26 @@ HandlersOption = Annotated[
         "the worker; may be given again.",
     ),
 ]
+_TASKS_HELP = (
+    "Declarative tasks to run: a list of (name, cron, callback, retry delay), or a function that "
+    "returns one."
+)
 TasksOption = Annotated[
     str | None,
-    value(
-        "MODULE:NAME",
-        "Declarative tasks to run: a list of (name, cron, callback, retry delay), or a function "
-        "that returns one. Default: two tasks that watch over the store.",
-    ),
+    value("MODULE:NAME", f"{_TASKS_HELP} Default: two tasks that watch over the store."),
 ]
+ServedTasksOption = Annotated[str | None, value("MODULE:NAME", _TASKS_HELP)]
 ReloadOption = Annotated[
     bool, flag("For development: when the files of the handlers change, start the worker anew.")
+]
+KindsOption = Annotated[
+    str | None,
+    value(
+        "NAMES", "Run jobs of these kinds only, comma-separated. Default: all that have a handler."
+    ),
+]
+NoBuiltInOption = Annotated[
+    bool, flag("Leave out the built-in kinds, such as http.request.", name="--no-builtin")
 ]
 QueueOption = Annotated[
     list[str] | None,

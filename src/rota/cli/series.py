@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from rota.cli.arguments import check_argument, choose_zone, read_instant, read_json
+from rota.cli.arguments import ChosenZone, check_argument, choose_zone, read_instant, read_json
 from rota.cli.connection import converse
 from rota.cli.occurrences import format_instant
 from rota.cli.options import (
@@ -38,6 +38,7 @@ from rota.cli.place import NOWHERE, Place
 from rota.client.client import path_of
 from rota.errors import InvalidInputError
 from rota.escape import escape
+from rota.triggers.cron_dialects import split_zone
 
 
 @Parameter(name="*", group="When")
@@ -83,12 +84,11 @@ def read_rule(rule: Rule) -> dict[str, Any]:
     if len(given) != 1:
         message = "exactly one of --cron, --rrule and --every says when"
         raise InvalidInputError(message, {"field": "--cron"})
-    zone = choose_zone(rule.zone)
     fields = {
         "cron": rule.cron,
         "rrule": rule.rrule,
         "interval": rule.every,
-        "zone": zone.name,
+        "zone": _choose_zone(rule).name,
         "start": _read_instant(rule.start, rule, "--start"),
         "until": _read_instant(rule.until, rule, "--until"),
         "count": rule.times,
@@ -105,7 +105,12 @@ def read_rule(rule: Rule) -> dict[str, Any]:
 def _read_instant(text: str | None, rule: Rule, option: str) -> str | None:
     if text is None:
         return None
-    return format_instant(read_instant(text, choose_zone(rule.zone).zone, option))
+    return format_instant(read_instant(text, _choose_zone(rule).zone, option))
+
+
+def _choose_zone(rule: Rule) -> ChosenZone:
+    """The zone that is given, or that the expression names, or the host's."""
+    return choose_zone(rule.zone or split_zone(rule.cron or "")[0])
 
 
 SERIES_COLUMNS = ("Id", "Next", "Last", "Name", "When")

@@ -4,6 +4,7 @@ import asyncio
 
 from rota.app import Rota
 from rota.auth.binding import check_binding
+from rota.cli.arguments import choose_zone
 from rota.cli.event_lines import reporting
 from rota.cli.options import (
     AlertSecretOption,
@@ -14,12 +15,15 @@ from rota.cli.options import (
     HostOption,
     LinesOption,
     PortOption,
+    ServedTasksOption,
+    ZoneOption,
 )
 from rota.cli.output import Terminal
+from rota.cli.task_rules import DEFAULT_RULES, TaskRules
 from rota.runtime.configuration import read_configuration, read_webhook
 from rota.runtime.process import RuntimeEnd
 from rota.runtime.startup import RuntimePlan, run_runtime
-from rota.runtime.user_modules import load_reference, refuse
+from rota.runtime.user_modules import load_reference, read_registrations, refuse
 from rota.runtime.web import DEFAULT_HOST, DEFAULT_PORT, Binding
 from rota.worker import WorkerSettings
 
@@ -77,14 +81,22 @@ def serve(
     port: PortOption = DEFAULT_PORT,
     alert_webhook: AlertWebhookOption = None,
     alert_secret: AlertSecretOption = None,
+    tasks: ServedTasksOption = None,
+    zone: ZoneOption = None,
+    rules: TaskRules = DEFAULT_RULES,
     as_json: LinesOption = False,
     terminal: GivenTerminal,
 ) -> None:
-    """Run the API and the pages."""
+    """Run the API and the pages, and declarative tasks if they are named."""
     loaded = load_app(app)
+    local = choose_zone(zone).zone
+    registrations = None if tasks is None else read_registrations(tasks)
     plan = RuntimePlan(
         store_url=choose_store(store, loaded),
         binding=plan_binding(host, port),
+        tasks=None
+        if registrations is None
+        else rules.make_plan(lambda _store, _clock: registrations, local),
         apps=() if loaded is None else (loaded,),
         webhook=read_webhook(alert_webhook, alert_secret),
         settings=read_settings(loaded),

@@ -33,13 +33,14 @@ from rota.cli.options import (
 )
 from rota.cli.output import Terminal, format_duration
 from rota.cli.serve import choose_store, end_on, load_app, plan_binding, read_settings, run_plan
+from rota.cli.task_rules import DEFAULT_RULES, TaskRules
 from rota.cli.work import name_handlers, plan_work
 from rota.clock.protocol import Clock
 from rota.errors import CronCalculationError, InvalidCronExpressionError, StoreError
 from rota.escape import escape
 from rota.events import INFO, WARNING, Event, TaskRunCompleted, TaskRunFailed, TaskRunStarted
 from rota.runtime.configuration import read_webhook
-from rota.runtime.startup import ListTasks, Reporter, RuntimePlan, TaskPlan, run_runtime
+from rota.runtime.startup import ListTasks, Reporter, RuntimePlan, run_runtime
 from rota.runtime.user_modules import read_registrations
 from rota.runtime.web import DEFAULT_HOST, DEFAULT_PORT
 from rota.scheduler.queries import read_tasks
@@ -169,6 +170,7 @@ def up(
     board: BoardOption = False,
     alert_webhook: AlertWebhookOption = None,
     alert_secret: AlertSecretOption = None,
+    rules: TaskRules = DEFAULT_RULES,
     as_json: LinesOption = False,
     terminal: GivenTerminal,
 ) -> None:
@@ -184,7 +186,7 @@ def up(
         work=plan_work(
             named, read_settings(loaded), queues=queues, concurrency=concurrency, reloads=reload
         ),
-        tasks=TaskPlan(_make_lister(registrations, shown), local),
+        tasks=rules.make_plan(_make_lister(registrations, shown), local),
         greets=not as_json,
         webhook=read_webhook(alert_webhook, alert_secret),
     )

@@ -12,14 +12,17 @@ from rota.cli.options import (
     ConcurrencyOption,
     GivenTerminal,
     HandlersOption,
+    KindsOption,
     LinesOption,
     MetricsHostOption,
     MetricsPortOption,
+    NoBuiltInOption,
     OnlyTenantOption,
     QueueOption,
     ReloadOption,
 )
 from rota.cli.serve import choose_store, load_app, read_settings, run_plan
+from rota.errors import invalid
 from rota.kinds import make_built_in
 from rota.runtime.configuration import LOOPBACK, MetricsAddress, read_webhook
 from rota.runtime.engines import WorkPlan
@@ -35,6 +38,8 @@ def work(
     store: AppStoreOption = None,
     queues: QueueOption = None,
     tenants: OnlyTenantOption = None,
+    kinds: KindsOption = None,
+    no_builtin: NoBuiltInOption = False,
     concurrency: ConcurrencyOption = None,
     reload: ReloadOption = False,
     alert_webhook: AlertWebhookOption = None,
@@ -54,14 +59,22 @@ def work(
         concurrency=concurrency,
         reloads=reload,
     )
-    metrics = None if metrics_port is None else MetricsAddress(metrics_port, metrics_host)
+    plan = limit_kinds(plan, kinds, has_built_in=not no_builtin)
     runtime = RuntimePlan(
         store_url=choose_store(store, loaded),
         work=plan,
-        metrics=metrics,
+        metrics=None if metrics_port is None else MetricsAddress(metrics_port, metrics_host),
         webhook=read_webhook(alert_webhook, alert_secret),
     )
     run_plan(terminal, runtime, as_json=as_json)
+
+
+def limit_kinds(plan: WorkPlan, kinds: str | None, *, has_built_in: bool) -> WorkPlan:
+    """The worker with these kinds only, and with or without the built-in ones."""
+    named = None if kinds is None else tuple(filter(None, map(str.strip, kinds.split(","))))
+    if named is not None and not named:
+        raise invalid("--kinds", "must name at least one kind, or be left out for all")
+    return replace(plan, kinds=named, built_in=plan.built_in if has_built_in else {})
 
 
 def name_handlers(app: str | None, handlers: Sequence[str] | None) -> list[str]:

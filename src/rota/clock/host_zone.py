@@ -32,7 +32,7 @@ def read_host_zone() -> tzinfo:
 def read_posix_rule(rule: str) -> ZoneInfo:
     """The zone that the rule describes, for all times. Raises ValueError if it is not a rule.
 
-    A zone file may end with such a rule, so the library reads it from one without anything else.
+    A zone file may end with a rule of this form, so the library reads it from an empty one.
     """
     if not rule or not rule.isascii() or "\n" in rule:
         raise ValueError(f"{rule!r} is not a POSIX rule")

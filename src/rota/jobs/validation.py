@@ -11,6 +11,7 @@ from rota.errors import (
     DependenciesFixedError,
     DependencyCycleError,
     HasDependentsError,
+    InvalidCronExpressionError,
     InvalidInputError,
     InvalidJobError,
     InvalidZoneError,
@@ -63,6 +64,7 @@ from rota.jobs.recurrence import (
     start_at,
 )
 from rota.jobs.states import JobStatus
+from rota.triggers.cron import settle_zone
 from rota.triggers.rrule import parse_rrule
 from rota.triggers.zone import Fold, Gap, load_zone, to_utc
 
@@ -161,6 +163,7 @@ def read_recurrence(value: object, now: datetime) -> tuple[Recurrence, datetime]
     """
     fields = _recurrence_fields(value)
     trigger = _only_text(fields)
+    _settle_zone(fields)
     zone = _read_zone(fields["zone"])
     start = _read_start(fields, trigger, zone, now)
     recurrence = Recurrence(
@@ -188,7 +191,6 @@ def read_recurrence(value: object, now: datetime) -> tuple[Recurrence, datetime]
 
 def _recurrence_fields(value: object) -> dict[str, Any]:
     defaults = dict.fromkeys(Recurrence.__struct_fields__) | {
-        "zone": "UTC",
         "overlap": "skip",
         "catch_up": "once",
     }
@@ -200,6 +202,19 @@ def _recurrence_fields(value: object) -> dict[str, Any]:
         if name not in defaults or name == "unmet_since":
             raise InvalidJobError(f"recurrence.{str(name)[:40]}", "is not a field")
     return defaults | dict(value)
+
+
+def _settle_zone(fields: dict[str, Any]) -> None:
+    """A zone in front of the cron expression becomes that of the series, which is UTC without."""
+    if fields["cron"] is not None and isinstance(fields["zone"], str | None):
+        try:
+            fields["cron"], fields["zone"] = settle_zone(fields["cron"], fields["zone"])
+        except InvalidCronExpressionError as error:
+            raise InvalidJobError("recurrence.cron", f"is refused: {error.message}") from error
+        except InvalidInputError as error:
+            raise InvalidJobError("recurrence.zone", error.message.removeprefix("zone ")) from error
+    if fields["zone"] is None:
+        fields["zone"] = "UTC"
 
 
 def _only_text(fields: Mapping[str, Any]) -> str:

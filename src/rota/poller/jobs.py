@@ -39,7 +39,7 @@ from rota.jobs import (
 from rota.jobs.fields import read_queue
 from rota.poller.protocol import JobUpdate, PolledJob
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
-from rota.triggers.cron import parse_cron
+from rota.triggers.cron import parse_cron, settle_zone
 from rota.triggers.zone import load_zone, to_utc
 
 
@@ -126,12 +126,13 @@ class PolledJobs:
         interval: str | None = None,
         repeat_until: datetime | None = None,
         auto_remove: bool = False,
-        zone: str = "UTC",
+        zone: str | None = None,
     ) -> JobId:
         """Store a job that is due at ``sleep_until``, by default now; returns its id.
 
-        With an ``interval`` it recurs, in the wall time of ``zone``, until ``repeat_until``. With
-        ``auto_remove`` it is removed when it is done. InvalidInputError names the invalid field.
+        With an ``interval`` it recurs, in the wall time of ``zone``, by default UTC, until
+        ``repeat_until``. With ``auto_remove`` it is removed when it is done. InvalidInputError
+        names the invalid field.
         """
         now = self._clock.now()
         request = JobRequest(
@@ -284,9 +285,11 @@ def _decode(document: Document) -> Job:
 
 
 def _read_recurrence(
-    interval: str, repeat_until: datetime | None, zone: str, start: datetime
+    interval: str, repeat_until: datetime | None, zone: str | None, start: datetime
 ) -> Recurrence:
     parse_cron(interval, dialect="extended")
+    interval, named = settle_zone(interval, zone)
+    zone = named or "UTC"
     load_zone(zone)
     until = None if repeat_until is None else _read_instant(repeat_until, "repeat_until")
     return Recurrence(cron=interval, zone=zone, start=start, until=until)

@@ -37,12 +37,16 @@ OnReady = Callable[[], Awaitable[object]]
 
 
 class WorkPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The worker: its settings, its handlers, and whether changed handlers are reloaded."""
+    """The worker: its settings, its handlers, and whether changed handlers are reloaded.
+
+    With ``kinds``, it runs jobs of these kinds only.
+    """
 
     settings: WorkerSettings = WorkerSettings()
     references: Sequence[str] = ()
     built_in: Mapping[str, Work] = {}
     reloads: bool = False
+    kinds: Sequence[str] | None = None
 
 
 class Engine(NamedTuple):
@@ -108,7 +112,8 @@ class WorkPart:
         for app in list_apps(self._registrations):
             settings = app.adapt(settings)
         worker = Worker(engine.store, clock=engine.clock, settings=settings)
-        register_handlers(worker, self._registrations, self._plan.built_in)
+        plan = self._plan
+        register_handlers(worker, self._registrations, plan.built_in, plan.kinds)
         engine.follow(worker.events)
         return worker
 

@@ -38,6 +38,7 @@ from rota.runtime.watch import Watch, WebhookSender
 from rota.runtime.web import Binding, Listening, WebPart, listen_on
 from rota.runtime.wiring import inspect_store, open_clock, open_store
 from rota.scheduler import Scheduler
+from rota.scheduler.policy import DECLARATIVE, SchedulerPolicy, SchedulerSettings
 from rota.server import ServerSettings, create_app
 from rota.stores.opened import OpenStore
 from rota.telemetry.stats_recorder import DepthSampler, StatsRecorder
@@ -48,10 +49,12 @@ ListTasks: TypeAlias = Callable[[OpenStore, Clock], Sequence[Any]]
 
 
 class TaskPlan(msgspec.Struct, frozen=True):
-    """Which declarative tasks run, and in which zone."""
+    """Which declarative tasks run, in which zone, by which edition's policy and limits."""
 
     list_tasks: ListTasks
     zone: tzinfo | None = None
+    policy: SchedulerPolicy = DECLARATIVE
+    settings: SchedulerSettings = SchedulerSettings()
 
 
 class RuntimePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,7 +221,13 @@ def _make_engines(
     else:
         engines.append(WorkPart(engine, plan.work, registrations))
     if plan.tasks is not None:
-        scheduler = Scheduler(engine.store, clock=engine.clock, zone=plan.tasks.zone)
+        scheduler = Scheduler(
+            engine.store,
+            clock=engine.clock,
+            zone=plan.tasks.zone,
+            policy=plan.tasks.policy,
+            settings=plan.tasks.settings,
+        )
         engine.follow(scheduler.events)
         tasks = plan.tasks.list_tasks(engine.store, engine.clock)
         engines.append(TaskPart(scheduler, tasks, greet))

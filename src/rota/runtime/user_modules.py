@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from rota.clock.protocol import Clock
-from rota.errors import InvalidInputError
+from rota.errors import InvalidInputError, invalid
 from rota.stores.opened import OpenStore
 from rota.worker import Worker, WorkerSettings
 from rota.worker.registry import Handler, Registry, Work
@@ -145,13 +145,26 @@ def read_registrations(reference: str) -> list[Any]:
 
 
 def register_handlers(
-    worker: Worker, registrations: Collection[Registration], built_in: Mapping[str, Work]
+    worker: Worker,
+    registrations: Collection[Registration],
+    built_in: Mapping[str, Work],
+    kinds: Collection[str] | None = None,
 ) -> None:
-    """Register the user's handlers, and built-in ones for the kinds that have none."""
+    """Register the user's handlers, and built-in ones for the kinds that have none.
+
+    With ``kinds``, the worker keeps the handlers of these only; each must have one.
+    """
     for register in registrations:
         register(worker)
     for kind in built_in.keys() - worker.kinds:
         worker.handler(kind)(built_in[kind])
+    if kinds is None:
+        return
+    for kind in kinds:
+        if kind not in worker.kinds:
+            known = ", ".join(sorted(worker.kinds)) or "none"
+            raise invalid("--kinds", f'"{kind}" has no handler here; those that have one: {known}')
+    worker.limit_to(kinds)
 
 
 def list_watched_files(references: Collection[str]) -> set[Path]:

@@ -66,6 +66,7 @@ class TaskLoop:
         self._alarm = Alarm(context.clock)
         self._pause = StorePause(context.events)
         self._waited_until: datetime | None = None
+        self._polled_at: datetime | None = None
 
     def request_stop(self) -> None:
         """Start nothing more; ``run`` returns when all runs have ended and are written."""
@@ -116,23 +117,43 @@ class TaskLoop:
     def _next_turn_at(self) -> datetime | None:
         due_at = self._heap.next_due_at
         check_at = self._ownership.next_check_at(self._context.settings.peers_checked_every)
-        return min((it for it in (due_at, check_at) if it is not None), default=None)
+        instants = (due_at, check_at, self._next_sign_at())
+        return min((it for it in instants if it is not None), default=None)
+
+    def _next_sign_at(self) -> datetime | None:
+        """When a poll is to be reported even if no task is due."""
+        every = self._context.settings.poll_at_least_every
+        if every is None or self._polled_at is None or not self._heap.tasks:
+            return None
+        return self._polled_at + every
+
+    def _is_sign_due(self, now: datetime) -> bool:
+        every = self._context.settings.poll_at_least_every
+        if every is None or not self._heap.tasks or self.runs.is_stopping:
+            return False
+        polled_at = self._polled_at
+        return polled_at is None or not polled_at <= now < polled_at + every
 
     async def _take_turn(self, now: datetime) -> None:
         self._emit_delay(now)
         self._heap.advance(now)
         self._ownership.check_elsewhere(now, self._context.settings.peers_checked_every)
         evaluated_count, started_count = 0, 0
+        is_reported = self._is_sign_due(now)
+        if is_reported:
+            self._emit_poll_started(now)
         while True:
             await self._ownership.catch_up()
             claims, evaluated = self._choose(self._context.clock.now())
-            if evaluated and not evaluated_count:
+            if evaluated and not is_reported:
+                is_reported = True
                 self._emit_poll_started(now)
             evaluated_count += evaluated
             if not claims and not self._ownership.unsaved:
                 break
             started_count += await self._write(claims)
-        if evaluated_count:
+        if is_reported:
+            self._polled_at = now
             self._emit_poll_completed(now, evaluated_count, started_count)
 
     def _choose(self, now: datetime) -> tuple[list[Claim], int]:

@@ -42,7 +42,16 @@ POLLING = SchedulerPolicy(
 )
 """Specification 2, the older edition."""
 
-_DURATIONS = ("run_timeout", "stall_warning_after", "peers_checked_every", "peer_silent_for")
+_DURATIONS = (
+    "run_timeout",
+    "stall_warning_after",
+    "peers_checked_every",
+    "peer_silent_for",
+    "poll_at_least_every",
+)
+
+POLICIES = {"declarative": DECLARATIVE, "polling": POLLING}
+"""The two editions by name."""
 
 
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +60,9 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     ``max_concurrent_runs`` and ``run_timeout`` are off unless given. A callback that blocks the
     event loop for longer than ``stall_warning_after`` is named in a warning.
     ``peers_checked_every`` and ``peer_silent_for`` decide how soon the tasks of a crashed instance
-    are taken over. ``claim_batch`` is the number of due tasks claimed in one write.
+    are taken over. ``claim_batch`` is the number of due tasks claimed in one write. With
+    ``poll_at_least_every``, polls are reported that often as a sign of life, even if no task is
+    due; otherwise only those that evaluate tasks.
     """
 
     max_concurrent_runs: int | None = None
@@ -60,6 +71,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     peers_checked_every: timedelta = timedelta(seconds=10)
     peer_silent_for: timedelta = timedelta(seconds=30)
     claim_batch: int = 2_000
+    poll_at_least_every: timedelta | None = None
 
     def __post_init__(self) -> None:
         if self.max_concurrent_runs is not None and self.max_concurrent_runs < 1:

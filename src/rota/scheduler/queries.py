@@ -224,10 +224,11 @@ async def _ask(context: SchedulerContext, name: str) -> Question:
         raise found.error
     state, policy = found.state, context.policy
     silent_for = context.settings.peer_silent_for
+    cron = parse_stored_cron(state.cron_expression, policy.dialect)
     return Question(
         state=state,
-        cron=parse_stored_cron(state.cron_expression, policy.dialect),
-        zone=context.zone,
+        cron=cron,
+        zone=cron.zone or context.zone,
         fold=policy.repeated_hour,
         now=context.clock.now(),
         living=await find_living(context.store, context.clock, silent_for),

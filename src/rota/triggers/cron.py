@@ -5,12 +5,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
 from itertools import islice
-from typing import Literal, Never, Protocol, get_args
+from typing import ClassVar, Literal, Never, Protocol, get_args
 
 from rota.errors import (
     CronCalculationError,
     InvalidCronExpressionError,
     InvalidInputError,
+    InvalidZoneError,
     NoOccurrenceError,
 )
 from rota.triggers.cron_dialects import (
@@ -22,12 +23,13 @@ from rota.triggers.cron_dialects import (
     parse_period,
     parse_posix,
     split_extended,
+    split_zone,
 )
 from rota.triggers.cron_fields import CronFields, check_limit, check_text
 from rota.triggers.cron_search import next_instant, previous_instant
 from rota.triggers.descriptions import describe_fields
 from rota.triggers.interval import describe_duration
-from rota.triggers.zone import Fold, Gap, nearest_utc
+from rota.triggers.zone import Fold, Gap, load_zone, nearest_utc
 
 
 class Cron(Protocol):
@@ -40,6 +42,11 @@ class Cron(Protocol):
     @property
     def text(self) -> str:
         """The expression as it was written."""
+        ...
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """The zone that the expression itself names. It replaces the ``zone`` of every call."""
         ...
 
     def next_after(
@@ -88,13 +95,14 @@ class FieldCron:
     fields: CronFields = field(repr=False)
     unit: timedelta = field(repr=False)
     text: str = field(compare=False)
+    zone: tzinfo | None = field(default=None, repr=False)
 
     def next_after(
         self, instant: datetime, zone: tzinfo, *, gap: Gap = "skip", fold: Fold = "both"
     ) -> datetime:
         start = nearest_utc(instant)
         try:
-            found = next_instant(self.fields, start, zone, gap, fold)
+            found = next_instant(self.fields, start, self.zone or zone, gap, fold)
         except OverflowError:
             found = None
         if found is None:
@@ -106,7 +114,7 @@ class FieldCron:
     ) -> datetime:
         start = nearest_utc(instant)
         try:
-            found = previous_instant(self.fields, start, zone, gap, fold)
+            found = previous_instant(self.fields, start, self.zone or zone, gap, fold)
         except OverflowError:
             found = None
         if found is None:
@@ -137,12 +145,14 @@ class FieldCron:
         return islice(found, limit)
 
     def describe(self) -> str:
-        return describe_fields(self.fields)
+        words = describe_fields(self.fields)
+        return words if self.zone is None else f"{words}, in {self.zone}"
 
     def _walk(
         self, start: datetime, end: datetime, zone: tzinfo, gap: Gap, fold: Fold
     ) -> Iterator[datetime]:
         """The occurrences up to ``end``, or to the end of the calendar."""
+        zone = self.zone or zone
         try:
             found = next_instant(self.fields, start, zone, gap, fold)
             while found is not None and found <= end:
@@ -168,6 +178,7 @@ class Every:
 
     period: timedelta
     text: str = field(compare=False)
+    zone: ClassVar[None] = None
 
     def next_after(
         self,
@@ -283,17 +294,40 @@ def parse_stored_cron(text: str, dialect: Dialect = "posix-multiline") -> Cron:
         raise
 
 
+def settle_zone(text: str, zone: str | None) -> tuple[str, str | None]:
+    """The expression without a prefix such as ``CRON_TZ=Europe/London``, and its zone.
+
+    Without a prefix, both as they are. InvalidInputError when the prefix and ``zone`` differ.
+    """
+    named, expression = split_zone(text)
+    if named is None:
+        return text, zone
+    parse_cron(text, dialect="extended")
+    if zone is not None and zone != named:
+        reason = f"is {zone}, but the expression names {named}: leave one of them out"
+        raise InvalidInputError(f"zone {reason}", {"field": "zone", "value": zone})
+    return expression, named
+
+
 def _parse_extended(text: str) -> Cron:
-    texts = split_extended(check_text(text))
+    name, expression = split_zone(check_text(text))
+    zone = None if name is None else _load_zone(text, name)
+    texts = split_extended(expression)
     first = texts[0] if texts else ""
     if first == EVERY:
         return Every(parse_period(text, texts), text)
     if len(texts) == 1 and first in MACROS:
-        return FieldCron(parse_extended(text, MACROS[first].split()), _MINUTE, text)
+        return FieldCron(parse_extended(text, MACROS[first].split()), _MINUTE, text, zone)
     if first.startswith("@"):
         reason = f"has no macro {first[:20]}; there are {', '.join(MACROS)} and {EVERY}"
         raise InvalidCronExpressionError(text, "expression", reason)
-    if "=" in first:
-        reason = f"names a zone ({first[:40]}), which is given apart from the expression"
-        raise InvalidCronExpressionError(text, "expression", reason)
-    return FieldCron(parse_extended(text, texts), _SECOND if len(texts) == 6 else _MINUTE, text)
+    unit = _SECOND if len(texts) == 6 else _MINUTE
+    return FieldCron(parse_extended(text, texts), unit, text, zone)
+
+
+def _load_zone(text: str, name: str) -> tzinfo:
+    try:
+        return load_zone(name)
+    except InvalidZoneError as error:
+        reason = f'names the zone "{name[:40]}", which does not exist: write one like Europe/London'
+        raise InvalidCronExpressionError(text, "expression", reason) from error

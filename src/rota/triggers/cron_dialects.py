@@ -170,6 +170,15 @@ _NAMES = {
 _STARS = ("*", "?")
 
 
+_ZONE_PREFIX = re.compile(r"\s*(?:CRON_TZ|TZ)=(\S*)(?:\s+(.*))?", re.DOTALL)
+
+
+def split_zone(text: str) -> tuple[str | None, str]:
+    """The name of the zone in front of an expression, if any, and the expression."""
+    found = _ZONE_PREFIX.fullmatch(text)
+    return (None, text) if found is None else (found[1], found[2] or "")
+
+
 def parse_extended(expression: str, texts: list[str]) -> CronFields:
     """The fields in these texts, which were split from ``expression``."""
     if len(texts) not in {5, 6}:

@@ -194,9 +194,10 @@ def asked_by_cron(cron: Cron) -> AskedFor | None:
     """The wall times of an expression; None for one that counts elapsed time."""
     if not isinstance(cron, FieldCron):
         return None
+    unzoned = replace(cron, zone=None)
 
     def asked_for(start: datetime, end: datetime) -> Iterator[datetime]:
-        for instant in cron.between(_before(start), _before(end), UTC):
+        for instant in unzoned.between(_before(start), _before(end), UTC):
             yield instant.replace(tzinfo=None)
 
     return asked_for

@@ -1,10 +1,11 @@
 """RFC 5545 recurrence rules: parse one from text, and ask when it occurs."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, tzinfo
 from functools import cached_property
+from itertools import islice
 from typing import Any, Protocol, get_args
 
 from rota.errors import InvalidInputError, InvalidRecurrenceRuleError
@@ -163,14 +164,20 @@ class RecurrenceRule:
         return (at + self.frame.offset_at(at)) // DAY
 
     def _walk(self, after: int, upto: int, limit: int | None) -> Iterator[datetime]:
-        given = 0
-        while limit is None or given < limit:
-            found = self._first(after, upto, Budget.for_question(self.text))
-            if found is None:
+        return islice(map(as_instant, self._walk_seconds(after, upto)), limit)
+
+    def _walk_seconds(self, after: int, upto: int) -> Iterator[int]:
+        search, is_plain = self._search, not (self.added or self._exclusion_count)
+        while True:
+            if is_plain and isinstance(search, WallSearch):
+                for found in search.run_from(after, min(upto, self._until_at)):
+                    yield found
+                    after = found
+            following = self._first(after, upto, Budget.for_question(self.text))
+            if following is None:
                 return
-            yield as_instant(found)
-            after = found
-            given += 1
+            yield following
+            after = following
 
     def _first(self, after: int, upto: int, budget: Budget) -> int | None:
         found = self._first_generated(after, upto, budget)
@@ -260,6 +267,8 @@ def parse_rrule(
     _check_choices(zone, gap, fold)
     found = _Lines(text, zone)
     parts = _read_rule(found.rule)
+    if found.starts_on_a_date:  # RFC 5545, 3.3.10: these MUST be ignored
+        parts = replace(parts, hours=(), minutes=(), seconds=())
     frame = _make_frame(found, start, gap, fold)
     added = tuple(sorted(set(_added_instants(found, frame))))
     return RecurrenceRule(text, parts, frame, added, _read_exclusions(found, frame))
@@ -285,6 +294,11 @@ class _Lines:
             raise InvalidRecurrenceRuleError(text, "RRULE", "is missing")
         self.rule = rule
 
+    @property
+    def starts_on_a_date(self) -> bool:
+        """Whether DTSTART is a date without a time of day."""
+        return self.start is not None and "T" not in self.start.value.text.upper()
+
     def _list_of(self, line: Property) -> list[Property]:
         if line.name == "RDATE":
             return self.added
@@ -302,7 +316,8 @@ class _Lines:
         items = line.value.split(",")
         if len(items) > MAX_DATES:
             raise line.value.refuse(line.name, f"names {len(items)} dates, more than {MAX_DATES}")
-        return [_read_date(item, line.name) for item in items]
+        given = {name: value.text.upper() for name, value in line.parameters}
+        return [_check_form(item, _read_date(item, line.name), line.name, given) for item in items]
 
     def _check_parameters(self, line: Property) -> None:
         for name, value in line.parameters:
@@ -312,6 +327,18 @@ class _Lines:
                     raise value.refuse(line.name, reason)
             elif name != "VALUE" or value.text.upper() not in {"DATE", "DATE-TIME"}:
                 raise value.refuse(line.name, f'cannot have {name} "{value.text}"')
+
+
+def _check_form(item: Fragment, moment: Moment, part: str, parameters: Mapping[str, str]) -> Moment:
+    """Refuse a date where a date and time is announced, the reverse, and a zone beside UTC."""
+    is_instant = isinstance(moment, datetime) and moment.tzinfo is not None
+    if is_instant and "TZID" in parameters:
+        raise item.refuse(part, f'cannot have a TZID beside the Z of "{item.text}"; leave one out')
+    form = "DATE-TIME" if isinstance(moment, datetime) else "DATE"
+    announced = parameters.get("VALUE", form)
+    if announced != form:
+        raise item.refuse(part, f'has VALUE={announced}, and "{item.text}" is a {form}')
+    return moment
 
 
 def _only(known: Property | None, line: Property) -> Property:
@@ -325,7 +352,10 @@ def _read_rule(line: Property) -> Parts:
         raise line.line.refuse("RRULE", "has no parameters")
     given: dict[str, Fragment] = {}
     values: dict[str, Any] = {}
-    for fragment in line.value.split(";"):
+    fragments = line.value.split(";")
+    if len(fragments) > 1 and not fragments[-1].text:  # some programs end a rule with a semicolon
+        fragments.pop()
+    for fragment in fragments:
         name, value = _read_part(fragment)
         if name in given:
             raise fragment.refuse(name, "is given twice")

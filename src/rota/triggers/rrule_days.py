@@ -32,6 +32,9 @@ _SHORTEST_PERIODS = {
 """In days."""
 
 _KEPT_YEARS = 64
+_MANY_BITS = 40
+"""From here on it is faster to look at all bits than to find the set ones."""
+
 _WEEKLY = sum(1 << day for day in range(0, 371, 7))
 _LAST_DAY = date(LAST_YEAR, 12, 31).toordinal()
 _MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
@@ -180,6 +183,9 @@ class _Comb:
 
 def bits_of(mask: int) -> Iterator[int]:
     """The numbers of the set bits, ascending."""
+    if mask.bit_count() > _MANY_BITS:
+        yield from [number for number, bit in enumerate(reversed(bin(mask))) if bit == "1"]
+        return
     while mask:
         yield _lowest(mask)
         mask &= mask - 1

@@ -22,6 +22,9 @@ WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 
 _SHOWN_OF_TOO_LONG = 60
 _Value = TypeVar("_Value", int, NthWeekday)
+_FOLD = re.compile(r"\r?\n[ \t]")
+"""RFC 5545, 3.1: a long line goes on in the next one, after a space or a tab."""
+
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 _SIGNED = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
 _WEEKDAY = re.compile(r"([+-]?[0-9]{1,2})?(MO|TU|WE|TH|FR|SA|SU)", re.ASCII)
@@ -76,6 +79,7 @@ def read_properties(text: str) -> Iterator[Property]:
         shown = text[:_SHOWN_OF_TOO_LONG] + "…"
         reason = f"has {len(text)} characters, more than {MAX_TEXT_LENGTH}"
         raise InvalidRecurrenceRuleError(shown, "text", reason)
+    text = _FOLD.sub("", text)
     for line in Fragment(text, 0, len(text)).split("\n"):
         bare = _without_return(line)
         if bare.text:

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from enum import IntEnum
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -204,7 +204,7 @@ def as_wall(seconds: int) -> datetime:
 
 
 def as_instant(seconds: int) -> datetime:
-    return _UTC_ORIGIN + timedelta(seconds=seconds - DAY)
+    return _UTC_ORIGIN + timedelta(0, seconds - DAY)
 
 
 CALENDAR_END = instant_seconds(datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC))
@@ -243,6 +243,27 @@ class Frame:
         """The same for a wall time, which then happens exactly once."""
         return _calm_offset(self._origin + timedelta(seconds=wall - DAY))
 
+    def plain_offset(self, wall: int) -> int | None:
+        """The offset, unless a gap or a fold has the wall time."""
+        shown = self._origin + timedelta(0, wall - DAY)
+        calm = _calm_offset(shown)
+        if calm is not None:
+            return calm
+        offset = shown.utcoffset()
+        return _whole_seconds(offset) if offset == shown.replace(fold=1).utcoffset() else None
+
+    def plain_until(self, wall: int, offset: int) -> int:
+        """A wall time up to which the zone keeps the offset, in no gap and no fold."""
+        if self.is_fixed:
+            return CALENDAR_END
+        ends = self._ends_of(as_instant(wall - offset).year)
+        return max(wall, ends[bisect_right(ends, wall - offset)] + offset - LONGEST_SHIFT)
+
+    @cached_property
+    def is_fixed(self) -> bool:
+        """Whether the zone has one offset for all times."""
+        return isinstance(self.zone, timezone)
+
     def stretch_at(self, at: int) -> tuple[int, int]:
         """The offset, and an instant, two days later at most, up to which it stays the same."""
         offset, end = self.offset_at(at), at + LONGEST_SHIFT
@@ -253,20 +274,23 @@ class Frame:
     def long_stretch_at(self, at: int, budget: Budget) -> tuple[int, int]:
         """The same, up to the next transition or the end of the year. It costs more."""
         year = as_instant(at).year
+        if year not in self._years:
+            budget.spend(YEAR_STEPS)
+        ends = self._ends_of(year)
+        return self.offset_at(at), ends[bisect_right(ends, at)]
+
+    def _ends_of(self, year: int) -> list[int]:
+        """The changes of offset in the year, and its end."""
         known = self._years.get(year)
         if known is None:
-            first, following = (
-                datetime(year, 1, 1, tzinfo=UTC),
-                datetime(year + 1, 1, 1, tzinfo=UTC),
-            )
-            bounds = (instant_seconds(first), instant_seconds(following))
-            budget.spend(YEAR_STEPS)
+            first, last = (datetime(each, 1, 1, tzinfo=UTC) for each in (year, year + 1))
+            bounds = instant_seconds(first), instant_seconds(last)
             known = self._years[year] = [*(it[0] for it in self.transitions(*bounds)), bounds[1]]
-        return self.offset_at(at), known[bisect_right(known, at)]
+        return known
 
     @cached_property
     def _years(self) -> dict[int, list[int]]:
-        """For each year a search has seen, its changes of offset and its end."""
+        """What is known of each year that a search has seen."""
         return {}
 
     def showings(self, wall: int) -> tuple[int, int]:

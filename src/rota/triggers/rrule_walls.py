@@ -38,6 +38,10 @@ class WallSeries(Protocol):
         """The ``number``-th wall time, counted from 1, at or after ``wall``."""
         ...
 
+    def walls_from(self, wall: int) -> Iterator[int]:
+        """The wall times at or after ``wall``, one after the other."""
+        ...
+
     def most_until(self, first: int, last: int) -> int:
         """An upper bound of the number of wall times from ``first`` to ``last``, at no cost."""
         ...
@@ -113,6 +117,21 @@ class DaySeries:
             first = year + mask.bit_length()
         return None
 
+    def walls_from(self, wall: int) -> Iterator[int]:
+        found = self._days.first_from(wall // DAY) if self._times else None
+        while found is not None:
+            first, mask = self._days.of_year(date.fromordinal(found).year)
+            yield from self._times_on(found, mask >> (found - first), wall)
+            found = self._days.first_from(first + max(mask.bit_length(), 365))
+
+    def _times_on(self, first: int, mask: int, wall: int) -> Iterator[int]:
+        times = self._times
+        for day in bits_of(mask):
+            start = (first + day) * DAY
+            for of_day in times:
+                if start + of_day >= wall:  # otherwise it is earlier on the first day
+                    yield start + of_day
+
     def most_until(self, first: int, last: int) -> int:
         return self._days.most_within(last // DAY - first // DAY + 1) * len(self._times)
 
@@ -142,6 +161,10 @@ class PositionSeries:
                 return ahead[left - 1]
             left -= len(ahead)
         return None
+
+    def walls_from(self, wall: int) -> Iterator[int]:
+        for chosen in self._periods_from(wall):
+            yield from chosen[bisect_left(chosen, wall) :]
 
     def most_until(self, first: int, last: int) -> int:
         periods = self._days.most_periods_within((last - first) // DAY)
@@ -188,6 +211,9 @@ def _nth_bit(mask: int, number: int) -> int:
 
 _WINDOW = 2 * LONGEST_SHIFT
 
+_DENSE = 4 * DAY
+"""If wall times are this close, it pays to know the transitions of the whole year."""
+
 _MOST_EMPTY_WINDOWS = 100
 """If all wall times of this many windows fall into gaps, the rule never occurs.
 
@@ -216,6 +242,40 @@ class WallSearch:
             after = frame.start_at
         found = self._first_after(after, upto, budget)
         return found if found is not None and found <= upto else None
+
+    def run_from(self, at: int, upto: int) -> Iterator[int]:
+        """The occurrences after ``at``, up to one that needs a closer look; there may be none.
+
+        Most wall times are in no gap and no fold, and COUNT surely includes them. These come in
+        their order, and are listed quickly.
+        """
+        is_within = self._frame.start_at <= at < upto
+        offset = self._frame.calm_offset(at) if is_within else None
+        if offset is None:
+            return
+        previous = plain = at + offset
+        counted = previous - 1
+        for wall in self._series.walls_from(previous + 1):
+            if wall > counted:
+                counted = self._surely_counted(wall)
+            if wall > plain:
+                offset = self._frame.plain_offset(wall)
+                is_dense = self._frame.is_fixed or wall - previous < _DENSE
+                if offset is not None and is_dense:
+                    plain = self._frame.plain_until(wall, offset)
+                previous = wall
+            if wall > counted or offset is None or wall - offset > upto:
+                return
+            yield wall - offset
+
+    def _surely_counted(self, wall: int) -> int:
+        """A wall time up to which COUNT includes all; less than ``wall`` if that is not sure."""
+        count, start, later = self._count, self._frame.start_wall, wall + 366 * DAY
+        if count is None:
+            return CALENDAR_END
+        if self._series.most_until(start, later) <= count:
+            return later
+        return wall if self._series.most_until(start, wall) <= count else wall - 1
 
     def _first_after(self, at: int, upto: int, budget: Budget) -> int | None:
         for _ in range(_MOST_EMPTY_WINDOWS):

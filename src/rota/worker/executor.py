@@ -165,14 +165,14 @@ class Executor:
         job_count = 0
         try:
             while not (slot.is_retired or self._is_closed):
-                if ready:
-                    now = await self._run(slot, ready.popleft(), now)
-                    job_count += 1
-                    if now - breathed_at <= BREATH_AFTER and job_count < BREATH_COUNT:
-                        continue
+                if not ready:
+                    await self._rest()
+                elif now - breathed_at > BREATH_AFTER or job_count >= BREATH_COUNT:
                     await turn()
                 else:
-                    await self._rest()
+                    now = await self._run(slot, ready.popleft(), now)
+                    job_count += 1
+                    continue
                 breathed_at = now = clock.now()
                 job_count = 0
         finally:

@@ -178,6 +178,12 @@ class Worker:
         """Use a handler that is complete for jobs of this kind."""
         self._handlers.register(kind, handler)
 
+    def limit_to(self, kinds: Collection[str]) -> None:
+        """Forget the handlers of all other kinds. KeyError for a kind without a handler."""
+        chosen = {kind: self._handlers[kind] for kind in kinds}
+        self._handlers.clear()
+        self._handlers.update(chosen)
+
     def run(self) -> Coroutine[Any, Any, StopReport]:
         """Work until ``stop``, and return how it ended.
 

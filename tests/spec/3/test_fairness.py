@@ -84,7 +84,9 @@ class Arrivals:
         await self._clock.sleep(self._random.uniform(0.5, 1.5) * SECOND)
 
 
-@pytest.mark.parametrize("worker_count", [1, 4])
+@pytest.mark.parametrize(
+    ("store", "worker_count"), [("memory", 1), ("sqlite", 4)], indirect=["store"]
+)
 async def test_a_hundred_thousand_waiting_jobs_delay_another_tenants_by_less_than_a_batch(
     store: OpenStore, worker_count: int
 ) -> None:

@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.server.service import serve
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, succeed
 
-from rota import Rota, open_store
+from rota import open_store
 from rota.errors import InvalidJobError
 from rota.jobs import Job
 from rota.rail import Rail
 from rota.runtime.configuration import read_configuration
+from rota.stores.memory import MemoryStore
 from rota.stores.protocol import LeaseRequest
 from rota.worker import Context, Worker
 
@@ -39,6 +39,7 @@ async def quick() -> AsyncIterator[Workshop]:
 
 async def test_modules_share_one_rail_and_one_worker(quick: Workshop) -> None:
     """Neither module knows of the other: each declares its handlers and schedules its work."""
+    quick.store = MemoryStore()  # which a worker need not poll
     done: list[tuple[str, datetime]] = []
 
     def declare(worker: Worker, kind: str) -> None:
@@ -115,30 +116,6 @@ async def test_the_environment_reaches_the_leases_and_polls_of_a_worker(
     await quick.pass_time(MINUTE)
     assert set(asked) == {(3, 7 * SECOND)}
     assert 12 <= len(asked) <= 16  # polls may come a fifth early
-
-
-async def test_worker_max_attempts_holds_for_new_jobs_however_they_are_made(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """By the rail, over HTTP and by an app; a policy of the job's own goes before it."""
-    monkeypatch.setenv("WORKER_MAX_ATTEMPTS", "7")
-    app = Rota("memory://")
-
-    @app.task
-    async def greet() -> None: ...
-
-    async with serve() as visit:
-        rail = Rail(visit.store, "default", clock=visit.clock)
-        await rail.schedule_once("work", {}, run_at=NOW)
-        await rail.schedule_recurring("work", {}, interval="1h")
-        await visit.make_job()
-        made = (await visit.store.find("default")).items
-        own = await visit.make_job(retry_policy={"max_attempts": 2})
-    async with app.testing() as stage:
-        await greet.enqueue()
-        made += stage.enqueued(greet)
-    assert [job.retry_policy.max_attempts for job in made] == [7, 7, 7, 7]
-    assert own["retry_policy"]["max_attempts"] == 2
 
 
 async def test_the_time_of_each_start_and_end_is_kept_with_the_job(shop: Workshop) -> None:

@@ -21,6 +21,7 @@ from rota.events import (
 )
 from rota.runtime.process import RuntimeEnd
 from rota.runtime.startup import Reporter, RuntimePlan
+from rota.scheduler.policy import DECLARATIVE, POLLING
 
 JOB: dict[str, Any] = {
     "tenant": "default",
@@ -87,6 +88,15 @@ def test_serve_plans_no_worker_and_work_no_server(rota: RunRota, runtime: Runtim
     assert runtime.plan.work is not None
     assert runtime.plan.work.settings.queues == ["mail", "images"]
     assert runtime.plan.work.settings.tenants == ["guild-7"]
+
+
+def test_work_may_be_limited_to_kinds_and_leave_out_the_built_in_ones(
+    rota: RunRota, runtime: Runtime
+) -> None:
+    assert rota("work", "--kinds", "mail.send,mail.sort", "--no-builtin").status == 0
+    assert runtime.plan is not None
+    assert runtime.plan.work is not None
+    assert (runtime.plan.work.kinds, runtime.plan.work.built_in) == (("mail.send", "mail.sort"), {})
 
 
 def test_the_environment_tunes_the_worker_and_names_address_and_store(
@@ -252,3 +262,33 @@ def test_a_worker_shows_its_metrics_at_the_port_it_is_given(
     monkeypatch.setenv("ROTA_METRICS_HOST", "10.0.0.7")
     rota("work")
     assert runtime.plan.metrics == (9200, "10.0.0.7")
+
+
+@pytest.mark.parametrize("command", ["up", "serve"])
+def test_the_scheduler_of_a_service_has_limits_and_a_policy(
+    rota: RunRota, runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    text = "from datetime import timedelta\nJOBS = [('a', '0 9 * * *', print, timedelta())]\n"
+    (tmp_path / "crew_of_tasks.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    given = (command, "--port", "0", "--tasks", "crew_of_tasks:JOBS")
+    assert rota(*given).status == 0
+    assert runtime.plan is not None
+    assert runtime.plan.tasks is not None
+    usual = runtime.plan.tasks
+    assert usual.policy == DECLARATIVE
+    assert (usual.settings.max_concurrent_runs, usual.settings.run_timeout) == (
+        1_000,
+        timedelta(days=1),
+    )
+    limits = ("--max-runs", "5", "--run-timeout", "90s", "--poll-at-least-every", "1m")
+    assert rota(*given, "--policy", "polling", *limits).status == 0
+    chosen = runtime.plan.tasks
+    assert chosen is not None
+    assert chosen.policy == POLLING
+    settings = chosen.settings
+    assert (settings.max_concurrent_runs, settings.run_timeout) == (5, timedelta(seconds=90))
+    assert settings.poll_at_least_every == timedelta(minutes=1)
+    refused = rota(*given, "--run-timeout", "soon")
+    assert refused.status != 0
+    assert "--run-timeout" in refused.err

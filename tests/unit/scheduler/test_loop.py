@@ -4,13 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 from tests.spec.stage import MONDAY, Stage, at, minutes, seconds
 
-from rota import SchedulerSettings
+from rota import Scheduler, SchedulerSettings
 from rota.errors import StoreUnavailableError, describe_error
-from rota.events import Event, EventEmitter, TaskRunStarted
+from rota.events import Event, EventEmitter, PollCompleted, PollStarted, TaskRunStarted
 from rota.scheduler.loop import LONGEST_PAUSE, StorePause
 from rota.scheduler.storage import REQUESTS
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite, Reach
+from rota.testing import VirtualClock
 
 TEN = datetime(2027, 1, 4, 10, tzinfo=UTC)
 ERROR = StoreUnavailableError("gone")
@@ -76,3 +77,35 @@ async def test_an_operators_request_starts_a_task_once_and_supersedes_a_retry() 
     assert [event.is_retry for event in stage.told(TaskRunStarted)] == [False, False]
     assert stage.names().count("TaskRetryPreempted") == 1
     await stage.close()
+
+
+async def test_polls_are_reported_at_least_that_often_as_a_sign_of_life() -> None:
+    clock, polls = VirtualClock(TEN), list[tuple[str, datetime]]()
+    every = timedelta(minutes=1)
+    settings = SchedulerSettings(poll_at_least_every=every)
+    scheduler = Scheduler(MemoryStore(), clock=clock, zone=UTC, settings=settings)
+    scheduler.events.subscribe(
+        lambda event: (
+            polls.append((event.name, event.poll_time))
+            if isinstance(event, PollStarted | PollCompleted)
+            else None
+        )
+    )
+    await scheduler.initialize([("yearly", "0 0 1 1 *", lambda: None, every)])
+    polls.clear()
+    await clock.advance(timedelta(minutes=3))
+    started = [at for name, at in polls if name == "PollStarted"]
+    assert started == [TEN + number * every for number in (1, 2, 3)]
+    assert len(polls) == 2 * len(started)
+    await clock.run(scheduler.stop())
+
+
+async def test_without_that_only_polls_that_evaluate_tasks_are_reported() -> None:
+    clock, polls = VirtualClock(TEN), list[Event]()
+    scheduler = Scheduler(MemoryStore(), clock=clock, zone=UTC)
+    await scheduler.initialize([("yearly", "0 0 1 1 *", lambda: None, timedelta())])
+    await clock.advance(timedelta(seconds=1))
+    scheduler.events.subscribe(polls.append)
+    await clock.advance(timedelta(hours=3))
+    assert polls == []
+    await clock.run(scheduler.stop())

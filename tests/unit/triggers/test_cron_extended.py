@@ -117,9 +117,9 @@ def test_six_fields_at_second_zero_are_not_five() -> None:
             f"has no macro @reboot; there are {', '.join(MACROS)} and @every",
         ),
         (
-            "TZ=Asia/Tokyo 0 9 * * *",
+            "TZ=Asia/Edo 0 9 * * *",
             "expression",
-            "names a zone (TZ=Asia/Tokyo), which is given apart from the expression",
+            'names the zone "Asia/Edo", which does not exist: write one like Europe/London',
         ),
         (
             "0 0 31 2 ?",

@@ -105,7 +105,7 @@ REFUSED = [
     ("EXDATE:20240101", "RRULE", "is missing", "EXDATE:20240101"),
     ("INTERVAL=2", "FREQ", "is missing", "INTERVAL=2"),
     ("FREQ", "RRULE", 'has "FREQ" where NAME=VALUE is expected', "FREQ"),
-    ("FREQ=DAILY;", "RRULE", 'has "" where NAME=VALUE is expected', ""),
+    ("FREQ=DAILY;;", "RRULE", 'has "" where NAME=VALUE is expected', ""),
     ("FREQ=DAILY; COUNT=2", " COUNT", "is not a part of a rule", " COUNT=2"),
     ("FREQ=DAILY;BYEASTER=1", "BYEASTER", "is not a part of a rule", "BYEASTER=1"),
     ("FREQ=DAILY;count=1;COUNT=2", "COUNT", "is given twice", "COUNT=2"),
@@ -208,3 +208,31 @@ def test_other_bad_arguments_are_refused_by_name(given: dict[str, Any], field: s
     with pytest.raises(InvalidInputError, match=f"^{field} must be") as refused:
         parse_rrule("FREQ=DAILY", **arguments)
     assert refused.value.details["field"] == field
+
+
+def test_a_trailing_semicolon_and_folded_lines_are_read() -> None:
+    plain = parse_rrule("FREQ=WEEKLY;BYDAY=MO,TU", zone=LONDON, start=START)
+    assert parse_rrule("FREQ=WEEKLY;BYDAY=MO,TU;", zone=LONDON, start=START) == plain
+    for fold in ("\r\n ", "\n\t"):
+        folded = f"RRULE:FREQ=WEEKLY;BY{fold}DAY=MO,{fold}TU"
+        assert parse_rrule(folded, zone=LONDON, start=START) == plain
+
+
+def test_times_of_day_are_ignored_when_the_start_is_a_date() -> None:
+    text = "DTSTART;VALUE=DATE:20240701\nRRULE:FREQ=DAILY"
+    plain = parse_rrule(text, zone=LONDON)
+    timed = parse_rrule(f"{text};BYHOUR=9,10;BYMINUTE=5;BYSECOND=1", zone=LONDON)
+    assert timed == plain
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("DTSTART;TZID=Europe/London:20240701T090000Z", "cannot have a TZID beside the Z"),
+        ("DTSTART;VALUE=DATE:20240701T090000", "has VALUE=DATE, and"),
+        ("DTSTART;VALUE=DATE-TIME:20240701", "has VALUE=DATE-TIME, and"),
+    ],
+)
+def test_forms_that_contradict_each_other_are_refused(line: str, reason: str) -> None:
+    with pytest.raises(InvalidRecurrenceRuleError, match=reason):
+        parse_rrule(f"{line}\nRRULE:FREQ=DAILY", zone=LONDON)

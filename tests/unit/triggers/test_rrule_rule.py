@@ -2,6 +2,7 @@
 
 import pickle
 from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -238,3 +239,25 @@ def test_a_count_that_the_calendar_cannot_fill_limits_nothing() -> None:
     last = rule.previous_at(datetime.max.replace(tzinfo=UTC))
     assert last is not None
     assert last.year == 9998
+
+
+@pytest.mark.parametrize("gap", ["skip", "shift"])
+@pytest.mark.parametrize("fold", ["first", "both"])
+@pytest.mark.parametrize("zone", [UTC, ZoneInfo("America/New_York"), ZoneInfo("Africa/Casablanca")])
+def test_a_list_has_what_one_question_after_the_other_finds(zone: Any, gap: Any, fold: Any) -> None:
+    texts = [
+        "FREQ=DAILY;BYHOUR=1,2,3;BYMINUTE=30",
+        "FREQ=DAILY;COUNT=700",
+        "FREQ=WEEKLY;INTERVAL=2;BYDAY=SU,MO;BYHOUR=2;BYMINUTE=30",
+        "FREQ=MONTHLY;BYDAY=2SU,-1SU;BYHOUR=1,2",
+        "FREQ=MONTHLY;BYDAY=SU;BYSETPOS=2;UNTIL=20290101T000000Z",
+    ]
+    start = datetime.fromisoformat("2026-01-01T02:30")
+    begin, end = datetime(2025, 12, 1, tzinfo=UTC), datetime(2029, 6, 1, tzinfo=UTC)
+    for text in texts:
+        rule = parse_rrule(text, zone=zone, start=start, gap=gap, fold=fold)
+        found, at = [], rule.next_after(begin)
+        while at is not None and at <= end:
+            found.append(at)
+            at = rule.next_after(at)
+        assert list(rule.between(begin, end)) == found

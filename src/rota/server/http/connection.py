@@ -11,23 +11,58 @@ REQUEST_WITHIN: Final = 30.0
 Longer than the keep-alive timeout, so that a request sent at the last moment is still read.
 """
 
+READ_WITHIN: Final = 20.0
+"""Seconds in which a client must read an answer, or at least ``READ_AT_LEAST`` bytes more of it."""
+
+READ_AT_LEAST: Final = 16_384
+
 
 class PunctualProtocol(H11Protocol):
-    """HTTP/1.1 that closes a connection whose request does not arrive in time.
+    """HTTP/1.1 that closes a connection whose request does not arrive, or is not read, in time.
 
-    Uvicorn alone waits for the rest of a request for ever, and every connection counts.
+    Uvicorn alone waits for the rest of a request, and for the reader of an answer, for ever, and
+    every connection counts. A client that pipelines requests gets the next answer when it has read
+    the one before; so at most one answer is unread.
     """
 
     request_within = REQUEST_WITHIN
+    read_within = READ_WITHIN
     _overdue: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # paused until all that was sent is read
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._unwatch()
+        self._stop_reading_watch()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_reading()
+
+    def resume_writing(self) -> None:
+        self._stop_reading_watch()
+        super().resume_writing()
+
+    def _watch_reading(self) -> None:
+        """Close the connection unless the client reads on. Nothing is added to the buffer now."""
+        size = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self.read_within, self._check_reading, size)
+
+    def _check_reading(self, size: int) -> None:
+        if size - self.transport.get_write_buffer_size() < READ_AT_LEAST:
+            self.transport.abort()  # close() would wait for the reader
+        else:
+            self._watch_reading()
+
+    def _stop_reading_watch(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def handle_events(self) -> None:
         super().handle_events()

@@ -56,7 +56,7 @@ def preview_cron(expression: str, zone: tzinfo, now: datetime) -> Outlook:
     """The next occurrences of a declarative task in the zone of its scheduler."""
     try:
         cron = parse_stored_cron(expression)
-        return _preview(cron, zone, now)
+        return _preview(cron, cron.zone or zone, now)
     except RotaError as error:
         return Outlook(expression, problem=error.message)
 

@@ -2,7 +2,10 @@
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from secrets import token_hex
+from struct import Struct
 from typing import Any
+
+from msgspec.msgpack import encode
 
 from rota.errors import (
     InvalidInputError,
@@ -27,7 +30,7 @@ WRITE_SIZE = 8 << 20
 WRITTEN_AT_ONCE = 5_000
 """Writes that one script of ``write_each`` carries out."""
 
-MOST_WRITES = 100_000
+MOST_WRITES = 250_000
 """Writes of which ``write_all`` applies all or none: in the end that is one script."""
 
 GATHERED_FOR = 3600
@@ -42,6 +45,7 @@ GATHER = load_script("gather")
 WRITE_ALL = load_script("write_all")
 
 _LOST = b"lost"
+_LENGTH, _LIST, _TEXT = Struct(">BI"), 0xDD, 0xDB
 
 
 class DocumentVerbs(ClosableStore):
@@ -156,7 +160,7 @@ class _Gathering:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._key = f"{database.keys.stream}:{token_hex(8)}"
-        self._parts: list[Any] = []
+        self._writes: list[DocumentWrite] = []
         self._size = 0
         self._count = 0
         self._gathered_count = 0
@@ -169,17 +173,18 @@ class _Gathering:
                 "are more: write them in parts",
                 {"field": "writes", "limit": MOST_WRITES},
             )
-        self._parts += _encode(write)
+        self._writes.append(write)
         self._size += len(write.body or b"")
-        if self._size >= WRITE_SIZE or len(self._parts) >= WRITE_COUNT * 4:
-            await self._database.write(GATHER, [self._key], [GATHERED_FOR, *self._parts])
-            self._gathered_count += len(self._parts)
-            self._parts, self._size = [], 0
+        if self._size >= WRITE_SIZE or len(self._writes) >= WRITE_COUNT:
+            part = _pack(self._writes)
+            await self._database.write(GATHER, [self._key], [GATHERED_FOR, *part])
+            self._gathered_count += len(part)
+            self._writes, self._size = [], 0
 
     async def end(self, *, is_judged_only: bool) -> None:
         """Write all or, if one is stale, nothing; or only say which one is stale."""
         keys = (*self._database.keys.documents, self._key)
-        arguments = ("1" if is_judged_only else "", self._gathered_count, *self._parts)
+        arguments = ("1" if is_judged_only else "", self._gathered_count, *_pack(self._writes))
         stale = await self._database.write(WRITE_ALL, keys, arguments)
         if stale == _LOST:  # a replica that took over lacks a part, or the stream took too long
             if not is_judged_only:
@@ -194,7 +199,16 @@ class _Gathering:
             raise StaleVersionError(collection, key, int(expected) if expected else None)
 
 
-def _encode(write: DocumentWrite) -> tuple[str | int | bytes, ...]:
+def _pack(writes: Sequence[DocumentWrite]) -> tuple[bytes, bytes]:
+    """A part of a stream: names, expected and next versions; and the bodies, read only to write."""
+    rows = [_encode(write) for write in writes]
+    heads = encode([[str(row[column]) for row in rows] for column in range(3)] if rows else [])
+    bodies = [_LENGTH.pack(_TEXT, len(row[3])) + row[3] for row in rows]
+    # By hand: MessagePack of the server's scripts has no binary texts.
+    return heads, _LENGTH.pack(_LIST, len(rows)) + b"".join(bodies)
+
+
+def _encode(write: DocumentWrite) -> tuple[str, int | str, int, bytes]:
     return (
         f"{write.collection}\0{write.key}",
         "" if write.expected is None else write.expected,

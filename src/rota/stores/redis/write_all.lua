@@ -1,55 +1,57 @@
 -- write_all: apply all writes, or none
 -- KEYS    those of documents, as keys.py lists them, and the list in which a stream was gathered
--- ARGV    '1' if nothing is to be written in any case; how long the list must be; the last writes,
---         which were not gathered, each as write_each.lua says
+-- ARGV    '1' if nothing is to be written in any case; how long the list must be; the last part,
+--         which was not gathered. A part is two texts in MessagePack: the names of up to a thousand
+--         writes, their expected and their next versions; and their bodies
 -- reply   nil, or the name and the expected version of the first write that was stale; or 'lost'
 --         if the list is not as it was left, and nothing is written
--- atomic  so that no reader sees some of the writes without the others. Takes a dozen commands for
---         each hundred writes
+-- atomic  so that no reader sees some of the writes without the others. Takes ten commands for each
+--         thousand writes
 local gathered = redis.call('LLEN', KEYS[4])
-local PART_LENGTH = 400
 
--- Visits all writes in order, a hundred at a time, until a visit returns something.
+-- Visits all parts in order until a visit returns something.
 local function each_part(visit)
-  for at = 0, gathered - 1, PART_LENGTH do
-    local found = visit(redis.call('LRANGE', KEYS[4], at, at + PART_LENGTH - 1))
+  for at = 0, gathered - 1, 2 do
+    local found = visit(
+      redis.call('LINDEX', KEYS[4], at),
+      function() return redis.call('LINDEX', KEYS[4], at + 1) end
+    )
     if found then return found end
   end
-  for at = 3, #ARGV, PART_LENGTH do
-    local found = visit({unpack(ARGV, at, math.min(at + PART_LENGTH - 1, #ARGV))})
-    if found then return found end
-  end
-  return false
+  return visit(ARGV[3], function() return ARGV[4] end)
 end
 
 local seen = {}
 
 -- The first write of a part that is stale; a write sees those before it.
-local function find_stale(parts)
-  local names = {}
-  for at = 1, #parts, 4 do names[#names + 1] = parts[at] end
+local function find_stale(heads)
+  local names, expected, versions = unpack(cmsgpack.unpack(heads))
+  if not names then return false end
   local found = redis.call('HMGET', KEYS[2], unpack(names))
   for place, name in ipairs(names) do
-    local expected, version = parts[place * 4 - 2], parts[place * 4 - 1]
-    if (seen[name] or found[place] or '') ~= expected then return {name, expected} end
-    seen[name] = version == '0' and '' or version
+    if (seen[name] or found[place] or '') ~= expected[place] then
+      return {name, expected[place]}
+    end
+    seen[name] = versions[place] == '0' and '' or versions[place]
   end
   return false
 end
 
 -- Writes the last state of each document of a part.
-local function write_part(parts)
-  local last = {}
-  for at = 1, #parts, 4 do last[parts[at]] = at end
+local function write_part(heads, read_bodies)
+  local all, _, numbers = unpack(cmsgpack.unpack(heads))
+  if not all then return false end
+  local texts, last = cmsgpack.unpack(read_bodies()), {}
+  for at, name in ipairs(all) do last[name] = at end
   local names, versions, bodies, gone = {}, {}, {}, {}
   for name, at in pairs(last) do
-    if parts[at + 2] == '0' then
+    if numbers[at] == '0' then
       gone[#gone + 1] = name
     else
       local place = #names
       names[place + 1], names[place + 2] = 0, name
-      versions[place + 1], versions[place + 2] = name, parts[at + 2]
-      bodies[place + 1], bodies[place + 2] = name, parts[at + 3]
+      versions[place + 1], versions[place + 2] = name, numbers[at]
+      bodies[place + 1], bodies[place + 2] = name, texts[at]
     end
   end
   if #names > 0 then

@@ -1,8 +1,9 @@
 """S15: nobody can wear the service out, by asking often, for much, or slowly."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
 import msgspec
@@ -294,8 +295,72 @@ async def test_a_connection_that_waits_for_an_answer_stays_open(
     assert answered.endswith(b'{"items":[]}')
 
 
+BIG = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+async def open_narrow(port: int, sent: bytes) -> tuple[socket.socket, asyncio.Task[None]]:
+    """A connection that takes in little, and sends this as far as the server reads."""
+    loop, narrow = asyncio.get_running_loop(), socket.socket()
+    narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
+    narrow.setblocking(False)
+    await loop.sock_connect(narrow, ("127.0.0.1", port))
+    return narrow, asyncio.create_task(loop.sock_sendall(narrow, sent))
+
+
+async def test_connections_that_never_read_their_answers_do_not_fill_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others get 503 while the connections last, and are served when these are closed."""
+    monkeypatch.setattr(PunctualProtocol, "read_within", 1.0, raising=False)
+    clock = SystemClock()
+    async with serving() as server, AsyncExitStack() as stack, asyncio.timeout(10):
+        port, connections = find_port(server), server.server_state.connections
+        for _ in range(3):
+            narrow, sending = await open_narrow(port, BIG * 1_000)
+            stack.callback(narrow.close)
+            stack.callback(sending.cancel)
+        while sum(each.flow.write_paused for each in connections) < 3:  # type: ignore[union-attr]  # of h11
+            await clock.sleep(timedelta(milliseconds=5))
+        assert len(server.server_state.tasks) <= 3, "one request of each waits"
+        server.config.limit_concurrency = 4  # of new connections: the server is full
+        statuses: list[bytes] = []
+        while not statuses or b" 200 " not in statuses[-1]:
+            await clock.sleep(timedelta(milliseconds=20))
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(ASKED + b"Connection: close\r\n\r\n")
+            statuses.append((await reader.read()).partition(b"\r\n")[0])
+            writer.close()
+    assert b" 503 " in statuses[0]
+
+
+async def test_a_connection_that_reads_gets_every_pipelined_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(PunctualProtocol, "request_within", 1)
+    async with serving_on_a_port() as port, asyncio.timeout(20):
+        loop = asyncio.get_running_loop()
+        narrow, sending = await open_narrow(port, BIG * 5)
+        answered = b""
+        while part := await loop.sock_recv(narrow, 65_536):
+            answered += part
+        await sending
+        narrow.close()
+    assert answered.count(b"HTTP/1.1 200 OK") == 5
+
+
 @asynccontextmanager
 async def serving_on_a_port() -> AsyncIterator[int]:
+    async with serving() as server:
+        yield find_port(server)
+
+
+def find_port(server: uvicorn.Server) -> int:
+    port: int = server.servers[0].sockets[0].getsockname()[1]
+    return port
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[uvicorn.Server]:
     clock = SystemClock()
     async with MemoryStore() as store:
         config = uvicorn.Config(
@@ -305,6 +370,6 @@ async def serving_on_a_port() -> AsyncIterator[int]:
         serving = asyncio.create_task(server._serve())  # signals are left alone
         while not server.started:
             await clock.sleep(timedelta(milliseconds=5))
-        yield server.servers[0].sockets[0].getsockname()[1]
+        yield server
         server.should_exit = True
         await serving

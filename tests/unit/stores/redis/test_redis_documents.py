@@ -82,7 +82,7 @@ async def test_a_stream_of_which_the_server_has_lost_a_part_is_not_written_at_al
             if is_lost_whole:
                 client.delete(stream)
             else:
-                client.lpop(stream, 4_000)
+                client.lpop(stream, 2)
 
     with pytest.raises(StoreUnavailableError, match="has lost a part of what") as caught:
         await store.write_all(lose_the_beginning())
