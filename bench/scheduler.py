@@ -2,18 +2,26 @@
 
     python bench/scheduler.py                 # everything; about ten minutes, five of them idle
     python bench/scheduler.py --tasks 100000 --due 10000 --idle-seconds 30
+    python bench/scheduler.py --tasks 100000 --store redis://localhost --store sqlite:///x.db
 
 Each measurement runs in a process of its own, so that memory is that of one contestant. APScheduler
 3 keeps its jobs in memory; Rota writes every task and every result durably to an SQLite file.
+
+With ``--store``, which may be given again, it measures specification 1's targets R1 and R2 on empty
+stores: how long after the minute the last of the tasks starts when all are due at once, and how
+long after a restart, when a kill -9 interrupted all of them. The targets allow ten minutes for
+100,000 tasks.
 """
 
 import argparse
 import asyncio
 import gc
 import json
+import logging
 import os
 import platform
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -189,7 +197,70 @@ async def measure_apscheduler(jobs: int, _: str, due: int) -> Measured:
     }
 
 
-PARTS = {"intake": measure_intake, "burst": measure_burst, "apscheduler": measure_apscheduler}
+async def start_all(tasks: int, url: str, callback: Callable[[], Any], at: datetime) -> Scheduler:
+    """A scheduler whose tasks are all due each day at that minute."""
+    local = at.astimezone(ZONE)
+    expression = f"{local.minute} {local.hour} * * *"
+    scheduler = Scheduler(await open_store(url), zone=ZONE)
+    await scheduler.initialize(
+        [(f"task-{n:07d}", expression, callback, timedelta(minutes=5)) for n in range(tasks)]
+    )
+    return scheduler
+
+
+async def measure_r1(tasks: int, url: str, _: int) -> Measured:
+    """All tasks are due at one minute; then the process dies while all of them run."""
+    boundary, boundary_at = await next_boundary(leaving=20 + tasks * 2e-4)
+    burst = Burst(tasks)
+
+    async def start_and_stay() -> None:
+        await burst()
+        await asyncio.Event().wait()
+
+    begun = time.perf_counter()
+    await start_all(tasks, url, start_and_stay, boundary)
+    taken_in = time.perf_counter() - begun
+    await burst.is_complete.wait()
+    last_s = burst.last_at - boundary_at
+    told = {"intake_s": taken_in, "first_s": burst.first_at - boundary_at, "last_s": last_s}
+    print(json.dumps(told | {"boundary": boundary_at}), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+async def measure_r2(tasks: int, url: str, boundary_at: int) -> Measured:
+    """After the restart every task was interrupted, and starts again."""
+    burst = Burst(tasks)
+    began_at = time.time()
+    scheduler = await start_all(tasks, url, burst, datetime.fromtimestamp(boundary_at, UTC))
+    await burst.is_complete.wait()
+    again_s = burst.last_at - began_at
+    await scheduler.stop()
+    return {"again_s": again_s}
+
+
+def measure_targets(console: Console, tasks: int, urls: list[str]) -> None:
+    """R1 and R2 on each store, in a table."""
+    title = f"{tasks:,} tasks due at once; seconds"
+    table = Table("", "take in", "R1: first", "R1: last", "R2: last", title=title)
+    for url in urls:
+        own = [sys.executable, __file__, "--tasks", str(tasks), "--path", url, "--part"]
+        killed = subprocess.run([*own, "r1"], check=False, stdout=subprocess.PIPE)
+        r1: Measured = json.loads(killed.stdout)
+        again = [*own, "r2", "--extra", str(r1["boundary"])]
+        r2 = json.loads(subprocess.run(again, check=True, stdout=subprocess.PIPE).stdout)
+        numbers = (r1["intake_s"], r1["first_s"], r1["last_s"], r2["again_s"])
+        table.add_row(url.partition(":")[0], *(f"{it:.1f}" for it in numbers))
+    console.print(table)
+
+
+PARTS = {
+    "intake": measure_intake,
+    "burst": measure_burst,
+    "apscheduler": measure_apscheduler,
+    "r1": measure_r1,
+    "r2": measure_r2,
+}
 
 
 def measure(part: str, tasks: int, extra: float) -> Measured:
@@ -299,7 +370,12 @@ def main() -> None:
     parser.add_argument("--part", choices=sorted(PARTS), help=argparse.SUPPRESS)
     parser.add_argument("--extra", type=float, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--path", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--store", action="append", help="measure R1 and R2 on this empty store")
     given = parser.parse_args()
+    if given.store:
+        measure_targets(Console(), given.tasks, given.store)
+        return
+    logging.disable(logging.WARNING)  # a restart reports every task that was interrupted
     if given.part is None:
         few, peer = max(given.tasks // 100, 1), min(given.tasks, 100_000)
         run_all(Sizes(few, given.tasks, given.due, peer, given.idle_seconds))

@@ -6,7 +6,15 @@ from typing import Any
 
 import httpx2
 
-KINDS = ["matrix.add", "matrix.fail", "matrix.hold", "matrix.notify", "matrix.closed"]
+KINDS = [
+    "matrix.add",
+    "matrix.fail",
+    "matrix.hold",
+    "matrix.notify",
+    "matrix.closed",
+    "tests.process.matrix.tasks.tick",
+    "matrix.say",
+]
 
 
 class HttpWorker:
@@ -27,8 +35,7 @@ class HttpWorker:
             "worker": "http-1",
             "queues": ["default", "closed"],
             "wait_seconds": 1,
-            "notifies": ["matrix.notify"],
-            "kinds": [*KINDS, "matrix.tick"],
+            "kinds": KINDS,
         }
         while not self._is_stopping.is_set():
             for job in self._post("/leases", asked)["items"]:

@@ -34,6 +34,11 @@ async def hold(seconds: float) -> None:
 async def notify() -> None: ...
 
 
+@app.task(name="matrix.say")
+async def say() -> None:
+    """Notifies people only if its job says so."""
+
+
 @app.task(name="matrix.closed", queue="closed")
 async def closed() -> None: ...
 
