@@ -128,7 +128,7 @@ def test_a_list_refreshes_itself_without_disturbing_the_reader(anna: Visitor) ->
 def test_a_page_that_is_paused_stays_as_it_is(anna: Visitor) -> None:
     page = anna.go("/jobs")
     page.get_by_role("button", name="Pause live updates").click()
-    expect(page.get_by_text("Paused")).to_be_visible()
+    expect(page.get_by_text("Paused", exact=True)).to_be_visible()
     _ask_for(anna.house, "Came while paused")
     anna.ask("() => htmx.trigger(document.body, 'rota:tick')")
     page.wait_for_load_state("networkidle")

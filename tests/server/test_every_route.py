@@ -53,7 +53,7 @@ BEYOND_OTHER_SCHEMAS = re.compile(
     r"|action|plan_id|(job|dependent)_ids|since|until|wall|running|ageing_seconds"  # beside others
     r"|outcomes\[\d+\]\.(seconds|result|traceback|log)|registrations"  # likewise
     r"|text|queue|kind|status|(created|run)_(before|after)|priority_(min|max)"  # beside a plan
-    r"|zone|reason|expires_at"  # as zones, Unicode and the time are
+    r"|zone|reason|expires_at|queues"  # as zones, Unicode and the time are
 )
 """The same of routes other than those of specification 5."""
 

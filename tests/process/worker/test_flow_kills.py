@@ -1,23 +1,27 @@
 """A flow of a thousand parts whose workers are killed at random moments, on PostgreSQL."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
-from collections import Counter
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
 import msgspec
 import pytest
 from examples.etl import app as example
 from examples.etl import extract, load, merge, transform
-from tests.process.fleet import ROOT, wait_for
+from tests.process.fleet import ROOT
 from tests.process.programs.traced_etl import TRACE, Start
 
 from rota import BackoffStrategy, JobStatus, RetryPolicy, open_store
+from rota.clock.system import SystemClock
 from rota.jobs import Job, JobId, format_instant
 
 pytestmark = pytest.mark.process
@@ -29,7 +33,9 @@ KILL_COUNT = 8
 RETRY = RetryPolicy(max_attempts=10, backoff_strategy=BackoffStrategy.FIXED, base_delay_seconds=1)
 STEP_COUNT = 1003
 PATIENCE = 240.0
+POLL_FOR = timedelta(milliseconds=50)
 APP = "tests.process.programs.traced_etl:app"
+ReadJobs: TypeAlias = Callable[[], Awaitable[dict[JobId, Job]]]
 ROTA = str(Path(sys.executable).with_name("rota"))
 
 
@@ -79,6 +85,10 @@ class Workers:
     def process_ids(self) -> set[int]:
         return {process.pid for process in self._running}
 
+    def has(self, name: str) -> bool:
+        """Whether the worker of this name, ``host:process:random``, is running."""
+        return int(name.split(":")[1]) in self.process_ids
+
     def stop(self) -> None:
         for process in self._running:
             with suppress(ProcessLookupError):
@@ -103,7 +113,8 @@ async def test_a_killed_flow_ends_with_the_right_result_and_repeats_no_completed
             for _ in range(WORKER_COUNT):
                 workers.start()
             random = Random(SEED)
-            kill_at_points(workers, choose_points(random), random)
+            read_jobs = partial(store.get, "default", [*flow.job_ids])
+            await kill_at_points(workers, read_jobs, choose_points(random), random)
             assert await loaded.result(timeout="4m") == "1000 parts, 2999000 in all"
             jobs = await store.get("default", [*flow.job_ids])
     finally:
@@ -116,29 +127,35 @@ def choose_points(random: Random) -> list[int]:
     return [1, *sorted(random.sample(range(2, STEP_COUNT + 1), KILL_COUNT - 1))]
 
 
-def kill_at_points(workers: Workers, points: list[int], random: Random) -> None:
+async def kill_at_points(
+    workers: Workers, read_jobs: ReadJobs, points: list[int], random: Random
+) -> None:
     """Kill a worker in the middle of its steps, at each of these points."""
+    clock = SystemClock()
     for point in points:
-        wait_for(partial(can_be_killed, workers, point), f"start {point}", PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            while not can_be_killed(workers, point, await read_jobs()):
+                await clock.sleep(POLL_FOR)
         workers.kill(random.choice(find_victims(workers)))
 
 
-def can_be_killed(workers: Workers, point: int) -> bool:
-    return len(workers.starts) >= point and bool(find_victims(workers))
+def can_be_killed(workers: Workers, point: int, jobs: dict[JobId, Job]) -> bool:
+    is_reached = len(workers.starts) >= point and bool(find_victims(workers))
+    return is_reached and not may_lose_its_third(workers, jobs)
+
+
+def may_lose_its_third(workers: Workers, jobs: dict[JobId, Job]) -> bool:
+    """Whether a job has lost two workers: it is set aside when it loses a third."""
+    return any(
+        job.loss_count + (job.lease is not None and not workers.has(job.lease.worker)) > 1
+        for job in jobs.values()
+        if not job.status.is_terminal
+    )
 
 
 def find_victims(workers: Workers) -> list[int]:
-    """The workers that may be killed: a job that loses three workers in a row is set aside."""
-    starts = workers.starts
-    counts = Counter(start.job_id for start in starts)
-    latest: dict[int, list[str]] = {process_id: [] for process_id in workers.process_ids}
-    for start in starts:
-        latest.get(start.process_id, []).append(start.job_id)
-    return [
-        process_id
-        for process_id, job_ids in sorted(latest.items())
-        if job_ids and all(counts[each] < 3 for each in job_ids[-2 * CONCURRENCY :])
-    ]
+    """The workers that have started a step."""
+    return sorted({start.process_id for start in workers.starts} & workers.process_ids)
 
 
 def assert_no_completed_step_ran_again(jobs: dict[JobId, Job], starts: list[Start]) -> None:

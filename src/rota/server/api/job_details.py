@@ -105,6 +105,9 @@ async def explain_why(call: Call[Nothing, WhyQuestion]) -> Explanation:
     """
     context = call.context
     subject = (context.store, context.clock, call.caller.tenant, call.path["job_id"])
+    if call.query.at is None and call.query.wall is None:
+        return await explain_job(*subject)
+    await read_job(call)  # a job that does not exist is refused before anything else
     at = choose_moment(call.query.at, call.query.wall)
     return await (explain_job(*subject) if at is None else explain_job_at(*subject, at))
 

@@ -11,7 +11,7 @@ from rota.stores.redis.scripts import load_script
 
 FOLDER = Path(rota.stores.redis.__path__[0])
 FILES = sorted(FOLDER.rglob("*.lua"))
-PARTS = {"ends", "heads", "index", "line", "timing"}
+PARTS = {"choice", "ends", "heads", "index", "line", "timing"}
 VERBS = [path for path in FILES if path.stem not in PARTS]
 _LABELS = ("KEYS", "ARGV", "reply", "atomic")
 
