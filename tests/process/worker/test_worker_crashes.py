@@ -1,7 +1,7 @@
 """kill -9 right before, at the commit of and right after every write of a worker and a producer.
 
 What each process did is in files outside the store; they and a last look at the store are judged.
-On a server, where a life takes longer, some fail points are left out unless ``CRASH_POINTS=all``.
+Of each verb and moment some fail points are left out unless ``CRASH_POINTS=all``.
 """
 
 import os
@@ -303,12 +303,15 @@ async def test_after_a_kill_at_any_write_to_sqlite_nothing_is_lost_or_done_twice
     stage: "subprocess.Popen[str]", folder: Path
 ) -> None:
     toll = await die_everywhere(
-        stage, folder, lambda: nullcontext(f"sqlite:///{folder / token_hex(4)}.db")
+        stage,
+        folder,
+        lambda: nullcontext(f"sqlite:///{folder / token_hex(4)}.db"),
+        most=None if IS_WHOLE else 3,
     )
     toll.report("SQLite")
     assert toll.hits == toll.listed
     assert set(toll.hits) == {(verb, moment) for verb in VERBS for moment in MOMENTS}
-    assert toll.hits.total() >= 60
+    assert toll.hits.total() >= 40
 
 
 async def test_after_a_kill_at_any_write_to_postgres_nothing_is_lost_or_done_twice(
