@@ -14,10 +14,10 @@ from tests.browser.stage.visitor import Visitor
 
 from rota.auth.caller import Caller
 from rota.jobs import Job, Recurrence, RetryPolicy
+from rota.policy.audit import AuditedAction, record_action
 from rota.policy.gate_settings import Scope
 from rota.policy.gates import Maintenance
 from rota.rail import RailSettings
-from rota.rail.audit import AuditedAction, record_action
 from rota.rail.jobs import RailContext
 from rota.rail.settings import set_maintenance
 from rota.stores.opened import OpenStore

@@ -15,7 +15,7 @@ from rota.errors import (
 from rota.jobs import Change, Job, JobId, JobStatus, decide_cancel
 from rota.jobs.search import HIGHEST_LIMIT
 from rota.ops.search import JobQuery, SearchPage, search_jobs
-from rota.rail.audit import AuditedAction, record_action
+from rota.policy.audit import AuditedAction, record_action
 from rota.rail.dead_letters import Resubmission, is_dead, replace_jobs
 from rota.rail.jobs import RailContext, RailStore
 from rota.stores.protocol import DocumentStore, DocumentWrite

@@ -45,7 +45,7 @@ from rota.ops.reasons import (
     list_holds,
     suspect_quiet_hours,
 )
-from rota.rail.audit import AuditEntry
+from rota.policy.audit import AuditEntry
 from rota.rail.jobs import RailStore
 
 _CODES: dict[Ending | None, ReasonCode] = {

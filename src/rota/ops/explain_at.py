@@ -32,7 +32,7 @@ from rota.ops.reasons import (
     why_it_ends,
 )
 from rota.ops.series import find_jobs_of
-from rota.rail.audit import AuditEntry
+from rota.policy.audit import AuditEntry
 from rota.rail.jobs import RailStore
 from rota.triggers.zone import instants_of, to_utc
 

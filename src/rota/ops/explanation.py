@@ -13,9 +13,9 @@ from rota.jobs import Attempt, Ending, Job, JobId, JobStatus, derive_job_id
 from rota.jobs.fields import read_id
 from rota.jobs.transitions import SUCCEEDED
 from rota.ops.audit import find_audit_entries
+from rota.policy.audit import AuditEntry
 from rota.policy.gate_settings import GateSettings, make_gate_settings
 from rota.policy.limits import BUCKETS, Bucket, Limit, key_of
-from rota.rail.audit import AuditEntry
 from rota.rail.dead_letters import replacement_id
 from rota.rail.jobs import RailStore
 from rota.rail.settings import list_gates, list_limits

@@ -8,7 +8,7 @@ import msgspec
 from rota.clock.protocol import Clock
 from rota.errors import InvalidCronExpressionError
 from rota.events import EventEmitter
-from rota.rail.audit import AuditedAction, record_action
+from rota.policy.audit import AuditedAction, record_action
 from rota.rail.jobs import RailContext
 from rota.scheduler import queries
 from rota.scheduler.policy import DECLARATIVE, SchedulerContext, SchedulerSettings

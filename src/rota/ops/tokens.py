@@ -11,7 +11,7 @@ from rota.auth.caller import Caller, Scope
 from rota.auth.tokens import IssuedToken, Token, TokenBook
 from rota.errors import ForbiddenError, TokenNotFoundError, UnauthorizedError, invalid
 from rota.jobs.codec import format_instant
-from rota.rail.audit import AuditedAction, record_action
+from rota.policy.audit import AuditedAction, record_action
 from rota.rail.jobs import RailContext
 
 

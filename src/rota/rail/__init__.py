@@ -1,6 +1,6 @@
 """The rail of specification 3: scheduling, recurrence and dead letters for many tenants."""
 
-from rota.rail.audit import AuditEntry, read_audit
+from rota.policy.audit import AuditEntry, read_audit
 from rota.rail.dead_letters import (
     DeadLetter,
     DeadLetterFilter,

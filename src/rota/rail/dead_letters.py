@@ -11,8 +11,8 @@ from rota.clock.system import SystemClock
 from rota.errors import InvalidInputError, JobNotFoundError
 from rota.jobs import Attempt, Ending, Job, JobFilter, JobId, JobStatus, derive_job_id
 from rota.jobs.fields import read_id
+from rota.policy.audit import AuditedAction, record_action
 from rota.policy.once import RETRY_MARK
-from rota.rail.audit import AuditedAction, record_action
 from rota.rail.jobs import (
     RailContext,
     RailJob,

@@ -21,11 +21,11 @@ from rota.jobs import CatchUp, JobId, JobRequest, Overlap, RetryPolicy, admit_jo
 from rota.jobs.fields import read_instant, read_name, read_number, read_word, require, type_name
 from rota.jobs.states import RailWord
 from rota.jobs.validation import read_recurrence
+from rota.policy.audit import AuditedAction, record_action
 from rota.policy.gate_settings import Scope, parse_quiet_hours
 from rota.policy.gates import Maintenance
 from rota.rail import settings as stored_settings
 from rota.rail.alerts import note_alerts
-from rota.rail.audit import AuditedAction, record_action
 from rota.rail.jobs import (
     Preview,
     RailContext,

@@ -18,6 +18,7 @@ from rota.clock.system import SystemClock
 from rota.errors import InvalidInputError, StaleVersionError
 from rota.jobs.fields import read_word
 from rota.policy import gate_settings, limits
+from rota.policy.audit import AuditedAction, record_action
 from rota.policy.gate_settings import (
     GATE_CHANGES,
     GATES,
@@ -38,7 +39,6 @@ from rota.policy.gates import Maintenance
 from rota.policy.limits import LIMIT_CHANGES, LIMITS, Limit, check_scope, decode_limit, encode_limit
 from rota.policy.quiet_hours import QuietHours
 from rota.policy.watch import SETTLE_FOR, note_change
-from rota.rail.audit import AuditedAction, record_action
 from rota.rail.jobs import RailContext, RailSettings, RailStore
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
 

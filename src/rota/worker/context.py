@@ -1,6 +1,6 @@
 """What a handler is given, and what it may return."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -11,6 +11,7 @@ import msgspec
 
 from rota.errors import InvalidInputError, invalid
 from rota.jobs import Job, JobId, Punctuality, assess_punctuality
+from rota.policy.audit import AuditedAction, TenantAudit, record_action
 from rota.policy.once import Action, Ledger, OnCrash, effect_key
 from rota.worker.job_log import JobLogger, make_job_logger
 
@@ -78,6 +79,7 @@ class Facilities:
     ledger: Ledger | None
     progress: ProgressSink
     processes: ProcessRunner | None = None
+    open_audit: Callable[[str], TenantAudit] | None = None
     state: Any = None
 
 
@@ -189,6 +191,26 @@ class Context(AttemptFacts):
             raise InvalidInputError("this context was made without a worker", {"field": "progress"})
         if self.cancel_reason is None:
             self._facilities.progress.report(self.job, done, total, message)
+
+    async def audit(
+        self, action: str, *, why: str | None = None, details: Mapping[str, Any] | None = None
+    ) -> None:
+        """Append an entry to the tenant's audit log, with this job and its kind as the author.
+
+        An attempt that is made again writes its entries again; use ``once`` around it if that
+        matters. ``details`` are JSON.
+        """
+        open_audit = None if self._facilities is None else self._facilities.open_audit
+        if open_audit is None:
+            raise InvalidInputError("this context was made without a worker", {"field": "audit"})
+        act = AuditedAction(
+            action=action,
+            who=self.job.kind,
+            why=why,
+            job_ids=(self.job.id,),
+            details=details or {},
+        )
+        await record_action(open_audit(self.tenant), act)
 
     async def call_in_process(self, target: Any, payload: Any = None) -> Any:
         """Call a function by name in a child process, with this payload or else the job's.

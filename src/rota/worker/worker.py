@@ -16,6 +16,7 @@ from contextlib import (
 )
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -32,6 +33,7 @@ from rota.events import EventEmitter, LoopBlocked, WorkerStarted, WorkerStopped,
 from rota.fleet.identity import make_process_name
 from rota.fleet.outage import Outage
 from rota.fleet.signals import call_on_signals
+from rota.policy.audit import TenantAudit
 from rota.policy.once import Ledger
 from rota.policy.watch import GateWatch, LimitWatch
 from rota.worker.attempts import Attempt, Flow
@@ -293,6 +295,12 @@ class _Run:
             Ledger(resources.store, resources.clock),
             ProgressWriter(resources.store, resources.clock),
             self._processes,
+            partial(
+                TenantAudit,
+                resources.store,
+                clock=resources.clock,
+                draw_bits=resources.random.getrandbits,
+            ),
         )
         self._executor = Executor(resources, self._flow, facilities)
         self._producer = Producer(resources, self._flow, self._executor)

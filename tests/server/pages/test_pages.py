@@ -17,8 +17,8 @@ from rota.errors import StoreUnavailableError
 from rota.fleet.presence import SignOfLife
 from rota.fleet.workers import WORKERS, WorkerPresence
 from rota.jobs import admit_job, make_job_id
+from rota.policy.audit import AuditedAction, record_action
 from rota.rail import RailSettings
-from rota.rail.audit import AuditedAction, record_action
 from rota.rail.jobs import RailContext
 from rota.server import ServerSettings, create_app
 from rota.stores.opened import OpenStore

@@ -12,8 +12,8 @@ from tests.unit.cli.conftest import RunRota
 from rota import open_store
 from rota.auth.tokens import TOKEN_PATTERN, TokenBook, is_well_formed
 from rota.ops.tokens import TenantTokens, TokenRequest
+from rota.policy.audit import AuditEntry
 from rota.rail import RailSettings, read_audit
-from rota.rail.audit import AuditEntry
 from rota.rail.jobs import RailContext
 from rota.testing import VirtualClock
 

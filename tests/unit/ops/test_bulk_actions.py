@@ -10,7 +10,7 @@ from rota.jobs import Ending, Job, JobFilter, JobStatus, RetryPolicy, decide_fai
 from rota.ops import bulk
 from rota.ops.bulk import carry_out, plan_bulk
 from rota.ops.search import JobQuery
-from rota.rail.audit import read_audit
+from rota.policy.audit import read_audit
 from rota.rail.jobs import RailContext
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import LeaseRequest

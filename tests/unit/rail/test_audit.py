@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from rota.errors import StoreError
+from rota.policy.audit import read_audit_backwards
 from rota.rail import Rail, read_audit
-from rota.rail.audit import read_audit_backwards
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite
 from rota.testing import VirtualClock

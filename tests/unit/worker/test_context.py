@@ -4,10 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.unit.worker.workshop import MINUTE, NOW
+from tests.unit.worker.workshop import MINUTE, NOW, Workshop
 
 from rota.errors import InvalidInputError
 from rota.jobs import JobStatus, RetryPolicy
+from rota.policy.audit import read_audit
 from rota.testing import a_job
 from rota.worker import CancelReason, Context, Discard, Snooze
 
@@ -67,3 +68,30 @@ def test_a_senseless_snooze_is_refused(value: Any) -> None:
 def test_a_discard_needs_a_reason_in_words() -> None:
     with pytest.raises(InvalidInputError, match="reason"):
         Discard(None)  # type: ignore[arg-type]  # refused, which is what is tested
+
+
+async def test_a_handler_writes_to_the_audit_log(shop: Workshop) -> None:
+    async def announce(context: Context) -> None:
+        await context.audit("broadcast", why="release", details={"people": 3})
+
+    job = await shop.add(tenant="guild-7")
+    shop.make_worker({"work": announce})
+    await shop.worker.run_once()
+    (entry,) = [entry async for entry in read_audit(shop.store, "guild-7")]
+    assert (entry.action, entry.who, entry.why) == ("broadcast", "work", "release")
+    assert (entry.job_ids, entry.details, entry.at) == ((job.id,), {"people": 3}, NOW)
+
+
+async def test_an_audit_entry_that_is_not_valid_fails_the_attempt(shop: Workshop) -> None:
+    async def announce(context: Context) -> None:
+        await context.audit("broadcast", details={"people": object()})
+
+    await shop.add()
+    shop.make_worker({"work": announce})
+    (settled,) = await shop.worker.run_once()
+    assert "details must be JSON" in (settled.job.last_error or "")
+
+
+async def test_a_context_without_a_worker_has_no_audit_log() -> None:
+    with pytest.raises(InvalidInputError, match="without a worker"):
+        await make_context().audit("broadcast")

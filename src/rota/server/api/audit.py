@@ -9,7 +9,7 @@ from rota.auth.caller import Scope
 from rota.jobs.fields import read_id
 from rota.jobs.search import DEFAULT_LIMIT
 from rota.ops.audit import list_audit_entries
-from rota.rail.audit import AuditEntry
+from rota.policy.audit import AuditEntry
 from rota.server.api.fields import Cursor, PageCursor, PageLimit, Uuid
 from rota.server.http.route import Call, Nothing, Route, route
 

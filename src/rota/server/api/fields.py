@@ -14,7 +14,7 @@ from rota.errors import InvalidRequestError, JobNotFoundError
 from rota.jobs import Job, JobId
 from rota.jobs.misfits import IN_WORDS
 from rota.jobs.search import HIGHEST_LIMIT
-from rota.rail.audit import LONGEST_WHY
+from rota.policy.audit import LONGEST_WHY
 from rota.server.http.route import Call
 
 PRINTABLE = "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]+$"

@@ -11,6 +11,7 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidInputError, InvalidRequestError
 from rota.jobs.fields import read_instant
 from rota.jobs.misfits import IN_WORDS
+from rota.policy.audit import AuditedAction, record_action
 from rota.policy.gate_settings import (
     EVERYTHING,
     ScopedMaintenance,
@@ -21,7 +22,6 @@ from rota.policy.gate_settings import Scope as GateScope
 from rota.policy.gates import LONGEST_REASON, Maintenance
 from rota.policy.quiet_hours import WEEKDAYS, QuietHours, format_time_of_day
 from rota.rail import settings
-from rota.rail.audit import AuditedAction, record_action
 from rota.rail.settings import EVERYBODY
 from rota.server.api.fields import InstantText, Moment, QueueName, Why
 from rota.server.http.route import Answer, Call, Nothing, Route, route

@@ -31,8 +31,8 @@ from rota.jobs.fields import read_instant
 from rota.jobs.search import DEFAULT_LIMIT
 from rota.ops.search import JobQuery
 from rota.ops.search import search_jobs as search_by_text
+from rota.policy.audit import AuditedAction, record_action
 from rota.rail.alerts import note_alerts
-from rota.rail.audit import AuditedAction, record_action
 from rota.rail.environment import with_usual_attempts
 from rota.server.api.fields import (
     DEPENDENCIES,

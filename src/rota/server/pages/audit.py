@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from rota.jobs import JobId
 from rota.ops.audit import list_audit_entries
-from rota.rail.audit import AuditEntry
+from rota.policy.audit import AuditEntry
 from rota.server.pages.responses import render_page
 from rota.server.pages.visit import Visit
 

@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from rota.errors import InvalidInputError, InvalidRequestError
 from rota.ops.holds import weigh_window
+from rota.policy.audit import AuditedAction, record_action
 from rota.policy.gate_settings import Scope, ScopedMaintenance, TenantQuietHours, parse_quiet_hours
 from rota.policy.gates import Maintenance
 from rota.policy.quiet_hours import WEEKDAYS, QuietHours, QuietWindow, format_time_of_day
-from rota.rail.audit import AuditedAction, record_action
 from rota.rail.settings import GateList, clear_quiet_hours, list_gates, set_quiet_hours
 from rota.server.pages.formats import format_local
 from rota.server.pages.responses import go_to, render_page

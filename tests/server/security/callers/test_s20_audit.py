@@ -12,8 +12,8 @@ from tests.unit.cli.conftest import RunRota
 
 from rota.errors import StoreError, StoreUnavailableError
 from rota.ops.tokens import TenantTokens, TokenRequest
+from rota.policy.audit import AuditEntry
 from rota.rail import Rail, read_audit
-from rota.rail.audit import AuditEntry
 from rota.rail.jobs import RailContext, RailSettings
 from rota.runtime.wiring import open_store
 from rota.stores.protocol import DocumentWrite
@@ -57,8 +57,8 @@ def test_nothing_writes_over_an_entry_or_removes_one() -> None:
     ]
     elsewhere = ("src/rota/server/", "src/rota/stores/")  # which read; which have such a name, too
     writing = [path for path in users if not path.startswith(elsewhere)]
-    assert writing == ["src/rota/rail/audit.py"]
-    text = (source_tree.ROOT / "src/rota/rail/audit.py").read_text(encoding="utf-8")
+    assert writing == ["src/rota/policy/audit.py"]
+    text = (source_tree.ROOT / "src/rota/policy/audit.py").read_text(encoding="utf-8")
     writes = "DocumentWrite(collection_of(around.tenant), key, None, body)"
     assert text.count(writes) == text.count("DocumentWrite(") == 1
 

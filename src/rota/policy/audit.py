@@ -4,16 +4,17 @@ Each tenant has its own collection, newest entry first, so that reading the last
 not read the whole log.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from rota.errors import InvalidInputError, StoreError
-from rota.jobs import JobId
+from rota.clock.protocol import Clock
+from rota.errors import InvalidInputError, StoreError, invalid
+from rota.jobs import JobId, make_job_id
 from rota.jobs.fields import read_name
-from rota.rail.jobs import RailContext
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
 AUDIT = "audit"
@@ -24,6 +25,7 @@ sorts by time.
 """
 
 LONGEST_WHY = 2_000
+_BITS_OF_AN_ID = 62
 
 _COMPLEMENT = str.maketrans("0123456789abcdef", "fedcba9876543210")
 
@@ -51,22 +53,56 @@ class AuditedAction(msgspec.Struct, frozen=True, kw_only=True):
     details: Mapping[str, Any] = {}
 
 
-async def record_action(around: RailContext, act: AuditedAction) -> AuditEntry:
+class AuditContext(Protocol):
+    """What an entry needs besides the action itself."""
+
+    @property
+    def store(self) -> DocumentStore: ...
+    @property
+    def tenant(self) -> str: ...
+    @property
+    def clock(self) -> Clock: ...
+    def make_id(self, now: datetime) -> JobId:
+        """A new id that sorts by time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TenantAudit:
+    """The audit log of one tenant; ``draw_bits`` is for new ids."""
+
+    store: DocumentStore
+    tenant: str
+    clock: Clock
+    draw_bits: Callable[[int], int]
+
+    def make_id(self, now: datetime) -> JobId:
+        return make_job_id(now, self.draw_bits(_BITS_OF_AN_ID))
+
+
+async def record_action(around: AuditContext, act: AuditedAction) -> AuditEntry:
     """Append an entry. Entries are never changed or removed."""
     now = around.clock.now()
     entry = AuditEntry(
         id=around.make_id(now),
         tenant=around.tenant,
         at=now,
-        action=act.action,
+        action=read_name(act.action, "action"),
         who="unknown" if act.who is None else read_name(act.who, "who"),
         why=_read_why(act.why),
         job_ids=tuple(act.job_ids),
         details=dict(act.details),
     )
-    key, body = entry.id.translate(_COMPLEMENT), msgspec.json.encode(entry)
+    key, body = entry.id.translate(_COMPLEMENT), _encode(entry)
     await around.store.write_all([DocumentWrite(collection_of(around.tenant), key, None, body)])
     return entry
+
+
+def _encode(entry: AuditEntry) -> bytes:
+    try:
+        return msgspec.json.encode(entry)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise invalid("details", f"must be JSON: {error}") from error
 
 
 def collection_of(tenant: str) -> str:
