@@ -181,6 +181,16 @@ KindsOption = Annotated[
         "NAMES", "Run jobs of these kinds only, comma-separated. Default: all that have a handler."
     ),
 ]
+OfferedLabelOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--label",
+        metavar="NAME",
+        negative="",
+        help="A version label that this worker offers; may be given again. "
+        "Jobs with another label are left to other workers.",
+    ),
+]
 NoBuiltInOption = Annotated[
     bool, flag("Leave out the built-in kinds, such as http.request.", name="--no-builtin")
 ]

@@ -17,6 +17,7 @@ from rota.cli.options import (
     MetricsHostOption,
     MetricsPortOption,
     NoBuiltInOption,
+    OfferedLabelOption,
     OnlyTenantOption,
     QueueOption,
     ReloadOption,
@@ -40,6 +41,7 @@ def work(
     tenants: OnlyTenantOption = None,
     kinds: KindsOption = None,
     no_builtin: NoBuiltInOption = False,
+    labels: OfferedLabelOption = None,
     concurrency: ConcurrencyOption = None,
     reload: ReloadOption = False,
     alert_webhook: AlertWebhookOption = None,
@@ -56,6 +58,7 @@ def work(
         read_settings(loaded),
         queues=queues,
         tenants=tenants,
+        labels=labels,
         concurrency=concurrency,
         reloads=reload,
     )
@@ -88,6 +91,7 @@ def plan_work(
     *,
     queues: Collection[str] | None = None,
     tenants: Collection[str] | None = None,
+    labels: Collection[str] | None = None,
     concurrency: int | None = None,
     reloads: bool = False,
 ) -> WorkPlan:
@@ -96,6 +100,7 @@ def plan_work(
         settings,
         queues=queues or settings.queues,
         tenants=tenants or settings.tenants,
+        labels=labels or settings.labels,
         concurrency=concurrency or settings.concurrency,
     )
     return WorkPlan(

@@ -99,6 +99,13 @@ def test_work_may_be_limited_to_kinds_and_leave_out_the_built_in_ones(
     assert (runtime.plan.work.kinds, runtime.plan.work.built_in) == (("mail.send", "mail.sort"), {})
 
 
+def test_work_offers_version_labels(rota: RunRota, runtime: Runtime) -> None:
+    assert rota("work", "--label", "v2", "--label", "v3").status == 0
+    assert runtime.plan is not None
+    assert runtime.plan.work is not None
+    assert runtime.plan.work.settings.labels == ["v2", "v3"]
+
+
 def test_the_environment_tunes_the_worker_and_names_address_and_store(
     rota: RunRota, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
