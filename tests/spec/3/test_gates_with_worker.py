@@ -9,6 +9,7 @@ import pytest
 
 from rota import open_store
 from rota.jobs import Job
+from rota.kinds import make_built_in
 from rota.policy.gates import Closed, Gate, Open, Spread, Verdict
 from rota.policy.watch import GateWatch
 from rota.rail import Rail
@@ -201,3 +202,16 @@ async def test_a_job_or_a_series_says_itself_whether_it_notifies(stage: Stage) -
         await stage.clock.advance_to(SEVEN + MINUTE)
     after = [job for job in (await stage.store.find("guild-7")).items if job.origin == series]
     assert [job.notifies for job in after] == [True, True]
+
+
+async def test_quiet_hours_hold_back_the_built_in_http_request(stage: Stage) -> None:
+    for kind, work in make_built_in({}).items():
+        stage.worker.handler(kind)(work)
+    await stage.rail.set_quiet_hours(start="20:00", end="07:00", tz="Europe/London")
+    request = {"url": "http://127.0.0.1:9/"}
+    job_id = await stage.rail.schedule_once("http.request", request, run_at=EVENING)
+    async with stage.working():
+        await stage.clock.advance_to(SEVEN - MINUTE)
+        held = await stage.job(job_id)
+    assert (held.due_at, held.attempt_count, held.last_error) == (SEVEN, 0, None)
+    assert held.deferral is not None
