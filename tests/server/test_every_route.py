@@ -28,6 +28,7 @@ from schemathesis.generation.feedback import FeedbackSources
 from schemathesis.generation.hypothesis.reporting import ignore_hypothesis_output
 from schemathesis.pytest._test_builder import build_operation_test
 from schemathesis.python._constants.orchestrator import make_constants_value_source
+from schemathesis.specs.openapi.checks import negative_data_rejection
 from tests.server.stage import TOKEN, Stage, pick_id
 
 from rota.jobs import normalize_job_id
@@ -38,7 +39,7 @@ from rota.stores.opened import OpenStore
 Case: TypeAlias = schemathesis.Case[Any]
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
-CASE_COUNT = 1_000
+CASE_COUNT = 1_500
 """How many requests are made up, beside those that try out the limits of each schema."""
 
 BEYOND_SCHEMAS = re.compile(
@@ -137,7 +138,13 @@ def on_sqlite() -> Any:
 
 
 def _keep_promises(case: Case) -> None:
-    case.call_and_validate(headers=HEADERS, additional_checks=[_is_refused_for_a_reason])
+    vanishes = any(value in ([], {}, None) for value in (case.query or {}).values())
+    case.call_and_validate(
+        headers=HEADERS,
+        additional_checks=[_is_refused_for_a_reason],
+        # An empty list is not sent at all: what is left of the query is valid.
+        excluded_checks=[negative_data_rejection] if vanishes else [],
+    )
 
 
 def _try_route(schema: Any, route: tuple[str, str]) -> None:

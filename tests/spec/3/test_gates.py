@@ -18,7 +18,7 @@ from rota.jobs import (
     rail_word,
 )
 from rota.policy.gate_settings import Scope
-from rota.policy.gates import Closed, Maintenance
+from rota.policy.gates import Closed, Maintenance, Spread
 from rota.policy.quiet_hours import QuietHours
 from rota.policy.watch import GateWatch
 from rota.rail.settings import clear_maintenance, set_maintenance, set_quiet_hours
@@ -42,9 +42,9 @@ def utc(day: int, hour: int, minute: int = 0) -> datetime:
 class Rig:
     """One turn of a worker at a time: lease, gate, handler, settle."""
 
-    def __init__(self, store: OpenStore) -> None:
+    def __init__(self, store: OpenStore, spread: Spread | None = None) -> None:
         self.store = store
-        self.watch = GateWatch(store)
+        self.watch = GateWatch(store) if spread is None else GateWatch(store, spread=spread)
         self.notifies = True
         self.sent: list[tuple[str, datetime]] = []
         self._made_count = 0
@@ -207,8 +207,8 @@ async def test_a_gate_that_was_changed_counts_within_seconds(rig: Rig) -> None:
     assert (await rig.get(second)).due_at == utc(6, 7)
 
 
-async def test_a_burst_that_was_held_back_overnight_is_spread_over_minutes() -> None:
-    rig = Rig(MemoryStore())
+async def test_a_burst_that_was_held_back_overnight_can_be_spread_over_minutes() -> None:
+    rig = Rig(MemoryStore(), Spread())
     await set_quiet_hours(rig.store, TENANT, NIGHT)
     jobs = [await rig.add(utc(5, 23)) for _ in range(300)]
     await rig.turn(utc(5, 23))

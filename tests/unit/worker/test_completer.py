@@ -2,11 +2,11 @@
 
 import asyncio
 from datetime import timedelta
+from threading import Thread, current_thread, main_thread
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.turns import count_turns
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, once, succeed
 
 from rota.errors import IllegalMoveError, StoreClosedError
@@ -16,6 +16,7 @@ from rota.jobs import (
     Ending,
     Failed,
     Interrupted,
+    Job,
     JobStatus,
     Lost,
     Recurrence,
@@ -274,16 +275,22 @@ async def test_when_all_tasks_are_cancelled_jobs_still_go_back(shop: Workshop) -
     assert (await shop.look(brief)).status is JobStatus.COMPLETED
 
 
-async def test_the_next_occurrence_of_a_rare_rule_does_not_block_the_event_loop(
-    shop: Workshop,
+async def test_the_next_occurrence_of_a_rule_is_computed_beside_the_event_loop(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "FREQ=SECONDLY;INTERVAL=7919;BYHOUR=3;BYMINUTE=7;BYSECOND=13"
-    rule = Recurrence(rrule=text, zone="America/New_York", start=NOW)
-    job = await shop.add(recurrence=rule, occurrence_at=NOW)
+    threads = dict[str, Thread]()
+
+    def note_thread(job: Job, *rest: Any) -> Change:
+        threads[job.id] = current_thread()
+        return decide(job, *rest)
+
+    monkeypatch.setattr("rota.worker.completer.decide", note_thread)
+    rule = Recurrence(rrule="FREQ=DAILY", zone="America/New_York", start=NOW)
+    series, plain = await shop.add(recurrence=rule, occurrence_at=NOW), await shop.add()
     shop.make_worker({"work": succeed})
-    settled, turns = await count_turns(shop.worker.run_once())
-    assert [(it.job.id, it.job.status) for it in settled] == [(job.id, JobStatus.COMPLETED)]
-    assert turns > 150
+    await shop.worker.run_once()
+    assert threads[series.id] is not main_thread()
+    assert threads[plain.id] is main_thread()
 
 
 async def test_a_retry_policy_amended_while_the_job_runs_decides_about_it(shop: Workshop) -> None:
