@@ -202,7 +202,7 @@ class Context(AttemptFacts):
         """
         open_audit = None if self._facilities is None else self._facilities.open_audit
         if open_audit is None:
-            raise InvalidInputError("this context was made without a worker", {"field": "audit"})
+            raise InvalidInputError("this context was made without a worker", {"field": "action"})
         act = AuditedAction(
             action=action,
             who=self.job.kind,
