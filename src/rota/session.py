@@ -18,13 +18,13 @@ from rota.clock.idle import in_flight
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.errors import AppUseError
 from rota.jobs import JobId, make_job_ids
+from rota.jobs.identity import RANDOM_BITS
 from rota.rail.jobs import RailContext, RailSettings
 from rota.runtime.wiring import open_clock, open_store
 from rota.stores.opened import OpenStore
 
 Value = TypeVar("Value")
 
-_BITS_OF_AN_ID = 62
 _MEMORY = "memory://"
 
 
@@ -39,7 +39,7 @@ class Session:
         self.loop = loop
 
     def make_ids(self, now: datetime, count: int) -> list[JobId]:
-        return make_job_ids(now, randbits(_BITS_OF_AN_ID), count)
+        return make_job_ids(now, randbits(RANDOM_BITS), count)
 
     def as_rail(self, tenant: str) -> RailContext:
         """The same for the functions that act on a tenant's jobs."""

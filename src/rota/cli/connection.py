@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rota.cli.output import Terminal
 from rota.cli.place import Whereabouts, find_target, name_user
 from rota.client import Client, ServerAddress, StoreAddress, open_client
+from rota.client.client import Created
 
 Found = TypeVar("Found")
 
@@ -41,3 +42,13 @@ def converse(
             return await talk(client)
 
     return asyncio.run(run())
+
+
+def create_job(
+    terminal: Terminal, place: Whereabouts, body: Mapping[str, Any], *, as_json: bool
+) -> Created:
+    """Create a job, and print what the server warns about."""
+    created = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
+    if created.warning is not None and not as_json:
+        terminal.print_remark(created.warning)
+    return created

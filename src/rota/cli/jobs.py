@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from rota.auth.masking import mask_secrets
 from rota.cli.arguments import check_ids, choose_zone, read_duration, read_instant, read_json
 from rota.cli.commands import BULK
-from rota.cli.connection import converse
+from rota.cli.connection import converse, create_job
 from rota.cli.job_tables import ATTEMPT_COLUMNS, attempt_rows, job_columns, job_facts, job_row
 from rota.cli.occurrences import format_instant
 from rota.cli.options import (
@@ -104,10 +104,8 @@ def create(
         rota jobs create close-books --run-at 2027-03-31T18:00 --payload @books.json
     """
     body = {"name": name, **_read_body(wanted, terminal)}
-    created = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
+    created = create_job(terminal, place, body, as_json=as_json)
     job = created.document
-    if created.warning is not None and not as_json:
-        terminal.print_remark(created.warning)
     viewer = Viewer(terminal.clock.now(), choose_zone(wanted.zone).zone)
     when = f"{job['status']}, run at {viewer.show(job['run_at'])}"
     done(

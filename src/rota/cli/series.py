@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from rota.cli.arguments import ChosenZone, check_argument, choose_zone, read_instant, read_json
-from rota.cli.connection import converse
+from rota.cli.connection import converse, create_job
 from rota.cli.occurrences import format_instant
 from rota.cli.options import (
     GivenTerminal,
@@ -296,10 +296,8 @@ def create(
     }
     given = {"kind": kind, "idempotency_key": key, "notifies": notifies, "label": label}
     body |= {field: value for field, value in given.items() if value is not None}
-    created = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
+    created = create_job(terminal, place, body, as_json=as_json)
     job = created.document
-    if created.warning is not None and not as_json:
-        terminal.print_remark(created.warning)
     viewer = Viewer(terminal.clock.now(), choose_zone(rule.zone).zone)
     became = "Created" if created.is_new else "There already is"
     text = f"{became} series {job['id']}: first at {viewer.show(job['run_at'])}."

@@ -11,8 +11,11 @@ from rota.triggers.zone import to_utc
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_VARIANT = 0b10 << 62
-_RANDOM_MASK = (1 << 62) - 1
+RANDOM_BITS = 62
+"""How many bits of an id are random."""
+
+_VARIANT = 0b10 << RANDOM_BITS
+_RANDOM_MASK = (1 << RANDOM_BITS) - 1
 _COUNTING_ROOM = 1 << 61
 _PATTERN = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _is_id = re.compile(_PATTERN).fullmatch

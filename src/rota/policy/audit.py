@@ -15,6 +15,7 @@ from rota.clock.protocol import Clock
 from rota.errors import InvalidInputError, StoreError, invalid
 from rota.jobs import JobId, make_job_id
 from rota.jobs.fields import read_name
+from rota.jobs.identity import RANDOM_BITS
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
 AUDIT = "audit"
@@ -25,7 +26,6 @@ sorts by time.
 """
 
 LONGEST_WHY = 2_000
-_BITS_OF_AN_ID = 62
 
 _COMPLEMENT = str.maketrans("0123456789abcdef", "fedcba9876543210")
 
@@ -62,29 +62,27 @@ class AuditContext(Protocol):
     def tenant(self) -> str: ...
     @property
     def clock(self) -> Clock: ...
-    def make_id(self, now: datetime) -> JobId:
-        """A new id that sorts by time."""
+    @property
+    def draw_bits(self) -> Callable[[int], int]:
+        """Draws random bits, for the id of an entry."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TenantAudit:
-    """The audit log of one tenant; ``draw_bits`` is for new ids."""
+    """An ``AuditContext`` for a tenant without a rail."""
 
     store: DocumentStore
     tenant: str
     clock: Clock
     draw_bits: Callable[[int], int]
 
-    def make_id(self, now: datetime) -> JobId:
-        return make_job_id(now, self.draw_bits(_BITS_OF_AN_ID))
-
 
 async def record_action(around: AuditContext, act: AuditedAction) -> AuditEntry:
     """Append an entry. Entries are never changed or removed."""
     now = around.clock.now()
     entry = AuditEntry(
-        id=around.make_id(now),
+        id=make_job_id(now, around.draw_bits(RANDOM_BITS)),
         tenant=around.tenant,
         at=now,
         action=read_name(act.action, "action"),

@@ -39,6 +39,7 @@ from rota.jobs import (
     rail_word,
 )
 from rota.jobs.fields import read_id
+from rota.jobs.identity import RANDOM_BITS
 from rota.jobs.recurrence import CALENDAR_END, continue_series
 from rota.jobs.search import HIGHEST_LIMIT, listing_key
 from rota.jobs.states import RailWord
@@ -51,8 +52,6 @@ from rota.triggers.dst_notes import AskedFor, Note, annotate, asked_by_cron, ask
 from rota.triggers.interval import Interval
 from rota.triggers.rrule import RecurrenceRule
 from rota.triggers.zone import Fold, Gap, load_zone
-
-_BITS_OF_AN_ID = 62
 
 
 class RailStore(DocumentStore, JobStore, Protocol):
@@ -81,7 +80,7 @@ class RailContext(NamedTuple):
     draw_bits: Callable[[int], int]
 
     def make_id(self, now: datetime) -> JobId:
-        return make_job_id(now, self.draw_bits(_BITS_OF_AN_ID))
+        return make_job_id(now, self.draw_bits(RANDOM_BITS))
 
 
 _SPECIFIED_NAMES = {"tenant": "guildId", "kind": "type"}
