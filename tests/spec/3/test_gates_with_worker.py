@@ -4,14 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
 
 import pytest
 
 from rota import open_store
+from rota.clock.system import SystemClock
 from rota.jobs import Job
 from rota.kinds import make_built_in
 from rota.policy.gates import Closed, Gate, Open, Spread, Verdict
-from rota.policy.watch import GateWatch
+from rota.policy.watch import FRESH_FOR, SETTLE_FOR, GateWatch
 from rota.rail import Rail
 from rota.stores.memory import MemoryStore
 from rota.stores.opened import OpenStore
@@ -176,6 +178,42 @@ async def test_no_handler_starts_once_maintenance_is_set(stage: Stage) -> None:
         await stage.clock.advance(MINUTE)
         assert stage.ran == [("stop", EVENING)]
     assert {(await stage.job(each)).due_at for each in held} == {SEVEN}
+
+
+async def test_no_handler_starts_once_another_process_has_set_maintenance(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker is not notified, and has read the gates longer ago than a setter waits."""
+    monkeypatch.setattr("rota.rail.settings.note_change", lambda: None)
+
+    async def stop(context: Context) -> None:
+        await stage._note(context)
+        await stage.rail.set_maintenance(True, until=SEVEN)
+        await stage.clock.sleep(SETTLE_FOR)
+
+    settings = WorkerSettings(concurrency=1, poll_for=HOUR)
+    stage.worker = Worker(
+        stage.store, {"stop": stop, "cleanup": stage._note}, clock=stage.clock, settings=settings
+    )
+    await stage.rail.schedule_once("stop", {}, run_at=EVENING, priority=1)
+    held = [await stage.ask("cleanup", EVENING) for _ in range(9)]
+    async with stage.working():
+        await stage.clock.advance(MINUTE)
+        assert stage.ran == [("stop", EVENING)]
+    assert {(await stage.job(each)).due_at for each in held} == {SEVEN}
+
+
+async def test_a_setter_waits_longer_than_a_worker_trusts_its_reading(tmp_path: Path) -> None:
+    waits = list[timedelta]()
+
+    class NotedClock(SystemClock):
+        async def sleep(self, duration: timedelta) -> None:
+            waits.append(duration)
+
+    async with await open_store(f"sqlite:///{tmp_path}/rota.db") as store:
+        await Rail(store, tenant="guild-7", clock=NotedClock()).set_maintenance(True)
+    assert waits == [SETTLE_FOR]
+    assert SETTLE_FOR > FRESH_FOR
 
 
 async def test_all_jobs_that_were_held_back_start_when_the_window_ends(stage: Stage) -> None:
