@@ -14,7 +14,7 @@ from rota.server.http.guards import HOME, PageGuard
 from rota.server.pages.audit import show_audit
 from rota.server.pages.confirm import carry_out, confirm
 from rota.server.pages.dead_letters import show_dead_letters
-from rota.server.pages.gates import change_maintenance, change_quiet_hours, show_gates
+from rota.server.pages.gates import change_kind, change_maintenance, change_quiet_hours, show_gates
 from rota.server.pages.job import act_on_job, show_job
 from rota.server.pages.jobs import show_jobs
 from rota.server.pages.overview import show_overview
@@ -52,6 +52,7 @@ FORMS: dict[Scope, dict[str, Page]] = {
         "/gates/quiet-hours": change_quiet_hours,
     },
     Scope.ADMIN: {
+        "/gates/kinds": change_kind,
         "/schedules/run": request_task_run,
         "/tokens/{token_id}/revoke": revoke_token,
     },

@@ -59,6 +59,7 @@ NOTICES = {
     "maintenance-off": ("maintenance window ended", "maintenance windows ended"),
     "quiet-on": ("quiet hours set", "quiet hours set"),
     "quiet-off": ("quiet hours cleared", "quiet hours cleared"),
+    "kind-set": ("kind set", "kinds set"),
     "nothing": ("change", "changes: all selected jobs had ended"),
 }
 """The notices after an action. The address chooses one of them and cannot add any other text."""
