@@ -1,6 +1,6 @@
 """Follows the settings kept in a store: the gates and the limits that workers apply."""
 
-from asyncio import get_running_loop
+from asyncio import Lock, get_running_loop
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from rota.clock.protocol import Clock
 from rota.errors import RotaError
 from rota.jobs.record import Job
 from rota.policy.gate_settings import (
@@ -59,6 +60,9 @@ REFRESH_FOR = timedelta(seconds=2)
 
 FRESH_FOR = timedelta(milliseconds=500)
 """A handler starts only under gates whose reading began at most this long ago."""
+
+RENEW_AFTER = FRESH_FOR / 2
+"""A worker that leases reads the gates this often, so that its handlers seldom wait for it."""
 
 SETTLE_FOR = timedelta(seconds=1)
 """How long a call that closes a gate waits until no worker goes by what was before.
@@ -211,6 +215,7 @@ class GateWatch:
         self._settings: GateSettings | None = None
         self._gate: Gate | None = None
         self._waiting: dict[datetime, int] = {}
+        self._turn = Lock()
 
     @property
     def damages(self) -> tuple[Damage, ...]:
@@ -235,12 +240,19 @@ class GateWatch:
         """Read stored changes, however recent the last look is."""
         await self._refresh(now, _NO_TIME)
 
-    async def refresh_ahead(self, now: datetime) -> None:
-        """Read stored changes when half of ``FRESH_FOR`` has passed.
+    async def make_fresh(self, clock: Clock) -> None:
+        """Read stored changes unless they are fresh; those who wait share one reading."""
+        async with self._turn:
+            now = clock.now()
+            if not self.is_fresh(now):
+                await self.renew(now)
 
-        Done while idle, this saves the next job the wait.
+    async def refresh_ahead(self, now: datetime) -> None:
+        """Read stored changes when ``RENEW_AFTER`` has passed.
+
+        Done while no job waits, this saves the next job the wait.
         """
-        await self._refresh(now, FRESH_FOR / 2)
+        await self._refresh(now, RENEW_AFTER)
 
     async def _refresh(self, now: datetime, recent_for: timedelta) -> bool:
         was_read = await self._stored.refresh(now, recent_for)

@@ -204,8 +204,8 @@ class Executor:
         job, events = attempt.job, self._resources.events
         handler = self._resources.handlers.get(job.kind)
         try:
-            await self._read_gates(attempt)
-            if (held_back := self._judge(attempt, handler)) is not None:
+            is_read = await self._read_gates(attempt)
+            if (held_back := self._judge(attempt, handler, is_read=is_read)) is not None:
                 return Result(held_back)
             if handler is None:
                 return Result(Failed(f"No handler for type={job.kind}"), NO_HANDLER)
@@ -224,26 +224,29 @@ class Executor:
             if attempt.is_interrupted and slot.task is not None:
                 slot.task.uncancel()
 
-    async def _read_gates(self, attempt: Attempt) -> None:
+    async def _read_gates(self, attempt: Attempt) -> bool:
         """Read the gates again unless that happened a moment ago; see ``GateWatch``."""
         gate, clock = self._resources.settings.gate, self._resources.clock
-        if not isinstance(gate, GateWatch):
-            return
+        if not isinstance(gate, GateWatch) or gate.is_fresh(attempt.started_at):
+            return True
         with suppress(RotaError):  # then the job waits
             for _ in range(MOST_READS):
-                if gate.is_fresh(attempt.started_at):
-                    return
-                await gate.renew(clock.now())
+                await gate.make_fresh(clock)
                 attempt.started_at = clock.now()
+                if gate.is_fresh(attempt.started_at):
+                    return True
+        return False
 
-    def _judge(self, attempt: Attempt, handler: Handler | None) -> Closed | Skipped | None:
+    def _judge(
+        self, attempt: Attempt, handler: Handler | None, *, is_read: bool
+    ) -> Closed | Skipped | None:
         """Why the handler may not start now: its occurrence was missed, or a gate is closed."""
         gate, job = self._resources.settings.gate, attempt.job
         if job.recurrence is not None and is_missed(job, attempt.started_at):
             return Skipped(MISSED)
         if gate is None:
             return None
-        if isinstance(gate, GateWatch) and not gate.is_fresh(attempt.started_at):
+        if not is_read:
             return Closed(attempt.started_at + REREAD_AFTER, UNREAD, is_recheck=True)
         notifies = handler.notifies if handler else self._resources.handlers.notifies(job.kind)
         verdict = gate.judge(job, attempt.started_at, notifies=notifies)
