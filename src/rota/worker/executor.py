@@ -101,6 +101,8 @@ class Executor:
         self._resources = resources
         self._flow = flow
         self.facilities = facilities
+        gate = resources.settings.gate
+        self._watch = gate if isinstance(gate, GateWatch) else None
         self._threads = Threads()
         self._idle: deque[Future[None]] = deque()
         self._is_waking = False
@@ -204,8 +206,10 @@ class Executor:
         job, events = attempt.job, self._resources.events
         handler = self._resources.handlers.get(job.kind)
         try:
-            is_read = await self._read_gates(attempt)
-            if (held_back := self._judge(attempt, handler, is_read=is_read)) is not None:
+            watch = self._watch
+            is_read = watch is None or watch.is_fresh(attempt.started_at)
+            held_back = None if is_read else await self._read_gates(attempt)
+            if held_back := held_back or self._judge(attempt, handler):
                 return Result(held_back)
             if handler is None:
                 return Result(Failed(f"No handler for type={job.kind}"), NO_HANDLER)
@@ -224,30 +228,24 @@ class Executor:
             if attempt.is_interrupted and slot.task is not None:
                 slot.task.uncancel()
 
-    async def _read_gates(self, attempt: Attempt) -> bool:
-        """Read the gates again unless that happened a moment ago; see ``GateWatch``."""
-        gate, clock = self._resources.settings.gate, self._resources.clock
-        if not isinstance(gate, GateWatch) or gate.is_fresh(attempt.started_at):
-            return True
-        with suppress(RotaError):  # then the job waits
-            for _ in range(MOST_READS):
-                await gate.make_fresh(clock)
+    async def _read_gates(self, attempt: Attempt) -> Closed | None:
+        """Read the gates again; the job waits if that fails. See ``GateWatch``."""
+        watch, clock = self._watch, self._resources.clock
+        with suppress(RotaError):
+            for _ in range(MOST_READS if watch else 0):
+                await watch.make_fresh(clock)
                 attempt.started_at = clock.now()
-                if gate.is_fresh(attempt.started_at):
-                    return True
-        return False
+                if watch.is_fresh(attempt.started_at):
+                    return None
+        return Closed(attempt.started_at + REREAD_AFTER, UNREAD, is_recheck=True)
 
-    def _judge(
-        self, attempt: Attempt, handler: Handler | None, *, is_read: bool
-    ) -> Closed | Skipped | None:
+    def _judge(self, attempt: Attempt, handler: Handler | None) -> Closed | Skipped | None:
         """Why the handler may not start now: its occurrence was missed, or a gate is closed."""
         gate, job = self._resources.settings.gate, attempt.job
         if job.recurrence is not None and is_missed(job, attempt.started_at):
             return Skipped(MISSED)
-        if gate is None:
+        if gate is None or (self._watch is not None and self._watch.is_open_to_all):
             return None
-        if not is_read:
-            return Closed(attempt.started_at + REREAD_AFTER, UNREAD, is_recheck=True)
         notifies = handler.notifies if handler else self._resources.handlers.notifies(job.kind)
         verdict = gate.judge(job, attempt.started_at, notifies=notifies)
         return verdict if isinstance(verdict, Closed) else None
