@@ -207,9 +207,9 @@ class Executor:
         handler = self._resources.handlers.get(job.kind)
         try:
             watch = self._watch
-            is_read = watch is None or watch.is_fresh(attempt.started_at)
-            held_back = None if is_read else await self._read_gates(attempt)
-            if held_back := held_back or self._judge(attempt, handler):
+            if watch is not None and not watch.is_fresh(attempt.started_at):
+                await self._read_gates(watch, attempt)
+            if (held_back := self._judge(attempt, handler)) is not None:
                 return Result(held_back)
             if handler is None:
                 return Result(Failed(f"No handler for type={job.kind}"), NO_HANDLER)
@@ -228,23 +228,26 @@ class Executor:
             if attempt.is_interrupted and slot.task is not None:
                 slot.task.uncancel()
 
-    async def _read_gates(self, attempt: Attempt) -> Closed | None:
-        """Read the gates again; the job waits if that fails. See ``GateWatch``."""
-        watch, clock = self._watch, self._resources.clock
-        with suppress(RotaError):
-            for _ in range(MOST_READS if watch else 0):
+    async def _read_gates(self, watch: GateWatch, attempt: Attempt) -> None:
+        """Read the gates until they are fresh at the start of the attempt; see ``GateWatch``."""
+        clock = self._resources.clock
+        with suppress(RotaError):  # then the job waits
+            for _ in range(MOST_READS):
                 await watch.make_fresh(clock)
                 attempt.started_at = clock.now()
                 if watch.is_fresh(attempt.started_at):
-                    return None
-        return Closed(attempt.started_at + REREAD_AFTER, UNREAD, is_recheck=True)
+                    return
 
     def _judge(self, attempt: Attempt, handler: Handler | None) -> Closed | Skipped | None:
         """Why the handler may not start now: its occurrence was missed, or a gate is closed."""
-        gate, job = self._resources.settings.gate, attempt.job
+        gate, job, watch = self._resources.settings.gate, attempt.job, self._watch
         if job.recurrence is not None and is_missed(job, attempt.started_at):
             return Skipped(MISSED)
-        if gate is None or (self._watch is not None and self._watch.is_open_to_all):
+        if gate is None:
+            return None
+        if watch is not None and not watch.is_fresh(attempt.started_at):
+            return Closed(attempt.started_at + REREAD_AFTER, UNREAD, is_recheck=True)
+        if watch is not None and watch.is_open_to_all:
             return None
         notifies = handler.notifies if handler else self._resources.handlers.notifies(job.kind)
         verdict = gate.judge(job, attempt.started_at, notifies=notifies)
