@@ -203,7 +203,7 @@ class Executor:
 
     async def _attempt(self, slot: Slot, attempt: Attempt) -> Result:
         """The attempt from top to bottom: gate, handler, call, classify."""
-        job, events = attempt.job, self._resources.events
+        job = attempt.job
         handler = self._resources.handlers.get(job.kind)
         try:
             watch = self._watch
@@ -213,10 +213,8 @@ class Executor:
                 return Result(held_back)
             if handler is None:
                 return Result(Failed(f"No handler for type={job.kind}"), NO_HANDLER)
-            attempt.context = Context(job, attempt.started_at, self.facilities)
-            if events.wants(JobStarted):
-                events.emit(job_started(attempt))
-            return classify(await self._call(handler, attempt, attempt.context), handler.encode)
+            context = self._begin(attempt)
+            return classify(await self._call(handler, attempt, context), handler.encode)
         except CancelledError as error:
             return _classify_cancellation(slot, attempt, error)
         except BaseException as error:
@@ -252,6 +250,12 @@ class Executor:
         notifies = handler.notifies if handler else self._resources.handlers.notifies(job.kind)
         verdict = gate.judge(job, attempt.started_at, notifies=notifies)
         return verdict if isinstance(verdict, Closed) else None
+
+    def _begin(self, attempt: Attempt) -> Context:
+        context = attempt.context = Context(attempt.job, attempt.started_at, self.facilities)
+        if self._resources.events.wants(JobStarted):
+            self._resources.events.emit(job_started(attempt))
+        return context
 
     async def _call(self, handler: Handler, attempt: Attempt, context: Context) -> Any:
         """What the handler returns. A handler that takes longer than its timeout is cancelled."""
