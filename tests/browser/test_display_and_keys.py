@@ -75,7 +75,9 @@ def test_colours_and_zone_are_chosen_in_the_pages(anna: Visitor) -> None:
     light = anna.ask("() => getComputedStyle(document.body).backgroundColor")
     page.get_by_text("Display", exact=True).click()
     page.get_by_label("Colours").select_option("dark")
-    options = anna.ask("() => [...document.querySelectorAll('#zones option')].map((it) => it.value)")
+    options = anna.ask(
+        "() => [...document.querySelectorAll('#zones option')].map((it) => it.value)"
+    )
     assert options == ["UTC", "Europe/Berlin"]
     page.get_by_label("Time zone").fill("Asia/Tokyo")
     page.get_by_role("button", name="Apply").click()

@@ -23,7 +23,7 @@ from rota.server.http.guards import HOME, PageGuard
 from rota.server.http.problems import find_meaning
 from rota.server.pages.preferences import THEMES, name_zone, read_preferences
 from rota.server.pages.templates import load_templates
-from rota.server.pages.visit import RecentResults, Visit, link_to
+from rota.server.pages.visit import RecentResults, Visit, link_to, name_target
 
 Page = Callable[[Visit], Awaitable[Response]]
 
@@ -159,6 +159,7 @@ def render_page(visit: Visit, template: str, **values: Any) -> Response:
         "now": visit.now,
         "zone": visit.shown_zone,
         "theme": visit.theme,
+        "this_page": name_target(visit),
         "themes": THEMES,
         "zone_name": name_zone(visit.shown_zone),
         "server_zone_name": name_zone(visit.zone),

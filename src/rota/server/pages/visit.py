@@ -168,12 +168,6 @@ class Visit(NamedTuple):
         return f"{quote(path)}?{query}" if query else quote(path)
 
     @property
-    def back(self) -> str:
-        """This page as ``read_target`` takes it; nothing for the answer to a form."""
-        root = quote(str(self.request.scope.get("root_path", "")).rstrip("/"))
-        return self.here.removeprefix(root) if self.request.method == "GET" else ""
-
-    @property
     def base(self) -> str:
         """The address of the service, for examples in the pages."""
         url = self.request.url
@@ -209,6 +203,12 @@ def link_to(request: Request, *steps: str, **query: object) -> str:
 def write_query(query: Mapping[str, object]) -> str:
     chosen = {name: value for name, value in query.items() if value not in {None, ""}}
     return f"?{urlencode(chosen, doseq=True)}" if chosen else ""
+
+
+def name_target(visit: Visit) -> str:
+    """This page as ``read_target`` takes it; nothing for the answer to a form."""
+    root = quote(str(visit.request.scope.get("root_path", "")).rstrip("/"))
+    return visit.here.removeprefix(root) if visit.request.method == "GET" else ""
 
 
 def read_target(request: Request, wanted: str) -> str:
