@@ -233,7 +233,7 @@ class TenantTurn:
             part = opened[start : start + PAGE_LENGTH]
             pages.append(await writer.add_page(part, now + READ_AGAIN_AFTER))
         state = writer.state
-        used = {each.number for each in (*marks, *pages)}
+        used = [*(mark.number for mark in marks), *(page.number for page in pages)]
         await writer.commit(
             replace(
                 state,
