@@ -15,10 +15,11 @@ from rota.errors import (
 )
 from rota.jobs import Change, Job, JobId, JobState, JobStatus, decide_cancel, find_state
 from rota.jobs.search import HIGHEST_LIMIT
-from rota.ops.search import JobQuery, SearchPage, search_jobs
+from rota.ops.search import SearchPage, search_jobs
 from rota.policy.audit import AuditedAction, record_action
 from rota.rail.dead_letters import Resubmission, is_dead, replace_jobs
 from rota.rail.jobs import RailContext, RailStore
+from rota.search.query import JobQuery
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
 BulkAction = Literal["cancel", "retry", "run_now", "delete"]

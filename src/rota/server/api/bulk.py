@@ -12,8 +12,8 @@ from rota.jobs import Job, JobFilter, JobId, JobStatus, normalize_job_id
 from rota.jobs.fields import read_instant
 from rota.jobs.misfits import IN_WORDS
 from rota.ops.bulk import BulkAction, BulkPlan, Skipped, carry_out, plan_bulk
-from rota.ops.search import JobQuery
 from rota.rail.alerts import note_alerts
+from rota.search.query import JobQuery
 from rota.server.api.fields import (
     DEPENDENCIES,
     WORD,

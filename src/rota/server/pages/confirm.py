@@ -15,9 +15,10 @@ from rota.jobs.identity import normalize_job_id
 from rota.jobs.search import HIGHEST_LIMIT
 from rota.ops.bulk import BulkAction, plan_bulk, plan_for
 from rota.ops.bulk import carry_out as carry_out_plan
-from rota.ops.search import JobQuery, search_jobs
+from rota.ops.search import search_jobs
 from rota.rail import RetryPlan
 from rota.rail.dead_letters import HIGHEST_RETRY, is_dead
+from rota.search.query import JobQuery
 from rota.server.pages.dead_letters import ChosenLetters
 from rota.server.pages.jobs import read_choice
 from rota.server.pages.responses import go_to, render_page

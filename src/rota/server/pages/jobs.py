@@ -9,7 +9,8 @@ from starlette.responses import Response
 from rota.errors import InvalidRequestError
 from rota.jobs import JobFilter, JobState, JobStatus, find_state
 from rota.jobs.job_state import STATE_WORDS, parse_states
-from rota.ops.search import JobQuery, search_jobs
+from rota.ops.search import search_jobs
+from rota.search.query import JobQuery
 from rota.server.pages.responses import render_page
 from rota.server.pages.statuses import make_rows
 from rota.server.pages.visit import Visit, write_query
