@@ -22,7 +22,6 @@ from bench.queue_contest.contestants import (
 )
 from bench.queue_contest.race import Results
 
-
 _NO_PEERS = (ROTA, ROTA_DOOR, ROTA_RESULTS, ROTA_BEFORE, HUEY_OFF, MONGO_LOOP)
 
 
