@@ -11,11 +11,14 @@ from tests.browser.stage.visitor import Visitor
 PAGES = {
     "Overview": "",
     "Jobs": "/jobs",
+    "Queues": "/queues",
+    "Errors": "/errors",
     "Schedules": "/schedules",
     "Workers": "/workers",
     "Gates": "/gates",
     "Dead letters": "/dead-letters",
     "Audit": "/audit",
+    "Tenants": "/tenants",
 }
 JOBS = ("Morning report", "Charge invoice 4711", "Payroll reminder", "Push to CRM")
 
@@ -51,7 +54,7 @@ def test_every_text_can_be_read_and_no_page_is_too_wide(
 
 def test_texts_that_cannot_be_read_are_found(anna: Visitor) -> None:
     anna.ask(
-        "() => document.querySelectorAll('h1, .chart text')"
+        "() => document.querySelectorAll('h1, .plot span')"
         ".forEach((each) => { each.style.color = each.style.fill = '#cccccc'; })"
     )
     found = anna.ask(CONTRASTS)

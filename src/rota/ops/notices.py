@@ -19,7 +19,7 @@ from rota.scheduler.declared import DeclaredTasks, read_declared
 from rota.scheduler.queries import read_tasks
 from rota.scheduler.task import TaskState
 from rota.stores.protocol import DocumentWrite
-from rota.telemetry.notices import Notice
+from rota.telemetry.notices import Notice, NoticeSource
 from rota.triggers.cron import Cron, parse_stored_cron
 
 TASK_LATE_AFTER = timedelta(minutes=1)
@@ -39,11 +39,12 @@ async def find_notices(
 
 
 def _note_hold(hold: Hold) -> Notice:
-    is_pause = hold.source == "pause"
+    is_series = hold.series_id is not None
+    source: NoticeSource = "series" if is_series else "queue" if hold.queue else "maintenance"
     return Notice(
         concern="held",
-        source="series" if is_pause else "maintenance",
-        name=hold.scope.removeprefix("series ") if is_pause else hold.scope,
+        source=source,
+        name=hold.scope.removeprefix("series ") if is_series else hold.scope,
         tenant=hold.tenant,
         count=hold.count,
         since=hold.since,

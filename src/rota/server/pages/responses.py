@@ -6,6 +6,7 @@ from datetime import tzinfo
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -23,6 +24,7 @@ from rota.server.http.guards import HOME, PageGuard
 from rota.server.http.problems import find_meaning
 from rota.server.pages.templates import load_templates
 from rota.server.pages.visit import RecentResults, Visit, link_to
+from rota.stores.protocol import LONGEST_NAME
 
 Page = Callable[[Visit], Awaitable[Response]]
 
@@ -35,6 +37,8 @@ BANNER = "parts/holds.html"
 MENU = (
     ("overview", "", "Overview"),
     ("jobs", "jobs", "Jobs"),
+    ("queues", "queues", "Queues"),
+    ("errors", "errors", "Errors"),
     ("schedules", "schedules", "Schedules"),
     ("workers", "workers", "Workers"),
     ("gates", "gates", "Gates"),
@@ -43,7 +47,7 @@ MENU = (
 )
 """The pages: name, path and title."""
 
-ADMIN_MENU = (("tokens", "tokens", "Tokens"),)
+ADMIN_MENU = (("tenants", "tenants", "Tenants"), ("tokens", "tokens", "Tokens"))
 """The pages for administrators, after the others."""
 
 NOTICES = {
@@ -57,6 +61,10 @@ NOTICES = {
     "resumed": ("series resumed", "series resumed"),
     "maintenance-on": ("maintenance window set", "maintenance windows set"),
     "maintenance-off": ("maintenance window ended", "maintenance windows ended"),
+    "queue-paused": ("queue paused", "queues paused"),
+    "queue-resumed": ("queue resumed", "queues resumed"),
+    "limit-set": ("limit set", "limits set"),
+    "limit-cleared": ("limit cleared", "limits cleared"),
     "quiet-on": ("quiet hours set", "quiet hours set"),
     "quiet-off": ("quiet hours cleared", "quiet hours cleared"),
     "nothing": ("change", "changes: all selected jobs had ended"),
@@ -109,7 +117,21 @@ class PageServer(NamedTuple):
 
     def _visit(self, request: Request, caller: Caller) -> Visit:
         now, has_sign_in = self.context.clock.now(), self.guard.asks_for_tokens
-        return Visit(request, caller, self.context, self.recent, now, self.zone, has_sign_in)
+        chosen = choose_tenant(request, caller)
+        visit = Visit(request, chosen, self.context, self.recent, now, self.zone, has_sign_in)
+        return visit._replace(runs_installation=caller.runs_installation)
+
+
+TENANT_COOKIE = "rota_tenant"
+"""The tenant whose pages an admin of the default tenant looks at."""
+
+
+def choose_tenant(request: Request, caller: Caller) -> Caller:
+    """The caller, for the tenant it has chosen on the tenants page if it may choose."""
+    chosen = request.cookies.get(TENANT_COOKIE, "")
+    if not chosen or not caller.runs_installation or len(chosen) > LONGEST_NAME:
+        return caller
+    return msgspec.structs.replace(caller, tenant=chosen)
 
 
 def render_page(visit: Visit, template: str, **values: Any) -> Response:
@@ -125,7 +147,7 @@ def render_page(visit: Visit, template: str, **values: Any) -> Response:
         "may_operate": visit.may_operate,
         "may_administer": visit.may_administer,
         "has_sign_in": visit.has_sign_in,
-        "menu": MENU + ADMIN_MENU if visit.may_administer else MENU,
+        "menu": _list_menu(visit),
         "done": read_notice(visit),
         "holds": visit.holds,
         "is_refresh": visit.is_refresh,
@@ -136,6 +158,12 @@ def render_page(visit: Visit, template: str, **values: Any) -> Response:
         banner = load_templates().get_template(BANNER).render(context)
         return HTMLResponse(block + banner, headers=_NOT_STORED)
     return HTMLResponse(loaded.render(context), headers=_NOT_STORED)
+
+
+def _list_menu(visit: Visit) -> list[tuple[str, str, str]]:
+    hidden = {name for name, is_shown in (("tenants", visit.runs_installation),) if not is_shown}
+    menu = MENU + ADMIN_MENU if visit.may_administer else MENU
+    return [it for it in menu if it[0] not in hidden]
 
 
 def render_alone(request: Request, template: str, status: int, **values: Any) -> Response:

@@ -116,7 +116,8 @@ async def read_form(request: Request) -> Form:
 class Visit(NamedTuple):
     """What every page is made from. ``has_sign_in``: people sign in here, and may sign out.
 
-    ``holds`` is what keeps due jobs of the tenant from running now.
+    ``holds`` is what keeps due jobs of the tenant from running now. ``runs_installation``: the
+    person may look at the pages of any tenant.
     """
 
     request: Request
@@ -127,6 +128,7 @@ class Visit(NamedTuple):
     zone: tzinfo
     has_sign_in: bool = False
     holds: Sequence[Hold] = ()
+    runs_installation: bool = False
 
     @property
     def may_operate(self) -> bool:
