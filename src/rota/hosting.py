@@ -131,6 +131,7 @@ def _find_auth(auth: HostAuth, session: Session) -> Auth | None:
 def _unmount(mounted: MountedPages, pages: Starlette) -> None:
     mounted.pages = None
     pages.state.http_leases.close()  # ends requests that wait for jobs
+    pages.state.changes.close()
 
 
 @asynccontextmanager

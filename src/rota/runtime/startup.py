@@ -247,9 +247,10 @@ class _Web(NamedTuple):
         return {token.tenant for token in await self.book.list_tokens()}
 
     def leave(self) -> None:
-        """Report not ready, and answer workers that wait for jobs over HTTP."""
+        """Report not ready, answer workers that wait for jobs over HTTP, and end live pages."""
         self.part.readiness.close()
         self.app.state.http_leases.close()
+        self.app.state.changes.close()
 
 
 async def _make_web(plan: RuntimePlan, reporter: Reporter, resources: _Resources) -> _Web | None:

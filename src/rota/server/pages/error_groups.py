@@ -24,7 +24,7 @@ async def show_error_groups(visit: Visit) -> Response:
     return render_page(
         visit,
         "errors.html",
-        page="errors",
+        page="queues",
         kind=kind,
         kinds=sorted({it.kind for it in groups}),
         groups=[it for it in groups if kind in ("", it.kind)],
@@ -38,7 +38,7 @@ async def show_error_group(visit: Visit) -> Response:
     return render_page(
         visit,
         "error_group.html",
-        page="errors",
+        page="queues",
         group=group,
         count=len(letters.jobs),
         has_more=letters.has_more,
@@ -66,7 +66,7 @@ async def act_on_group(visit: Visit) -> Response:
         return render_page(
             visit,
             "discard_group.html",
-            page="errors",
+            page="queues",
             group=group,
             count=len(ids),
             why=why,

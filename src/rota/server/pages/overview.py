@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from rota.jobs import JobStatus
+from rota.jobs import JobState, JobStatus
 from rota.ops.explanation import name_error
 from rota.ops.overview import MOST_COUNTED, Alarm, NextRun, Overview, take_overview
 from rota.ops.queues import QueueStanding
@@ -21,7 +21,12 @@ from rota.server.pages.charts import (
     lay_bars,
     stack_bars,
 )
-from rota.server.pages.formats import format_distance, format_length, format_local
+from rota.server.pages.formats import (
+    format_count,
+    format_distance,
+    format_length,
+    format_local,
+)
 from rota.server.pages.ranges import Spans, offer_ranges, read_spans
 from rota.server.pages.responses import render_page
 from rota.server.pages.statuses import Sign
@@ -153,7 +158,7 @@ def _warn_dead(alarms: Sequence[Alarm], link: Link) -> Warned:
 
 def _warn_late(alarms: Sequence[Alarm], link: Link) -> Warned:
     queue = alarms[0].queue if len(alarms) == 1 else None
-    target = link("jobs", status="READY", queue=queue)
+    target = link("jobs", state=JobState.DUE, queue=queue)
     headline = f"{_jobs(alarms, 'is', 'are')} late in {_places(alarms)}."
     text = "" if queue is None else _sentence(alarms[0])
     return Warned("amber", "clock", headline, text, target, "Show jobs")
@@ -212,7 +217,6 @@ def _list_figures(found: Overview, visit: Visit) -> list[Figure]:
         for name in ("due_count", "later_count", "stalled_count", "dead_count")
     )
     counts = {JobStatus(name): count for name, count in found.counts.items()}
-    jobs = {status: visit.link("jobs", status=status) for status in JobStatus}
     since = min((it.oldest_due_at for it in queues if it.oldest_due_at), default=None)
     waits = "none waiting" if since is None else f"oldest {format_distance(since, visit.now)}"
     workers = "1 worker" if found.worker_count == 1 else f"{found.worker_count} workers"
@@ -226,14 +230,18 @@ def _list_figures(found: Overview, visit: Visit) -> list[Figure]:
         is_loud=bool(stalled),
     )
     letters, done = visit.link("dead-letters"), counts[JobStatus.COMPLETED]
+
+    def listed(state: str) -> str:
+        return visit.link("jobs", state=state)
+
     return [
-        Figure("Due", due, statuses.DUE, jobs[JobStatus.READY], waits),
+        Figure("Due", due, statuses.DUE, listed("due"), waits),
         running,
-        Figure("Scheduled", later, statuses.LATER, jobs[JobStatus.READY], "due later"),
-        Figure("Pending", pending, statuses.WAITING, jobs[JobStatus.PENDING], "wait for others"),
+        Figure("Later", later, statuses.LATER, listed("later"), "not due yet"),
+        Figure("Pending", pending, statuses.WAITING, listed("pending"), "wait for others"),
         Figure("Dead", dead, statuses.DEAD, letters, "to review", is_loud=dead > 0),
-        _count_ended("Blocked", blocked, statuses.BLOCKED, jobs[JobStatus.BLOCKED], "by a failure"),
-        _count_ended("Completed", done, statuses.COMPLETED, jobs[JobStatus.COMPLETED], "kept"),
+        _count_ended("Blocked", blocked, statuses.BLOCKED, listed("blocked"), "by a failure"),
+        _count_ended("Completed", done, statuses.COMPLETED, listed("completed"), "kept"),
     ]
 
 
@@ -245,21 +253,22 @@ def _frame(name: str, title: str, summary: str, spans: Spans) -> Frame:
     return Frame(name, title, summary, spans.labels, zone=spans.zone)
 
 
-def draw_throughput(spans: Spans) -> Chart:
-    """Attempts by outcome in each span."""
+def draw_throughput(spans: Spans, *, is_whole: bool = True) -> Chart:
+    """Attempts by outcome in each span; held-back ones are counted for all queues only."""
     stats = spans.stats
     succeeded = sum(each.succeeded for each in stats)
     failed = sum(each.failed for each in stats)
-    summary = f"{succeeded} succeeded, {failed} failed in the last {spans.range.label}"
-    frame = _frame("throughput", f"Throughput per {spans.range.step_label}", summary, spans)
-    return stack_bars(
-        frame,
-        [
-            Series("succeeded", "good", [each.succeeded for each in stats]),
-            Series("failed", "bad", [each.failed for each in stats]),
-            Series("held back", "held", [each.deferred for each in stats]),
-        ],
+    summary = (
+        f"{format_count(succeeded)} succeeded, {format_count(failed)} failed "
+        f"in the last {spans.range.label}"
     )
+    frame = _frame("throughput", f"Throughput per {spans.range.step_label}", summary, spans)
+    series = [
+        Series("succeeded", "good", [each.succeeded for each in stats]),
+        Series("failed", "bad", [each.failed for each in stats]),
+        Series("held back", "held", [each.deferred for each in stats]),
+    ]
+    return stack_bars(frame, series if is_whole else series[:2])
 
 
 def draw_durations(
@@ -290,7 +299,10 @@ def _draw_backlog(spans: Spans) -> Chart:
     summary = f"not measured in the last {spans.range.label}"
     if seen:
         most = max(it.due for it in seen)
-        summary = f"{seen[-1].due} due now, at most {most} in the last {spans.range.label}"
+        summary = (
+            f"{format_count(seen[-1].due)} due now, at most {format_count(most)} "
+            f"in the last {spans.range.label}"
+        )
     return draw_lines(
         _frame("backlog", "Jobs due and running", summary, spans),
         [
@@ -312,7 +324,7 @@ def _draw_depth(queues: Sequence[QueueStanding], link: Link) -> RowChart:
     ]
     waiting = sum(it.due_count for it in queues)
     named = "1 queue" if len(queues) == 1 else f"{len(queues)} queues"
-    summary = f"{waiting} due in {named}"
+    summary = f"{format_count(waiting)} due in {named}"
     if len(queues) > QUEUES_SHOWN:
         summary += f", the fullest {QUEUES_SHOWN} shown"
     return lay_bars(Frame("depth", "Queue depth", summary, ()), bars, _LOOKS)
@@ -332,7 +344,7 @@ def _draw_kinds(spans: Spans, link: Link) -> RowChart:
     ]
     total = sum(it.failed for it in worst)
     named = "1 kind" if len(worst) == 1 else f"{len(worst)} kinds"
-    summary = f"{total} failed attempts of {named} in the last {spans.range.label}"
+    summary = f"{format_count(total)} failed attempts of {named} in the last {spans.range.label}"
     frame = Frame("kinds", "Failures by kind", summary, ())
     return lay_bars(frame, bars, (("held", "retried"), ("bad", "failed for good")), "Kind")
 
@@ -344,12 +356,12 @@ def _format_ms(milliseconds: float) -> str:
 def _show_run(run: NextRun, visit: Visit) -> Coming:
     parts = ["declarative task" if run.source == "task" else "series"]
     local = run.local.tzinfo or visit.zone
-    if run.at.astimezone(local).utcoffset() != run.at.astimezone(visit.zone).utcoffset():
+    if run.at.astimezone(local).utcoffset() != run.at.astimezone(visit.shown_zone).utcoffset():
         parts.append(format_local(run.at, local))
     if run.note:
         parts.append(run.note)
     # The first job of a series may no longer exist: the next one is found by its name.
-    waiting = visit.link("jobs", q=run.name, status=JobStatus.READY)
+    waiting = visit.link("jobs", q=run.name, state="ready")
     link = visit.link("schedules") if run.series_id is None else waiting
     return Coming(run.name, run.at, link, ", ".join(parts))
 

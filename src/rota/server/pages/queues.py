@@ -50,7 +50,8 @@ async def show_queues(visit: Visit) -> Response:
 
 def make_row(queue: QueueReport) -> QueueRow:
     seconds = queue.empty_in_seconds
-    empty_in = "" if seconds is None or not queue.due_count else _length(seconds)
+    is_known = seconds is not None and queue.due_count and not queue.pauses
+    empty_in = _length(seconds) if seconds is not None and is_known else ""
     return QueueRow(queue, _sign_of(queue), _describe_limits(queue), empty_in)
 
 
@@ -101,7 +102,7 @@ async def _render(visit: Visit, problem: str = "") -> Response:
         raise NotFoundError("There is no such queue.") from error
     spans = await read_spans(visit)
     ours = spans._replace(stats=[_only(it, name) for it in spans.stats])
-    chart = draw_throughput(ours)
+    chart = draw_throughput(ours, is_whole=False)
     limits = {limit.whose: limit for limit in queue.limits}
     response = render_page(
         visit,

@@ -53,7 +53,10 @@ def choose_range(visit: Visit) -> Range:
 
 
 def offer_ranges() -> list[tuple[str, str]]:
-    return [(it.name, it.label) for it in RANGES.values()]
+    """The names of the ranges, and their labels on the page."""
+    return [
+        (it.name, f"1 {it.label}" if it.name == DEFAULT else it.label) for it in RANGES.values()
+    ]
 
 
 async def read_spans(visit: Visit) -> Spans:
@@ -68,7 +71,7 @@ async def read_spans(visit: Visit) -> Spans:
 
     found = await visit.cached(f"stats {chosen.name} {until}", load)
     stats = sum_spans(found, since, chosen)
-    walls = [it.at.astimezone(visit.zone) for it in stats]
+    walls = [it.at.astimezone(visit.shown_zone) for it in stats]
     return Spans(chosen, stats, [it.strftime(chosen.format) for it in walls], f"{walls[-1]:%Z}")
 
 

@@ -34,7 +34,7 @@ async def show_tenants(visit: Visit) -> Response:
         tenants=found,
         hours=str(hours),
         label=HOURS_OFFERED[hours],
-        ranges=[(str(number), label) for number, label in HOURS_OFFERED.items()],
+        ranges=[(str(it), "1 hour" if it == 1 else label) for it, label in HOURS_OFFERED.items()],
         link_range=lambda chosen: visit.link("tenants", hours=chosen),
         format_ms=lambda ms: "" if ms is None else format_length(ms * _MILLISECOND),
         format_seconds=lambda seconds: format_length(timedelta(seconds=seconds)),
