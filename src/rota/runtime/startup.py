@@ -20,7 +20,7 @@ from rota.jobs.record import DEFAULT_TENANT
 from rota.ops.tokens import TenantTokens, TokenRequest
 from rota.rail import Rail, RailSettings
 from rota.rail.jobs import RailContext
-from rota.runtime.configuration import MetricsAddress, Webhook
+from rota.runtime.configuration import MetricsAddress, Webhook, read_configuration
 from rota.runtime.engines import (
     Engine,
     Follow,
@@ -197,7 +197,9 @@ async def _assemble(
         followers.append(port.follow)
     engine = Engine(resources.store, resources.clock, reporter.say, followers)
     sender = None if plan.webhook is None else WebhookSender(plan.webhook)
-    watch = Watch(resources.store, resources.clock, sender)
+    show = None if port is None else port.show
+    every = read_configuration().watch_every
+    watch = Watch(resources.store, resources.clock, sender, every=every, show=show)
     engine.follow(watch.events)
     observers.append(LoopPart("watch", watch.run))
     greet = None

@@ -15,7 +15,7 @@ from rota.server.pages.audit import show_audit
 from rota.server.pages.confirm import carry_out, confirm
 from rota.server.pages.dead_letters import show_dead_letters
 from rota.server.pages.error_groups import act_on_group, show_error_group, show_error_groups
-from rota.server.pages.gates import change_maintenance, change_quiet_hours, show_gates
+from rota.server.pages.gates import change_kind, change_maintenance, change_quiet_hours, show_gates
 from rota.server.pages.installation import PUBLIC
 from rota.server.pages.job import act_on_job, show_job
 from rota.server.pages.jobs import show_jobs
@@ -72,6 +72,7 @@ FORMS: dict[Scope, dict[str, Page]] = {
     Scope.ADMIN: {
         "/queues/{queue}/limit": change_limit,
         "/tenants": switch_tenant,
+        "/gates/kinds": change_kind,
         "/schedules/run": request_task_run,
         "/tokens/{token_id}/revoke": revoke_token,
     },

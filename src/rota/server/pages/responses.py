@@ -88,6 +88,7 @@ NOTICES = {
     "limit-cleared": ("limit cleared", "limits cleared"),
     "quiet-on": ("quiet hours set", "quiet hours set"),
     "quiet-off": ("quiet hours cleared", "quiet hours cleared"),
+    "kind-set": ("kind set", "kinds set"),
     "nothing": ("change", "changes: the selected jobs have changed meanwhile"),
 }
 """The notices after an action. The address chooses one of them and cannot add any other text."""
