@@ -98,6 +98,10 @@ class AppExecution:
         """The settings of workers: what the environment sets, then the app's, then the defaults."""
         return read_configuration(settings=self.settings).worker
 
+    def process_settings(self) -> WorkerSettings:
+        """The settings of a worker that also applies retention, which is on by default."""
+        return read_configuration(settings=self.settings).keeping_worker
+
     def register(self, worker: Worker) -> None:
         """Give a worker the handlers of all tasks."""
         for name, task in self.tasks.items():
@@ -127,7 +131,7 @@ class AppExecution:
         async with (
             self.opened() as session,
             self.serving(session.store, session.clock),
-            observed(self.worker(), session.store, session.clock) as worker,
+            observed(self.worker(self.process_settings()), session.store, session.clock) as worker,
         ):
             return await run_until_signalled(worker)
 
@@ -138,7 +142,7 @@ class AppExecution:
         At its end the worker takes no more jobs, and the running ones finish.
         """
         async with self.opened() as session, self.serving(session.store, session.clock):
-            worker = self.worker(settings)
+            worker = self.worker(settings or self.process_settings())
             async with observed(worker, session.store, session.clock), running_worker(worker):
                 yield session
 

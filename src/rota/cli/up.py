@@ -23,6 +23,7 @@ from rota.cli.options import (
     GivenTerminal,
     HandlersOption,
     HostOption,
+    KeepOption,
     LinesOption,
     PortOption,
     QueueOption,
@@ -170,6 +171,7 @@ def up(
     board: BoardOption = False,
     alert_webhook: AlertWebhookOption = None,
     alert_secret: AlertSecretOption = None,
+    keep: KeepOption = None,
     rules: TaskRules = DEFAULT_RULES,
     as_json: LinesOption = False,
     terminal: GivenTerminal,
@@ -184,7 +186,11 @@ def up(
         store_url=choose_store(store, loaded),
         binding=plan_binding(host, port),
         work=plan_work(
-            named, read_settings(loaded), queues=queues, concurrency=concurrency, reloads=reload
+            named,
+            read_settings(loaded, keep),
+            queues=queues,
+            concurrency=concurrency,
+            reloads=reload,
         ),
         tasks=rules.make_plan(_make_lister(registrations, shown), local),
         greets=not as_json,

@@ -12,6 +12,7 @@ from rota.server.api import (
     leases,
     limits,
     overview,
+    retention,
     series,
     tasks,
     tokens,
@@ -31,6 +32,7 @@ EVERY_ROUTE: tuple[Route, ...] = (
     *tasks.ROUTES,
     *gates.ROUTES,
     *limits.ROUTES,
+    *retention.ROUTES,
     *tokens.ROUTES,
     *health.ROUTES,
 )

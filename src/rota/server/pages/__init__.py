@@ -19,6 +19,7 @@ from rota.server.pages.job import act_on_job, show_job
 from rota.server.pages.jobs import show_jobs
 from rota.server.pages.overview import show_overview
 from rota.server.pages.responses import Page, PageServer, go_home, serve_nothing
+from rota.server.pages.retention import change_retention, show_retention
 from rota.server.pages.schedules import request_task_run, show_schedules
 from rota.server.pages.sign_in import SignInPages
 from rota.server.pages.templates import send_asset, send_icon
@@ -36,6 +37,7 @@ VIEWS: dict[Scope, dict[str, Page]] = {
         "/schedules": show_schedules,
         "/workers": show_workers,
         "/gates": show_gates,
+        "/retention": show_retention,
         "/dead-letters": show_dead_letters,
         "/audit": show_audit,
     },
@@ -52,6 +54,7 @@ FORMS: dict[Scope, dict[str, Page]] = {
         "/gates/quiet-hours": change_quiet_hours,
     },
     Scope.ADMIN: {
+        "/retention": change_retention,
         "/schedules/run": request_task_run,
         "/tokens/{token_id}/revoke": revoke_token,
     },

@@ -38,6 +38,7 @@ MENU = (
     ("schedules", "schedules", "Schedules"),
     ("workers", "workers", "Workers"),
     ("gates", "gates", "Gates"),
+    ("retention", "retention", "Retention"),
     ("dead-letters", "dead-letters", "Dead letters"),
     ("audit", "audit", "Audit"),
 )
@@ -59,6 +60,8 @@ NOTICES = {
     "maintenance-off": ("maintenance window ended", "maintenance windows ended"),
     "quiet-on": ("quiet hours set", "quiet hours set"),
     "quiet-off": ("quiet hours cleared", "quiet hours cleared"),
+    "rule-set": ("retention rule set", "retention rules set"),
+    "rule-removed": ("retention rule removed", "retention rules removed"),
     "nothing": ("change", "changes: all selected jobs had ended"),
 }
 """The notices after an action. The address chooses one of them and cannot add any other text."""

@@ -32,7 +32,7 @@ class Command(BaseCommand):
                 "this command needs rota.django.RotaBackend"
             )
         settings = replace(
-            backend.app.worker_settings(),
+            backend.app.process_settings(),
             concurrency=options["concurrency"],
             queues=options["queue"] or None,
         )
