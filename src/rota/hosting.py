@@ -49,7 +49,7 @@ class Hosted(Protocol):
 
     def worker(self, settings: WorkerSettings | None = None) -> Worker: ...
 
-    def process_settings(self) -> WorkerSettings: ...
+    def worker_settings(self) -> WorkerSettings: ...
 
 
 class MountedPages:
@@ -97,7 +97,7 @@ async def running(
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(app.opened())
         await stack.enter_async_context(app.serving(session.store, session.clock))
-        settings = app.process_settings()
+        settings = app.worker_settings()
         worker = app.worker(settings)
         if mounted is None:
             await stack.enter_async_context(observed(worker, session.store, session.clock))

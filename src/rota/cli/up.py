@@ -181,17 +181,11 @@ def up(
     shown = Board(terminal.clock, local) if board and terminal.out.is_terminal else None
     registrations = None if tasks is None else read_registrations(tasks)
     loaded = load_app(app)
-    named = name_handlers(app, handlers)
+    named, settings = name_handlers(app, handlers), read_settings(loaded, keep)
     plan = RuntimePlan(
         store_url=choose_store(store, loaded),
         binding=plan_binding(host, port),
-        work=plan_work(
-            named,
-            read_settings(loaded, keep),
-            queues=queues,
-            concurrency=concurrency,
-            reloads=reload,
-        ),
+        work=plan_work(named, settings, queues=queues, concurrency=concurrency, reloads=reload),
         tasks=rules.make_plan(_make_lister(registrations, shown), local),
         greets=not as_json,
         webhook=read_webhook(alert_webhook, alert_secret),

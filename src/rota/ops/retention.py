@@ -63,7 +63,7 @@ class CurrentRetention(NamedTuple):
 
 
 class RemovalPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """How many jobs a rule would remove now; at least so many if not all were looked at."""
+    """How many jobs a rule would remove now; there may be more if not all were looked at."""
 
     count: int
     is_complete: bool
@@ -109,7 +109,9 @@ async def preview_rule(
     left = [it for it in current.rules.stored if it.rule.scope != (tenant, kind)]
     more = [] if keep is None else [RetentionRule(tenant=tenant, kind=kind, keep=keep)]
     retention = RuleList(tuple(left)).make_retention(current.default, *more)
-    return await _preview(around, Expiry(retention, around.clock.now(), is_preview=True, tenant=tenant))
+    return await _preview(
+        around, Expiry(retention, around.clock.now(), is_preview=True, tenant=tenant)
+    )
 
 
 async def _preview(around: RailContext, expiry: Expiry) -> RemovalPreview:

@@ -32,7 +32,7 @@ class Command(BaseCommand):
                 "this command needs rota.django.RotaBackend"
             )
         settings = replace(
-            backend.app.process_settings(),
+            backend.app.worker_settings(),
             concurrency=options["concurrency"],
             queues=options["queue"] or None,
         )
