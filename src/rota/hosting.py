@@ -48,7 +48,7 @@ class Hosted(Protocol):
 
     def list_checks(self) -> Mapping[str, Callable[[Any], object]]: ...
 
-    def worker(self) -> Worker: ...
+    def worker(self, settings: WorkerSettings | None = None) -> Worker: ...
 
     def worker_settings(self) -> WorkerSettings: ...
 
@@ -98,17 +98,16 @@ async def running(
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(app.opened())
         await stack.enter_async_context(app.serving(session.store, session.clock))
-        worker = app.worker()
+        settings = app.worker_settings()
+        worker = app.worker(settings)
         if mounted is None:
             await stack.enter_async_context(observed(worker, session.store, session.clock))
         else:
             stats = StatsRecorder(session.store, session.clock)
             await stack.enter_async_context(recording(stats))
-            settings = ServerSettings(
-                checks=app.list_checks(), stats=stats, worker=app.worker_settings()
-            )
+            served = ServerSettings(checks=app.list_checks(), stats=stats, worker=settings)
             found = _find_auth(auth, session)
-            pages = create_app(session.store, found, settings=settings, clock=session.clock)
+            pages = create_app(session.store, found, settings=served, clock=session.clock)
             pages.state.metrics.follow(worker.events)
             mounted.pages = pages
             stack.callback(_unmount, mounted, pages)

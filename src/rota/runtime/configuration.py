@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from rota.errors import InvalidConfigurationError, InvalidStoreUrlError
+from rota.errors import InvalidConfigurationError, InvalidInputError, InvalidStoreUrlError
 from rota.jobs import RAIL_RETRIES, RetryPolicy
+from rota.jobs.retention import DEFAULT_KEEP, Keep, parse_keep
 from rota.rail.environment import ATTEMPTS, Variable, with_usual_attempts
 from rota.runtime.wiring import check_address
 from rota.worker import WorkerSettings
@@ -36,6 +37,7 @@ WATCH_MS = Variable("ROTA_WATCH_MS", 100, LONGEST_WATCH_MS)
 WATCH_EVERY = timedelta(milliseconds=LONGEST_WATCH_MS)
 STORE = "ROTA_STORE"
 SEARCH_INDEX = "ROTA_SEARCH_INDEX"
+KEEP = "ROTA_KEEP"
 
 VARIABLES = (POLL_MS, BATCH, LEASE_MS, ATTEMPTS, METRICS_PORT, WATCH_MS)
 
@@ -52,8 +54,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     ``retry_policy`` is for ``RailSettings``. Existing jobs keep theirs. ``metrics`` is where a
     process without pages shows its metrics; None for nowhere. ``watch_every`` is how often a
-    process looks for what a person should know of. With ``has_search_index`` processes with pages
-    keep an index for searches in the store.
+    process looks for what a person should know of. ``keep`` is what processes keep, and how long,
+    where no stored rule says otherwise. With ``has_search_index`` processes with pages keep an
+    index for searches in the store.
     """
 
     store_url: str = DEFAULT_STORE
@@ -62,6 +65,12 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     metrics: MetricsAddress | None = None
     watch_every: timedelta = WATCH_EVERY
     has_search_index: bool = True
+    keep: Keep = DEFAULT_KEEP
+
+    @property
+    def keeping_worker(self) -> WorkerSettings:
+        """The settings of the worker of a process that applies retention."""
+        return replace(self.worker, retention=self.keep)
 
 
 ALERT_WEBHOOK = "ROTA_ALERT_WEBHOOK"
@@ -100,7 +109,8 @@ def read_configuration(
     numbers = {each: _collect(problems, each.name, partial(each.read, given)) for each in VARIABLES}
     url = _collect(problems, STORE, partial(_read_store, given))
     has_index = _collect(problems, SEARCH_INDEX, partial(_read_switch, given, SEARCH_INDEX))
-    if problems or url is None:
+    keep = _collect(problems, KEEP, partial(_read_keep, given, settings))
+    if problems or url is None or keep is None:
         raise InvalidConfigurationError(problems)
     changed = {
         field: read(value)
@@ -116,6 +126,7 @@ def read_configuration(
         metrics=None if port is None else MetricsAddress(port, host),
         watch_every=WATCH_EVERY if watch_ms is None else timedelta(milliseconds=watch_ms),
         has_search_index=has_index is not False,
+        keep=keep,
     )
 
 
@@ -141,6 +152,16 @@ def _read_switch(environ: Mapping[str, str], name: str) -> bool | None:
     if text not in {"", "on", "off"}:
         raise ValueError(f'must be on or off, got "{text[:40]}"')
     return None if not text else text == "on"
+
+
+def _read_keep(environ: Mapping[str, str], settings: WorkerSettings | None) -> Keep:
+    """What the environment sets, then the settings, then the defaults."""
+    own = None if settings is None else settings.keep
+    wider = DEFAULT_KEEP if own is None else own.over(DEFAULT_KEEP)
+    try:
+        return parse_keep(environ.get(KEEP, ""), KEEP).over(wider)
+    except InvalidInputError as error:
+        raise ValueError(str(error.details.get("reason", error.message))) from error
 
 
 def _read_store(environ: Mapping[str, str]) -> str:
