@@ -5,8 +5,17 @@ from typing import Any
 import msgspec
 
 from rota.auth.caller import Scope
+from rota.kinds.http_request import HttpRequest
+from rota.kinds.log_message import LogMessage
 from rota.ops.catalogue import read_kinds
+from rota.ops.reasons import ANY_KIND
+from rota.server.http.context import ServerContext
 from rota.server.http.route import Call, Nothing, Route, route
+
+_BUILT_IN: dict[str, type[msgspec.Struct]] = {
+    "http.request": HttpRequest,
+    "log.message": LogMessage,
+}
 
 
 class KindView(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +36,14 @@ class KindView(msgspec.Struct, frozen=True, kw_only=True):
     is_served: bool = False
     is_checked: bool = False
 
+    @property
+    def argument_names(self) -> list[str]:
+        """The names in a payload, as far as they are known."""
+        whole = self.payload_schema
+        if "$ref" in whole:
+            whole = whole["$defs"][whole["$ref"].rpartition("/")[2]]
+        return list(whole.get("properties", ()))
+
 
 class KindList(msgspec.Struct, frozen=True):
     """All kinds that are known, by name."""
@@ -39,7 +56,11 @@ async def list_kinds(call: Call[Nothing, Nothing]) -> KindList:
 
     A kind is known if an app that is served declares it, or if a worker serves it.
     """
-    context = call.context
+    return KindList(await describe_kinds(call.context))
+
+
+async def describe_kinds(context: ServerContext) -> list[KindView]:
+    """Every kind that is known, by name."""
     entries, served = await read_kinds(context.store), await context.served.list()
     views = [
         KindView(
@@ -55,9 +76,18 @@ async def list_kinds(call: Call[Nothing, Nothing]) -> KindList:
         )
         for kind, entry in entries.items()
     ]
-    others = sorted(kind for kind in served - entries.keys() if kind != "*")
-    views += [KindView(kind=kind, is_served=True) for kind in others]
-    return KindList(sorted(views, key=lambda view: view.kind))
+    views += [
+        KindView(kind=kind, payload_schema=_schema_of(kind), is_served=True)
+        for kind in served - entries.keys()
+        if kind != ANY_KIND
+    ]
+    return sorted(views, key=lambda view: view.kind)
+
+
+def _schema_of(kind: str) -> dict[str, Any]:
+    """The schema of a built-in kind; nothing is known about another one."""
+    model = _BUILT_IN.get(kind)
+    return {} if model is None else msgspec.json.schema(model)
 
 
 ROUTES: tuple[Route, ...] = (route("GET", "/api/v1/kinds", list_kinds, Scope.READ, "jobs"),)

@@ -10,8 +10,9 @@ from starlette.requests import Request
 
 from rota.auth.caller import Caller, Scope
 from rota.clock.system import monotonic
-from rota.errors import InvalidRequestError, RequestTooLargeError
+from rota.errors import InvalidRequestError, JobNotFoundError, RequestTooLargeError
 from rota.jobs import Job, JobId
+from rota.jobs.identity import normalize_job_id
 from rota.ops.holds import Hold
 from rota.rail import DeadLetters, Rail
 from rota.server.http.context import ServerContext
@@ -133,6 +134,10 @@ class Visit(NamedTuple):
         return self.caller.may(Scope.OPERATE)
 
     @property
+    def may_write(self) -> bool:
+        return self.caller.may(Scope.WRITE)
+
+    @property
     def may_administer(self) -> bool:
         """Whether the caller may see what belongs to no tenant, such as declarative tasks."""
         return self.caller.may(Scope.ADMIN)
@@ -170,6 +175,15 @@ class Visit(NamedTuple):
     async def cached(self, key: str, load: Callable[[], Awaitable[Found]]) -> Found:
         """The result for this tenant; a recent one if loading takes long."""
         return await self.recent.get(self.tenant, key, load)
+
+    async def find_job(self) -> Job:
+        """The job that the path names; JobNotFoundError when the tenant has none."""
+        asked = str(self.request.path_params["job_id"])
+        job_id = normalize_job_id(asked)
+        found = [] if job_id is None else await self.find_jobs([job_id])
+        if not found:
+            raise JobNotFoundError(asked[:100])
+        return found[0]
 
     async def find_jobs(self, ids: Sequence[JobId]) -> list[Job]:
         """The tenant's jobs with these ids that still exist, in the same order."""
