@@ -139,6 +139,44 @@ Try:
     rota dlq retry --all --kind http.request --why "the server is back"
 """
 
+QUEUES = """Queues: depth, age, throughput; pause and resume.
+
+Try:
+
+    rota queues list
+    rota queues show mail
+    rota queues pause mail --why "the mail server is down"
+    rota queues resume mail
+"""
+
+LIMITS = """Limits: how many jobs run at once, and how many start in a time.
+
+They hold over all workers, for a tenant, a queue, or a queue of a tenant. Try:
+
+    rota limits list
+    rota limits set --queue mail --running 5 --why "be gentle"
+    rota limits set --queue sms --rate 100/1m --all-tenants
+    rota limits clear --queue mail
+"""
+
+ERRORS = """Errors: failures in groups; retry or discard a group.
+
+A group is a kind of job, an exception, and the place that raised it. Try:
+
+    rota errors list
+    rota errors show 3f2a9c1d5e6b7a80
+    rota errors retry 3f2a9c1d5e6b7a80 --why "fixed in 2.3.1"
+"""
+
+TENANTS = """Tenants: who keeps the workers busy, who fails and who waits.
+
+The busiest come first. On a server this needs an admin's token of the default
+tenant. Try:
+
+    rota tenants
+    rota tenants --hours 24
+"""
+
 GATES = """Gates: quiet hours and maintenance, which hold jobs back.
 
 Try:
@@ -261,10 +299,14 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("series", "series:app", SERIES),
         ("tasks", "tasks:app", TASKS),
         ("dlq", "dead_letters:app", DEAD_LETTERS),
+        ("errors", "error_groups:app", ERRORS),
+        ("queues", "queues:app", QUEUES),
+        ("limits", "limits:app", LIMITS),
         ("gates", "gates:app", GATES),
         ("top", "top:top", TOP),
         ("why", "why:why", WHY),
         ("check", "check:check", CHECK),
+        ("tenants", "tenants:tenants", TENANTS),
         ("tokens", "tokens:app", TOKENS),
         ("store", "store:app", STORE),
     ),

@@ -4,6 +4,7 @@ from rota.server.api import (
     audit,
     bulk,
     dead_letters,
+    error_groups,
     gates,
     health,
     job_details,
@@ -12,8 +13,10 @@ from rota.server.api import (
     leases,
     limits,
     overview,
+    queues,
     series,
     tasks,
+    tenants,
     tokens,
 )
 from rota.server.http.route import Route
@@ -25,6 +28,9 @@ EVERY_ROUTE: tuple[Route, ...] = (
     *bulk.ROUTES,
     *leases.ROUTES,
     *overview.ROUTES,
+    *queues.ROUTES,
+    *error_groups.ROUTES,
+    *tenants.ROUTES,
     *audit.ROUTES,
     *dead_letters.ROUTES,
     *series.ROUTES,

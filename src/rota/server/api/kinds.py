@@ -1,16 +1,21 @@
-"""Kinds of jobs: what is known about their payloads and results."""
+"""Kinds of jobs: what is known about them, and whether they notify people."""
 
 from typing import Any
 
 import msgspec
 
 from rota.auth.caller import Scope
+from rota.jobs.fields import read_word
 from rota.kinds.http_request import HttpRequest
 from rota.kinds.log_message import LogMessage
-from rota.ops.catalogue import read_kinds
-from rota.ops.reasons import ANY_KIND
+from rota.ops.kinds import KnownKind, list_known_kinds, set_notifies
+from rota.rail.settings import EVERYBODY
+from rota.server.api.fields import Kind, Why
 from rota.server.http.context import ServerContext
-from rota.server.http.route import Call, Nothing, Route, route
+from rota.server.http.route import Answer, Call, Nothing, Route, route
+
+KINDS = "/api/v1/kinds"
+NOTIFIES = f"{KINDS}/notifies"
 
 _BUILT_IN: dict[str, type[msgspec.Struct]] = {
     "http.request": HttpRequest,
@@ -23,7 +28,8 @@ class KindView(msgspec.Struct, frozen=True, kw_only=True):
 
     ``payload_schema`` and ``result_schema`` are JSON Schemas; an empty one says nothing.
     ``is_served``: a worker that runs now serves the kind. ``is_checked``: this server refuses
-    payloads that do not fit.
+    payloads that do not fit. ``notifies``: quiet hours hold back its jobs; ``set_notifies`` is what
+    an operator has set, and null if the app or the worker decides.
     """
 
     kind: str
@@ -32,6 +38,7 @@ class KindView(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = "default"
     priority: int = 5
     notifies: bool = False
+    set_notifies: bool | None = None
     doc: str = ""
     is_served: bool = False
     is_checked: bool = False
@@ -51,43 +58,77 @@ class KindList(msgspec.Struct, frozen=True):
     items: list[KindView]
 
 
+class NotifiesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether jobs of the kind notify people, whatever its app and its workers say."""
+
+    kind: Kind
+    notifies: bool
+    why: Why | None = None
+
+
+class KindChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The kind."""
+
+    kind: Kind
+
+
 async def list_kinds(call: Call[Nothing, Nothing]) -> KindList:
     """List the kinds of jobs with their schemas and defaults.
 
-    A kind is known if an app that is served declares it, or if a worker serves it.
+    A kind is known if an app that is served declares it, if a worker serves it, or if an operator
+    has set whether it notifies people.
     """
     return KindList(await describe_kinds(call.context))
 
 
 async def describe_kinds(context: ServerContext) -> list[KindView]:
     """Every kind that is known, by name."""
-    entries, served = await read_kinds(context.store), await context.served.list()
-    views = [
-        KindView(
-            kind=kind,
-            payload_schema=entry.schema,
-            result_schema=entry.result,
-            queue=entry.queue,
-            priority=entry.priority,
-            notifies=entry.notifies,
-            doc=entry.doc,
-            is_served=kind in served,
-            is_checked=context.served.checks(kind),
-        )
-        for kind, entry in entries.items()
-    ]
-    views += [
-        KindView(kind=kind, payload_schema=_schema_of(kind), is_served=True)
-        for kind in served - entries.keys()
-        if kind != ANY_KIND
-    ]
-    return sorted(views, key=lambda view: view.kind)
+    known = await list_known_kinds(context.store, context.served)
+    return [_view(it, is_checked=context.served.checks(it.kind)) for it in known]
 
 
-def _schema_of(kind: str) -> dict[str, Any]:
-    """The schema of a built-in kind; nothing is known about another one."""
-    model = _BUILT_IN.get(kind)
-    return {} if model is None else msgspec.json.schema(model)
+async def put_notifies(call: Call[NotifiesBody, Nothing]) -> KindView:
+    """Set whether quiet hours hold back the jobs of a kind, for all tenants.
+
+    A job or series that says so itself is not affected.
+    """
+    context, body = call.context, call.body
+    await _set(call, body.kind, body.why, notifies=body.notifies)
+    known = await list_known_kinds(context.store, context.served)
+    found = next((it for it in known if it.kind == body.kind), KnownKind(kind=body.kind))
+    return _view(found, is_checked=context.served.checks(body.kind))
 
 
-ROUTES: tuple[Route, ...] = (route("GET", "/api/v1/kinds", list_kinds, Scope.READ, "jobs"),)
+async def delete_notifies(call: Call[Nothing, KindChoice]) -> Answer:
+    """Let the app and the workers of a kind say again whether it notifies people."""
+    await _set(call, call.query.kind, None, notifies=None)
+    return Answer(204)
+
+
+async def _set(call: Call[Any, Any], kind: str, why: str | None, *, notifies: bool | None) -> None:
+    everybody = call.context.rail_context(EVERYBODY)
+    read_word(kind, "kind")
+    await set_notifies(everybody, kind, notifies=notifies, who=call.caller.who, why=why)
+
+
+def _view(known: KnownKind, *, is_checked: bool) -> KindView:
+    entry, model = known.entry, _BUILT_IN.get(known.kind)
+    return KindView(
+        kind=known.kind,
+        payload_schema=entry.schema or ({} if model is None else msgspec.json.schema(model)),
+        result_schema=entry.result,
+        queue=entry.queue,
+        priority=entry.priority,
+        notifies=known.notifies,
+        set_notifies=known.set_notifies,
+        doc=entry.doc,
+        is_served=known.is_served,
+        is_checked=is_checked,
+    )
+
+
+ROUTES: tuple[Route, ...] = (
+    route("GET", KINDS, list_kinds, Scope.READ, "jobs"),
+    route("PUT", NOTIFIES, put_notifies, Scope.ADMIN, "gates"),
+    route("DELETE", NOTIFIES, delete_notifies, Scope.ADMIN, "gates", answers={204: None}),
+)

@@ -31,7 +31,7 @@ from rota.server.api.kinds import KindView, describe_kinds
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.schema_form import Group, build_form
 from rota.server.pages.statuses import sign_of
-from rota.server.pages.visit import Form, Visit, read_form
+from rota.server.pages.visit import Form, Visit, find_job, read_form
 
 _WHOLE = "payload"
 _MAX_ATTEMPTS = 3
@@ -202,7 +202,7 @@ def _list_changes(visit: Visit, sheet: Sheet, job: Job) -> dict[str, Any]:
 
 async def _find_subject(visit: Visit) -> tuple[Purpose, Job]:
     """The purpose and the job that the path names, if they go together."""
-    job = await visit.find_job()
+    job = await find_job(visit)
     purpose = _PURPOSES[visit.request.url.path.rpartition("/")[2]]
     if purpose is RETRY and not visit.may_operate:
         raise ForbiddenError(Scope.OPERATE)

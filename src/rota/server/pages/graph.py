@@ -14,7 +14,7 @@ from rota.ops.graph import MOST_NODES, GraphNode, JobGraph, draw_graph
 from rota.server.pages.graph_layout import LINE_HEIGHT, NODE_WIDTH, Layout, Placed, lay_out
 from rota.server.pages.responses import render_page
 from rota.server.pages.statuses import STATUS_SIGNS, Sign, sign_of
-from rota.server.pages.visit import Visit
+from rota.server.pages.visit import Visit, find_job
 
 MOST_BESIDE = 80
 """The most jobs that are drawn on the page of a job; the others are on the large page."""
@@ -58,7 +58,7 @@ class Drawing(NamedTuple):
 
 async def show_graph(visit: Visit) -> Response:
     """The whole graph on a page of its own."""
-    job = await visit.find_job()
+    job = await find_job(visit)
     drawing = await find_drawing(visit, job, MOST_NODES)
     response = render_page(
         visit, "graph.html", page="jobs", job=job, drawing=drawing, is_large=True

@@ -162,13 +162,12 @@ def _rank(ids: Iterable[str], edges: Sequence[Edge]) -> dict[str, int]:
             ready = [next(iter(left))]
             del left[ready[0]]
         each = ready.pop()
-        for target in after.get(each, ()):
-            if target in left:
-                rank[target] = max(rank[target], rank[each] + 1)
-                waits[target] -= 1
-                if not waits[target]:
-                    ready.append(target)
-                    del left[target]
+        for target in [it for it in after.get(each, ()) if it in left]:
+            rank[target] = max(rank[target], rank[each] + 1)
+            waits[target] -= 1
+            if not waits[target]:
+                ready.append(target)
+                del left[target]
     sources = rank.keys() - {target for _, target in edges}
     for each in sources & after.keys():
         rank[each] = min(rank[target] for target in after[each]) - 1

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.responses import Response
 
+from rota.auth.caller import Scope
 from rota.auth.masking import mask_secrets
 from rota.errors import JobNotFoundError
 from rota.jobs import BackoffStrategy, Job, JobStatus, RetryPolicy
@@ -19,7 +20,7 @@ from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.statuses import sign_of
 from rota.server.pages.timeline import make_strip, make_timeline
 from rota.server.pages.tree import Branch, grow_tree
-from rota.server.pages.visit import Visit, read_form
+from rota.server.pages.visit import Visit, find_job, read_form
 from rota.triggers.zone import load_zone
 from rota.worker.progress import read_progress
 
@@ -138,7 +139,7 @@ class Value(NamedTuple):
 
 
 async def show_job(visit: Visit) -> Response:
-    job = await visit.find_job()
+    job = await find_job(visit)
     store = visit.context.store
     attempts = await store.attempts(visit.tenant, job.id)
     explanation = await explain_job(store, visit.context.clock, visit.tenant, job.id)
@@ -186,7 +187,7 @@ def _read_number(text: str) -> int | None:
 
 async def act_on_job(visit: Visit) -> Response:
     """Run the job now, or pause or resume its series."""
-    job = await visit.find_job()
+    job = await find_job(visit)
     form = await read_form(visit.request)
     rail = visit.rail
     verbs = {
@@ -208,7 +209,7 @@ def _list_actions(visit: Visit, job: Job) -> Iterator[Action]:
     """The actions that apply to the job in its current state, and that the caller may take."""
     if visit.may_operate:
         yield from _list_operations(visit, job)
-    if not visit.may_write:
+    if not visit.caller.may(Scope.WRITE):
         return
     if is_dead(job) and visit.may_operate:
         yield Action("Edit and retry…", visit.link("jobs", job.id, "retry"), is_link=True)
