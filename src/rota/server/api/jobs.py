@@ -28,7 +28,7 @@ from rota.jobs import (
     RetryPolicy,
     admit_job,
 )
-from rota.jobs.fields import read_instant
+from rota.jobs.fields import read_instant, read_plain_queue
 from rota.jobs.search import DEFAULT_LIMIT
 from rota.ops.search import (
     Progress,
@@ -493,6 +493,7 @@ async def create_job(call: Call[NewJob, Nothing]) -> Answer:
     context, tenant = call.context, call.caller.tenant
     now = context.clock.now()
     job = admit_new_job(call.body, context, tenant, now, call.headers.get(KEY_HEADER.lower()))
+    read_plain_queue(job.queue)
     await _check_queues(call, job)
     inserted = await insert_job(context, _with_trace(job, call), now)
     call.caller.check_queues([inserted.job.queue])  # an existing job may be in another one

@@ -26,6 +26,7 @@ from rota.server.pages.overview import show_overview
 from rota.server.pages.preferences import save_preferences
 from rota.server.pages.queues import change_limit, change_queue, show_queue, show_queues
 from rota.server.pages.responses import Page, PageServer, go_home, list_menu, serve_nothing
+from rota.server.pages.retention import change_retention, show_retention
 from rota.server.pages.schedules import request_task_run, show_schedules
 from rota.server.pages.sign_in import SignInPages
 from rota.server.pages.templates import send_asset, send_icon
@@ -56,6 +57,7 @@ VIEWS: dict[Scope, dict[str, Page]] = {
         "/schedules": show_schedules,
         "/workers": show_workers,
         "/gates": show_gates,
+        "/retention": show_retention,
         "/dead-letters": show_dead_letters,
         "/audit": show_audit,
     },
@@ -88,6 +90,7 @@ FORMS: dict[Scope, dict[str, Page]] = {
         "/queues/{queue}/limit": change_limit,
         "/tenants": switch_tenant,
         "/gates/kinds": change_kind,
+        "/retention": change_retention,
         "/schedules/run": request_task_run,
         "/tokens/{token_id}/revoke": revoke_token,
     },

@@ -13,6 +13,7 @@ from rota.errors import JobNotFoundError
 from rota.jobs import BackoffStrategy, Job, JobStatus, RetryPolicy
 from rota.ops.audit import find_audit_entries
 from rota.ops.explain import explain_job
+from rota.ops.retention import read_retention
 from rota.rail.dead_letters import is_dead
 from rota.server.pages.formats import Lines, format_length, format_local, show_json
 from rota.server.pages.graph import MOST_BESIDE, find_drawing
@@ -161,7 +162,7 @@ async def show_job(visit: Visit) -> Response:
         values=await _show_values(visit, job),
         progress=progress.get(job.id),
         acts=await find_audit_entries(store, visit.tenant, [job.id], job.created_at),
-        facts=list_facts(job, visit.link),
+        facts=[*list_facts(job, visit.link), *await _list_removal(visit, job)],
     )
 
 
@@ -183,6 +184,18 @@ def _read_number(text: str) -> int | None:
     """The number of an attempt in the address; another text chooses none."""
     is_number = text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
     return int(text) if is_number else None
+
+
+async def _list_removal(visit: Visit, job: Job) -> list[Fact]:
+    """When retention removes a job that has ended, and where that is said."""
+    if not job.status.is_terminal:
+        return []
+    current = await read_retention(visit.context.rail_context(visit.tenant))
+    at, link = current.removal_of(job), visit.link("retention")
+    if at is None:
+        return [Fact("Removed", "never, by the rules of retention", link)]
+    note = "once no job depends on it" if at > visit.now else "due now, once no job depends on it"
+    return [Fact("Removed on", at=at, note=note), Fact("Retention", "rules", link)]
 
 
 async def act_on_job(visit: Visit) -> Response:
