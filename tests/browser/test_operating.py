@@ -111,6 +111,12 @@ def test_quiet_hours_are_refused_with_a_reason_set_and_cleared(anna: Visitor) ->
     expect(page.get_by_text("23:00 to 07:00, every day")).to_be_visible()
     page.get_by_role("button", name="Clear").click()
     expect(page.get_by_text("No quiet hours are set")).to_be_visible()
+    page.get_by_label("Another kind").fill("receipt.print")
+    page.get_by_role("button", name="Notifies people", exact=True).click()
+    row = page.get_by_role("row", name="receipt.print")
+    expect(row).to_contain_text("an operator set it")
+    row.get_by_role("button", name="as declared").click()
+    expect(page.get_by_role("row", name="receipt.print")).to_have_count(0)
 
 
 def test_a_series_is_paused_and_resumed_and_a_job_run_now(anna: Visitor) -> None:

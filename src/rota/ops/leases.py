@@ -151,6 +151,7 @@ class HttpWorkerPresence:
             tenants=(tenant,),
             kinds=tuple(sorted(request.kinds)) or (ANY_KIND,),
             labels=tuple(sorted(request.labels)),
+            notifying=tuple(sorted(request.notifies)),
             concurrency=request.limit,
             version=HTTP,
             started_at=_since(None if document is None else document.body, now),
