@@ -20,7 +20,7 @@ from rota.ops.search import (
 )
 from rota.search.query import LONGEST_TEXT, SORTS, JobQuery, add_state, parse_query
 from rota.server.pages.responses import render_page
-from rota.server.pages.statuses import STATUS_SIGNS, Sign, make_rows
+from rota.server.pages.statuses import make_rows
 from rota.server.pages.templates import load_templates
 from rota.server.pages.visit import Visit, write_query
 
@@ -93,8 +93,7 @@ class StateTab(NamedTuple):
     """The matching jobs of one status: how many there are, and the link to them."""
 
     word: str
-    sign: Sign
-    count: int
+    number: int
     has_more: bool
     link: str
     is_chosen: bool
@@ -178,7 +177,6 @@ def _list_tabs(counts: StateCounts, chosen: ChosenJobs, visit: Visit) -> list[St
     return [
         StateTab(
             status.lower(),
-            STATUS_SIGNS[status],
             counts.counts[status],
             counts.is_capped and counts.counts[status] >= MOST_COUNTED,
             visit.link("jobs", **{**chosen.as_query(), "state": status.lower()}),
