@@ -251,20 +251,33 @@ async def _watch(terminal: Terminal, place: Place, every: timedelta, zone: str |
     find_target(place).require()
     address, local = find_address(place), choose_zone(zone).zone
     async with open_client(address, terminal.clock) as client, read_keys() as keys:
-        look, screen = await take_look(client), Screen()
+        watch = _Watch(client, await take_look(client))
         ticks = Ticks(terminal.clock, every, keys)
         with Live(console=terminal.out, auto_refresh=False, screen=True) as live:
-            while not screen.is_over:
+            while not watch.screen.is_over:
                 viewer = Viewer(terminal.clock.now(), local)
-                shown = render_top(look, viewer, show_address(address.url), screen)
+                shown = render_top(watch.look, viewer, show_address(address.url), watch.screen)
                 live.update(shown, refresh=True)
-                key = await ticks.wait()
-                before = screen
-                if key is not None:
-                    screen = press(screen, key, _names(look, screen))
-                if (key is None and not screen.is_paused) or screen.opened != before.opened:
-                    look = await _look_again(client, look, screen.opened)
+                await watch.go_on(await ticks.wait())
         ticks.stop()
+
+
+class _Watch:
+    """What is on the screen, and what it is changed by."""
+
+    def __init__(self, client: Client, look: Look) -> None:
+        self._client = client
+        self.look, self.screen = look, Screen()
+
+    async def go_on(self, key: str | None) -> None:
+        """A key was pressed; without one, it is time to look again."""
+        before = self.screen.opened
+        if key is not None:
+            queues = self.screen.arrange(self.look.overview["queues"])
+            self.screen = press(self.screen, key, [str(it["queue"]) for it in queues])
+        is_due = key is None and not self.screen.is_paused
+        if is_due or self.screen.opened != before:
+            self.look = await _look_again(self._client, self.look, self.screen.opened)
 
 
 class Ticks:
@@ -290,10 +303,6 @@ class Ticks:
         for task in (self._sleep, self._key):
             if task is not None:
                 task.cancel()
-
-
-def _names(look: Look, screen: Screen) -> list[str]:
-    return [str(it["queue"]) for it in screen.arrange(look.overview["queues"])]
 
 
 async def _look_again(client: Client, last: Look, queue: str | None) -> Look:

@@ -145,7 +145,7 @@ async def read_keys() -> AsyncIterator["asyncio.Queue[str]"]:
         for key in name_keys(sent.decode("utf-8", "replace")):
             keys.put_nowait(key)
 
-    tty.setcbreak(terminal)
+    tty.setcbreak(terminal, termios.TCSANOW)  # keys that were pressed before count
     loop.add_reader(terminal, take)
     try:
         yield keys

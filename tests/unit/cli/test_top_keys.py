@@ -12,10 +12,16 @@ from tests.unit.cli.conftest import RunRota
 
 from rota.cli.top_keys import SORTS, Screen, name_keys, press
 
-QUEUES: list[dict[str, Any]] = [
-    {"queue": "mail", "due_count": 3, "dead_count": 0, "late_seconds": 5.0},
-    {"queue": "reports", "due_count": 9, "dead_count": 1, "late_seconds": 60.0},
-    {"queue": "Mailing", "due_count": 9, "dead_count": 0, "late_seconds": 0.0},
+
+def a_queue(name: str, *, due: int = 0, dead: int = 0, late: float = 0.0) -> dict[str, Any]:
+    counts = {"due_count": due, "dead_count": dead, "late_seconds": late}
+    return {"queue": name, "later_count": 0, "running_count": 0, "stalled_count": 0, **counts}
+
+
+QUEUES = [
+    a_queue("mail", due=3, late=5.0),
+    a_queue("reports", due=9, dead=1, late=60.0),
+    a_queue("Mailing", due=9),
 ]
 
 
