@@ -4,7 +4,6 @@ The app's store, worker and schedules start and stop with the service. The pages
 mounted below a path of the service.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Literal, Protocol, TypeAlias
@@ -19,9 +18,8 @@ from rota.auth.tokens import TokenBook
 from rota.clock.protocol import Clock
 from rota.errors import invalid
 from rota.execution import running_worker
-from rota.runtime.configuration import read_webhook
 from rota.runtime.observation import observed, recording
-from rota.runtime.watch import Watch, WebhookSender
+from rota.runtime.watch import watching
 from rota.server import ServerSettings, create_app
 from rota.session import Session
 from rota.stores.opened import OpenStore
@@ -47,7 +45,7 @@ class Hosted(Protocol):
 
     def list_checks(self) -> Mapping[str, Callable[[Any], object]]: ...
 
-    def worker(self) -> Worker: ...
+    def worker(self, settings: WorkerSettings | None = None) -> Worker: ...
 
     def worker_settings(self) -> WorkerSettings: ...
 
@@ -97,22 +95,21 @@ async def running(
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(app.opened())
         await stack.enter_async_context(app.serving(session.store, session.clock))
-        worker = app.worker()
+        settings = app.worker_settings()
+        worker = app.worker(settings)
         if mounted is None:
             await stack.enter_async_context(observed(worker, session.store, session.clock))
         else:
             stats = StatsRecorder(session.store, session.clock)
             await stack.enter_async_context(recording(stats))
-            settings = ServerSettings(
-                checks=app.list_checks(), stats=stats, worker=app.worker_settings()
-            )
+            served = ServerSettings(checks=app.list_checks(), stats=stats, worker=settings)
             pages = create_app(
-                session.store, _find_auth(auth, session), settings=settings, clock=session.clock
+                session.store, _find_auth(auth, session), settings=served, clock=session.clock
             )
             pages.state.metrics.follow(worker.events)
             mounted.pages = pages
             stack.callback(_unmount, mounted, pages)
-        await stack.enter_async_context(_watching(session))
+            await stack.enter_async_context(watching(session.store, session.clock))
         if work:
             await stack.enter_async_context(running_worker(worker))
         yield session
@@ -131,17 +128,4 @@ def _find_auth(auth: HostAuth, session: Session) -> Auth | None:
 def _unmount(mounted: MountedPages, pages: Starlette) -> None:
     mounted.pages = None
     pages.state.http_leases.close()  # ends requests that wait for jobs
-
-
-@asynccontextmanager
-async def _watching(session: Session) -> AsyncIterator[None]:
-    """Look for what a person should know of, and post it if the environment names a webhook."""
-    webhook = read_webhook()
-    sender = None if webhook is None else WebhookSender(webhook)
-    watch = Watch(session.store, session.clock, sender)
-    run = asyncio.create_task(watch.run(), name="rota watch")
-    try:
-        yield
-    finally:
-        run.cancel()
-        await asyncio.wait({run})
+    pages.state.changes.close()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, timedelta, tzinfo
+from hashlib import blake2s
 from typing import Any
 
 import msgspec
@@ -44,12 +45,14 @@ class DeclaredTasks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """The zone, the dialect and the fold rule of all tasks; and the dead-man switches by task.
 
     ``zone`` is None if it has no IANA name. ``alert_seconds`` has only the tasks with a switch.
+    ``digest`` changes with the names and expressions of the tasks.
     """
 
     zone: str | None
     dialect: Dialect = "posix"
     fold: Fold = "both"
     alert_seconds: dict[str, float] = {}
+    digest: str = ""
 
     def load_zone(self) -> tzinfo | None:
         return None if self.zone is None else load_zone(self.zone)
@@ -81,7 +84,13 @@ def _declare(context: SchedulerContext, accepted: Sequence[AcceptedTask]) -> Dec
             for it in accepted
             if isinstance(it.callback, Watched)
         },
+        digest=_digest(accepted),
     )
+
+
+def _digest(accepted: Sequence[AcceptedTask]) -> str:
+    texts = sorted((it.name, it.cron.text) for it in accepted)
+    return blake2s(msgspec.json.encode(texts), digest_size=16).hexdigest()
 
 
 async def read_declared(store: DocumentStore) -> DeclaredTasks | None:

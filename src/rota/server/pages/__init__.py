@@ -14,14 +14,21 @@ from rota.server.http.guards import HOME, PageGuard
 from rota.server.pages.audit import show_audit
 from rota.server.pages.confirm import carry_out, confirm
 from rota.server.pages.dead_letters import show_dead_letters
-from rota.server.pages.gates import change_maintenance, change_quiet_hours, show_gates
+from rota.server.pages.error_groups import act_on_group, show_error_group, show_error_groups
+from rota.server.pages.gates import change_kind, change_maintenance, change_quiet_hours, show_gates
+from rota.server.pages.installation import PUBLIC
 from rota.server.pages.job import act_on_job, show_job
 from rota.server.pages.jobs import show_jobs
+from rota.server.pages.live import stream_changes
 from rota.server.pages.overview import show_overview
-from rota.server.pages.responses import Page, PageServer, go_home, serve_nothing
+from rota.server.pages.preferences import save_preferences
+from rota.server.pages.queues import change_limit, change_queue, show_queue, show_queues
+from rota.server.pages.responses import Page, PageServer, go_home, list_menu, serve_nothing
+from rota.server.pages.retention import change_retention, show_retention
 from rota.server.pages.schedules import request_task_run, show_schedules
 from rota.server.pages.sign_in import SignInPages
 from rota.server.pages.templates import send_asset, send_icon
+from rota.server.pages.tenants import show_tenants, switch_tenant
 from rota.server.pages.tokens import revoke_token, show_token, show_tokens
 from rota.server.pages.visit import RecentResults
 from rota.server.pages.workers import show_workers
@@ -31,27 +38,44 @@ __all__ = ["page_routes"]
 VIEWS: dict[Scope, dict[str, Page]] = {
     Scope.READ: {
         "": show_overview,
+        "/live": stream_changes,
         "/jobs": show_jobs,
         "/jobs/{job_id}": show_job,
+        "/queues": show_queues,
+        "/queues/{queue}": show_queue,
+        "/errors": show_error_groups,
+        "/errors/{group_id}": show_error_group,
         "/schedules": show_schedules,
         "/workers": show_workers,
         "/gates": show_gates,
+        "/retention": show_retention,
         "/dead-letters": show_dead_letters,
         "/audit": show_audit,
     },
-    Scope.ADMIN: {"/tokens": show_tokens, "/tokens/{token_id}": show_token},
+    Scope.ADMIN: {
+        "/tenants": show_tenants,
+        "/tokens": show_tokens,
+        "/tokens/{token_id}": show_token,
+    },
 }
 """The pages, by the scope they need."""
 
 FORMS: dict[Scope, dict[str, Page]] = {
+    Scope.READ: {"/preferences": save_preferences},
     Scope.OPERATE: {
         "/confirm": confirm,
         "/act": carry_out,
         "/jobs/{job_id}/{verb}": act_on_job,
+        "/queues/{queue}": change_queue,
+        "/errors/{group_id}": act_on_group,
         "/gates/maintenance": change_maintenance,
         "/gates/quiet-hours": change_quiet_hours,
     },
     Scope.ADMIN: {
+        "/queues/{queue}/limit": change_limit,
+        "/tenants": switch_tenant,
+        "/gates/kinds": change_kind,
+        "/retention": change_retention,
         "/schedules/run": request_task_run,
         "/tokens/{token_id}/revoke": revoke_token,
     },
@@ -66,7 +90,7 @@ def page_routes(
 
     Times are in ``zone``; default: the host's.
     """
-    server = PageServer(context, guard, zone or read_host_zone(), RecentResults())
+    server = PageServer(context, guard, zone or read_host_zone(), RecentResults(), list_menu(VIEWS))
     sign_in = SignInPages(guard)
     served = [
         Route(f"{HOME}{path}", server.serve(page, scope), methods=[method])
@@ -82,6 +106,7 @@ def page_routes(
         Route(f"{HOME}/sign-in", sign_in.show, methods=["GET"]),
         Route(f"{HOME}/sign-in", sign_in.enter, methods=["POST"]),
         Route(f"{HOME}/sign-out", sign_in.leave, methods=["POST"]),
+        *(Route(path, send, methods=["GET"]) for path, send in PUBLIC.items()),
         *served,
         Route(f"{HOME}/{{rest:path}}", serve_nothing),
     ]
