@@ -95,7 +95,7 @@ class Schemas:
 
     def _describe(self, name: str) -> list[object]:
         """Everything about a schema but the rows, and the rows of its migrations."""
-        shape: list[object] = self._connection.execute(_SHAPE, {"schema": name}).fetchall()
+        shape = self._connection.execute(_SHAPE, {"schema": name}).fetchall()
         if not shape:
             return []
         migrations = SQL("SELECT * FROM {} ORDER BY 1").format(Identifier(name, "migrations"))

@@ -14,10 +14,11 @@ from rich.text import Text
 
 from rota.cli.arguments import choose_zone
 from rota.cli.connection import converse, find_address
-from rota.cli.job_tables import STYLES, WAITING
+from rota.cli.job_tables import STYLES, WAITING, read_state
 from rota.cli.occurrences import format_instant
 from rota.cli.options import GivenTerminal, JsonOption, ZoneOption, flag
 from rota.cli.output import (
+    NOTHING,
     Terminal,
     Viewer,
     format_milliseconds,
@@ -56,7 +57,8 @@ def render_top(
 ) -> RenderableType:
     """The whole screen; everything in it is safe to show. Without ``screen`` it has no keys."""
     chosen = screen or Screen()
-    parts = [_heading(look, viewer, address), *_throughput(look.throughput["total"])]
+    parts: list[RenderableType] = [_heading(look, viewer, address)]
+    parts += _throughput(look.throughput["total"])
     if chosen.opened is None:
         parts += [
             *_holds(look.overview),
@@ -86,12 +88,12 @@ def _footer(screen: Screen) -> Text:
 
 def _jobs(jobs: Sequence[dict[str, Any]], viewer: Viewer, queue: str) -> Iterator[RenderableType]:
     yield Text(f"The newest jobs of {escape(queue)}", "bold")
-    table = _table("Id", "Status", "Run", "Kind", "Name")
+    table = _table("Id", "State", "Run", "Kind", "Name")
     for job in jobs:
-        status = str(job["status"])
-        when = "-" if status in WAITING else viewer.tell(job["run_at"])
-        cells = [escape(job["id"]), status, when, show_text(job["kind"], 30)]
-        _add(table, [*cells, show_text(job["name"], 60)], STYLES.get(status, ""))
+        state = read_state(job, viewer.now)
+        when = NOTHING if state in WAITING else viewer.tell(job["run_at"])
+        cells = [escape(job["id"]), state.value, when, show_text(job["kind"], 30)]
+        _add(table, [*cells, show_text(job["name"], 60)], STYLES.get(state, ""))
     yield table
 
 

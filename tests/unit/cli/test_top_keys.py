@@ -113,12 +113,12 @@ def test_what_a_terminal_sends_is_read_as_keys(sent: str, keys: list[str]) -> No
 
 
 @pytest.fixture
-def type_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+def type_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], int]]:
     """Types on a terminal that is standard input."""
     keyboard, terminal = pty.openpty()
     with os.fdopen(terminal, "r", closefd=True) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
-        yield lambda text: [None, os.write(keyboard, text.encode())][0]
+        yield lambda text: os.write(keyboard, text.encode())
     os.close(keyboard)
 
 
@@ -126,7 +126,7 @@ def test_a_queue_is_found_and_its_jobs_are_shown(
     rota: RunRota,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    type_in: Callable[[str], None],
+    type_in: Callable[[str], int],
 ) -> None:
     for name in ("ROTA_STORE", "ROTA_URL", "ROTA_TOKEN"):
         monkeypatch.delenv(name, raising=False)
