@@ -12,6 +12,7 @@ from rota.clock.host_zone import read_host_zone
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME, PageGuard
 from rota.server.pages.audit import show_audit
+from rota.server.pages.calendar import show_calendar
 from rota.server.pages.confirm import carry_out, confirm
 from rota.server.pages.dead_letters import show_dead_letters
 from rota.server.pages.gates import change_maintenance, change_quiet_hours, show_gates
@@ -19,8 +20,11 @@ from rota.server.pages.job import act_on_job, show_job
 from rota.server.pages.jobs import show_jobs
 from rota.server.pages.overview import show_overview
 from rota.server.pages.responses import Page, PageServer, go_home, serve_nothing
-from rota.server.pages.schedules import request_task_run, show_schedules
+from rota.server.pages.rule_form import create_series, show_new, show_preview
+from rota.server.pages.schedules import show_schedules
+from rota.server.pages.series import act_on_series, show_edit, show_series
 from rota.server.pages.sign_in import SignInPages
+from rota.server.pages.task import act_on_task, show_task
 from rota.server.pages.templates import send_asset, send_icon
 from rota.server.pages.tokens import revoke_token, show_token, show_tokens
 from rota.server.pages.visit import RecentResults
@@ -34,25 +38,36 @@ VIEWS: dict[Scope, dict[str, Page]] = {
         "/jobs": show_jobs,
         "/jobs/{job_id}": show_job,
         "/schedules": show_schedules,
+        "/schedules/new": show_new,
+        "/schedules/preview": show_preview,
+        "/schedules/calendar": show_calendar,
+        "/schedules/series/{series_id}": show_series,
+        "/schedules/series/{series_id}/edit": show_edit,
         "/workers": show_workers,
         "/gates": show_gates,
         "/dead-letters": show_dead_letters,
         "/audit": show_audit,
     },
-    Scope.ADMIN: {"/tokens": show_tokens, "/tokens/{token_id}": show_token},
+    Scope.ADMIN: {
+        "/schedules/tasks/{name:path}": show_task,
+        "/tokens": show_tokens,
+        "/tokens/{token_id}": show_token,
+    },
 }
 """The pages, by the scope they need."""
 
 FORMS: dict[Scope, dict[str, Page]] = {
+    Scope.WRITE: {"/schedules/new": create_series},
     Scope.OPERATE: {
         "/confirm": confirm,
         "/act": carry_out,
         "/jobs/{job_id}/{verb}": act_on_job,
+        "/schedules/series/{series_id}/{verb}": act_on_series,
         "/gates/maintenance": change_maintenance,
         "/gates/quiet-hours": change_quiet_hours,
     },
     Scope.ADMIN: {
-        "/schedules/run": request_task_run,
+        "/schedules/tasks": act_on_task,
         "/tokens/{token_id}/revoke": revoke_token,
     },
 }
