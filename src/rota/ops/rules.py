@@ -1,4 +1,4 @@
-"""A rule as people write it: cron, RRULE or a duration, told apart by its text."""
+"""A rule as people write it: cron, RRULE or a duration, recognised by its text."""
 
 import re
 from datetime import timedelta

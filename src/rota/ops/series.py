@@ -48,7 +48,7 @@ class SeriesRun(msgspec.Struct, frozen=True, kw_only=True):
 
     ``started_at`` is the start of the first attempt, ``late_seconds`` how much later that was than
     planned, ``lasted_seconds`` the time from there to the end. They are None for an occurrence that
-    never started, and in lists. ``is_skipped``: its time had passed, and the series skips such.
+    never started, and in lists. ``is_skipped``: its time had passed, and its series skips it then.
     """
 
     job_id: JobId
@@ -111,7 +111,7 @@ class SeriesDetail(msgspec.Struct, frozen=True, kw_only=True):
     """A series with its last runs, newest first.
 
     ``pause`` is set while it is paused, if that was noted. ``declared_at`` is the place in the code
-    that declares it; such a series is changed there.
+    that declares it, if any; change it there.
     """
 
     series: SeriesSummary

@@ -146,7 +146,7 @@ def render_page(visit: Visit, template: str, **values: Any) -> Response:
 def render_part(visit: Visit, template: str, **values: Any) -> Response:
     """A fragment that a page requests by itself."""
     loaded = load_templates().get_template(template)
-    text = loaded.render(link=visit.link, now=visit.now, zone=visit.zone, **values)
+    text = loaded.render(link=visit.link, now=visit.now, zone=visit.shown_zone, **values)
     return HTMLResponse(text, headers=_NOT_STORED)
 
 

@@ -79,7 +79,7 @@ async def preview_given(visit: Visit, given: Given) -> Outlook:
         fields = read_rule(given)
     except RotaError as error:
         return Outlook("", problem=error.message)
-    return await preview_rule(fields, visit.now, visit.zone)
+    return await preview_rule(fields, visit.now)
 
 
 async def show_preview(visit: Visit) -> Response:

@@ -63,7 +63,7 @@ async def show_series(visit: Visit) -> Response:
         detail=detail,
         series=series,
         sign=sign_of_series(series, visit.now),
-        strip=draw_series_strip(detail.runs, visit.zone),
+        strip=draw_series_strip(detail.runs, visit.shown_zone),
         runs=[_show_run(each) for each in detail.runs],
         upcoming=show_upcoming(series.occurrences, own, there),
         there=there,
@@ -167,7 +167,8 @@ async def _backfill(visit: Visit, form: Form) -> Response:
     detail = await _find(visit)
     context = visit.context.rail_context(visit.tenant)
     try:
-        since, until = _read_wall(form, "since", visit.zone), _read_wall(form, "until", visit.zone)
+        zone = visit.shown_zone
+        since, until = _read_wall(form, "since", zone), _read_wall(form, "until", zone)
         until = min(until, visit.now)
         plan = await plan_backfill(context, detail.series.id, since, until)
     except RotaError as error:
@@ -222,11 +223,11 @@ def choose_zone(visit: Visit) -> tuple[tzinfo, str]:
     """The zone in the address, or that of the pages; and what is wrong with the former."""
     asked = visit.ask("zone").strip()
     if not asked:
-        return visit.zone, ""
+        return visit.shown_zone, ""
     try:
         return load_zone(asked), ""
     except InvalidZoneError as error:
-        return visit.zone, error.message
+        return visit.shown_zone, error.message
 
 
 def _show_run(run: SeriesRun) -> RunRow:
@@ -247,7 +248,7 @@ def _suggest_range(detail: SeriesDetail, visit: Visit) -> Mapping[str, str]:
         since = detail.pause.since
     ends = (since, visit.now)
     return {
-        name: f"{at.astimezone(visit.zone):%Y-%m-%dT%H:%M}"
+        name: f"{at.astimezone(visit.shown_zone):%Y-%m-%dT%H:%M}"
         for name, at in zip(("since", "until"), ends, strict=True)
     }
 

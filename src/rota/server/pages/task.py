@@ -34,7 +34,7 @@ async def show_task(visit: Visit) -> Response:
         detail=detail,
         task=detail.task,
         sign=sign_of_task(detail.task),
-        strip=draw_task_strip(detail.runs, visit.zone),
+        strip=draw_task_strip(detail.runs, visit.shown_zone),
         runs=list_task_runs(detail.runs),
         outlook=preview_task(
             detail.task.cron,
