@@ -29,9 +29,9 @@ SELECT
     array_agg(due_at) AS dues, count(body) AS read_count
 FROM claimed WHERE id IS NOT NULL \\gset
 """
-_LEASE_VALUES = (":now", "''", "'~'", ":batch", ":until", "'bench'", "true")
-"""Now, the first and the last queue, how many, until when, for whom, whether to look for jobs to
-mark as due."""
+_LEASE_VALUES = (":now", "''", "'~'", ":batch", ":until", "'bench'", "'{noop}'", "'{}'", "true")
+"""Now, the first and the last queue, how many, until when, for whom, kinds and labels, whether to
+look for jobs to mark as due."""
 
 _NOW = "array[:now]"
 _COMPLETE_VALUES = (":ids", ":tokens", ":tenants", ":dues", _NOW, _NOW, "'{}'", "'rota'")

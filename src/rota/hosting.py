@@ -4,7 +4,6 @@ The app's store, worker and schedules start and stop with the service. The pages
 mounted below a path of the service.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Literal, Protocol, TypeAlias
@@ -19,9 +18,8 @@ from rota.auth.tokens import TokenBook
 from rota.clock.protocol import Clock
 from rota.errors import invalid
 from rota.execution import running_worker
-from rota.runtime.configuration import read_webhook
 from rota.runtime.observation import observed, recording
-from rota.runtime.watch import Watch, WebhookSender
+from rota.runtime.watch import watching
 from rota.server import ServerSettings, create_app
 from rota.session import Session
 from rota.stores.opened import OpenStore
@@ -112,7 +110,7 @@ async def running(
             pages.state.metrics.follow(worker.events)
             mounted.pages = pages
             stack.callback(_unmount, mounted, pages)
-        await stack.enter_async_context(_watching(session))
+            await stack.enter_async_context(watching(session.store, session.clock))
         if work:
             await stack.enter_async_context(running_worker(worker))
         yield session
@@ -131,17 +129,4 @@ def _find_auth(auth: HostAuth, session: Session) -> Auth | None:
 def _unmount(mounted: MountedPages, pages: Starlette) -> None:
     mounted.pages = None
     pages.state.http_leases.close()  # ends requests that wait for jobs
-
-
-@asynccontextmanager
-async def _watching(session: Session) -> AsyncIterator[None]:
-    """Look for what a person should know of, and post it if the environment names a webhook."""
-    webhook = read_webhook()
-    sender = None if webhook is None else WebhookSender(webhook)
-    watch = Watch(session.store, session.clock, sender)
-    run = asyncio.create_task(watch.run(), name="rota watch")
-    try:
-        yield
-    finally:
-        run.cancel()
-        await asyncio.wait({run})
+    pages.state.changes.close()

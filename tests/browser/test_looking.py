@@ -9,7 +9,7 @@ from tests.browser.stage.house import OpenHouse
 from tests.browser.stage.visitor import Visitor
 
 
-def _ask_for(house: OpenHouse, name: str) -> None:
+def ask_for(house: OpenHouse, name: str) -> None:
     answer = httpx2.post(
         f"{house.url}/api/v1/jobs",
         json={"name": name, "queue": "live"},
@@ -20,13 +20,13 @@ def _ask_for(house: OpenHouse, name: str) -> None:
 
 def test_filters_stand_in_the_address_and_can_be_sent_to_others(anna: Visitor) -> None:
     page = anna.go("/jobs")
-    page.get_by_label("Status").select_option("failed")
+    page.get_by_label("State").select_option("failed")
     page.get_by_label("Queue").fill("imports")
     page.get_by_role("button", name="Filter").click()
-    expect(page).to_have_url(re.compile(r"status=FAILED&queue=imports"))
+    expect(page).to_have_url(re.compile(r"state=failed&queue=imports"))
     expect(page.get_by_role("row")).to_have_count(5)
     again = anna.go(page.url.removeprefix(anna.house.page()))
-    expect(again.get_by_label("Status")).to_have_value("FAILED")
+    expect(again.get_by_label("State")).to_have_value("failed")
     again.get_by_role("link", name="Clear").click()
     expect(again).to_have_url(anna.house.page("/jobs"))
 
@@ -118,23 +118,23 @@ def test_a_list_refreshes_itself_without_disturbing_the_reader(anna: Visitor) ->
     box = page.get_by_label("Select Welcome mail 1", exact=True)
     box.check()
     page.get_by_role("link", name="Welcome mail 2").focus()
-    _ask_for(anna.house, "Came later")
+    ask_for(anna.house, "Came later")
     expect(page.get_by_role("link", name="Came later")).to_be_visible(timeout=9_000)
     expect(box).to_be_checked()
     expect(page.get_by_role("link", name="Welcome mail 2")).to_be_focused()
     expect(page.get_by_text("1 selected")).to_be_visible()
 
 
-def test_a_page_that_is_paused_stays_as_it_is(anna: Visitor) -> None:
+def test_a_page_that_is_frozen_stays_as_it_is(anna: Visitor) -> None:
     page = anna.go("/jobs")
-    page.get_by_role("button", name="Pause live updates").click()
-    expect(page.get_by_text("Paused", exact=True)).to_be_visible()
-    _ask_for(anna.house, "Came while paused")
+    page.get_by_role("button", name="Freeze this page").click()
+    expect(page.get_by_text("Frozen", exact=True)).to_be_visible()
+    ask_for(anna.house, "Came while frozen")
     anna.ask("() => htmx.trigger(document.body, 'rota:tick')")
     page.wait_for_load_state("networkidle")
-    expect(page.get_by_role("link", name="Came while paused")).to_have_count(0)
-    page.get_by_role("button", name="Resume live updates").click()
-    expect(page.get_by_role("link", name="Came while paused")).to_be_visible()
+    expect(page.get_by_role("link", name="Came while frozen")).to_have_count(0)
+    page.get_by_role("button", name="Unfreeze this page").click()
+    expect(page.get_by_role("link", name="Came while frozen")).to_be_visible()
 
 
 def test_a_page_that_gets_no_answer_says_that_it_is_not_up_to_date(anna: Visitor) -> None:

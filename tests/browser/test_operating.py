@@ -13,7 +13,7 @@ def test_a_read_only_caller_sees_no_action_buttons(invite: Invite) -> None:
     for path in ("", "/jobs", "/schedules", "/workers", "/gates", "/dead-letters", "/audit"):
         page = visitor.go(path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
-        kept = {"Filter", "Pause", "Sign out"}
+        kept = {"Filter", "Freeze", "Sign out", "Apply", "Keys", "Close"}
         names = {each.inner_text() for each in page.locator("main button, .side button").all()}
         assert names <= kept, (path, names)
         expect(page.locator("main form[method=post] button")).to_have_count(0)
@@ -23,16 +23,16 @@ def test_a_read_only_caller_sees_no_action_buttons(invite: Invite) -> None:
 
 
 def test_several_jobs_are_cancelled_after_a_question_that_says_how_many(anna: Visitor) -> None:
-    page = anna.go("/jobs?q=Welcome mail&status=READY")
-    expect(page.get_by_role("button", name="Cancel…")).to_be_disabled()
+    page = anna.go("/jobs?q=Welcome mail&state=ready")
+    expect(page.get_by_role("button", name="Cancel…", exact=True)).to_be_disabled()
     page.get_by_label("Select Welcome mail 1", exact=True).check()
     page.get_by_label("Select Welcome mail 2", exact=True).check()
-    page.get_by_role("button", name="Cancel…").click()
+    page.get_by_role("button", name="Cancel 2…").click()
     expect(page.get_by_role("heading", name="Cancel 2 jobs?")).to_be_visible()
     page.get_by_label("Reason").fill("the text was wrong")
     page.get_by_role("button", name="Cancel 2 jobs").click()
     expect(page.get_by_text("2 jobs cancelled.")).to_be_visible()
-    expect(page).to_have_url(re.compile(r"q=Welcome\+mail&status=READY"))
+    expect(page).to_have_url(re.compile(r"q=Welcome\+mail&state=ready"))
     expect(page.get_by_role("row")).to_have_count(5)
     row = anna.go("/audit").get_by_role("row").nth(1)
     for text in ("anna", "cancel", "the text was wrong"):
@@ -41,6 +41,7 @@ def test_several_jobs_are_cancelled_after_a_question_that_says_how_many(anna: Vi
 
 def test_all_that_match_are_cancelled_as_they_were_counted(anna: Visitor) -> None:
     page = anna.go("/jobs?q=Resize photo")
+    page.get_by_label("all that match the filter").check()
     page.get_by_role("button", name="Cancel all…").click()
     expect(page.get_by_role("heading", name="Cancel 4 jobs?")).to_be_visible()
     page.get_by_role("button", name="Cancel 4 jobs").click()
@@ -61,7 +62,7 @@ def test_a_question_can_be_left_without_doing_anything(anna: Visitor) -> None:
 def test_a_dead_letter_is_retried_with_what_it_blocked(anna: Visitor) -> None:
     page = anna.go("/dead-letters?kind=invoice.charge")
     page.get_by_label("Select Charge invoice 4711").check()
-    page.get_by_role("button", name="Retry…").click()
+    page.get_by_role("button", name="Retry 1…").click()
     cascade = page.get_by_label("Also submit 2 jobs again")
     expect(cascade).to_be_checked()
     page.get_by_role("button", name="Retry 1 job").click()
@@ -110,6 +111,12 @@ def test_quiet_hours_are_refused_with_a_reason_set_and_cleared(anna: Visitor) ->
     expect(page.get_by_text("23:00 to 07:00, every day")).to_be_visible()
     page.get_by_role("button", name="Clear").click()
     expect(page.get_by_text("No quiet hours are set")).to_be_visible()
+    page.get_by_label("Another kind").fill("receipt.print")
+    page.get_by_role("button", name="Notifies people", exact=True).click()
+    row = page.get_by_role("row", name="receipt.print")
+    expect(row).to_contain_text("an operator set it")
+    row.get_by_role("button", name="as declared").click()
+    expect(page.get_by_role("row", name="receipt.print")).to_have_count(0)
 
 
 def test_a_series_is_paused_and_resumed_and_a_job_run_now(anna: Visitor) -> None:

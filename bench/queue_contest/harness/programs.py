@@ -172,5 +172,5 @@ def _variables(contestant: Contestant, place: Place, modules: Path, folder: Path
         "modules": str(modules),
     }
     source = str((contestant.checkout or ROOT) / "src")
-    quiet = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": source}
+    quiet = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPATH": source}  # all start from bytecode
     return {**os.environ, **quiet, "QUEUE_CONTEST": json.dumps(told)}

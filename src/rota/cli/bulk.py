@@ -168,7 +168,8 @@ def _show_plan(terminal: Terminal, plan: dict[str, Any], viewer: Viewer) -> None
     if more > 0:
         terminal.print_text(f"... and {more} more", "dim")
     passed = plan["passed_over_count"]
-    rest = f"; {passed} fit the filters, but not the action" if passed else ""
+    states = ", ".join(f"{count} {state}" for state, count in plan["passed_over"].items())
+    rest = f"; the action does not apply to {passed} more: {states}" if passed else ""
     jobs = _count_jobs(plan["count"])
     terminal.print_text(f"{jobs} would be {WORDS[plan['action']]}{rest}", "bold")
     if plan["has_more"]:

@@ -12,6 +12,7 @@ from rota.cli.place import DEFAULT_STORE
 from rota.clock.protocol import Clock
 from rota.escape import escape
 from rota.ops.notices import find_notices
+from rota.ops.task_notices import WatchedTasks
 from rota.runtime.wiring import inspect_store, open_store
 from rota.stores.inspection import StoreInspection
 from rota.telemetry.health import (
@@ -98,7 +99,8 @@ async def _examine(url: str, clock: Clock, limits: Thresholds, tenants: list[str
     async with await open_store(url) as store:
         now = await store.read_clock() or clock.now()
         standing = await complete_store_status(store, inspection, now, tenants)
-        notices = await find_notices(store, clock, limits.late_after)
+        tasks = WatchedTasks(store, clock, limits.late_after)
+        notices = await find_notices(store, clock, tasks)
     noted = [Finding(it.concern, it.count, it.text) for it in notices]
     return standing, [*list_findings(standing, limits), *noted]
 

@@ -82,6 +82,14 @@ def show(
         terminal.print_text(describe_maintenance(window, viewer), style)
     if not gates["maintenance"]:
         terminal.print_text("No maintenance.")
+    for each in gates["kinds"]:
+        terminal.print_text(describe_kind(each))
+
+
+def describe_kind(kind: dict[str, Any]) -> str:
+    verb = "notifies" if kind["notifies"] else "does not notify"
+    held = "hold back" if kind["notifies"] else "do not hold back"
+    return f"Kind {show_text(kind['kind'])} {verb} people: quiet hours {held} its jobs."
 
 
 @app.command(name="quiet-hours")
@@ -126,6 +134,47 @@ def quiet_hours(
     )
     viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
     done(terminal, hours, describe_hours(hours, viewer), as_json=as_json)
+
+
+@app.command(name="kind")
+def kind(
+    kind: Annotated[str, value("KIND", "Its name, such as receipt.send.")],
+    /,
+    *,
+    notifies: Annotated[
+        bool | None,
+        Parameter(
+            negative="--no-notifies",
+            show_default=False,
+            help="Quiet hours hold it back, or do not.",
+        ),
+    ] = None,
+    off: Annotated[bool, flag("As the app or the worker says.")] = False,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Set whether jobs of a kind notify people, for all tenants.
+
+    Quiet hours hold back what notifies people. A job that says so itself is not affected. Try:
+
+        rota gates kind receipt.send --notifies
+        rota gates kind receipt.send --no-notifies --why "goes to a printer"
+        rota gates kind receipt.send --off
+    """
+    if off == (notifies is not None):
+        reason = "give one of --notifies, --no-notifies and --off"
+        raise InvalidInputError(reason, {"field": "--notifies"})
+    path = "/kinds/notifies"
+    if off:
+        converse(terminal, place, lambda it: it.ask("DELETE", path, query={"kind": kind}))
+        text = f"Kind {show_text(kind)}: as the app or the worker says."
+        done(terminal, {"kind": kind, "set_notifies": None}, text, as_json=as_json)
+        return
+    body = {"kind": kind, "notifies": notifies, "why": why}
+    found = converse(terminal, place, lambda it: it.ask("PUT", path, body=body), makes=True)
+    done(terminal, found, describe_kind(found), as_json=as_json)
 
 
 @Parameter(name="*")

@@ -8,24 +8,30 @@ from typing import Any
 from rich.console import Console
 
 from rota.auth.masking import mask_secrets
-from rota.cli.output import NOTHING, Row, Viewer, show_text
+from rota.cli.output import NOTHING, Row, Viewer, read_utc, show_text
 from rota.escape import escape
+from rota.jobs import Ending, JobState, JobStatus
+from rota.jobs.job_state import StateFacts, judge_state
 
-JOB_COLUMNS = ("Id", "Status", "Queue", "Kind", "Run at", "Failed", "Name")
-NARROW_COLUMNS = ("Id", "Status", "Run", "Name")
+JOB_COLUMNS = ("Id", "State", "Queue", "Kind", "Run at", "Failed", "Name")
+NARROW_COLUMNS = ("Id", "State", "Run", "Name")
 WIDE = 120
 """Columns a terminal must have for all that is listed; elsewhere a line may be as long."""
 
 LETTER_COLUMNS = ("Id", "Ended", "Tries", "Name", "Error")
 ATTEMPT_COLUMNS = ("Attempt", "Began", "Outcome", "Took", "Worker", "Error")
-WAITING = ("PENDING", "BLOCKED")
-"""Statuses of jobs that run once others have ended, or not at all: no time says when."""
+WAITING = (JobState.PENDING, JobState.BLOCKED)
+"""States of jobs that run once others have ended, or not at all: no time says when."""
 
 STYLES = {
-    "RUNNING": "green",
-    "COMPLETED": "dim",
-    "FAILED": "red",
-    "BLOCKED": "yellow",
+    JobState.RUNNING: "green",
+    JobState.STALLED: "red",
+    JobState.COMPLETED: "dim",
+    JobState.DEAD: "red",
+    JobState.DISCARDED: "red",
+    JobState.BLOCKED: "yellow",
+    JobState.HELD: "yellow",
+    JobState.RETRYING: "yellow",
 }
 
 
@@ -39,16 +45,16 @@ def job_columns(console: Console) -> Sequence[str]:
 
 def job_row(job: dict[str, Any], viewer: Viewer, console: Console) -> Row:
     """One job as a row of ``job_columns``."""
-    status = str(job["status"])
+    state = read_state(job, viewer.now)
     policy = job.get("retry_policy") or {}
-    style = STYLES.get(status, "")
+    style = STYLES.get(state, "")
     if is_narrow(console):
         name = show_text(job["name"], 80)
-        run = NOTHING if status in WAITING else viewer.tell(job["run_at"])
-        return (escape(job["id"]), status, run, name), style
+        run = NOTHING if state in WAITING else viewer.tell(job["run_at"])
+        return (escape(job["id"]), state.value, run, name), style
     cells = (
         escape(job["id"]),
-        status,
+        state.value,
         escape(job["queue"]),
         show_text(job["kind"], 40),
         viewer.show(job["run_at"]),
@@ -56,6 +62,23 @@ def job_row(job: dict[str, Any], viewer: Viewer, console: Console) -> Row:
         show_text(job["name"], 80),
     )
     return cells, style
+
+
+def read_state(job: dict[str, Any], now: datetime) -> JobState:
+    """The state of a job as the API describes it."""
+    lease, deferral = job.get("lease"), job.get("deferral")
+    return judge_state(
+        StateFacts(
+            JobStatus(job["status"]),
+            read_utc(job["run_at"]),
+            job["attempt_count"],
+            bool(job.get("is_paused")),
+            Ending(job["ending"]) if job.get("ending") else None,
+            read_utc(lease["until"]) if lease else None,
+            read_utc(deferral["until"]) if deferral else None,
+        ),
+        now,
+    )
 
 
 def letter_row(job: dict[str, Any], viewer: Viewer) -> Row:
@@ -115,7 +138,7 @@ def describe_recurrence(recurrence: dict[str, Any] | None) -> str:
 def _facts(job: dict[str, Any], viewer: Viewer) -> Iterator[tuple[str, str]]:
     policy = job.get("retry_policy") or {}
     yield "Name", show_text(job["name"])
-    yield "Status", _show_status(job)
+    yield "State", f"{read_state(job, viewer.now)} ({_show_status(job)})"
     yield "Kind", show_text(job["kind"])
     yield "Queue", f"{escape(job['queue'])}, priority {job['priority']}"
     yield "Tenant", show_text(job.get("tenant"))
@@ -135,7 +158,7 @@ def _facts(job: dict[str, Any], viewer: Viewer) -> Iterator[tuple[str, str]]:
 
 def _show_status(job: dict[str, Any]) -> str:
     ending = job.get("ending")
-    return f"{job['status']} ({escape(ending)})" if ending else str(job["status"])
+    return f"{job['status']}, {escape(ending)}" if ending else str(job["status"])
 
 
 def _show_deferral(deferral: dict[str, Any] | None, viewer: Viewer) -> str:

@@ -12,7 +12,14 @@ from rota.auth.masking import mask_secrets
 from rota.cli.arguments import check_ids, choose_zone, read_duration, read_instant, read_json
 from rota.cli.commands import BULK
 from rota.cli.connection import converse, create_job
-from rota.cli.job_tables import ATTEMPT_COLUMNS, attempt_rows, job_columns, job_facts, job_row
+from rota.cli.job_tables import (
+    ATTEMPT_COLUMNS,
+    attempt_rows,
+    job_columns,
+    job_facts,
+    job_row,
+    read_state,
+)
 from rota.cli.occurrences import format_instant
 from rota.cli.options import (
     CascadeOption,
@@ -107,7 +114,7 @@ def create(
     created = create_job(terminal, place, body, as_json=as_json)
     job = created.document
     viewer = Viewer(terminal.clock.now(), choose_zone(wanted.zone).zone)
-    when = f"{job['status']}, run at {viewer.show(job['run_at'])}"
+    when = f"{read_state(job, viewer.now)}, run at {viewer.show(job['run_at'])}"
     done(
         terminal,
         job,

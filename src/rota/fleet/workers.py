@@ -18,8 +18,9 @@ GONE_AFTER = timedelta(seconds=60)
 class WorkerPresence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A worker, as it describes itself. ``queues`` and ``tenants`` are None for all.
 
-    ``labels`` are the version labels that it offers. ``gone_after`` is how long its sign of life
-    lasts.
+    ``labels`` are the version labels that it offers. ``notifying`` are those of its kinds that
+    notify people. ``batch``, ``poll_ms`` and ``lease_ms`` are its settings; a worker over HTTP has
+    none. ``gone_after`` is how long its sign of life lasts.
     """
 
     id: str
@@ -34,6 +35,10 @@ class WorkerPresence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     seen_at: datetime
     gone_after: timedelta = GONE_AFTER
     labels: tuple[str, ...] = ()
+    notifying: tuple[str, ...] = ()
+    batch: int | None = None
+    poll_ms: int | None = None
+    lease_ms: int | None = None
 
     def is_gone(self, now: datetime) -> bool:
         return self.seen_at + self.gone_after <= now

@@ -28,6 +28,7 @@ from rota.jobs.identity import (
     make_job_ids,
     normalize_job_id,
 )
+from rota.jobs.job_state import JobState, find_state
 from rota.jobs.ordering import (
     age_priority,
     aged_key,
@@ -129,6 +130,7 @@ __all__ = [
     "JobFilter",
     "JobId",
     "JobRequest",
+    "JobState",
     "JobStatus",
     "Lease",
     "Lost",
@@ -183,6 +185,7 @@ __all__ = [
     "encode_cursor",
     "encode_job",
     "find_dependents",
+    "find_state",
     "first_occurrence",
     "format_instant",
     "is_done",

@@ -1,6 +1,7 @@
 """Bulk actions: a plan of what would happen, then exactly that plan."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -12,12 +13,13 @@ from rota.errors import (
     NotFoundError,
     StaleVersionError,
 )
-from rota.jobs import Change, Job, JobId, JobStatus, decide_cancel
+from rota.jobs import Change, Job, JobId, JobState, JobStatus, decide_cancel, find_state
 from rota.jobs.search import HIGHEST_LIMIT
-from rota.ops.search import JobQuery, SearchPage, search_jobs
+from rota.ops.search import SearchPage, search_jobs
 from rota.policy.audit import AuditedAction, record_action
 from rota.rail.dead_letters import Resubmission, is_dead, replace_jobs
 from rota.rail.jobs import RailContext, RailStore
+from rota.search.query import JobQuery
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
 BulkAction = Literal["cancel", "retry", "run_now", "delete"]
@@ -52,9 +54,9 @@ _FITS: dict[BulkAction, Callable[[Job, datetime], bool]] = {
 class BulkPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A bulk action that has not run yet.
 
-    ``count`` jobs match and can be acted on; ``sample`` shows a few of them. ``passed_over_count``
-    jobs match but cannot be acted on: they have ended, are running, or have not failed.
-    ``has_more`` is true when more jobs match than fit in one plan.
+    ``count`` jobs match and can be acted on; ``sample`` shows a few of them. ``passed_over`` counts
+    those that match but cannot be acted on, by their state. ``has_more`` is true when more jobs
+    match than fit in one plan.
     """
 
     id: str
@@ -62,13 +64,22 @@ class BulkPlan(msgspec.Struct, frozen=True, kw_only=True):
     made_at: datetime
     expires_at: datetime
     job_ids: tuple[JobId, ...]
-    passed_over_count: int = 0
+    passed_over: Mapping[JobState, int] = {}
     has_more: bool = False
     sample: tuple[Job, ...] = ()
 
     @property
     def count(self) -> int:
         return len(self.job_ids)
+
+    @property
+    def passed_over_count(self) -> int:
+        return sum(self.passed_over.values())
+
+
+def list_actions(job: Job, now: datetime) -> list[BulkAction]:
+    """The actions that apply to the job in its current state."""
+    return [action for action, fits in _FITS.items() if fits(job, now)]
 
 
 def applies_to(action: BulkAction, job: Job, now: datetime) -> bool:
@@ -77,31 +88,40 @@ def applies_to(action: BulkAction, job: Job, now: datetime) -> bool:
 
 
 async def plan_bulk(context: RailContext, action: BulkAction, query: JobQuery) -> BulkPlan:
-    """Plan a bulk action and store the plan for a while. Writes nothing else."""
-    store, tenant, now = context.store, context.tenant, context.clock.now()
-    plan_id = context.make_id(now)
+    """Plan an action on the jobs that match, and store the plan for a while."""
+    return await _plan(context, action, _walk(context.store, context.tenant, query))
+
+
+async def plan_for(context: RailContext, action: BulkAction, job_ids: Sequence[JobId]) -> BulkPlan:
+    """Plan an action on these jobs, as ``plan_bulk`` does. Jobs that do not exist are left out."""
+    return await _plan(context, action, _read(context, job_ids))
+
+
+async def _plan(context: RailContext, action: BulkAction, jobs: AsyncIterator[Job]) -> BulkPlan:
+    now = context.clock.now()
     chosen: list[Job] = []
-    passed_over_count, has_more = 0, False
-    async for job in _walk(store, tenant, query):
+    passed_over, has_more = Counter[JobState](), False
+    async for job in jobs:
         if not applies_to(action, job, now):
-            passed_over_count += 1
+            passed_over[find_state(job, now)] += 1
         elif len(chosen) == MOST_PLANNED:
             has_more = True
             break
         else:
             chosen.append(job)
     plan = BulkPlan(
-        id=plan_id,
+        id=context.make_id(now),
         action=action,
         made_at=now,
         expires_at=now + KEPT_FOR,
         job_ids=tuple(job.id for job in chosen),
-        passed_over_count=passed_over_count,
+        passed_over=dict(passed_over),
         has_more=has_more,
     )
+    store, tenant = context.store, context.tenant
     await _sweep(store, tenant, now)
     body = msgspec.json.encode(plan)
-    await store.write_all([DocumentWrite(PLANS, _key(tenant, plan_id), None, body)])
+    await store.write_all([DocumentWrite(PLANS, _key(tenant, plan.id), None, body)])
     return msgspec.structs.replace(plan, sample=tuple(chosen[:SAMPLE_SIZE]))
 
 
@@ -124,6 +144,15 @@ async def take_plan(store: DocumentStore, tenant: str, plan_id: str, now: dateti
             "Another caller is carrying out this plan", {"field": "plan_id"}
         ) from error
     return plan
+
+
+async def _read(context: RailContext, job_ids: Sequence[JobId]) -> AsyncIterator[Job]:
+    for start in range(0, len(job_ids), BATCH_SIZE):
+        batch = job_ids[start : start + BATCH_SIZE]
+        found = await context.store.get(context.tenant, batch)
+        for job_id in batch:
+            if job_id in found:
+                yield found[job_id]
 
 
 async def _walk(store: RailStore, tenant: str, query: JobQuery) -> AsyncIterator[Job]:

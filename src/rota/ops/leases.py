@@ -151,6 +151,7 @@ class HttpWorkerPresence:
             tenants=(tenant,),
             kinds=tuple(sorted(request.kinds)) or (ANY_KIND,),
             labels=tuple(sorted(request.labels)),
+            notifying=tuple(sorted(request.notifies)),
             concurrency=request.limit,
             version=HTTP,
             started_at=_since(None if document is None else document.body, now),
@@ -314,16 +315,17 @@ class HttpLeases:
         self, ended: Sequence[tuple[Job, attempts.Result]], now: datetime
     ) -> list[Job | None]:
         """Write the results of attempts and emit them; None for each that is stale."""
-        settlements = []
+        settled = []
         for job, result in ended:
-            settlement = attempts.Settlement(_make_attempt(job, now), result)
-            settlement.change = decide(job, result.outcome, now, self._random.random())
-            settlements.append(settlement)
-        changes = [it.change for it in settlements if it.change is not None]
+            attempt = _make_attempt(job, now)
+            attempt.result = result
+            attempt.change = decide(job, result.outcome, now, self._random.random())
+            settled.append(attempt)
+        changes = [it.change for it in settled if it.change is not None]
         answers = await self._store.apply(changes, now) if changes else []
-        for settlement, answer in zip(settlements, answers, strict=True):
-            settlement.is_stale = answer.is_stale
-        emit_settled(self.events, settlements)
+        for attempt, answer in zip(settled, answers, strict=True):
+            attempt.is_stale = answer.is_stale
+        emit_settled(self.events, settled)
         return [answer.job for answer in answers]
 
     async def _take_or_wait(

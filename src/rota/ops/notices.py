@@ -1,28 +1,19 @@
 """Finds what a person should know of: held jobs, troubled tasks, and fired dead-man switches."""
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
-from functools import cache
-
-from msgspec.structs import replace
 
 from rota.clock.protocol import Clock
-from rota.errors import RotaError
 from rota.jobs import Job, JobFilter, JobStatus
 from rota.jobs.recurrence import alert_at
-from rota.ops.explanation import format_duration, show
+from rota.ops.explanation import show
 from rota.ops.holds import Hold, find_holds, find_paused
+from rota.ops.task_notices import WatchedTasks
 from rota.rail.alerts import WATCHED_SERIES, list_watched
 from rota.rail.jobs import RailContext, RailSettings, RailStore, walk_jobs
 from rota.rail.pauses import forget_pause, list_pauses
-from rota.scheduler.declared import DeclaredTasks, read_declared
-from rota.scheduler.queries import read_tasks
-from rota.scheduler.task import TaskState
 from rota.stores.protocol import DocumentWrite
 from rota.telemetry.notices import Notice
-from rota.triggers.cron import Cron, parse_stored_cron
 
-TASK_LATE_AFTER = timedelta(minutes=1)
 FORGOTTEN_AFTER = timedelta(minutes=10)
 """A series is noted before it is stored: one that is not found this much later has ended."""
 
@@ -30,12 +21,15 @@ _LIVE = (JobStatus.READY, JobStatus.RUNNING, JobStatus.PENDING)
 
 
 async def find_notices(
-    store: RailStore, clock: Clock, task_late_after: timedelta = TASK_LATE_AFTER
+    store: RailStore, clock: Clock, tasks: WatchedTasks | None = None
 ) -> tuple[Notice, ...]:
-    """All conditions of a store, over all tenants. Writes nothing."""
+    """All conditions of a store, over all tenants. Writes nothing.
+
+    A process that asks again and again keeps ``tasks``: then few records are read each time.
+    """
     held = [_note_hold(it) for it in await find_holds(store, clock) if it.count]
-    tasks = await find_task_notices(store, clock, task_late_after)
-    return (*held, *tasks, *(await _find_overdue_series(store, clock)))
+    of_tasks = await (tasks or WatchedTasks(store, clock)).find()
+    return (*held, *of_tasks, *(await _find_overdue_series(store, clock)))
 
 
 def _note_hold(hold: Hold) -> Notice:
@@ -49,109 +43,6 @@ def _note_hold(hold: Hold) -> Notice:
         since=hold.since,
         text=hold.text,
     )
-
-
-async def find_task_notices(
-    store: RailStore, clock: Clock, late_after: timedelta = TASK_LATE_AFTER
-) -> list[Notice]:
-    """The declarative tasks that are late, fail, or have not succeeded in time."""
-    declared = await read_declared(store)
-    if declared is None:
-        return []
-    found = await read_tasks(store, clock)
-    judge = _TaskJudge(declared, clock.now(), late_after)
-    return [notice for task in found.tasks for notice in judge.judge(task, found.living)]
-
-
-class _TaskJudge:
-    """Judges tasks as of one moment; equal expressions are read once."""
-
-    def __init__(self, declared: DeclaredTasks, now: datetime, late_after: timedelta) -> None:
-        self._declared = declared
-        self._zone = declared.load_zone()
-        self._now = now
-        self._late_after = late_after
-        self._last_due_at = cache(self._find_last_due)
-
-    def judge(self, task: TaskState, living: frozenset[str]) -> Iterator[Notice]:
-        if task.retry_count:
-            times = "once" if task.retry_count == 1 else f"{task.retry_count} times"
-            yield self._note("task_fails", task, task.last_failure_at, f"has failed {times}")
-        if self._zone is None:
-            return
-        late_since = self._find_late(task, living)
-        if late_since is not None and self._now - late_since > self._late_after:
-            how_long = format_duration(self._now - late_since)
-            words = f"is late: it was due at {show(late_since, self._zone)}, {how_long} ago"
-            yield self._note("task_late", task, late_since, words)
-        deadline = self._find_deadline(task)
-        if deadline is not None and deadline <= self._now:
-            words = f"has not succeeded by {show(deadline, self._zone)}"
-            yield self._note("overdue", task, deadline, words)
-
-    def _note(self, concern: str, task: TaskState, since: datetime | None, words: str) -> Notice:
-        return Notice(
-            concern=concern,  # type: ignore[arg-type]  # three literals, above
-            source="task",
-            name=task.name,
-            count=max(task.retry_count, 1),
-            since=since,
-            text=f"task {task.name} {words}",
-        )
-
-    def _find_late(self, task: TaskState, living: frozenset[str]) -> datetime | None:
-        """Since when the task should have started; None if it has."""
-        if task.running:
-            is_interrupted = task.scheduler_identifier not in living
-            return task.last_attempt_at if is_interrupted else None
-        last_due_at, answered_until = (
-            self._last_due_at(task.cron_expression),
-            task.answered_until,
-        )
-        if last_due_at is None or answered_until is None or last_due_at <= answered_until:
-            return None
-        return self._next_due(task.cron_expression, answered_until)
-
-    def _find_deadline(self, task: TaskState) -> datetime | None:
-        after = self._declared.alert_after(task.name)
-        answered = _succeeded_until(task)
-        if after is None or answered is None:
-            return None
-        due_at = self._next_due(task.cron_expression, answered)
-        return None if due_at is None else due_at + after
-
-    def _find_last_due(self, expression: str) -> datetime | None:
-        cron = self._parse(expression)
-        if cron is None or self._zone is None:
-            return None
-        try:
-            return cron.previous_at(self._now, self._zone, fold=self._declared.fold)
-        except RotaError:
-            return None
-
-    def _next_due(self, expression: str, after: datetime) -> datetime | None:
-        cron = self._parse(expression)
-        if cron is None or self._zone is None:
-            return None
-        try:
-            return cron.next_after(after, self._zone, fold=self._declared.fold)
-        except RotaError:
-            return None
-
-    def _parse(self, expression: str) -> Cron | None:
-        try:
-            return parse_stored_cron(expression, self._declared.dialect)
-        except RotaError:
-            return None
-
-
-def _succeeded_until(task: TaskState) -> datetime | None:
-    """Occurrences up to here are covered by a success, or came before the registration."""
-    if task.last_success_at is None:
-        return replace(task, last_attempt_at=None).answered_until
-    attempt_at = task.last_attempt_at
-    is_last = not task.running and not task.retry_count
-    return attempt_at if is_last and attempt_at is not None else task.last_success_at
 
 
 async def _find_overdue_series(store: RailStore, clock: Clock) -> list[Notice]:

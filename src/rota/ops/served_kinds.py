@@ -1,12 +1,12 @@
 """Which kinds of jobs are served now, and whether a payload fits its kind."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from rota.clock.protocol import Clock
 from rota.errors import InvalidArgumentsError, InvalidJobError
-from rota.fleet.workers import list_workers
+from rota.fleet.workers import WorkerPresence, list_workers
 from rota.jobs import Job
 from rota.ops.reasons import ANY_KIND
 from rota.stores.protocol import DocumentStore
@@ -27,7 +27,7 @@ class ServedKinds:
         self._store = store
         self._clock = clock
         self._checks = checks or {}
-        self._served: frozenset[str] = frozenset()
+        self._workers: Sequence[WorkerPresence] = ()
         self._read_at: datetime | None = None
 
     def checks(self, kind: str) -> bool:
@@ -47,12 +47,18 @@ class ServedKinds:
 
     async def list(self) -> frozenset[str]:
         """The kinds that running workers serve, as of a few seconds ago."""
+        return frozenset(kind for worker in await self._list_workers() for kind in worker.kinds)
+
+    async def list_notifying(self) -> frozenset[str]:
+        """The kinds that notify people, as running workers say."""
+        return frozenset(kind for worker in await self._list_workers() for kind in worker.notifying)
+
+    async def _list_workers(self) -> Sequence[WorkerPresence]:
         now = self._clock.now()
         if self._read_at is None or not now - LOOKED_EVERY < self._read_at <= now:
-            workers = await list_workers(self._store, now)
-            self._served = frozenset(kind for worker in workers for kind in worker.kinds)
+            self._workers = await list_workers(self._store, now)
             self._read_at = now
-        return self._served
+        return self._workers
 
     async def warn(self, job: Job) -> str | None:
         """A warning, in ASCII and without quotes, if no running worker serves the job's kind."""

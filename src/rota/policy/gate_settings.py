@@ -99,10 +99,15 @@ class GateSettings:
         """Whether the job notifies people: as the job says, else its kind, else its worker."""
         return self.kinds.get(job.kind, declared) if job.notifies is None else job.notifies
 
+    @property
+    def is_open_to_all(self) -> bool:
+        """Whether there is no entry that could hold a job back."""
+        return not (self.everywhere or self.by_tenant or self.by_queue or self.quiet_hours)
+
     def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
         """Open unless an entry that applies to the job is closed."""
-        if not (self.everywhere or self.by_tenant or self.by_queue or self.quiet_hours):
-            return OPEN  # the common case, on the hot path
+        if self.is_open_to_all:
+            return OPEN
         gates = self.gates_for(job, notifies=notifies)
         return first_open(gates, job, now, notifies=notifies) if gates else OPEN
 

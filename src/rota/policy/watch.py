@@ -1,14 +1,15 @@
 """Follows the settings kept in a store: the gates and the limits that workers apply."""
 
-from asyncio import get_running_loop
+from asyncio import Lock, get_running_loop
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
+from rota.clock.protocol import Clock
 from rota.errors import RotaError
 from rota.jobs.record import Job
 from rota.policy.gate_settings import (
@@ -60,6 +61,9 @@ REFRESH_FOR = timedelta(seconds=2)
 FRESH_FOR = timedelta(milliseconds=500)
 """A handler starts only under gates whose reading began at most this long ago."""
 
+RENEW_AFTER = FRESH_FOR / 2
+"""A worker that leases reads the gates this often, so that its handlers seldom wait for it."""
+
 SETTLE_FOR = timedelta(seconds=1)
 """How long a call that closes a gate waits until no worker goes by what was before.
 
@@ -93,11 +97,15 @@ def note_change() -> None:
 
 
 class _Look(NamedTuple):
-    """When a reading began, by the clock and by the event loop, and the changes here until then."""
+    """When a reading began, and the changes of this process until then.
 
-    at: datetime | None
-    loop_time: float
-    change_here: int
+    It is fresh until an instant of the clock, and of the event loop: its time is never set back.
+    """
+
+    at: datetime | None = None
+    fresh_until: datetime = datetime.min.replace(tzinfo=UTC)
+    fresh_until_loop: float = 0.0
+    change_here: int = -1
 
 
 class StoredSettings(Generic[Value]):
@@ -120,7 +128,7 @@ class StoredSettings(Generic[Value]):
         self._collection = collection
         self._changes = changes
         self._decode = decode
-        self._look = _Look(None, 0.0, -1)
+        self._look = _Look()
         self._read_at: datetime | None = None
         self._change = 0
         self._bodies: dict[str, bytes] = {}
@@ -131,9 +139,14 @@ class StoredSettings(Generic[Value]):
         return is_known and _is_recent(self._look.at, now, recent_for)
 
     def is_fresh(self, now: datetime) -> bool:
-        """As ``is_recent`` for ``FRESH_FOR``, also by a clock that is never set back."""
-        elapsed = get_running_loop().time() - self._look.loop_time
-        return elapsed < _FRESH_SECONDS and self.is_recent(now, FRESH_FOR)
+        """As ``is_recent`` for ``FRESH_FOR``, also by the event loop. Every job asks this."""
+        at, until, until_loop, change_here = self._look
+        return (
+            at is not None
+            and at <= now < until
+            and change_here == _ChangesHere.count
+            and get_running_loop().time() < until_loop
+        )
 
     async def refresh(self, now: datetime, recent_for: timedelta) -> bool:
         """Read changes, unless the last look is that recent. Returns whether it read.
@@ -142,7 +155,8 @@ class StoredSettings(Generic[Value]):
         """
         if self.is_recent(now, recent_for):
             return False
-        look = _Look(now, get_running_loop().time(), _ChangesHere.count)
+        until_loop = get_running_loop().time() + _FRESH_SECONDS
+        look = _Look(now, now + FRESH_FOR, until_loop, _ChangesHere.count)
         latest = (await self._store.read(self._changes, [LATEST_CHANGE])).get(LATEST_CHANGE)
         change = 0 if latest is None else latest.version
         is_current = change == self._change and _is_recent(self._read_at, now, REREAD_FOR)
@@ -204,6 +218,10 @@ class GateWatch:
         self._stored: StoredSettings[Entry] = StoredSettings(
             store, GATES, GATE_CHANGES, decode_entry
         )
+        self.is_fresh = self._stored.is_fresh
+        """Whether a handler may start by what was read."""
+        self.is_open_to_all = False
+        """Whether no gate can hold back any job, by what was read."""
         self._more = tuple(more)
         self._refreshed = [gate for gate in self._more if isinstance(gate, Refreshed)]
         self._spread = spread or _NO_SPREAD
@@ -211,6 +229,7 @@ class GateWatch:
         self._settings: GateSettings | None = None
         self._gate: Gate | None = None
         self._waiting: dict[datetime, int] = {}
+        self._turn = Lock()
 
     @property
     def damages(self) -> tuple[Damage, ...]:
@@ -227,26 +246,30 @@ class GateWatch:
             await gate.refresh(now)
         return was_read
 
-    def is_fresh(self, now: datetime) -> bool:
-        """Whether a handler may start by what was read."""
-        return self._gate is not None and self._stored.is_fresh(now)
-
     async def renew(self, now: datetime) -> None:
         """Read stored changes, however recent the last look is."""
         await self._refresh(now, _NO_TIME)
 
-    async def refresh_ahead(self, now: datetime) -> None:
-        """Read stored changes when half of ``FRESH_FOR`` has passed.
+    async def make_fresh(self, clock: Clock) -> None:
+        """Read stored changes unless they are fresh; those who wait share one reading."""
+        async with self._turn:
+            now = clock.now()
+            if not self.is_fresh(now):
+                await self.renew(now)
 
-        Done while idle, this saves the next job the wait.
+    async def refresh_ahead(self, now: datetime) -> None:
+        """Read stored changes when ``RENEW_AFTER`` has passed.
+
+        Done while no job waits, this saves the next job the wait.
         """
-        await self._refresh(now, FRESH_FOR / 2)
+        await self._refresh(now, RENEW_AFTER)
 
     async def _refresh(self, now: datetime, recent_for: timedelta) -> bool:
         was_read = await self._stored.refresh(now, recent_for)
         if was_read:
             settings = self._settings = make_gate_settings(self._stored.values.values())
             self._gate = Chain((settings, *self._more)) if self._more else settings
+            self.is_open_to_all = settings.is_open_to_all and not self._more
         if self._waiting:
             self._waiting = {at: count for at, count in self._waiting.items() if at > now}
         return was_read

@@ -30,9 +30,13 @@ BATCH = Variable("WORKER_BATCH", 1, LARGEST_BATCH)
 LEASE_MS = Variable("WORKER_LEASE_MS", 1000, LONGEST_MS)
 METRICS_PORT = Variable("ROTA_METRICS_PORT", 0, HIGHEST_PORT)
 METRICS_HOST = "ROTA_METRICS_HOST"
+LONGEST_WATCH_MS = 30_000
+"""Twice this, and an alert would come later than a minute after its condition."""
+WATCH_MS = Variable("ROTA_WATCH_MS", 100, LONGEST_WATCH_MS)
+WATCH_EVERY = timedelta(milliseconds=LONGEST_WATCH_MS)
 STORE = "ROTA_STORE"
 
-VARIABLES = (POLL_MS, BATCH, LEASE_MS, ATTEMPTS, METRICS_PORT)
+VARIABLES = (POLL_MS, BATCH, LEASE_MS, ATTEMPTS, METRICS_PORT, WATCH_MS)
 
 
 class MetricsAddress(NamedTuple):
@@ -46,13 +50,15 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """The store, the settings of the worker, and the retry policy of new jobs.
 
     ``retry_policy`` is for ``RailSettings``. Existing jobs keep theirs. ``metrics`` is where a
-    process without pages shows its metrics; None for nowhere.
+    process without pages shows its metrics; None for nowhere. ``watch_every`` is how often a
+    process looks for what a person should know of.
     """
 
     store_url: str = DEFAULT_STORE
     worker: WorkerSettings = WorkerSettings()
     retry_policy: RetryPolicy = RAIL_RETRIES
     metrics: MetricsAddress | None = None
+    watch_every: timedelta = WATCH_EVERY
 
 
 ALERT_WEBHOOK = "ROTA_ALERT_WEBHOOK"
@@ -97,13 +103,14 @@ def read_configuration(
         for each, (field, read) in _SETTINGS.items()
         if (value := numbers[each]) is not None
     }
-    port = numbers[METRICS_PORT]
+    port, watch_ms = numbers[METRICS_PORT], numbers[WATCH_MS]
     host = given.get(METRICS_HOST, "").strip() or LOOPBACK
     return Configuration(
         store_url=url,
         worker=replace(settings or WorkerSettings(), **changed),
         retry_policy=with_usual_attempts(RAIL_RETRIES, given),
         metrics=None if port is None else MetricsAddress(port, host),
+        watch_every=WATCH_EVERY if watch_ms is None else timedelta(milliseconds=watch_ms),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a process without pages shows: its metrics at a port, and its counts in the store."""
+"""What a process without pages shows: its metrics at a port, its counts in the store, alerts."""
 
 import asyncio
 import logging
@@ -10,6 +10,7 @@ from typing import NamedTuple
 from rota.clock.protocol import Clock
 from rota.errors import AddressUnusableError
 from rota.runtime.configuration import MetricsAddress, read_configuration
+from rota.runtime.watch import Show, watching
 from rota.stores.opened import OpenStore
 from rota.telemetry.counters import EventSource
 from rota.telemetry.stats_recorder import StatsRecorder
@@ -19,10 +20,11 @@ logger = logging.getLogger("rota.runtime")
 
 
 class MetricsPort(NamedTuple):
-    """An open port; ``follow`` shows the events of a worker there."""
+    """An open port: ``follow`` shows the events of a worker, ``show`` the report of a watch."""
 
     url: str
     follow: Callable[[EventSource], object]
+    show: Show
 
 
 @asynccontextmanager
@@ -41,7 +43,8 @@ async def open_metrics_port(address: MetricsAddress) -> AsyncIterator[MetricsPor
     shown_host = f"[{host}]" if ":" in host else host
     try:
         url = f"http://{shown_host}:{server.server_port}/metrics"
-        yield MetricsPort(url, metrics.Metrics(registry).follow)
+        notices = import_module("rota.telemetry.notice_metrics").NoticeMetrics(registry)
+        yield MetricsPort(url, metrics.Metrics(registry).follow, notices.show)
     finally:
         await asyncio.to_thread(server.shutdown)
         server.server_close()
@@ -62,9 +65,10 @@ async def recording(stats: StatsRecorder) -> AsyncIterator[StatsRecorder]:
 async def observed(worker: Worker, store: OpenStore, clock: Clock) -> AsyncIterator[Worker]:
     """The worker, which counts in the store and shows metrics where the environment says.
 
-    A port that is taken is logged: several processes of one service have the same environment.
+    A watch runs beside it. A port that is taken is logged: several processes of one service have
+    the same environment.
     """
-    address = read_configuration().metrics
+    address, show = read_configuration().metrics, None
     async with AsyncExitStack() as stack:
         stats = await stack.enter_async_context(recording(StatsRecorder(store, clock)))
         stats.follow(worker.events)
@@ -75,5 +79,7 @@ async def observed(worker: Worker, store: OpenStore, clock: Clock) -> AsyncItera
                 logger.warning("No metrics: %s", error)
             else:
                 port.follow(worker.events)
+                show = port.show
                 logger.info("Metrics: %s", port.url)
+        await stack.enter_async_context(watching(store, clock, show))
         yield worker

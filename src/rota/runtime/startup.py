@@ -20,7 +20,7 @@ from rota.jobs.record import DEFAULT_TENANT
 from rota.ops.tokens import TenantTokens, TokenRequest
 from rota.rail import Rail, RailSettings
 from rota.rail.jobs import RailContext
-from rota.runtime.configuration import MetricsAddress, Webhook
+from rota.runtime.configuration import MetricsAddress, Webhook, read_configuration
 from rota.runtime.engines import (
     Engine,
     Follow,
@@ -197,7 +197,9 @@ async def _assemble(
         followers.append(port.follow)
     engine = Engine(resources.store, resources.clock, reporter.say, followers)
     sender = None if plan.webhook is None else WebhookSender(plan.webhook)
-    watch = Watch(resources.store, resources.clock, sender)
+    show = None if port is None else port.show
+    every = read_configuration().watch_every
+    watch = Watch(resources.store, resources.clock, sender, every=every, show=show)
     engine.follow(watch.events)
     observers.append(LoopPart("watch", watch.run))
     greet = None
@@ -247,9 +249,10 @@ class _Web(NamedTuple):
         return {token.tenant for token in await self.book.list_tokens()}
 
     def leave(self) -> None:
-        """Report not ready, and answer workers that wait for jobs over HTTP."""
+        """Report not ready, answer workers that wait for jobs over HTTP, and end live pages."""
         self.part.readiness.close()
         self.app.state.http_leases.close()
+        self.app.state.changes.close()
 
 
 async def _make_web(plan: RuntimePlan, reporter: Reporter, resources: _Resources) -> _Web | None:

@@ -4,14 +4,15 @@ Every server and worker runs a watch. One of them takes each turn: the report in
 which. It also has what was posted. So an alert comes while any process lives.
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
 
-from rota.clock.protocol import Clock
+from rota.clock.protocol import Clock, keeps_real_time
 from rota.errors import ForbiddenAddressError, InvalidConfigurationError, RotaError
 from rota.events import AlertEnded, AlertNotSent, AlertRaised, EventEmitter
 from rota.fleet.identity import make_process_name
@@ -19,7 +20,8 @@ from rota.kinds.http_request import HttpRequests, read_request
 from rota.kinds.network import HttpRules, read_http_rules
 from rota.kinds.signing import DEFAULT_TENANT, SIGNATURE_HEADER, Keyring, sign
 from rota.ops.notices import find_notices, forget_ended
-from rota.runtime.configuration import Webhook
+from rota.ops.task_notices import WatchedTasks
+from rota.runtime.configuration import WATCH_EVERY, Webhook, read_configuration, read_webhook
 from rota.stores.opened import OpenStore
 from rota.telemetry.notices import (
     Notice,
@@ -29,9 +31,6 @@ from rota.telemetry.notices import (
     read_report,
     write_report,
 )
-
-CHECKED_EVERY = timedelta(seconds=30)
-"""How often the store is looked at, by whichever process comes first."""
 
 FORGOTTEN_EVERY = timedelta(hours=1)
 ANSWERS_WITHIN_SECONDS = 10.0
@@ -73,14 +72,29 @@ class WebhookSender:
         await self._requests.post(asked, [*headers, ("Connection", "close")])
 
 
+Show = Callable[[Report, datetime], object]
+"""Is given the latest report of any process, and the time."""
+
+
 class Watch:
     """Looks at the store every half minute, unless another process has done so."""
 
-    def __init__(self, store: OpenStore, clock: Clock, sender: WebhookSender | None = None) -> None:
+    def __init__(
+        self,
+        store: OpenStore,
+        clock: Clock,
+        sender: WebhookSender | None = None,
+        *,
+        every: timedelta = WATCH_EVERY,
+        show: Show | None = None,
+    ) -> None:
         self.events = EventEmitter("rota.watch")
         self._store = store
         self._clock = clock
         self._sender = sender
+        self._every = every
+        self._show = show
+        self._tasks = WatchedTasks(store, clock)
         self._name = make_process_name()
         self._swept_at: datetime | None = None
 
@@ -89,25 +103,31 @@ class Watch:
         while True:
             with suppress(RotaError):
                 await self.run_once()
-            await self._clock.sleep(CHECKED_EVERY)
+            await self._clock.sleep(self._every)
 
     async def run_once(self) -> Report | None:
         """Take a turn; None if another process has just taken one, or takes it now."""
         stored, now = await read_report(self._store), self._clock.now()
         before = Report(taken_at=now) if stored is None else stored.report
-        if stored is not None and timedelta(0) <= now - before.taken_at < CHECKED_EVERY / 2:
+        if stored is not None and timedelta(0) <= now - before.taken_at < self._every / 2:
+            self._show_report(before, now)
             return None
-        found = await find_notices(self._store, self._clock)
+        found = await find_notices(self._store, self._clock, self._tasks)
         sent = {it.key for it in before.notices if it.is_sent}
         notices = tuple(replace(it, is_sent=it.key in sent) for it in found)
         report = Report(taken_at=now, by=self._name, notices=notices)
         version = await self._write(stored, report)
         if version is None:
             return None
+        self._show_report(report, now)
         self._emit(before.notices, notices)
         await self._send(StoredReport(report, version))
         await self._sweep(now)
         return report
+
+    def _show_report(self, report: Report, now: datetime) -> None:
+        if self._show is not None:
+            self._show(report, now)
 
     async def _write(self, stored: StoredReport | None, report: Report) -> int | None:
         write = write_report(report) if stored is None else stored.write(report)
@@ -151,3 +171,23 @@ class Watch:
         if self._swept_at is None or now - self._swept_at >= FORGOTTEN_EVERY:
             await forget_ended(self._store, self._clock)
             self._swept_at = now
+
+
+@asynccontextmanager
+async def watching(store: OpenStore, clock: Clock, show: Show | None = None) -> AsyncIterator[None]:
+    """Run a watch while the context lasts. It posts alerts where the environment says.
+
+    Under a virtual clock none runs: it would wake twice in every minute of a simulated year.
+    """
+    if not keeps_real_time(clock):
+        yield
+        return
+    webhook, every = read_webhook(), read_configuration().watch_every
+    sender = None if webhook is None else WebhookSender(webhook)
+    watch = Watch(store, clock, sender, every=every, show=show)
+    run = asyncio.create_task(watch.run(), name="rota watch")
+    try:
+        yield
+    finally:
+        run.cancel()
+        await asyncio.wait({run})

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, timedelta, tzinfo
+from hashlib import blake2s
 from typing import Any
 
 import msgspec
@@ -45,6 +46,7 @@ class DeclaredTasks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """The zone and the policy of all tasks, field by field; and the dead-man switches by task.
 
     ``zone`` is None if it has no IANA name. ``alert_seconds`` has only the tasks with a switch.
+    ``digest`` changes with the names and expressions of the tasks.
     """
 
     zone: str | None
@@ -53,6 +55,7 @@ class DeclaredTasks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     override: Override = "keep_history"
     removed: Removed = "silent"
     alert_seconds: dict[str, float] = {}
+    digest: str = ""
 
     @property
     def policy(self) -> SchedulerPolicy:
@@ -96,7 +99,13 @@ def _declare(context: SchedulerContext, accepted: Sequence[AcceptedTask]) -> Dec
             for it in accepted
             if isinstance(it.callback, Watched)
         },
+        digest=_digest(accepted),
     )
+
+
+def _digest(accepted: Sequence[AcceptedTask]) -> str:
+    texts = sorted((it.name, it.cron.text) for it in accepted)
+    return blake2s(msgspec.json.encode(texts), digest_size=16).hexdigest()
 
 
 async def read_declared(store: DocumentStore) -> DeclaredTasks | None:

@@ -9,6 +9,7 @@ from rota.auth.caller import Auth
 from rota.auth.sessions import SessionBook
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
+from rota.ops.changes import ChangeFeed
 from rota.ops.leases import HttpLeases
 from rota.ops.served_kinds import ServedKinds
 from rota.server.api import EVERY_ROUTE
@@ -61,7 +62,8 @@ def create_app(
             Middleware(ErrorLayer),
         ],
     )
-    app.state.http_leases = context.leases  # close it before the server stops
+    app.state.http_leases = context.leases  # close both before the server stops
+    app.state.changes = context.changes
     app.state.metrics = context.metrics
     app.router.redirect_slashes = False
     app.router.default = serve_unknown
@@ -80,5 +82,6 @@ def _make_context(store: OpenStore, clock: Clock, settings: ServerSettings) -> S
         WaitingQuota(store, clock, settings.guarding.waiting_limit),
         leases,
         ServedKinds(store, clock, settings.checks),
+        ChangeFeed(store, clock),
         settings.guarding.masked_words,
     )

@@ -1,11 +1,11 @@
 """The Prometheus metrics of what the processes watch for."""
 
+from datetime import datetime
 from itertools import islice
 
 from rota.errors import MissingExtraError
-from rota.telemetry.health import StoreStatus
 from rota.telemetry.metrics import LABEL_LIMIT
-from rota.telemetry.notices import Notice, NoticeConcern
+from rota.telemetry.notices import Notice, NoticeConcern, Report
 
 try:
     import prometheus_client as prometheus
@@ -28,11 +28,8 @@ class NoticeMetrics:
             registry=registry,
         )
 
-    def show(self, status: StoreStatus | None) -> None:
-        """Show the report of a store sample; without one, everything stays as it is."""
-        if status is None or status.report is None:
-            return
-        report, now = status.report, status.taken_at
+    def show(self, report: Report, now: datetime) -> None:
+        """Show the latest report, as of now."""
         self._watched_at.set(report.taken_at.timestamp())
         for concern, gauge in self._gauges.items():
             gauge.clear()

@@ -22,7 +22,6 @@ from rota.jobs import (
     Succeeded,
     decide_cancel,
     decide_complete,
-    decide_outcome,
     derive_job_id,
 )
 from rota.stores.protocol import Applied, Inserted, JobStore
@@ -362,19 +361,21 @@ class DependenciesContract(JobStoreFixture):
             [JobStatus.READY, JobStatus.BLOCKED, JobStatus.BLOCKED],
         )
 
-    async def test_a_released_job_is_not_blocked(self, jobs: JobStore) -> None:
-        """Only PENDING jobs are blocked; a READY one does not wait."""
-        parent = a_job()
-        child = a_job(dependencies=[parent.id])
-        grandchild = a_job(dependencies=[child.id])
-        await jobs.insert([parent, child, grandchild], NOW)
-        (leased,) = await take(jobs)
-        await end(jobs, leased)
-        (leased,) = await take(jobs)
-        change = decide_outcome(leased, Discarded("no"), NOW)
-        (applied,) = await jobs.apply([change], NOW)
-        expect(applied.blocked, (grandchild.id,))
-        expect(await statuses(jobs, parent), [JobStatus.COMPLETED])
+    async def test_only_pending_jobs_are_blocked(self, jobs: JobStore) -> None:
+        """A dependent that was cancelled, or is blocked already, stays as it is."""
+        one, two = a_job(name="one"), a_job(name="two")
+        child = a_job(dependencies=[one.id, two.id])
+        cancelled = a_job(dependencies=[two.id])
+        await jobs.insert([one, two, child, cancelled], NOW)
+        kept = await find(jobs, cancelled.id)
+        expect_true(kept is not None, "the job is kept")
+        await jobs.apply([decide_cancel(cast("Job", kept), "not needed", NOW)], NOW)
+        leased = {job.name: job for job in await take(jobs)}
+        expect((await end(jobs, leased["one"], Discarded("no"))).blocked, (child.id,))
+        expect((await end(jobs, leased["two"], Discarded("no"), NOW + SECOND)).blocked, ())
+        expect(await statuses(jobs, child, cancelled), [JobStatus.BLOCKED, JobStatus.BLOCKED])
+        blocked = await find(jobs, child.id)
+        expect(blocked and blocked.updated_at, NOW)
 
     async def test_a_job_to_be_removed_is_kept_while_others_depend_on_it(
         self, jobs: JobStore

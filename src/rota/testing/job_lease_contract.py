@@ -390,6 +390,16 @@ class FencingContract(JobStoreFixture):
         with pytest.raises(IllegalMoveError):
             await jobs.apply([decide_complete(first, NOW), wrong], NOW)
         expect(await statuses(jobs, *waiting), [JobStatus.RUNNING, JobStatus.RUNNING])
+        done = decide_complete(first, NOW)
+        await jobs.apply([done], NOW)
+        again = Change(
+            job=replace(done.job, status=JobStatus.READY),
+            path=(JobStatus.COMPLETED, JobStatus.READY),
+            expected_token=1,
+        )
+        with pytest.raises(IllegalMoveError):
+            await jobs.apply([again], NOW)
+        expect(await statuses(jobs, first), [JobStatus.COMPLETED])
 
     async def test_every_attempt_that_failed_is_kept(self, jobs: JobStore) -> None:
         job = a_job()
@@ -486,6 +496,8 @@ class ExpiryContract(JobStoreFixture):
         expect((await end(jobs, expired, Lost(), late)).is_stale, expected=False)
         expect((await end(jobs, leased, now=late)).is_stale, expected=True)
         expect(await jobs.extend([_held(leased)], late + MINUTE, late), [False])
+        (again,) = await take(jobs, late + DAY)
+        expect((again.id, again.last_token), (leased.id, leased.last_token + 1))
 
     async def test_a_limit_below_one_is_refused(self, jobs: JobStore) -> None:
         with pytest.raises(InvalidInputError, match="limit"):

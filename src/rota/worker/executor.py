@@ -101,6 +101,8 @@ class Executor:
         self._resources = resources
         self._flow = flow
         self.facilities = facilities
+        gate = resources.settings.gate
+        self._watch = gate if isinstance(gate, GateWatch) else None
         self._threads = Threads()
         self._idle: deque[Future[None]] = deque()
         self._is_waking = False
@@ -201,18 +203,18 @@ class Executor:
 
     async def _attempt(self, slot: Slot, attempt: Attempt) -> Result:
         """The attempt from top to bottom: gate, handler, call, classify."""
-        job, events = attempt.job, self._resources.events
+        job = attempt.job
         handler = self._resources.handlers.get(job.kind)
         try:
-            await self._read_gates(attempt)
+            watch = self._watch
+            if watch is not None and not watch.is_fresh(attempt.started_at):
+                await self._read_gates(watch, attempt)
             if (held_back := self._judge(attempt, handler)) is not None:
                 return Result(held_back)
             if handler is None:
                 return Result(Failed(f"No handler for type={job.kind}"), NO_HANDLER)
-            attempt.context = Context(job, attempt.started_at, self.facilities)
-            if events.wants(JobStarted):
-                events.emit(job_started(attempt))
-            return classify(await self._call(handler, attempt, attempt.context), handler.encode)
+            context = self._begin(attempt)
+            return classify(await self._call(handler, attempt, context), handler.encode)
         except CancelledError as error:
             return _classify_cancellation(slot, attempt, error)
         except BaseException as error:
@@ -224,30 +226,36 @@ class Executor:
             if attempt.is_interrupted and slot.task is not None:
                 slot.task.uncancel()
 
-    async def _read_gates(self, attempt: Attempt) -> None:
-        """Read the gates again unless that happened a moment ago; see ``GateWatch``."""
-        gate, clock = self._resources.settings.gate, self._resources.clock
-        if not isinstance(gate, GateWatch):
-            return
+    async def _read_gates(self, watch: GateWatch, attempt: Attempt) -> None:
+        """Read the gates until they are fresh at the start of the attempt; see ``GateWatch``."""
+        clock = self._resources.clock
         with suppress(RotaError):  # then the job waits
             for _ in range(MOST_READS):
-                if gate.is_fresh(attempt.started_at):
-                    return
-                await gate.renew(clock.now())
+                await watch.make_fresh(clock)
                 attempt.started_at = clock.now()
+                if watch.is_fresh(attempt.started_at):
+                    return
 
     def _judge(self, attempt: Attempt, handler: Handler | None) -> Closed | Skipped | None:
         """Why the handler may not start now: its occurrence was missed, or a gate is closed."""
-        gate, job = self._resources.settings.gate, attempt.job
+        gate, job, watch = self._resources.settings.gate, attempt.job, self._watch
         if job.recurrence is not None and is_missed(job, attempt.started_at):
             return Skipped(MISSED)
         if gate is None:
             return None
-        if isinstance(gate, GateWatch) and not gate.is_fresh(attempt.started_at):
+        if watch is not None and not watch.is_fresh(attempt.started_at):
             return Closed(attempt.started_at + REREAD_AFTER, UNREAD, is_recheck=True)
+        if watch is not None and watch.is_open_to_all:
+            return None
         notifies = handler.notifies if handler else self._resources.handlers.notifies(job.kind)
         verdict = gate.judge(job, attempt.started_at, notifies=notifies)
         return verdict if isinstance(verdict, Closed) else None
+
+    def _begin(self, attempt: Attempt) -> Context:
+        context = attempt.context = Context(attempt.job, attempt.started_at, self.facilities)
+        if self._resources.events.wants(JobStarted):
+            self._resources.events.emit(job_started(attempt))
+        return context
 
     async def _call(self, handler: Handler, attempt: Attempt, context: Context) -> Any:
         """What the handler returns. A handler that takes longer than its timeout is cancelled."""

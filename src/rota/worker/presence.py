@@ -33,6 +33,8 @@ WITHDRAWN_WITHIN = timedelta(seconds=1)
 SHOWN_UNPOLLED = timedelta(hours=6)
 """How often a worker shows its sign under a virtual clock that does not stop for polls."""
 
+_MILLISECOND = timedelta(milliseconds=1)
+
 logger = logging.getLogger("rota.worker")
 
 
@@ -86,7 +88,11 @@ def _describe(resources: Resources, started_at: datetime) -> WorkerPresence:
         tenants=_sorted(settings.tenants),
         kinds=tuple(sorted(resources.handlers)),
         labels=tuple(sorted(settings.labels)),
+        notifying=tuple(sorted(it for it, by in resources.handlers.items() if by.notifies)),
         concurrency=settings.concurrency,
+        batch=settings.batch,
+        poll_ms=round(settings.poll_for / _MILLISECOND),
+        lease_ms=round(settings.lease_for / _MILLISECOND),
         version=_read_version(),
         started_at=started_at,
         seen_at=resources.clock.now(),

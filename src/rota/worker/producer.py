@@ -109,6 +109,8 @@ class Producer:
                 self._executor.hand_back_ready()
             elif found_count < last.asked_count:
                 await rest.rest(last.result, last.found_at)
+            else:
+                await rest.refresh_ahead()
 
     def stop(self) -> None:
         """Lease nothing more. What the store is about to hand out is handed back."""

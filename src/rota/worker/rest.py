@@ -153,7 +153,7 @@ class Rest:
                 due_for = choose_due_for(due_at, last, now)
                 if due_for is not None and due_for < rest_for:
                     _end_by(due, later(now, max(due_for, shortest)))
-                await self._refresh_ahead()
+                await self.refresh_ahead()
                 if watchable is None:
                     return
                 if shortest == _NO_TIME:  # a write that brought no job: there may be many of them
@@ -184,7 +184,7 @@ class Rest:
                 due_for = choose_due_for(due_at, last, now)
                 if due_for is not None:
                     _end_by(due, later(now, max(due_for, shortest)))
-                await self._refresh_ahead()
+                await self.refresh_ahead()
                 await changes.wait(version)
                 shortest = _NO_TIME
         except Exception:
@@ -201,8 +201,8 @@ class Rest:
             lambda: store.next_due_at(clock.now(), settings.queues, settings.tenants)
         )
 
-    async def _refresh_ahead(self) -> None:
-        """Read gates and limits while idle, so that the next job does not wait for it."""
+    async def refresh_ahead(self) -> None:
+        """Read gates and limits while no job waits for that."""
         now = self._resources.clock.now()
         with suppress(RotaError):  # the next lease reads them in any case
             for watch in self._watches:

@@ -14,12 +14,14 @@ from tests.process.service.up_process import PATIENCE_SECONDS, Running
 
 ROOT = Path(__file__).resolve().parents[3]
 TASKS = "tests.process.matrix.tasks:app"
+DECLARED = ("--tasks", "tests.process.matrix.tasks:registrations")
 
 SETTINGS = {
     "WORKER_POLL_MS": "200",
     "WORKER_BATCH": "5",
     "WORKER_LEASE_MS": "1000",
     "WORKER_MAX_ATTEMPTS": "1",
+    "ROTA_WATCH_MS": "500",
     "PYTHONPATH": str(ROOT),
 }
 
@@ -83,9 +85,9 @@ def deployed(name: str, folder: Path, store: str, token: str) -> Iterator[Deploy
         if name == "embedded":
             server = start("-m", "tests.process.matrix.host", program=sys.executable)
         elif name == "up":
-            server = start("up", TASKS, "--port", "0", "--json")
+            server = start("up", TASKS, *DECLARED, "--port", "0", "--json")
         else:
-            server = start("serve", TASKS, "--port", "0", "--json")
+            server = start("serve", TASKS, *DECLARED, "--port", "0", "--json")
             if name == "serve + work":
                 worker = start("work", TASKS, "--json", "--metrics-port", "0")
         running = Deployment(server, token, worker)

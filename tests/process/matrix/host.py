@@ -1,16 +1,31 @@
 """A web service of one's own with Rota inside: ``python -m tests.process.matrix.host``."""
 
 import logging
+import os
 import socket
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import uvicorn
 from starlette.applications import Starlette
-from tests.process.matrix.tasks import app
+from tests.process.matrix.tasks import app, registrations
 
+from rota import Scheduler, open_store
 from rota.telemetry.logs import JsonFormatter
 
-service = Starlette()
+
+@asynccontextmanager
+async def scheduling(_: Starlette) -> AsyncIterator[None]:
+    """The strict scheduler of declarative tasks runs while the service does."""
+    async with await open_store(os.environ["ROTA_STORE"]) as store:
+        scheduler = Scheduler(store)
+        await scheduler.initialize(registrations)
+        yield
+        await scheduler.stop()
+
+
+service = Starlette(lifespan=scheduling)
 app.attach(service, "/rota")
 
 

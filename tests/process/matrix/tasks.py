@@ -43,5 +43,20 @@ async def say() -> None:
 async def closed() -> None: ...
 
 
+def beat() -> None:
+    """A declarative task that succeeds."""
+
+
+async def break_down() -> None:
+    """A declarative task that fails."""
+    raise OSError("disk full")
+
+
+registrations = [
+    ("matrix.beat", "* * * * *", beat, timedelta(seconds=1)),
+    ("matrix.broken", "* * * * *", break_down, timedelta(hours=1)),
+]
+
+
 @app.schedule(timedelta(seconds=2), name="matrix.tick")
 async def tick() -> None: ...

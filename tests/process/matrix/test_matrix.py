@@ -219,10 +219,32 @@ def see_gates(cell: Cell) -> str:
 
 
 def see_settings(cell: Cell) -> str:
+    (worker,) = cell.running.get("/workers")["items"]
+    found = [worker[it] for it in ("poll_ms", "batch", "lease_ms")]
+    is_over_http = worker["host"] == "http"  # its requests say how many, and how long to wait
+    assert found == ([None] * 3 if is_over_http else [200, 5, 1_000])
     failed = cell.read("matrix.fail")
     assert failed["retry_policy"]["max_attempts"] == 1, "WORKER_MAX_ATTEMPTS"
     assert (failed["status"], failed["ending"]) == ("FAILED", "exhausted")
     return "honoured"
+
+
+def see_tasks(cell: Cell) -> str:
+    """Declarative tasks: one that succeeds, and one that fails and is reported."""
+    states = {it["name"]: it for it in cell.running.get("/tasks")["items"]}
+    assert states["matrix.beat"]["last_success_at"] is not None
+    assert states["matrix.broken"]["last_failure_at"] is not None
+    assert states["matrix.broken"]["retry_count"] >= 1
+
+    def list_events() -> set[tuple[str, str]]:
+        lines = [it for it in cell.running.log() if "event" in it]
+        names = (it.get("taskName") or it.get("alertName") for it in lines)
+        return {(it["event"], str(name)) for it, name in zip(lines, names, strict=True)}
+
+    wanted = {("TaskRunCompleted", "matrix.beat"), ("TaskRunFailed", "matrix.broken")}
+    wanted.add(("AlertRaised", "matrix.broken"))
+    wait_for(lambda: wanted <= list_events(), "the lines of the tasks")
+    return "run fail alert"
 
 
 def see_attempts(cell: Cell, rota: RunRota) -> str:
@@ -273,6 +295,7 @@ def test_everything_is_seen_in_every_deployment(
         seen["gates"] = see_gates(cell)
         seen["WORKER_*"] = see_settings(cell)
         seen["attempts"] = see_attempts(cell, rota)
+        seen["tasks"] = see_tasks(cell)
         running.stop_worker()
         seen["/".join(NAMES)] = see_counters(cell)
         seen["JSON log"] = see_log(cell)

@@ -12,6 +12,7 @@ GATES = "/api/v1/gates"
 QUIET = f"{GATES}/quiet-hours"
 OWN = f"{GATES}/maintenance"
 ALL = f"{GATES}/maintenance/installation"
+KIND = "/api/v1/kinds/notifies"
 NIGHT = {"start": "22:00", "end": "07:00", "zone": "Europe/London"}
 
 
@@ -120,3 +121,26 @@ async def test_bad_windows_name_their_field_and_scopes_are_asked_for(
         assert (await writer.get(GATES)).status_code == 200
         for method, url in (("PUT", QUIET), ("DELETE", QUIET), ("PUT", OWN), ("DELETE", OWN)):
             assert (await writer.request(method, url, json={})).status_code == 403
+
+
+async def test_whether_a_kind_notifies_people_is_set_for_all_tenants(both: Neighbours) -> None:
+    body = {"kind": "receipt.send", "notifies": True, "why": "it writes to customers"}
+    answer = await both.ours.put(KIND, json=body)
+    assert (answer.status_code, answer.json()["set_notifies"]) == (200, True)
+    assert (await gates_of(both.theirs))["kinds"] == [{"kind": "receipt.send", "notifies": True}]
+    (known,) = (await both.theirs.get("/api/v1/kinds")).json()["items"]
+    assert (known["kind"], known["notifies"], known["set_notifies"]) == ("receipt.send", True, True)
+    assert (await both.ours.delete(f"{KIND}?kind=receipt.send")).status_code == 204
+    assert (await gates_of(both.ours))["kinds"] == []
+    assert (await both.theirs.get("/api/v1/kinds")).json()["items"] == []
+
+
+async def test_only_an_admin_sets_a_kind_and_a_bad_one_names_its_field(
+    neighbours: Neighbours,
+) -> None:
+    body = {"kind": "receipt.send", "notifies": True}
+    for wrong, field in (({"kind": ""}, "kind"), ({"notifies": "often"}, "notifies")):
+        assert field_of(await neighbours.ours.put(KIND, json={**body, **wrong})) == field
+    async with neighbours.with_only(Scope.READ, Scope.OPERATE) as operator:
+        assert (await operator.put(KIND, json=body)).status_code == 403
+        assert (await operator.delete(f"{KIND}?kind=receipt.send")).status_code == 403

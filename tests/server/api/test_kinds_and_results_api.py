@@ -58,6 +58,27 @@ async def test_kinds_are_listed_with_their_schemas(stage: Stage) -> None:
     assert "user_id" in str(found["welcome"]["payload_schema"])
 
 
+async def test_a_kind_notifies_as_an_operator_says_and_else_as_its_worker(stage: Stage) -> None:
+    visit = stage.visit
+    worker = Worker(
+        visit.store, {"page.oncall": print}, notifies={"page.oncall"}, clock=visit.clock
+    )
+    working = asyncio.create_task(worker.run())
+    await visit.clock.advance(timedelta(seconds=10))
+
+    async def read() -> dict[str, bool]:
+        listed = (await visit.client.get("/api/v1/kinds")).json()["items"]
+        return {it["kind"]: it["notifies"] for it in listed}
+
+    assert await read() == {"broken": False, "page.oncall": True, "welcome": True}
+    for kind in ("welcome", "page.oncall"):
+        body = {"kind": kind, "notifies": False}
+        await visit.client.put("/api/v1/kinds/notifies", json=body)
+    assert set((await read()).values()) == {False}
+    worker.stop()
+    await visit.clock.run(working)
+
+
 @pytest.mark.parametrize(
     ("payload", "field"),
     [

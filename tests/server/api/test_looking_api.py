@@ -57,8 +57,12 @@ async def test_attempts_have_their_errors(both: Neighbours) -> None:
 
 async def test_jobs_are_found_by_text_and_kind_and_filters(both: Neighbours) -> None:
     mail = await make(both, name="Send MAIL", kind="send")
-    await make(both, name="other")
+    await make(both, name="other", kind="digest")
     for query, found in (
+        ("q=kind:send mail", [mail["id"]]),
+        ("q=state:ready&text=mail", [mail["id"]]),
+        ("q=state:failed mail&status=READY", []),
+        ("q=kind:send&index=false", [mail["id"]]),
         ("text=mail", [mail["id"]]),
         ("kind=send", [mail["id"]]),
         (f"text={mail['id']}", [mail["id"]]),
@@ -67,8 +71,17 @@ async def test_jobs_are_found_by_text_and_kind_and_filters(both: Neighbours) -> 
     ):
         page = (await both.ours.get(f"{JOBS}/search?{query}")).json()
         assert [it["id"] for it in page["items"]] == found, query
-    first = (await both.ours.get(f"{JOBS}/search?text=e&limit=1")).json()
+    first = (await both.ours.get(f"{JOBS}/search?q=queue:mail&limit=1")).json()
     assert first["has_more"]
+    assert first["progress"]["searched_until"] == first["items"][0]["created_at"]
+    whole = (await both.ours.get(f"{JOBS}/search?q=mail&sort=oldest")).json()
+    assert whole["progress"] == {"searched_until": None, "share": 1.0}
+    assert field_of(await both.ours.get(f"{JOBS}/search?q=colour:red")) == "q"
+    assert field_of(await both.ours.get(f"{JOBS}/search?sort=best")) == "sort"
+    counts = (await both.ours.get(f"{JOBS}/counts?q=mail")).json()
+    assert (counts["counts"]["READY"], counts["is_capped"]) == (1, False)
+    items = (await both.ours.get(f"{JOBS}/suggest?q=mail kind:s")).json()["items"]
+    assert items == [{"text": "mail kind:send", "label": "send", "field": "kind", "count": 1}]
     assert field_of(await both.ours.get(f"{JOBS}/search?text=")) == "text"
     assert field_of(await both.ours.get(f"{JOBS}/search?limit=0")) == "limit"
 
@@ -115,6 +128,7 @@ async def test_another_tenant_sees_none_of_it(neighbours: Neighbours) -> None:
         assert (await theirs.get(f"{JOBS}/{dead['id']}/{path}")).status_code == 404
         assert (await neighbours.ours.get(f"{JOBS}/{NO_ID}/{path}")).status_code == 404
     assert (await theirs.get(f"{JOBS}/search?text=a")).json()["items"] == []
+    assert (await theirs.get(f"{JOBS}/suggest?q=kind:")).json()["items"] == []
     assert (await theirs.get(f"{JOBS}/search?text={dead['id']}")).json()["items"] == []
     told = (await theirs.get("/api/v1/overview")).json()
     assert set(told["counts"].values()) == {0}
@@ -128,7 +142,7 @@ async def test_looking_needs_the_scope_to_read(neighbours: Neighbours) -> None:
     async with neighbours.with_only(Scope.WRITE, Scope.OPERATE) as blind:
         for path in (
             *(f"{JOBS}/{job['id']}/{it}" for it in ("why", "graph", "attempts")),
-            f"{JOBS}/search",
+            *(f"{JOBS}/{it}" for it in ("search", "counts", "suggest")),
             *(f"/api/v1/{it}" for it in ("overview", "queues", "workers", "throughput", "audit")),
         ):
             assert (await blind.get(path)).status_code == 403, path

@@ -50,7 +50,7 @@ async def test_static_files_are_cached_under_a_content_hash(
 ) -> None:
     text = (await pages.get("/admin")).text
     addresses = re.findall(r'(?:href|src)="(/admin/static/[^"]+)"', text)
-    assert len(addresses) == 4
+    assert len(addresses) == 5
     for address in addresses:
         answer = await pages.get(address)
         assert answer.status_code == 200

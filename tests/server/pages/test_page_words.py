@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from tests.browser.stage.story import HOUR, MINUTE, Story
 
-from rota.jobs import PAUSED_UNTIL, Ending, JobStatus, RetryPolicy
+from rota.jobs import PAUSED_UNTIL, Ending, JobState, JobStatus, RetryPolicy
 from rota.jobs.record import BackoffStrategy, Deferral
 from rota.ops.overview import Alarm
 from rota.server.pages.formats import (
@@ -21,7 +21,7 @@ from rota.server.pages.formats import (
 from rota.server.pages.job import describe_policy, list_facts, make_timeline
 from rota.server.pages.outlook import preview_task, show_occurrence
 from rota.server.pages.overview import list_warnings
-from rota.server.pages.statuses import sign_of
+from rota.server.pages.statuses import SIGNS, sign_of
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 10, 23, 9, 41, 20, tzinfo=UTC)
@@ -100,13 +100,13 @@ def test_a_task_is_foreseen_with_what_the_clocks_do() -> None:
         ({"created_at": NOW, "due_at": NOW + HOUR, "attempt_count": 1}, "retrying"),
         (
             {"due_at": NOW + HOUR, "deferral": Deferral(until=NOW + HOUR, reason="quiet hours")},
-            "held back",
+            "held",
         ),
         ({"due_at": PAUSED_UNTIL, "is_paused": True}, "paused"),
         ({"status": JobStatus.RUNNING, "created_at": NOW}, "running"),
         ({"status": JobStatus.RUNNING, "created_at": NOW - HOUR}, "stalled"),
         ({"status": JobStatus.COMPLETED}, "completed"),
-        ({"status": JobStatus.FAILED, "ending": Ending.LOST}, "dead letter"),
+        ({"status": JobStatus.FAILED, "ending": Ending.LOST}, "dead"),
         ({"status": JobStatus.FAILED, "ending": Ending.CANCELLED}, "cancelled"),
         ({"status": JobStatus.FAILED, "ending": Ending.DISCARDED}, "discarded"),
         ({"status": JobStatus.BLOCKED}, "blocked"),
@@ -118,17 +118,8 @@ def test_a_job_is_called_what_a_person_would_call_it(fields: dict[str, object], 
 
 
 def test_states_differ_without_colour() -> None:
-    jobs = [
-        a_job(created_at=NOW),
-        a_job(created_at=NOW, due_at=NOW + HOUR),
-        a_job(created_at=NOW, status=JobStatus.RUNNING),
-        a_job(status=JobStatus.COMPLETED),
-        a_job(status=JobStatus.FAILED),
-        a_job(status=JobStatus.BLOCKED),
-        a_job(status=JobStatus.PENDING),
-    ]
-    signs = [sign_of(job, NOW) for job in jobs]
-    assert len({sign.shape for sign in signs}) == len({sign.word for sign in signs}) == len(jobs)
+    assert [sign.word for sign in SIGNS.values()] == list(JobState)
+    assert len({sign.shape for sign in SIGNS.values()}) == len(JobState)
 
 
 async def test_a_timeline_has_every_attempt_and_each_error_once(story: Story) -> None:
@@ -142,7 +133,7 @@ async def test_a_timeline_has_every_attempt_and_each_error_once(story: Story) ->
         "Attempt 1 failed",
         "Attempt 2 failed",
         "Attempt 3 failed",
-        "Dead letter",
+        "Dead",
     ]
     assert [step.error is not None for step in steps] == [False, True, False, False, False]
     assert steps[2].note == "after 30 s, on mail-7f2c, same error as before"

@@ -127,9 +127,10 @@ async def test_a_reader_is_shown_no_form_that_changes_anything(
     for path in PAGES:
         text = (await client.get(f"/admin{path}")).text
         targets = set(re.findall(r'<form[^>]*method="post" action="([^"]*)"', text))
-        assert targets <= {"/admin/sign-out", "/admin/confirm"}, path
+        assert targets <= {"/admin/sign-out", "/admin/confirm", "/admin/preferences"}, path
         assert 'type="checkbox" name="id"' not in text
-        assert "<button" not in text.partition('action="/admin/confirm"')[2]
+        main = text.partition("</main>")[0]
+        assert "<button" not in main.partition('action="/admin/confirm"')[2]
 
 
 @pytest.mark.parametrize(
@@ -177,12 +178,12 @@ async def test_tasks_are_shown_to_administrators_only(store: OpenStore, knock: K
 
 async def test_sign_in_leads_to_the_requested_page(knock: Knock) -> None:
     client = knock("read")
-    answer = await client.get("/admin/jobs?status=READY")
-    assert answer.headers["location"] == "/admin/sign-in?next=%2Fadmin%2Fjobs%3Fstatus%3DREADY"
+    answer = await client.get("/admin/jobs?state=ready")
+    assert answer.headers["location"] == "/admin/sign-in?next=%2Fadmin%2Fjobs%3Fstate%3Dready"
     assert (await client.get("/admin/jobs", headers={"HX-Request": "true"})).status_code == 401
-    wanted = {"token": "read", "next": "/admin/jobs?status=READY"}
+    wanted = {"token": "read", "next": "/admin/jobs?state=ready"}
     entered = await client.post("/admin/sign-in", data=wanted)
-    assert entered.headers["location"] == "/admin/jobs?status=READY"
+    assert entered.headers["location"] == "/admin/jobs?state=ready"
     left = await client.post("/admin/sign-out")
     assert left.headers["location"] == "/admin/sign-in"
     assert (await client.get("/admin/jobs")).status_code == 303
@@ -245,7 +246,7 @@ async def test_a_page_that_is_not_there_says_so(pages: httpx2.AsyncClient) -> No
 async def test_a_choice_that_cannot_be_meant_is_refused_with_its_name(
     pages: httpx2.AsyncClient,
 ) -> None:
-    for query in ("status=NONE", "since=1y", "cursor=%00"):
+    for query in ("state=none", "since=1y", "cursor=%00"):
         answer = await pages.get(f"/admin/jobs?{query}")
         assert answer.status_code == 400
         assert query.partition("=")[0] in answer.text
@@ -292,8 +293,66 @@ async def test_a_job_that_ended_after_the_question_is_left_alone(
     asked = await pages.post("/admin/confirm", data={"action": "cancel", "id": job.id})
     assert "Cancel 1 job?" in asked.text
     await story.complete(job, SECOND)
-    done = await pages.post("/admin/act", data={"action": "cancel", "id": job.id})
+    done = await pages.post("/admin/act", data=read_hidden(asked.text))
     assert done.headers["location"] == f"/admin/jobs/{job.id}?done=nothing&count=0"
+
+
+def read_hidden(text: str) -> dict[str, str]:
+    """What the form of a question sends."""
+    form = text.partition('action="/admin/act"')[2]
+    return dict(re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', form))
+
+
+async def test_a_question_says_which_jobs_stay_as_they_are_and_why(
+    story: Story, pages: httpx2.AsyncClient
+) -> None:
+    waiting = await story.ask("Later", ago=MINUTE, due_at=START + MINUTE)
+    ended = await story.complete(await story.ask("Done", ago=MINUTE), SECOND)
+    data = {"id": [waiting.id, ended.id], "from": "jobs"}
+    for action, rule in (
+        ("cancel", "Only a job that has not ended can be cancelled."),
+        ("run_now", "Only a job that waits for a later time can be made due now."),
+    ):
+        text = (await pages.post("/admin/confirm", data={**data, "action": action})).text
+        assert re.search(r"<h1>[A-Z][a-z ]+ 1 job\?</h1>", text)
+        assert f"stays as it is: 1 completed. {rule}" in " ".join(text.split())
+    text = (await pages.post("/admin/confirm", data={**data, "action": "retry"})).text
+    assert "Nothing to do" in text
+    assert "1 completed, 1 scheduled. Only a job that failed" in " ".join(text.split()) or (
+        "1 scheduled, 1 completed. Only a job that failed" in " ".join(text.split())
+    )
+
+
+async def test_colours_and_zone_are_chosen_and_remembered(store: OpenStore, knock: Knock) -> None:
+    await tell_story(store, START)
+    client = knock()
+    wish = {"theme": "dark", "zone": "Asia/Tokyo", "back": "/admin/jobs?state=due"}
+    saved = await client.post("/admin/preferences", data=wish)
+    assert (saved.status_code, saved.headers["location"]) == (303, "/admin/jobs?state=due")
+    text = (await client.get("/admin")).text
+    assert 'data-theme="dark"' in text
+    assert "JST" in text
+    for wrong in ({"theme": "pink"}, {"zone": "Atlantis/Centre"}):
+        assert (await client.post("/admin/preferences", data=wrong)).status_code == 400
+    elsewhere = await client.post("/admin/preferences", data={"back": "//evil.example"})
+    assert elsewhere.headers["location"] == "/admin"
+
+
+async def test_the_pages_can_be_installed_and_say_when_they_are_offline(knock: Knock) -> None:
+    client = knock("read", prefix="/tools")
+    manifest = (await client.get("/admin/manifest.webmanifest")).json()
+    assert (manifest["start_url"], manifest["scope"]) == ("/tools/admin", "/tools/admin")
+    for icon in manifest["icons"]:
+        sent = await client.get(icon["src"].removeprefix("/tools"))
+        assert sent.headers["content-type"] == "image/png"
+        width = int.from_bytes(sent.content[16:20], "big")
+        assert icon["sizes"] == f"{width}x{width}"
+    worker = await client.get("/admin/service-worker.js")
+    assert worker.headers["service-worker-allowed"] == "/tools/admin"
+    kept = msgspec.json.decode(re.match(r"const KEPT = (.*);", worker.text)[1])  # type: ignore[index]
+    for address in kept:
+        assert (await client.get(address.removeprefix("/tools"))).status_code == 200
+    assert "You are offline" in (await client.get(kept[0].removeprefix("/tools"))).text
 
 
 async def test_a_job_page_shows_result_traceback_and_log(

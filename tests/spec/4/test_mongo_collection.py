@@ -178,6 +178,17 @@ async def test_the_index_for_the_next_document_is_made_once(
     assert made[name]["key"] == [("cron.at", 1), ("_id", 1)]
 
 
+async def test_a_lock_is_one_find_and_modify(collection: "AsyncCollection[Any]") -> None:
+    await collection.insert_many([{"_id": n, "sleepUntil": NOW} for n in range(3)])
+    store, database = MongoCollectionStore(collection), collection.database
+    await store.lock_next(NOW + MINUTE, NOW)  # the first also asks the server what it is
+    await database.command("profile", 2)
+    assert await store.lock_next(NOW + MINUTE, NOW) is not None
+    await database.command("profile", 0)
+    seen = database["system.profile"].find({"ns": f"{database.name}.{collection.name}"})
+    assert [next(iter(it["command"])) async for it in seen] == ["findAndModify"]
+
+
 async def test_a_lock_goes_by_the_index_that_users_have(
     collection: "AsyncCollection[Any]",
 ) -> None:

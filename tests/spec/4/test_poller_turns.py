@@ -49,9 +49,14 @@ def test_a_store_is_needed(store: Any) -> None:
     assert refusal.value.details["field"] == "store"
 
 
-def test_any_store_with_the_three_verbs_will_do(store: ListedJobs) -> None:
+async def test_any_store_with_the_three_verbs_will_do(stage: Stage, store: ListedJobs) -> None:
     taken: PollableStore = store
     assert not Poller(taken).is_running
+    store.waiting += [a_polled(1), a_polled(2, auto_remove=True)]
+    await stage.play(SECOND, idle_delay=SECOND)
+    assert [job.id for job in stage.jobs] == [1, 2]
+    assert ([job_id for job_id, _ in store.updates], store.removed) == ([1], [2])
+    await stage.close()
 
 
 async def test_it_says_what_it_is_doing(stage: Stage, store: ListedJobs) -> None:

@@ -72,7 +72,7 @@ COMMANDS = [
     ("dlq",),
     *[("dlq", it) for it in ("list", "show", "retry", "discard")],
     ("gates",),
-    *[("gates", it) for it in ("show", "quiet-hours", "maintenance")],
+    *[("gates", it) for it in ("show", "quiet-hours", "maintenance", "kind")],
     ("tokens",),
     *[("tokens", it) for it in ("create", "list", "revoke")],
 ]

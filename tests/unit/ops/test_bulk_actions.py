@@ -9,9 +9,9 @@ from rota.errors import NotFoundError, StoreUnavailableError
 from rota.jobs import Ending, Job, JobFilter, JobStatus, RetryPolicy, decide_fail
 from rota.ops import bulk
 from rota.ops.bulk import carry_out, plan_bulk
-from rota.ops.search import JobQuery
 from rota.policy.audit import read_audit
 from rota.rail.jobs import RailContext
+from rota.search.query import JobQuery
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock, a_job

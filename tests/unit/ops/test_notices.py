@@ -1,5 +1,6 @@
 """Dead-man switches of series and tasks, and tasks that are late or fail."""
 
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,13 +8,16 @@ from tests.unit.ops.conftest import NOW
 
 from rota.errors import InvalidJobError
 from rota.jobs import Failed, Job, Outcome, RetryPolicy, Succeeded, decide_outcome
+from rota.ops import task_notices
 from rota.ops.notices import find_notices, forget_ended
+from rota.ops.task_notices import ALL_READ_EVERY, WatchedTasks
 from rota.rail import Rail
 from rota.rail.alerts import list_watched
 from rota.rail.pauses import list_pauses
 from rota.scheduler import Scheduler, Watched
+from rota.scheduler.storage import TASKS
 from rota.stores.memory import MemoryStore
-from rota.stores.protocol import LeaseRequest
+from rota.stores.protocol import Document, LeaseRequest
 from rota.telemetry.notices import Notice
 from rota.testing import VirtualClock
 
@@ -177,3 +181,105 @@ async def test_a_day_of_a_living_scheduler_raises_nothing(
         await clock.advance(15 * MINUTE)
         assert await find_notices(store, clock) == ()
     await task.scheduler.stop()
+
+
+class CountingStore(MemoryStore):
+    """Counts the task records that are read."""
+
+    read_count = 0
+
+    async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
+        async for page in super().scan(collection):
+            self.read_count += len(page) if collection == TASKS else 0
+            yield page
+
+    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+        self.read_count += len(keys) if collection == TASKS else 0
+        return await super().read(collection, keys)
+
+
+class Crowd:
+    """Many tasks of a day, two of an hour; the first has a switch, the second may fail."""
+
+    def __init__(self, store: CountingStore, clock: VirtualClock) -> None:
+        self.store = store
+        self.clock = clock
+        self.fails = False
+        self.scheduler = Scheduler(store, clock=clock, zone=UTC)
+        self.tasks = WatchedTasks(store, clock)
+
+    async def begin(self, count: int) -> None:
+        async def work() -> None:
+            if self.fails:
+                raise OSError("disk full")
+
+        def idle() -> None: ...
+
+        watched = Watched(idle, 20 * MINUTE)
+        daily = [(f"task-{number:04}", "0 3 * * *", idle, HOUR) for number in range(count)]
+        await self.scheduler.initialize(
+            [
+                ("first", "0 * * * *", watched, HOUR),
+                ("second", "30 * * * *", work, HOUR),
+                *daily,
+            ]
+        )
+
+    async def look(self) -> tuple[list[str], int]:
+        """The troubles, and how many records were read for them."""
+        before = self.store.read_count
+        found = await self.tasks.find()
+        return [f"{it.concern} {it.name}" for it in found], self.store.read_count - before
+
+
+@pytest.fixture
+async def crowd(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Crowd]:
+    monkeypatch.setattr(task_notices, "FEW_TASKS", 10)
+    monkeypatch.setattr(task_notices, "MOST_NOTICES", 3)
+    async with CountingStore() as store:
+        crowd = Crowd(store, clock)
+        await crowd.begin(50)
+        yield crowd
+        await crowd.scheduler.stop()
+
+
+async def test_of_many_tasks_only_those_are_read_that_can_be_in_trouble(crowd: Crowd) -> None:
+    assert await crowd.look() == ([], 52)
+    assert await crowd.look() == ([], 0)
+    await crowd.clock.advance(ALL_READ_EVERY)
+    assert await crowd.look() == ([], 52)
+
+
+async def test_of_many_tasks_a_failure_is_seen_with_the_next_reading_of_all(crowd: Crowd) -> None:
+    await crowd.clock.advance(29 * MINUTE)
+    assert await crowd.look() == ([], 52)
+    crowd.fails = True
+    await crowd.clock.advance(3 * MINUTE)
+    assert await crowd.look() == (["task_fails second"], 1)  # it was due, and so it was read
+    assert await crowd.look() == (["task_fails second"], 1)
+
+
+async def test_the_switch_of_one_of_many_tasks_fires_without_reading_the_others(
+    crowd: Crowd,
+) -> None:
+    await crowd.scheduler.stop()
+    await crowd.clock.advance(59 * MINUTE)
+    assert await crowd.look() == (["task_late second"], 52)
+    await crowd.clock.advance(3 * MINUTE)
+    assert await crowd.look() == (["task_late second", "task_late first"], 2)
+
+
+async def test_a_task_that_is_registered_meanwhile_is_watched_at_once(crowd: Crowd) -> None:
+    await crowd.look()
+    await crowd.scheduler.stop()
+    await crowd.begin(51)
+    assert await crowd.look() == ([], 53)
+
+
+async def test_of_very_many_late_tasks_some_are_named_and_the_others_counted(crowd: Crowd) -> None:
+    await crowd.scheduler.stop()
+    await crowd.clock.advance(16 * HOUR)
+    notices = await crowd.tasks.find()
+    assert [it.name for it in notices if it.concern == "task_late"][-1] == "*"
+    (rest,) = [it for it in notices if it.name == "*"]
+    assert (rest.count, rest.text) == (49, "49 other tasks are late")

@@ -6,8 +6,9 @@ import pytest
 
 from rota.errors import InvalidInputError
 from rota.jobs import JobFilter
-from rota.ops import search
-from rota.ops.search import JobQuery, search_jobs
+from rota.ops.search import search_jobs
+from rota.search import lookup
+from rota.search.query import JobQuery
 from rota.stores.memory import MemoryStore
 from rota.testing import a_job
 
@@ -56,7 +57,7 @@ async def test_pages_follow_each_other_without_gap_or_repetition(store: MemorySt
 async def test_a_walk_goes_only_so_far_and_can_be_gone_on_with(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "MOST_LOOKED_AT", 100)
+    monkeypatch.setattr(lookup, "MOST_LOOKED_AT", 100)
     jobs = [a_job(name="x", created_at=NOW + _s(number)) for number in range(150)]
     oldest = a_job(name="needle", created_at=NOW - _s(1))
     await store.insert([*jobs, oldest], NOW)

@@ -1,9 +1,12 @@
 """The board that a worker goes by, kept up to date."""
 
+import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
+from rota.clock.idle import turn
 from rota.errors import StoreUnavailableError
 from rota.jobs import Job
 from rota.policy.gate_settings import (
@@ -21,7 +24,7 @@ from rota.policy.gates import Closed, Maintenance, Open, Spread, Verdict
 from rota.policy.quiet_hours import QuietHours
 from rota.policy.watch import GateWatch
 from rota.stores.memory import MemoryStore
-from rota.stores.protocol import DocumentWrite
+from rota.stores.protocol import Document, DocumentWrite
 from rota.testing import VirtualClock, a_job
 from rota.testing.faults import Failure, Fault, FaultyStore, scripted_faults
 
@@ -129,8 +132,8 @@ async def test_a_document_that_becomes_unreadable_holds_as_it_was_read() -> None
     await put_entry(store, NIGHT)
     await watch.refresh(LATE)
     await put(store, key_of(NIGHT), b"{")
-    for turn in (1, 2):
-        await watch.refresh(LATE + turn * MINUTE)
+    for minutes in (1, 2):
+        await watch.refresh(LATE + minutes * MINUTE)
         assert [damage.key for damage in watch.damages] == [key_of(NIGHT)]
         assert not is_open(watch)
     await put_entry(store, TenantQuietHours("default", QuietHours(time(1), time(2), UTC)))
@@ -210,3 +213,22 @@ class AskAgain:
 async def test_an_undecided_gate_is_asked_again_at_the_instant_it_names() -> None:
     found = await reopenings(GateWatch(MemoryStore(), more=[AskAgain()]), 50)
     assert found == [LATE + 5 * MINUTE] * 50
+
+
+async def test_handlers_that_start_together_share_one_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, clock, reads = MemoryStore(), VirtualClock(start=LATE), 0
+    read = store.read
+
+    async def count(collection: str, keys: Sequence[str]) -> dict[str, Document]:
+        nonlocal reads
+        reads += 1
+        await turn()
+        return await read(collection, keys)
+
+    monkeypatch.setattr(store, "read", count)
+    watch = GateWatch(store)
+    await asyncio.gather(*(watch.make_fresh(clock) for _ in range(100)))
+    assert reads == 1
+    assert watch.is_fresh(clock.now())

@@ -55,7 +55,9 @@ def observe(watch: Watch) -> list[Event]:
 async def read_metric(store: MemoryStore, clock: VirtualClock) -> float | None:
     registry = CollectorRegistry()
     inspection = StoreInspection(address="", kind="")
-    NoticeMetrics(registry).show(await complete_store_status(store, inspection, clock.now()))
+    status = await complete_store_status(store, inspection, clock.now())
+    assert status.report is not None
+    NoticeMetrics(registry).show(status.report, clock.now())
     labels = {"source": "series", "tenant": "default", "name": "backup"}
     return registry.get_sample_value(OVERDUE, labels)
 
@@ -82,6 +84,22 @@ async def test_of_two_processes_one_logs_each_alert_within_a_minute_and_its_end(
     for each in tasks:
         each.cancel()
     await asyncio.wait(tasks)
+
+
+async def test_a_process_shows_the_report_of_another_as_often_as_it_is_told(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    await leave_undone(store, clock)
+    await clock.advance(MINUTE)
+    registry = CollectorRegistry()
+    quick = Watch(store, clock, every=timedelta(seconds=2), show=NoticeMetrics(registry).show)
+    assert await Watch(store, clock).run_once() is not None
+    assert await quick.run_once() is None
+    labels = {"source": "series", "tenant": "default", "name": "backup"}
+    assert registry.get_sample_value(OVERDUE, labels) == 0
+    await clock.advance(timedelta(seconds=2))
+    assert await quick.run_once() is not None
+    assert registry.get_sample_value(OVERDUE, labels) == 2
 
 
 def sender_for(receiver: Receiver, *secret: str) -> WebhookSender:

@@ -184,6 +184,12 @@ TROUBLES: dict[str, tuple[Input, dict[str, str]]] = {
         {"rota_workers": "0", 'rota_queue_depth{queue="mail",state="due"}': "3"},
         {},
     ),
+    "RotaJobsStallOften": (
+        {'rota_jobs_stalled_total{kind="mail",queue="mail"}': "0+2x29"},
+        {"kind": "mail"},
+    ),
+    "RotaNotScraped": ({"rota_store_up": "_x30"}, {}),
+    "RotaWatchStopped": ({"rota_watch_timestamp_seconds": "2400"}, {}),
     "RotaStoreUnreachable": ({"rota_store_up": "0"}, {}),
     "RotaRecordsSetAside": ({"rota_set_aside_records": "1"}, {}),
     "RotaJobsHeldBack": (
@@ -199,13 +205,18 @@ TROUBLES: dict[str, tuple[Input, dict[str, str]]] = {
 }
 
 
+def test_every_rule_is_seen_to_fire() -> None:
+    assert TROUBLES.keys() == {rule["alert"] for rule in read_rules()}
+
+
 @pytest.mark.parametrize("alert", TROUBLES)
 def test_a_rule_is_true_while_its_condition_lasts_and_no_longer(alert: str, tmp_path: Path) -> None:
     trouble, labels = TROUBLES[alert]
     series = []
     for name, value in {**dict.fromkeys(trouble, "_"), **QUIET}.items():
         before = "_x10" if value == "_" else f"{value}+0x9"
-        during = f"{trouble.get(name, value)}+0x29"
+        during = trouble.get(name, value)
+        during = during if "x" in during else f"{during}+0x29"
         series.append({"series": name, "values": f"{before} {during} {before}"})
     chosen = {"alertname": alert, "alertstate": "firing", **find_rule(alert)["labels"], **labels}
     query = show_series("ALERTS", tuple(chosen.items()))

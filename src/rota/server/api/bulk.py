@@ -12,8 +12,8 @@ from rota.jobs import Job, JobFilter, JobId, JobStatus, normalize_job_id
 from rota.jobs.fields import read_instant
 from rota.jobs.misfits import IN_WORDS
 from rota.ops.bulk import BulkAction, BulkPlan, Skipped, carry_out, plan_bulk
-from rota.ops.search import JobQuery
 from rota.rail.alerts import note_alerts
+from rota.search.query import JobQuery
 from rota.server.api.fields import (
     DEPENDENCIES,
     WORD,
@@ -110,8 +110,8 @@ class BulkAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     After a dry run, ``plan_id`` names the plan until ``expires_at``, and ``has_more`` is true when
     more jobs match than fit in one plan. ``passed_over_count`` jobs match the filters, but the
-    action does not apply to them. Afterwards ``done_count`` jobs were acted on, and ``skipped``
-    shows jobs that had changed meanwhile.
+    action does not apply to them; ``passed_over`` counts them by state. Afterwards ``done_count``
+    jobs were acted on, and ``skipped`` shows jobs that had changed meanwhile.
     """
 
     action: BulkAction
@@ -122,6 +122,7 @@ class BulkAnswer(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: Moment | None = None
     has_more: bool = False
     passed_over_count: int = 0
+    passed_over: dict[str, int] = {}
     done_count: int = 0
     skipped_count: int = 0
     skipped: tuple[Skipped, ...] = ()
@@ -273,6 +274,7 @@ def _show(plan: BulkPlan) -> BulkAnswer:
         expires_at=plan.expires_at,
         has_more=plan.has_more,
         passed_over_count=plan.passed_over_count,
+        passed_over={str(state): count for state, count in plan.passed_over.items()},
     )
 
 

@@ -14,6 +14,7 @@ from rota.jobs.misfits import IN_WORDS
 from rota.policy.audit import AuditedAction, record_action
 from rota.policy.gate_settings import (
     EVERYTHING,
+    KindNotifies,
     ScopedMaintenance,
     TenantQuietHours,
     parse_quiet_hours,
@@ -125,11 +126,19 @@ class MaintenanceView(msgspec.Struct, frozen=True, kw_only=True):
     is_closed: bool
 
 
+class NotifyingKind(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether quiet hours hold back the jobs of a kind, as an operator has set."""
+
+    kind: str
+    notifies: bool
+
+
 class GatesView(msgspec.Struct, frozen=True, kw_only=True):
-    """The gates that may hold back the tenant's jobs."""
+    """The gates that may hold back the tenant's jobs, and the kinds set to notify people or not."""
 
     quiet_hours: QuietHoursView | None
     maintenance: tuple[MaintenanceView, ...]
+    kinds: tuple[NotifyingKind, ...] = ()
 
 
 async def get_gates(call: Call[Nothing, Nothing]) -> GatesView:
@@ -137,13 +146,16 @@ async def get_gates(call: Call[Nothing, Nothing]) -> GatesView:
     now, tenant = call.context.clock.now(), call.caller.tenant
     hours: QuietHoursView | None = None
     windows: list[MaintenanceView] = []
+    kinds: list[NotifyingKind] = []
     for entry in (await settings.list_gates(call.context.store)).entries:
         if isinstance(entry, TenantQuietHours):
             if entry.tenant == tenant:
                 hours = _view_hours(entry.hours, now)
         elif isinstance(entry, ScopedMaintenance) and entry.scope.tenant in (None, tenant):
             windows += _view_maintenance(entry, now)
-    return GatesView(quiet_hours=hours, maintenance=tuple(windows))
+        elif isinstance(entry, KindNotifies):
+            kinds.append(NotifyingKind(kind=entry.kind, notifies=entry.notifies))
+    return GatesView(quiet_hours=hours, maintenance=tuple(windows), kinds=tuple(kinds))
 
 
 async def set_quiet_hours(call: Call[QuietHoursBody, Nothing]) -> QuietHoursView:

@@ -29,11 +29,18 @@ from rota.jobs import (
 )
 from rota.jobs.fields import read_instant
 from rota.jobs.search import DEFAULT_LIMIT
-from rota.ops.search import JobQuery
+from rota.ops.search import (
+    Progress,
+    StateCounts,
+    Suggestion,
+    count_states,
+    suggest,
+)
 from rota.ops.search import search_jobs as search_by_text
 from rota.policy.audit import AuditedAction, record_action
 from rota.rail.alerts import note_alerts
 from rota.rail.environment import with_usual_attempts
+from rota.search.query import JobQuery, Sort, parse_query
 from rota.server.api.fields import (
     DEPENDENCIES,
     INSTANT,
@@ -125,6 +132,15 @@ class JobPage(msgspec.Struct, frozen=True, gc=False):
     items: list[JobView]
     next_cursor: Cursor
     has_more: bool
+
+
+class FoundJobs(JobPage, frozen=True, gc=False):
+    """Jobs that match a search, and how far the search has looked.
+
+    While there is a ``next_cursor`` there may be more matches, even when ``items`` is empty.
+    """
+
+    progress: Progress
 
 
 def view_job(job: Job) -> JobView:
@@ -385,11 +401,44 @@ class JobSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class TextSearch(JobSearch, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Filters. A job must match all of them."""
 
+    q: Annotated[
+        SearchText | None,
+        Meta(description="Words and fields: kind:email state:failed payload.order=7 welcome."),
+    ] = None
     text: Annotated[
         SearchText | None,
-        Meta(description="A job id, or part of a name or kind; case does not matter."),
+        Meta(description="A job id, or words; case does not matter."),
     ] = None
     kind: Annotated[SearchText | None, Meta(description="Jobs of this kind.")] = None
+    sort: Annotated[
+        Sort | None,
+        Meta(description="newest, or for up to 1,000 matches oldest, due or duration."),
+    ] = None
+    index: Annotated[
+        bool, Meta(description="false: read every job instead of the search index.")
+    ] = True
+
+    def as_query(self) -> JobQuery:
+        query = parse_query(self.q or "").within(self.as_filter())
+        return msgspec.structs.replace(
+            query,
+            text=self.text,
+            kind=self.kind,
+            sort=self.sort or query.sort,
+            looks_at_all=not self.index,
+        )
+
+
+class SuggestionSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The beginning of a search."""
+
+    q: Annotated[str, Meta(max_length=255, description="What has been typed.")] = ""
+
+
+class Suggestions(msgspec.Struct, frozen=True):
+    """Ways to go on typing, the best first."""
+
+    items: list[Suggestion]
 
 
 def _clamp_priority(priority: int | None) -> int | None:
@@ -494,18 +543,34 @@ async def search_jobs(call: Call[Nothing, JobSearch]) -> JobPage:
     return JobPage(view_jobs(page.items), page.next_cursor, page.has_more)
 
 
-async def look_for_jobs(call: Call[Nothing, TextSearch]) -> JobPage:
-    """Search for jobs by text or kind, newest first.
+async def look_for_jobs(call: Call[Nothing, TextSearch]) -> FoundJobs:
+    """Search for jobs by name, kind, id, key, error or payload, newest first.
 
-    One request visits at most 5,000 jobs. A page may therefore have fewer jobs than the limit, even
-    none, and still have a next page.
+    One request reads at most 2,000 jobs. A page may therefore have fewer jobs than the limit, even
+    none, and still have a next page. ``progress`` says how far the search has looked.
     """
     asked = call.query
-    query = JobQuery(text=asked.text, kind=asked.kind, wanted=asked.as_filter())
     page = await search_by_text(
-        call.context.store, call.caller.tenant, query, cursor=asked.cursor, limit=asked.limit
+        call.context.store,
+        call.caller.tenant,
+        asked.as_query(),
+        cursor=asked.cursor,
+        limit=asked.limit,
     )
-    return JobPage(view_jobs(page.items), page.next_cursor, page.has_more)
+    return FoundJobs(view_jobs(page.items), page.next_cursor, page.has_more, page.progress)
+
+
+async def count_jobs(call: Call[Nothing, TextSearch]) -> StateCounts:
+    """Count the jobs that match a search in each status, up to 1,000.
+
+    A status, a cursor and a limit in the request change nothing.
+    """
+    return await count_states(call.context.store, call.caller.tenant, call.query.as_query())
+
+
+async def suggest_searches(call: Call[Nothing, SuggestionSearch]) -> Suggestions:
+    """Suggest how a search may go on: fields, kinds, queues, words, keys, errors, payload paths."""
+    return Suggestions(await suggest(call.context.store, call.caller.tenant, call.query.q))
 
 
 def _with_trace(job: Job, call: Call[NewJob, Nothing]) -> Job:
@@ -530,6 +595,8 @@ ROUTES: tuple[Route, ...] = (
     ),
     route("GET", JOBS, search_jobs, Scope.READ, "jobs"),
     route("GET", f"{JOBS}/search", look_for_jobs, Scope.READ, "jobs"),
+    route("GET", f"{JOBS}/counts", count_jobs, Scope.READ, "jobs"),
+    route("GET", f"{JOBS}/suggest", suggest_searches, Scope.READ, "jobs"),
     route("GET", ONE_JOB, get_job, Scope.READ, "jobs", errors=(404,), by_queue=True),
     route("PUT", ONE_JOB, update_job, Scope.WRITE, "jobs", errors=(404, 409)),
     route(

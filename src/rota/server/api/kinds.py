@@ -1,12 +1,18 @@
-"""Kinds of jobs: what is known about their payloads and results."""
+"""Kinds of jobs: what is known about them, and whether they notify people."""
 
 from typing import Any
 
 import msgspec
 
 from rota.auth.caller import Scope
-from rota.ops.catalogue import read_kinds
-from rota.server.http.route import Call, Nothing, Route, route
+from rota.jobs.fields import read_word
+from rota.ops.kinds import KnownKind, list_known_kinds, set_notifies
+from rota.rail.settings import EVERYBODY
+from rota.server.api.fields import Kind, Why
+from rota.server.http.route import Answer, Call, Nothing, Route, route
+
+KINDS = "/api/v1/kinds"
+NOTIFIES = f"{KINDS}/notifies"
 
 
 class KindView(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,7 +20,8 @@ class KindView(msgspec.Struct, frozen=True, kw_only=True):
 
     ``payload_schema`` and ``result_schema`` are JSON Schemas; an empty one says nothing.
     ``is_served``: a worker that runs now serves the kind. ``is_checked``: this server refuses
-    payloads that do not fit.
+    payloads that do not fit. ``notifies``: quiet hours hold back its jobs; ``set_notifies`` is what
+    an operator has set, and null if the app or the worker decides.
     """
 
     kind: str
@@ -23,6 +30,7 @@ class KindView(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = "default"
     priority: int = 5
     notifies: bool = False
+    set_notifies: bool | None = None
     doc: str = ""
     is_served: bool = False
     is_checked: bool = False
@@ -34,30 +42,73 @@ class KindList(msgspec.Struct, frozen=True):
     items: list[KindView]
 
 
+class NotifiesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether jobs of the kind notify people, whatever its app and its workers say."""
+
+    kind: Kind
+    notifies: bool
+    why: Why | None = None
+
+
+class KindChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The kind."""
+
+    kind: Kind
+
+
 async def list_kinds(call: Call[Nothing, Nothing]) -> KindList:
     """List the kinds of jobs with their schemas and defaults.
 
-    A kind is known if an app that is served declares it, or if a worker serves it.
+    A kind is known if an app that is served declares it, if a worker serves it, or if an operator
+    has set whether it notifies people.
     """
     context = call.context
-    entries, served = await read_kinds(context.store), await context.served.list()
-    views = [
-        KindView(
-            kind=kind,
-            payload_schema=entry.schema,
-            result_schema=entry.result,
-            queue=entry.queue,
-            priority=entry.priority,
-            notifies=entry.notifies,
-            doc=entry.doc,
-            is_served=kind in served,
-            is_checked=context.served.checks(kind),
-        )
-        for kind, entry in entries.items()
-    ]
-    others = sorted(kind for kind in served - entries.keys() if kind != "*")
-    views += [KindView(kind=kind, is_served=True) for kind in others]
-    return KindList(sorted(views, key=lambda view: view.kind))
+    known = await list_known_kinds(context.store, context.served)
+    return KindList([_view(it, is_checked=context.served.checks(it.kind)) for it in known])
 
 
-ROUTES: tuple[Route, ...] = (route("GET", "/api/v1/kinds", list_kinds, Scope.READ, "jobs"),)
+async def put_notifies(call: Call[NotifiesBody, Nothing]) -> KindView:
+    """Set whether quiet hours hold back the jobs of a kind, for all tenants.
+
+    A job or series that says so itself is not affected.
+    """
+    context, body = call.context, call.body
+    await _set(call, body.kind, body.why, notifies=body.notifies)
+    known = await list_known_kinds(context.store, context.served)
+    found = next((it for it in known if it.kind == body.kind), KnownKind(kind=body.kind))
+    return _view(found, is_checked=context.served.checks(body.kind))
+
+
+async def delete_notifies(call: Call[Nothing, KindChoice]) -> Answer:
+    """Let the app and the workers of a kind say again whether it notifies people."""
+    await _set(call, call.query.kind, None, notifies=None)
+    return Answer(204)
+
+
+async def _set(call: Call[Any, Any], kind: str, why: str | None, *, notifies: bool | None) -> None:
+    everybody = call.context.rail_context(EVERYBODY)
+    read_word(kind, "kind")
+    await set_notifies(everybody, kind, notifies=notifies, who=call.caller.who, why=why)
+
+
+def _view(known: KnownKind, *, is_checked: bool) -> KindView:
+    entry = known.entry
+    return KindView(
+        kind=known.kind,
+        payload_schema=entry.schema,
+        result_schema=entry.result,
+        queue=entry.queue,
+        priority=entry.priority,
+        notifies=known.notifies,
+        set_notifies=known.set_notifies,
+        doc=entry.doc,
+        is_served=known.is_served,
+        is_checked=is_checked,
+    )
+
+
+ROUTES: tuple[Route, ...] = (
+    route("GET", KINDS, list_kinds, Scope.READ, "jobs"),
+    route("PUT", NOTIFIES, put_notifies, Scope.ADMIN, "gates"),
+    route("DELETE", NOTIFIES, delete_notifies, Scope.ADMIN, "gates", answers={204: None}),
+)

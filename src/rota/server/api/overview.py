@@ -33,6 +33,8 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     """A worker that takes jobs of your tenant. ``queues`` null means all queues.
 
     An HTTP worker has the ``host`` ``http``; its ``kinds`` may be ``*``, which means any kind.
+    ``batch``, ``poll_ms`` and ``lease_ms`` are the settings of other workers: how many jobs one
+    leases at once, how often it looks for them, and how long its leases last.
     """
 
     id: str
@@ -41,6 +43,9 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] | None
     kinds: tuple[str, ...]
     concurrency: int
+    batch: int | None = None
+    poll_ms: int | None = None
+    lease_ms: int | None = None
     version: str
     started_at: Moment
     seen_at: Moment

@@ -11,6 +11,7 @@ from rota.auth.sessions import SESSION_FOR
 from rota.clock.protocol import Clock
 from rota.jobs import JobId
 from rota.jobs.identity import make_job_id
+from rota.ops.changes import ChangeFeed
 from rota.ops.leases import HttpLeases
 from rota.ops.served_kinds import CheckPayload, ServedKinds
 from rota.policy.limits import Rate
@@ -77,6 +78,7 @@ class ServerContext(NamedTuple):
     quota: WaitingQuota
     leases: HttpLeases
     served: ServedKinds
+    changes: ChangeFeed
     masked_words: Collection[str] = SECRET_WORDS
 
     def make_id(self, now: datetime) -> JobId:

@@ -76,7 +76,8 @@ class ServerMetrics:
         if not _is_recent(self._surveyed_at, now, SURVEYED_EVERY):
             status = await self._read_status(now)
             self._parts.store.show(status)
-            self._parts.notices.show(status)
+            if status is not None and status.report is not None:
+                self._parts.notices.show(status.report, now)
             with suppress(StoreError):  # the status says so
                 self._parts.pollers.show(await list_pollers(self._store, now))
             self._surveyed_at = now

@@ -15,11 +15,14 @@ from rota.server.pages.audit import show_audit
 from rota.server.pages.calendar import show_calendar
 from rota.server.pages.confirm import carry_out, confirm
 from rota.server.pages.dead_letters import show_dead_letters
-from rota.server.pages.gates import change_maintenance, change_quiet_hours, show_gates
+from rota.server.pages.gates import change_kind, change_maintenance, change_quiet_hours, show_gates
+from rota.server.pages.installation import PUBLIC
 from rota.server.pages.job import act_on_job, show_job
 from rota.server.pages.jobs import show_jobs
+from rota.server.pages.live import stream_changes
 from rota.server.pages.overview import show_overview
-from rota.server.pages.responses import Page, PageServer, go_home, serve_nothing
+from rota.server.pages.preferences import save_preferences
+from rota.server.pages.responses import Page, PageServer, go_home, list_menu, serve_nothing
 from rota.server.pages.rule_form import create_series, show_new, show_preview
 from rota.server.pages.schedules import show_schedules
 from rota.server.pages.series import act_on_series, show_edit, show_series
@@ -35,6 +38,7 @@ __all__ = ["page_routes"]
 VIEWS: dict[Scope, dict[str, Page]] = {
     Scope.READ: {
         "": show_overview,
+        "/live": stream_changes,
         "/jobs": show_jobs,
         "/jobs/{job_id}": show_job,
         "/schedules": show_schedules,
@@ -57,6 +61,7 @@ VIEWS: dict[Scope, dict[str, Page]] = {
 """The pages, by the scope they need."""
 
 FORMS: dict[Scope, dict[str, Page]] = {
+    Scope.READ: {"/preferences": save_preferences},
     Scope.WRITE: {"/schedules/new": create_series},
     Scope.OPERATE: {
         "/confirm": confirm,
@@ -67,6 +72,7 @@ FORMS: dict[Scope, dict[str, Page]] = {
         "/gates/quiet-hours": change_quiet_hours,
     },
     Scope.ADMIN: {
+        "/gates/kinds": change_kind,
         "/schedules/tasks": act_on_task,
         "/tokens/{token_id}/revoke": revoke_token,
     },
@@ -81,7 +87,7 @@ def page_routes(
 
     Times are in ``zone``; default: the host's.
     """
-    server = PageServer(context, guard, zone or read_host_zone(), RecentResults())
+    server = PageServer(context, guard, zone or read_host_zone(), RecentResults(), list_menu(VIEWS))
     sign_in = SignInPages(guard)
     served = [
         Route(f"{HOME}{path}", server.serve(page, scope), methods=[method])
@@ -97,6 +103,7 @@ def page_routes(
         Route(f"{HOME}/sign-in", sign_in.show, methods=["GET"]),
         Route(f"{HOME}/sign-in", sign_in.enter, methods=["POST"]),
         Route(f"{HOME}/sign-out", sign_in.leave, methods=["POST"]),
+        *(Route(path, send, methods=["GET"]) for path, send in PUBLIC.items()),
         *served,
         Route(f"{HOME}/{{rest:path}}", serve_nothing),
     ]

@@ -1,21 +1,24 @@
 """Asks for confirmation, then acts on the selected jobs."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.responses import Response
 
-from rota.errors import ConflictError, InvalidRequestError, JobNotFoundError
-from rota.jobs import Job, JobId, JobStatus
+from rota.errors import InvalidRequestError
+from rota.jobs import Job, JobId, JobState, JobStatus, find_state
 from rota.jobs.identity import normalize_job_id
 from rota.jobs.search import HIGHEST_LIMIT
+from rota.ops.bulk import BulkAction, plan_bulk, plan_for
 from rota.ops.bulk import carry_out as carry_out_plan
-from rota.ops.bulk import plan_bulk
-from rota.ops.search import JobQuery, search_jobs
+from rota.ops.search import search_jobs
 from rota.rail import RetryPlan
 from rota.rail.dead_letters import HIGHEST_RETRY, is_dead
+from rota.search.query import JobQuery
 from rota.server.pages.dead_letters import ChosenLetters
 from rota.server.pages.jobs import read_choice
 from rota.server.pages.responses import go_to, render_page
@@ -114,17 +117,56 @@ Hidden = list[tuple[str, str]]
 
 
 class Question(msgspec.Struct, frozen=True):
-    """The question before an action."""
+    """The question before an action.
+
+    ``left_alone`` counts the selected jobs that the action does not apply to, by their state;
+    ``rule`` says to which jobs it applies.
+    """
 
     verb: str
     consequence: str
     count: int
     samples: Sequence[Job]
     hidden: Hidden
+    rule: str
+    left_alone: Mapping[JobState, int] = {}
     extra: str = ""
-    nothing: str = "The action applies to none of the selected jobs."
     is_harmless: bool = False
     blocked_count: int = 0
+
+
+class Action(NamedTuple):
+    """What a bulk action is called, what it does, and to which jobs it applies."""
+
+    verb: str
+    consequence: str
+    rule: str
+    done: str
+    is_harmless: bool = False
+
+
+ACTIONS: dict[BulkAction, Action] = {
+    "cancel": Action(
+        "Cancel",
+        "will be cancelled. The series of a cancelled job ends; its dependents are blocked.",
+        "Only a job that has not ended can be cancelled.",
+        "cancelled",
+    ),
+    "run_now": Action(
+        "Run now",
+        "will be due now, whatever their schedule says. Their next retry does not wait either.",
+        "Only a job that waits for a later time can be made due now.",
+        "run",
+        is_harmless=True,
+    ),
+    "delete": Action(
+        "Delete",
+        "will be deleted with their attempts and results. This cannot be undone.",
+        "A job that others depend on stays until they are gone.",
+        "deleted",
+    ),
+}
+RETRY_RULE = "Only a job that failed can be retried."
 
 
 async def confirm(visit: Visit) -> Response:
@@ -160,43 +202,29 @@ async def carry_out(visit: Visit) -> Response:
     return go_to(origin.link_back(visit, done=done, count=count))
 
 
-async def _ask_cancel(visit: Visit, form: Form, _: Origin) -> Question:
-    jobs = [it for it in await visit.find_jobs(read_ids(form)) if not it.status.is_terminal]
+async def _ask_plan(visit: Visit, form: Form, origin: Origin, name: BulkAction) -> Question:
+    """Plan the action on the selected jobs, or on all that match."""
+    context, action = visit.context.rail_context(visit.tenant), ACTIONS[name]
+    if form.one("everything") == "yes":
+        plan = await plan_bulk(context, name, origin.as_query(visit))
+    else:
+        plan = await plan_for(context, name, read_ids(form))
     return Question(
-        "Cancel",
-        "will be cancelled. The series of a cancelled job ends; its dependents are blocked.",
-        len(jobs),
-        jobs,
-        [("action", "cancel"), *(("id", job.id) for job in jobs)],
-        nothing="All selected jobs have ended already.",
-    )
-
-
-async def _ask_cancel_all(visit: Visit, _: Form, origin: Origin) -> Question:
-    plan = await plan_bulk(
-        visit.context.rail_context(visit.tenant), "cancel", origin.as_query(visit)
-    )
-    return Question(
-        "Cancel",
-        "will be cancelled. The series of a cancelled job ends; its dependents are blocked.",
+        action.verb,
+        action.consequence,
         plan.count,
         plan.sample,
-        [("action", "plan"), ("plan", plan.id)],
+        [("action", "plan"), ("plan", plan.id), *_name_origin(origin)],
+        action.rule,
+        plan.passed_over,
         "More jobs match; this is the maximum for one action." if plan.has_more else "",
-        "No job that matches the filters can be cancelled.",
+        is_harmless=action.is_harmless,
     )
 
 
-async def _ask_retry(visit: Visit, form: Form, _: Origin) -> Question:
-    chosen = await visit.find_jobs(read_ids(form))
-    return await _ask_about_dead(visit, [job for job in chosen if is_dead(job)])
-
-
-async def _ask_retry_all(visit: Visit, _: Form, origin: Origin) -> Question:
-    return await _ask_about_dead(visit, await find_all_dead(visit, origin))
-
-
-async def _ask_about_dead(visit: Visit, dead: Sequence[Job]) -> Question:
+async def _ask_retry(visit: Visit, form: Form, origin: Origin) -> Question:
+    chosen = await _find_chosen(visit, form, origin)
+    dead = [job for job in chosen if is_dead(job)]
     blocked = await find_blocked_by(visit, dead)
     hidden = [("action", "retry"), *(("id", job.id) for job in dead)]
     return Question(
@@ -205,32 +233,43 @@ async def _ask_about_dead(visit: Visit, dead: Sequence[Job]) -> Question:
         len(dead),
         dead,
         [*hidden, *(("dependent", each) for each in blocked)],
-        nothing="None of the selected jobs can be retried: only failed jobs can.",
+        RETRY_RULE,
+        _count_others(chosen, dead, visit),
         is_harmless=True,
         blocked_count=len(blocked),
     )
 
 
-async def _ask_discard(visit: Visit, form: Form, _: Origin) -> Question:
-    jobs = [job for job in await visit.find_jobs(read_ids(form)) if is_dead(job)]
+async def _ask_discard(visit: Visit, form: Form, origin: Origin) -> Question:
+    chosen = await _find_chosen(visit, form, origin)
+    jobs = [job for job in chosen if is_dead(job)]
     return Question(
         "Discard",
-        "will be deleted with all attempts. The audit log records it.",
+        "will be deleted with all attempts. The audit log records it. This cannot be undone.",
         len(jobs),
         jobs,
         [("action", "discard"), *(("id", job.id) for job in jobs)],
+        "Only a dead letter can be discarded.",
+        _count_others(chosen, jobs, visit),
     )
 
 
-async def _cancel(visit: Visit, form: Form) -> tuple[str, int]:
-    count = 0
-    for job_id in read_ids(form):
-        try:
-            await visit.rail.cancel(job_id, who=visit.caller.who, why=form.one("why") or None)
-            count += 1
-        except (ConflictError, JobNotFoundError):
-            continue  # it ended after the question was shown
-    return ("cancelled" if count else "nothing"), count
+async def _find_chosen(visit: Visit, form: Form, origin: Origin) -> list[Job]:
+    if form.one("everything") == "yes":
+        return await find_all_dead(visit, origin)
+    return await visit.find_jobs(read_ids(form))
+
+
+def _name_origin(origin: Origin) -> Hidden:
+    """The job whose page asked, so that the way leads back there."""
+    return [("id", origin.job_id)] if origin.job_id is not None and not origin.page else []
+
+
+def _count_others(
+    chosen: Sequence[Job], fitting: Sequence[Job], visit: Visit
+) -> dict[JobState, int]:
+    kept = {job.id for job in fitting}
+    return dict(Counter(find_state(job, visit.now) for job in chosen if job.id not in kept))
 
 
 async def _carry_out_plan(visit: Visit, form: Form) -> tuple[str, int]:
@@ -240,7 +279,7 @@ async def _carry_out_plan(visit: Visit, form: Form) -> tuple[str, int]:
         who=visit.caller.who,
         why=form.one("why"),
     )
-    return "cancelled", report.done_count
+    return (ACTIONS[report.action].done if report.done_count else "nothing"), report.done_count
 
 
 async def _retry(visit: Visit, form: Form) -> tuple[str, int]:
@@ -260,14 +299,11 @@ async def _discard(visit: Visit, form: Form) -> tuple[str, int]:
 
 
 _QUESTIONS: dict[str, Callable[[Visit, Form, Origin], Awaitable[Question]]] = {
-    "cancel": _ask_cancel,
-    "cancel-all": _ask_cancel_all,
+    **{name: partial(_ask_plan, name=name) for name in ACTIONS},
     "retry": _ask_retry,
-    "retry-all": _ask_retry_all,
     "discard": _ask_discard,
 }
 _ACTS: dict[str, Callable[[Visit, Form], Awaitable[tuple[str, int]]]] = {
-    "cancel": _cancel,
     "plan": _carry_out_plan,
     "retry": _retry,
     "discard": _discard,

@@ -1,4 +1,4 @@
-"""The gates page: maintenance windows and quiet hours."""
+"""The gates page: maintenance windows, quiet hours, and the kinds that quiet hours hold back."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -8,12 +8,20 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from rota.errors import InvalidInputError, InvalidRequestError
+from rota.jobs.fields import read_word
 from rota.ops.holds import weigh_window
+from rota.ops.kinds import list_known_kinds, set_notifies
 from rota.policy.audit import AuditedAction, record_action
 from rota.policy.gate_settings import Scope, ScopedMaintenance, TenantQuietHours, parse_quiet_hours
 from rota.policy.gates import Maintenance
 from rota.policy.quiet_hours import WEEKDAYS, QuietHours, QuietWindow, format_time_of_day
-from rota.rail.settings import GateList, clear_quiet_hours, list_gates, set_quiet_hours
+from rota.rail.settings import (
+    EVERYBODY,
+    GateList,
+    clear_quiet_hours,
+    list_gates,
+    set_quiet_hours,
+)
 from rota.server.pages.formats import format_local
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.statuses import Sign
@@ -31,7 +39,7 @@ LENGTHS = {
 _OPEN = Sign("open", "check", "green")
 _CLOSED = Sign("closed now", "pause", "amber")
 _PLANNED = Sign("planned", "clock", "quiet")
-_NOTHING_SENT: Mapping[str, str] = {"reason": "", "start": "", "end": "", "zone": ""}
+_NOTHING_SENT: Mapping[str, str] = dict.fromkeys(("reason", "start", "end", "zone", "kind"), "")
 
 
 class WindowRow(NamedTuple):
@@ -104,6 +112,27 @@ async def change_quiet_hours(visit: Visit) -> Response:
     return go_to(visit.link("gates", done="quiet-on"))
 
 
+CHOICES: Mapping[str, bool | None] = {"yes": True, "no": False, "declared": None}
+"""What a person chooses for a kind."""
+
+
+async def change_kind(visit: Visit) -> Response:
+    """Set whether jobs of a kind notify people, for all tenants."""
+    form = await read_form(visit.request)
+    kind, choice = form.one("kind"), form.one("notifies")
+    context = visit.context.rail_context(EVERYBODY)
+    try:
+        if choice not in CHOICES:
+            raise InvalidRequestError("notifies", f"must be one of {', '.join(CHOICES)}")
+        read_word(kind, "kind")
+        why = form.one("why") or None
+        who, notifies = visit.caller.who, CHOICES[choice]
+        await set_notifies(context, kind, notifies=notifies, who=who, why=why)
+    except InvalidInputError as error:
+        return await _render(visit, form, error)
+    return go_to(visit.link("gates", done="kind-set"))
+
+
 async def _record(visit: Visit, details: Mapping[str, Any]) -> None:
     entry = AuditedAction(action="set_quiet_hours", who=visit.caller.who, details=details)
     await record_action(visit.context.rail_context(visit.tenant), entry)
@@ -125,6 +154,7 @@ async def _render(
         is_own_maintenance=bool(own),
         hours=None if hours is None else _show_hours(hours, visit.now),
         quiet_sign=_sign_of_hours(hours, visit.now),
+        kinds=await list_known_kinds(visit.context.store, visit.context.served),
         lengths=[(value, label) for value, (label, _) in LENGTHS.items()],
         damages=gates.damages if visit.may_administer else (),
         sent=_read_sent(form, hours),
@@ -148,7 +178,7 @@ def _read_sent(form: Form | None, hours: QuietHours | None) -> Mapping[str, Any]
     if hours is None:
         return _NOTHING_SENT
     start, end = format_time_of_day(hours.start), format_time_of_day(hours.end)
-    return {"reason": "", "start": start, "end": end, "zone": _zone_name(hours)}
+    return {**_NOTHING_SENT, "start": start, "end": end, "zone": _zone_name(hours)}
 
 
 def _find_hours(gates: GateList, tenant: str) -> QuietHours | None:

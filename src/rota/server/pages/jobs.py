@@ -7,8 +7,10 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from rota.errors import InvalidRequestError
-from rota.jobs import JobFilter, JobStatus
-from rota.ops.search import JobQuery, search_jobs
+from rota.jobs import JobFilter, JobState, JobStatus, find_state
+from rota.jobs.job_state import STATE_WORDS, parse_states
+from rota.ops.search import search_jobs
+from rota.search.query import JobQuery
 from rota.server.pages.responses import render_page
 from rota.server.pages.statuses import make_rows
 from rota.server.pages.visit import Visit, write_query
@@ -26,7 +28,7 @@ class ChosenJobs(NamedTuple):
     """The filters in the address."""
 
     text: str = ""
-    status: str = ""
+    state: str = ""
     queue: str = ""
     since: str = ""
 
@@ -40,22 +42,31 @@ class ChosenJobs(NamedTuple):
         return write_query(self.as_query()).removeprefix("?")
 
     def as_query(self) -> dict[str, object]:
-        return {"q": self.text, "status": self.status, "queue": self.queue, "since": self.since}
+        return {"q": self.text, "state": self.state, "queue": self.queue, "since": self.since}
 
     def as_search(self, visit: Visit) -> JobQuery:
         length = AGES[self.since][1]
         wanted = JobFilter(
             queue=self.queue or None,
-            status=JobStatus(self.status) if self.status else None,
+            status=self._find_status(),
             created_after=None if length is None else visit.now - length,
         )
         return JobQuery(text=self.text or None, wanted=wanted)
+
+    def _find_status(self) -> JobStatus | None:
+        """The one status of all chosen states."""
+        found = {state.status for state in self.states}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def states(self) -> frozenset[JobState]:
+        return parse_states([self.state] if self.state else [])
 
 
 async def show_jobs(visit: Visit) -> Response:
     chosen = read_choice(visit.request.query_params)
     cursor = visit.ask("cursor") or None
-    store = visit.context.store
+    store, states = visit.context.store, chosen.states
     page = await search_jobs(
         store, visit.tenant, chosen.as_search(visit), cursor=cursor, limit=MOST_SHOWN
     )
@@ -68,10 +79,13 @@ async def show_jobs(visit: Visit) -> Response:
         page="jobs",
         chosen=chosen,
         cursor=cursor,
-        statuses=[str(each) for each in JobStatus],
+        states=STATE_WORDS,
         queues=[depth.queue for depth in depths],
         ages=[(value, label) for value, (label, _) in AGES.items()],
-        rows=make_rows(page.items, visit.now),
+        rows=make_rows(
+            [it for it in page.items if not states or find_state(it, visit.now) in states],
+            visit.now,
+        ),
         older=older,
         newest=visit.link("jobs", **here) if cursor else None,
         base=visit.base,
@@ -80,9 +94,8 @@ async def show_jobs(visit: Visit) -> Response:
 
 def read_choice(given: Mapping[str, str]) -> ChosenJobs:
     """Read the filters. InvalidRequestError names a filter that is not valid."""
-    status, since = given.get("status", ""), given.get("since", "")
-    if status and status not in set(JobStatus):
-        raise InvalidRequestError("status", f"must be one of {', '.join(JobStatus)}")
+    state, since = given.get("state", "").strip().lower(), given.get("since", "")
+    parse_states([state] if state else [])
     if since not in AGES:
         raise InvalidRequestError("since", "must be 1h, 1d or 7d")
-    return ChosenJobs(given.get("q", "").strip(), status, given.get("queue", "").strip(), since)
+    return ChosenJobs(given.get("q", "").strip(), state, given.get("queue", "").strip(), since)

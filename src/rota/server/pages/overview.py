@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from rota.jobs import JobStatus
+from rota.jobs import JobState, JobStatus
 from rota.ops.explanation import name_error
 from rota.ops.overview import MOST_COUNTED, Alarm, NextRun, Overview, QueueStanding, take_overview
 from rota.server.pages import statuses
@@ -147,7 +147,7 @@ def _warn_dead(alarms: Sequence[Alarm], link: Link) -> Warned:
 
 def _warn_late(alarms: Sequence[Alarm], link: Link) -> Warned:
     queue = alarms[0].queue if len(alarms) == 1 else None
-    target = link("jobs", status="READY", queue=queue)
+    target = link("jobs", state=JobState.DUE, queue=queue)
     headline = f"{_jobs(alarms, 'is', 'are')} late in {_places(alarms)}."
     text = "" if queue is None else _sentence(alarms[0])
     return Warned("amber", "clock", headline, text, target, "Show jobs")
@@ -206,7 +206,6 @@ def _list_figures(found: Overview, visit: Visit) -> list[Figure]:
         for name in ("due_count", "later_count", "stalled_count", "dead_count")
     )
     counts = {JobStatus(name): count for name, count in found.counts.items()}
-    jobs = {status: visit.link("jobs", status=status) for status in JobStatus}
     since = min((it.oldest_due_at for it in queues if it.oldest_due_at), default=None)
     waits = "none waiting" if since is None else f"oldest {format_distance(since, visit.now)}"
     workers = "1 worker" if found.worker_count == 1 else f"{found.worker_count} workers"
@@ -220,14 +219,18 @@ def _list_figures(found: Overview, visit: Visit) -> list[Figure]:
         is_loud=bool(stalled),
     )
     letters, done = visit.link("dead-letters"), counts[JobStatus.COMPLETED]
+
+    def listed(state: str) -> str:
+        return visit.link("jobs", state=state)
+
     return [
-        Figure("Due", due, statuses.DUE, jobs[JobStatus.READY], waits),
+        Figure("Due", due, statuses.DUE, listed("due"), waits),
         running,
-        Figure("Scheduled", later, statuses.LATER, jobs[JobStatus.READY], "due later"),
-        Figure("Pending", pending, statuses.WAITING, jobs[JobStatus.PENDING], "wait for others"),
+        Figure("Later", later, statuses.LATER, listed("later"), "not due yet"),
+        Figure("Pending", pending, statuses.WAITING, listed("pending"), "wait for others"),
         Figure("Dead", dead, statuses.DEAD, letters, "to review", is_loud=dead > 0),
-        _count_ended("Blocked", blocked, statuses.BLOCKED, jobs[JobStatus.BLOCKED], "by a failure"),
-        _count_ended("Completed", done, statuses.COMPLETED, jobs[JobStatus.COMPLETED], "kept"),
+        _count_ended("Blocked", blocked, statuses.BLOCKED, listed("blocked"), "by a failure"),
+        _count_ended("Completed", done, statuses.COMPLETED, listed("completed"), "kept"),
     ]
 
 
@@ -245,7 +248,7 @@ def _fill(minutes: Sequence[MinuteStats], since: datetime) -> list[MinuteStats]:
 def _frame(
     name: str, title: str, summary: str, minutes: Sequence[MinuteStats], visit: Visit
 ) -> Frame:
-    walls = [each.at.astimezone(visit.zone) for each in minutes]
+    walls = [each.at.astimezone(visit.shown_zone) for each in minutes]
     return Frame(name, title, summary, [f"{it:%H:%M}" for it in walls], zone=f"{walls[-1]:%Z}")
 
 
@@ -319,12 +322,12 @@ def _format_ms(milliseconds: float) -> str:
 def _show_run(run: NextRun, visit: Visit) -> Coming:
     parts = ["declarative task" if run.source == "task" else "series"]
     local = run.local.tzinfo or visit.zone
-    if run.at.astimezone(local).utcoffset() != run.at.astimezone(visit.zone).utcoffset():
+    if run.at.astimezone(local).utcoffset() != run.at.astimezone(visit.shown_zone).utcoffset():
         parts.append(format_local(run.at, local))
     if run.note:
         parts.append(run.note)
     # The first job of a series may no longer exist: the next one is found by its name.
-    waiting = visit.link("jobs", q=run.name, status=JobStatus.READY)
+    waiting = visit.link("jobs", q=run.name, state="ready")
     link = visit.link("schedules") if run.series_id is None else waiting
     return Coming(run.name, run.at, link, ", ".join(parts))
 

@@ -1,7 +1,7 @@
 """Turns pages into responses: access checks, rendering, and error pages."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -21,8 +21,9 @@ from rota.ops.holds import Hold, find_holds
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME, PageGuard
 from rota.server.http.problems import find_meaning
+from rota.server.pages.preferences import THEMES, name_zone, read_preferences
 from rota.server.pages.templates import load_templates
-from rota.server.pages.visit import RecentResults, Visit, link_to
+from rota.server.pages.visit import RecentResults, Visit, link_to, name_target
 
 Page = Callable[[Visit], Awaitable[Response]]
 
@@ -32,23 +33,44 @@ FRESH_BLOCK = "fresh"
 BANNER = "parts/holds.html"
 """What holds jobs back: above every page, and replaced with each refresh."""
 
-MENU = (
-    ("overview", "", "Overview"),
-    ("jobs", "jobs", "Jobs"),
-    ("schedules", "schedules", "Schedules"),
-    ("workers", "workers", "Workers"),
-    ("gates", "gates", "Gates"),
-    ("dead-letters", "dead-letters", "Dead letters"),
-    ("audit", "audit", "Audit"),
-)
-"""The pages: name, path and title."""
+MENU = {
+    "": "Overview",
+    "/jobs": "Jobs",
+    "/queues": "Queues",
+    "/schedules": "Schedules",
+    "/workers": "Workers",
+    "/dead-letters": "Dead letters",
+    "/tenants": "Tenants",
+    "/gates": "Gates",
+    "/audit": "Audit",
+    "/tokens": "Tokens",
+}
+"""The titles of the pages in the menu, by path."""
 
-ADMIN_MENU = (("tokens", "tokens", "Tokens"),)
-"""The pages for administrators, after the others."""
+
+class MenuEntry(NamedTuple):
+    """A page in the menu, and the scope that a caller needs for it."""
+
+    name: str
+    steps: tuple[str, ...]
+    title: str
+    scope: Scope
+
+
+def list_menu(views: Mapping[Scope, Collection[str]]) -> tuple[MenuEntry, ...]:
+    """The menu of the pages that are served, in the order of ``MENU``."""
+    scopes = {path: scope for scope, paths in views.items() for path in paths}
+    return tuple(
+        MenuEntry(path[1:] or "overview", (path[1:],) if path else (), title, scopes[path])
+        for path, title in MENU.items()
+        if path in scopes
+    )
+
 
 NOTICES = {
     "cancelled": ("job cancelled", "jobs cancelled"),
     "retried": ("job retried", "jobs retried"),
+    "deleted": ("job deleted", "jobs deleted"),
     "discarded": ("dead letter discarded", "dead letters discarded"),
     "revoked": ("token revoked", "tokens revoked"),
     "run": ("job is due now", "jobs are due now"),
@@ -64,7 +86,8 @@ NOTICES = {
     "maintenance-off": ("maintenance window ended", "maintenance windows ended"),
     "quiet-on": ("quiet hours set", "quiet hours set"),
     "quiet-off": ("quiet hours cleared", "quiet hours cleared"),
-    "nothing": ("change", "changes: all selected jobs had ended"),
+    "kind-set": ("kind set", "kinds set"),
+    "nothing": ("change", "changes: the selected jobs have changed meanwhile"),
 }
 """The notices after an action. The address chooses one of them and cannot add any other text."""
 
@@ -80,6 +103,7 @@ class PageServer(NamedTuple):
     guard: PageGuard
     zone: tzinfo
     recent: RecentResults
+    menu: Sequence[MenuEntry] = ()
 
     def serve(self, page: Page, scope: Scope = Scope.READ) -> Callable[..., Awaitable[Response]]:
         """The page for callers with the scope; an error page for all others."""
@@ -101,10 +125,14 @@ class PageServer(NamedTuple):
 
     async def _show(self, page: Page, visit: Visit) -> Response:
         try:
-            return await page(visit._replace(holds=await self._find_holds(visit)))
+            holds = await self._find_holds(visit)
+            return await page(visit._replace(holds=holds, menu=self._list_menu(visit.caller)))
         finally:
             if visit.request.method != "GET":
                 self.recent.forget(visit.tenant)
+
+    def _list_menu(self, caller: Caller) -> list[tuple[str, Sequence[str], str]]:
+        return [(it.name, it.steps, it.title) for it in self.menu if caller.may(it.scope)]
 
     async def _find_holds(self, visit: Visit) -> Sequence[Hold]:
         context = self.context
@@ -113,8 +141,18 @@ class PageServer(NamedTuple):
         )
 
     def _visit(self, request: Request, caller: Caller) -> Visit:
-        now, has_sign_in = self.context.clock.now(), self.guard.asks_for_tokens
-        return Visit(request, caller, self.context, self.recent, now, self.zone, has_sign_in)
+        chosen = read_preferences(request)
+        return Visit(
+            request,
+            caller,
+            self.context,
+            self.recent,
+            self.context.clock.now(),
+            self.zone,
+            chosen.zone or self.zone,
+            chosen.theme,
+            self.guard.asks_for_tokens,
+        )
 
 
 def render_page(visit: Visit, template: str, **values: Any) -> Response:
@@ -125,12 +163,17 @@ def render_page(visit: Visit, template: str, **values: Any) -> Response:
         "request": visit.request,
         "caller": visit.caller,
         "now": visit.now,
-        "zone": visit.zone,
+        "zone": visit.shown_zone,
+        "theme": visit.theme,
+        "this_page": name_target(visit),
+        "themes": THEMES,
+        "zone_name": name_zone(visit.shown_zone),
+        "server_zone_name": name_zone(visit.zone),
         "link": visit.link,
         "may_operate": visit.may_operate,
         "may_administer": visit.may_administer,
         "has_sign_in": visit.has_sign_in,
-        "menu": MENU + ADMIN_MENU if visit.may_administer else MENU,
+        "menu": visit.menu,
         "done": read_notice(visit),
         "holds": visit.holds,
         "is_refresh": visit.is_refresh,
@@ -157,7 +200,9 @@ def render_alone(request: Request, template: str, status: int, **values: Any) ->
         return link_to(request, *steps, **query)
 
     loaded = load_templates().get_template(template)
-    text = loaded.render(request=request, link=link, **values)
+    text = loaded.render(
+        request=request, link=link, theme=read_preferences(request).theme, **values
+    )
     return HTMLResponse(text, status_code=status, headers=_NOT_STORED)
 
 

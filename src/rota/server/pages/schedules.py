@@ -109,7 +109,7 @@ async def _find_due(visit: Visit, depths: Sequence[QueueDepth]) -> Grid:
             break
     found.sort(key=lambda job: (job.due_at, job.id))
     rows = [Row(job, sign_of(job, visit.now), at=job.due_at) for job in found[:MOST_IN_GRID]]
-    return Grid(rows, f"{count} due{first}", visit.link("jobs", status="READY"))
+    return Grid(rows, f"{count} due{first}", visit.link("jobs", state="due"))
 
 
 async def _find_running(visit: Visit, count: int) -> Grid:

@@ -4,9 +4,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rota.errors import RotaError
-from rota.server.http.guards import HOME, PageGuard
+from rota.server.http.guards import PageGuard
 from rota.server.pages.responses import explain_failure, go_to, render_alone
-from rota.server.pages.visit import link_to, read_form
+from rota.server.pages.visit import link_to, read_form, read_target
 
 
 class SignInPages:
@@ -31,7 +31,7 @@ class SignInPages:
             return explain_failure(request, error)
         if cookie is None and self._guard.asks_for_tokens:
             return _show_form(request, wanted, has_failed=True)
-        answer = go_to(_read_target(request, wanted))
+        answer = go_to(read_target(request, wanted))
         if cookie is not None:
             answer.headers.append("Set-Cookie", cookie)
         return answer
@@ -50,11 +50,3 @@ class SignInPages:
 def _show_form(request: Request, wanted: str, *, has_failed: bool = False) -> Response:
     status = 401 if has_failed else 200
     return render_alone(request, "sign_in.html", status, next=wanted, failed=has_failed)
-
-
-def _read_target(request: Request, wanted: str) -> str:
-    """The requested page if it is one of ours, otherwise the overview."""
-    is_ours = wanted == HOME or wanted.startswith((f"{HOME}/", f"{HOME}?"))
-    if not is_ours or not wanted.isascii() or not wanted.isprintable() or "\\" in wanted:
-        return link_to(request)
-    return f"{request.scope.get('root_path', '').rstrip('/')}{wanted}"

@@ -1,12 +1,12 @@
 """The state of a job as a word, a shape and a tone."""
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from rota.jobs import Ending, Job, JobStatus, is_stalled
+from rota.jobs import Job, JobState, JobStatus, find_state
+from rota.ops.bulk import list_actions
 from rota.ops.explanation import name_error
-from rota.stores.survey import is_dead
 
 
 class Sign(NamedTuple):
@@ -17,20 +17,39 @@ class Sign(NamedTuple):
     tone: str
 
 
-WAITING = Sign("pending", "dashed", "quiet")
-LATER = Sign("scheduled", "clock", "quiet")
-DEFERRED = Sign("held back", "pause", "amber")
-RETRYING = Sign("retrying", "again", "amber")
-PAUSED = Sign("paused", "pause", "quiet")
-DUE = Sign("due", "ring", "blue")
-RUNNING = Sign("running", "play", "blue")
-STALLED = Sign("stalled", "alert", "red")
-COMPLETED = Sign("completed", "check", "green")
+WAITING = Sign(JobState.PENDING, "dashed", "quiet")
+LATER = Sign(JobState.SCHEDULED, "clock", "quiet")
+DEFERRED = Sign(JobState.HELD, "hand", "amber")
+RETRYING = Sign(JobState.RETRYING, "again", "amber")
+PAUSED = Sign(JobState.PAUSED, "pause", "quiet")
+DUE = Sign(JobState.DUE, "ring", "blue")
+RUNNING = Sign(JobState.RUNNING, "play", "blue")
+STALLED = Sign(JobState.STALLED, "alert", "red")
+COMPLETED = Sign(JobState.COMPLETED, "check", "green")
+DEAD = Sign(JobState.DEAD, "cross", "red")
+DISCARDED = Sign(JobState.DISCARDED, "bin", "red")
+CANCELLED = Sign(JobState.CANCELLED, "slash", "quiet")
+BLOCKED = Sign(JobState.BLOCKED, "bar", "amber")
 FAILED = Sign("failed", "cross", "red")
-DEAD = Sign("dead letter", "cross", "red")
-DISCARDED = Sign("discarded", "cross", "red")
-CANCELLED = Sign("cancelled", "slash", "quiet")
-BLOCKED = Sign("blocked", "bar", "amber")
+
+SIGNS = {
+    JobState(sign.word): sign
+    for sign in (
+        WAITING,
+        LATER,
+        DEFERRED,
+        RETRYING,
+        PAUSED,
+        DUE,
+        RUNNING,
+        STALLED,
+        COMPLETED,
+        DEAD,
+        DISCARDED,
+        CANCELLED,
+        BLOCKED,
+    )
+}
 
 STATUS_SIGNS = {
     JobStatus.PENDING: WAITING,
@@ -42,40 +61,57 @@ STATUS_SIGNS = {
 }
 """For places where only the status is known."""
 
-_BY_ENDING = {Ending.CANCELLED: CANCELLED, Ending.DISCARDED: DISCARDED}
-
 
 class Row(NamedTuple):
-    """A job in a list: its state, and the most telling line of its last error."""
+    """A job in a list: its state, and the most telling line of its last error.
+
+    ``lasted_for`` is how long the attempt of a completed job took, or how long a running one has
+    been running; ``worker`` is who runs it or completed it. ``allows`` are the bulk actions that
+    apply to it.
+    """
 
     job: Job
     sign: Sign
     error: str = ""
     at: datetime | None = None
     note: str = ""
+    lasted_for: timedelta | None = None
+    worker: str = ""
+    allows: Sequence[str] = ()
+
+    @property
+    def attempt_count(self) -> int:
+        """The attempts so far, with the one that runs and the one that succeeded."""
+        has_one_more = self.job.status in {JobStatus.RUNNING, JobStatus.COMPLETED}
+        return self.job.attempt_count + has_one_more
 
 
 def make_rows(jobs: Iterable[Job], now: datetime) -> list[Row]:
-    return [Row(job, sign_of(job, now), name_error(job.last_error)) for job in jobs]
+    return [
+        Row(
+            job,
+            sign_of(job, now),
+            name_error(job.last_error),
+            lasted_for=_measure(job, now),
+            worker=_find_worker(job),
+            allows=list_actions(job, now),
+        )
+        for job in jobs
+    ]
 
 
 def sign_of(job: Job, now: datetime) -> Sign:
     """The state of the job, finer than its status."""
-    if job.status is JobStatus.READY:
-        return _sign_of_ready(job, now)
-    if job.status is JobStatus.RUNNING:
-        return STALLED if is_stalled(job, now) else RUNNING
-    if job.status is JobStatus.FAILED:
-        ending = None if job.ending is None else _BY_ENDING.get(job.ending)
-        return DEAD if is_dead(job) or ending is None else ending
-    return STATUS_SIGNS[job.status]
+    return SIGNS[find_state(job, now)]
 
 
-def _sign_of_ready(job: Job, now: datetime) -> Sign:
-    if job.is_paused:
-        return PAUSED
-    if job.due_at <= now:
-        return DUE
-    if job.deferral is not None and job.deferral.until >= job.due_at:
-        return DEFERRED
-    return RETRYING if job.attempt_count else LATER
+def _measure(job: Job, now: datetime) -> timedelta | None:
+    if job.completion is not None:
+        return job.completion.lasted_for
+    return None if job.lease is None else now - job.lease.taken_at
+
+
+def _find_worker(job: Job) -> str:
+    if job.completion is not None:
+        return job.completion.worker
+    return "" if job.lease is None else job.lease.worker

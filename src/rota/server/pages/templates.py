@@ -5,7 +5,7 @@ visible. A template cannot avoid this.
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +22,7 @@ from rota.server.pages.formats import (
     Lines,
     format_distance,
     format_instant,
+    format_length,
     format_local,
     machine_instant,
 )
@@ -34,6 +35,7 @@ _FOLDER = Path(__file__).parent
 _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
+    ".png": "image/png",
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
@@ -96,7 +98,7 @@ def load_templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(_FILTERS)
-    environment.globals["asset"] = _asset
+    environment.globals["asset"] = asset_path
     return environment
 
 
@@ -109,7 +111,7 @@ def show_plainly(value: Any) -> Any:
     return value
 
 
-def _asset(name: str) -> str:
+def asset_path(name: str) -> str:
     """The address of a static file with its version."""
     return f"static/{name}?v={read_assets()[name].version}"
 
@@ -120,6 +122,10 @@ def _moment(context: Context, instant: datetime | None) -> str:
     if instant is None:
         return ""
     return _time(instant, format_distance(instant, context["now"]))
+
+
+def _length_of(length: timedelta | None) -> str:
+    return "" if length is None else format_length(length)
 
 
 @pass_context
@@ -143,6 +149,7 @@ def _plural(count: int, one: str, many: str | None = None) -> str:
 
 
 _FILTERS: dict[str, Callable[..., str]] = {
+    "length_of": _length_of,
     "moment": _moment,
     "local": _local,
     "grouped": _grouped,

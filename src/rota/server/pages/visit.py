@@ -116,7 +116,10 @@ async def read_form(request: Request) -> Form:
 class Visit(NamedTuple):
     """What every page is made from. ``has_sign_in``: people sign in here, and may sign out.
 
-    ``holds`` is what keeps due jobs of the tenant from running now.
+    ``zone`` is the zone of the server, in which declarative tasks run. Times are shown in
+    ``shown_zone``, which the person may choose, and in the colours of ``theme``.
+    ``holds`` is what keeps due jobs of the tenant from running now. ``menu`` has the name, the path
+    and the title of every page that the caller may see.
     """
 
     request: Request
@@ -125,8 +128,11 @@ class Visit(NamedTuple):
     recent: RecentResults
     now: datetime
     zone: tzinfo
+    shown_zone: tzinfo
+    theme: str = ""
     has_sign_in: bool = False
     holds: Sequence[Hold] = ()
+    menu: Sequence[tuple[str, Sequence[str], str]] = ()
 
     @property
     def may_operate(self) -> bool:
@@ -197,3 +203,17 @@ def link_to(request: Request, *steps: str, **query: object) -> str:
 def write_query(query: Mapping[str, object]) -> str:
     chosen = {name: value for name, value in query.items() if value not in {None, ""}}
     return f"?{urlencode(chosen, doseq=True)}" if chosen else ""
+
+
+def name_target(visit: Visit) -> str:
+    """This page as ``read_target`` takes it; nothing for the answer to a form."""
+    root = quote(str(visit.request.scope.get("root_path", "")).rstrip("/"))
+    return visit.here.removeprefix(root) if visit.request.method == "GET" else ""
+
+
+def read_target(request: Request, wanted: str) -> str:
+    """The requested page if it is one of ours, otherwise the overview."""
+    is_ours = wanted == HOME or wanted.startswith((f"{HOME}/", f"{HOME}?"))
+    if not is_ours or not wanted.isascii() or not wanted.isprintable() or "\\" in wanted:
+        return link_to(request)
+    return f"{request.scope.get('root_path', '').rstrip('/')}{wanted}"

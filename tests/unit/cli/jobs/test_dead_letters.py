@@ -31,7 +31,7 @@ def test_a_list_fits_a_terminal_of_80_columns(rota: RunRota, dead: str) -> None:
     assert lines[0].split() == ["Id", "Ended", "Tries", "Name", "Error"]
     assert dead in lines[1]
     listed = rota("jobs", "list", "--status", "BLOCKED", width=80).out.splitlines()
-    assert listed[1].split()[1:] == ["BLOCKED", "-", "staple"]
+    assert listed[1].split()[1:] == ["blocked", "-", "staple"]
 
 
 def test_reasons_are_wrapped_beside_their_dash(rota: RunRota, dead: str) -> None:

@@ -18,7 +18,23 @@ HOURS = ("--start", "22:00", "--end", "07:00", "--zone", "Europe/London")
 def test_where_nothing_is_set_nothing_holds_jobs_back(rota: RunRota) -> None:
     rota("store", "migrate")
     assert rota("gates", "show").out == "No quiet hours.\nNo maintenance.\n"
-    assert rota("gates", "show", "--json").document == {"quiet_hours": None, "maintenance": []}
+    nothing: dict[str, Any] = {"quiet_hours": None, "maintenance": [], "kinds": []}
+    assert rota("gates", "show", "--json").document == nothing
+
+
+def test_whether_a_kind_notifies_people_is_set_shown_and_cleared(rota: RunRota) -> None:
+    told = "Kind receipt.send notifies people: quiet hours hold back its jobs.\n"
+    assert rota("gates", "kind", "receipt.send", "--notifies").out == told
+    assert rota("gates", "show").out.endswith(told)
+    quiet = rota("gates", "kind", "receipt.send", "--no-notifies", "--why", "a printer", "--json")
+    assert (quiet.document["notifies"], quiet.document["set_notifies"]) == (False, False)
+    cleared = rota("gates", "kind", "receipt.send", "--off")
+    assert cleared.out == "Kind receipt.send: as the app or the worker says.\n"
+    assert rota("gates", "show", "--json").document["kinds"] == []
+    for given in ((), ("--notifies", "--off")):
+        refused = rota("gates", "kind", "receipt.send", *given)
+        assert refused.status == 2
+        assert "give one of --notifies, --no-notifies and --off" in refused.err
 
 
 def test_quiet_hours_are_set_and_cleared(rota: RunRota) -> None:

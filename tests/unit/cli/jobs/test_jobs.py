@@ -23,7 +23,7 @@ def test_a_job_is_created_and_shown(rota: RunRota) -> None:
     outcome = rota("jobs", "create", "hello", "--payload", '{"n": 1}', "--in", "90s")
     assert outcome.status == 0
     job_id = outcome.out.split()[1].rstrip(":")
-    assert outcome.out == f"Created {job_id}: READY, run at Fri 2027-03-26 12:02:00 GMT.\n"
+    assert outcome.out == f"Created {job_id}: scheduled, run at Fri 2027-03-26 12:02:00 GMT.\n"
     shown = rota("jobs", "show", job_id)
     lines = shown.out.splitlines()
     assert lines[0] == f"Job      {job_id}"
@@ -88,7 +88,7 @@ def test_on_a_narrow_terminal_a_row_fits(rota: RunRota, created: Create) -> None
     created("a job whose name is rather long, and goes on for longer than a line is wide")
     lines = rota("jobs", "list", width=80).out.splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[0].split() == ["Id", "Status", "Run", "Name"]
+    assert lines[0].split() == ["Id", "State", "Run", "Name"]
 
 
 def test_a_name_reaches_no_terminal_as_it_is(rota: RunRota, created: Create) -> None:

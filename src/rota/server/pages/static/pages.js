@@ -1,44 +1,75 @@
-// Optional behaviour of the pages: refresh without disturbing the user, jump to the search box with "/",
-// and tick all boxes at once. Without it the pages still work.
+// Optional behaviour of the pages: refresh without disturbing the user, work by keys, and tick all boxes
+// at once. Without it the pages still work.
 (function () {
   "use strict";
 
-  var TICK_EVERY = 5000;
-  var KEY = "rota-paused";
+  var POLL_EVERY = 5000;
+  var AGAIN_AFTER = 30000;
+  var FROZEN = "rota-frozen";
   var root = document.documentElement;
   root.classList.add("js");
 
   function remembered() {
-    try { return window.sessionStorage.getItem(KEY) === "yes"; } catch (error) { return false; }
+    try { return window.sessionStorage.getItem(FROZEN) === "yes"; } catch (error) { return false; }
   }
 
-  var isPaused = remembered();
+  var isFrozen = remembered();
   var isStale = false;
 
   function show() {
     var box = document.querySelector(".live");
     if (!box) return;
-    var state = isPaused ? "paused" : isStale ? "stale" : "live";
+    var state = isFrozen ? "frozen" : isStale ? "stale" : "live";
     box.dataset.state = state;
-    var words = { live: "Live", paused: "Paused", stale: "Out of date: no response" };
+    var words = { live: "Live", frozen: "Frozen", stale: "Out of date: no response" };
     var text = box.querySelector("[data-text]");
     if (text.textContent !== words[state]) text.textContent = words[state];
     var button = box.querySelector("button");
-    button.textContent = isPaused ? "Resume" : "Pause";
-    button.setAttribute("aria-label", (isPaused ? "Resume" : "Pause") + " live updates");
+    button.textContent = isFrozen ? "Unfreeze" : "Freeze";
+    button.setAttribute("aria-label", (isFrozen ? "Unfreeze" : "Freeze") + " this page");
   }
 
-  function setPaused(paused) {
-    isPaused = paused;
-    try { window.sessionStorage.setItem(KEY, paused ? "yes" : "no"); } catch (error) { /* private */ }
+  function setFrozen(frozen) {
+    isFrozen = frozen;
+    try { window.sessionStorage.setItem(FROZEN, frozen ? "yes" : "no"); } catch (error) { /* private */ }
     show();
-    if (!paused) tick();
+    listen();
+    if (!frozen) tick();
   }
 
   function tick() {
-    if (!isPaused && !document.hidden && window.htmx && document.getElementById("fresh")) {
+    if (!isFrozen && !document.hidden && window.htmx && document.getElementById("fresh")) {
       window.htmx.trigger(document.body, "rota:tick");
     }
+  }
+
+  // ---- the server says when something has changed; without it, ask every few seconds ----
+
+  var source = null;
+  var refusedAt = 0;
+
+  function listen() {
+    var isWanted = !isFrozen && !document.hidden && window.EventSource && document.getElementById("fresh");
+    if (!isWanted) {
+      // A browser has few connections to one server: a page that is not seen takes none.
+      if (source) source.close();
+      source = null;
+      return;
+    }
+    if (source || Date.now() - refusedAt < AGAIN_AFTER) return;
+    var opened = 0;
+    source = new EventSource(document.body.dataset.home + "/live");
+    source.addEventListener("change", tick);
+    source.addEventListener("beat", tick);
+    source.onopen = function () { if (opened++) tick(); };
+    source.onerror = function () {
+      if (source && source.readyState === EventSource.CLOSED) { source = null; refusedAt = Date.now(); }
+    };
+  }
+
+  function poll() {
+    listen();
+    if (!source || source.readyState !== EventSource.OPEN) tick();
   }
 
   // ---- a refresh keeps what the user is working on ----
@@ -109,7 +140,7 @@
   document.addEventListener("htmx:beforeSwap", function (event) {
     var part = event.detail.target;
     if (part.id !== "fresh") return;
-    if (isPaused || isBusy(part)) { event.detail.shouldSwap = false; return; }
+    if (isFrozen || isBusy(part)) { event.detail.shouldSwap = false; return; }
     if (event.detail.shouldSwap) remember(part);
   });
 
@@ -119,6 +150,7 @@
   });
 
   document.addEventListener("htmx:afterRequest", function (event) {
+    if (event.detail.target.id !== "fresh") return;
     isStale = !event.detail.successful;
     if (event.detail.xhr && event.detail.xhr.status === 401) window.location.reload();
     show();
@@ -126,15 +158,39 @@
 
   // ---- boxes ----
 
+  // The bar under a list says to how many of the selected jobs each action applies, and why not to the others.
   function countChosen() {
-    document.querySelectorAll("[data-chosen]").forEach(function (place) {
-      var form = place.closest("form");
-      var count = form.querySelectorAll("input[name=id]:checked").length;
-      place.textContent = count ? count + " selected" : "None selected";
-      form.querySelectorAll("button[data-needs-choice]").forEach(function (button) {
-        button.disabled = count === 0;
+    document.querySelectorAll(".bulk").forEach(function (bar) {
+      var boxes = Array.from(bar.closest("form").querySelectorAll("input[name=id]:checked"));
+      var isAll = bar.querySelector("[name=everything]").checked;
+      var words = isAll ? "All selected" : boxes.length ? boxes.length + " selected" : "None selected";
+      var place = bar.querySelector("[data-chosen]");
+      if (place.textContent !== words) place.textContent = words;
+      bar.classList.toggle("chosen", isAll || boxes.length > 0);
+      bar.querySelectorAll("button[data-needs-choice]").forEach(function (button) {
+        var fitting = boxes.filter(function (box) { return allows(box, button.value); });
+        button.disabled = !isAll && fitting.length === 0;
+        button.querySelector("[data-count]").textContent = isAll ? " all" : boxes.length ? " " + fitting.length : "";
       });
+      explainChoice(bar, isAll ? [] : boxes);
     });
+  }
+
+  function allows(box, action) {
+    return (box.dataset.allows || "").split(" ").indexOf(action) >= 0;
+  }
+
+  function explainChoice(bar, boxes) {
+    var place = bar.querySelector("[data-others]");
+    var reasons = Array.from(bar.querySelectorAll("button[data-needs-choice]")).map(function (button) {
+      var states = {};
+      boxes.forEach(function (box) {
+        if (!allows(box, button.value)) states[box.dataset.state] = (states[box.dataset.state] || 0) + 1;
+      });
+      var named = Object.keys(states).map(function (state) { return states[state] + " " + state; });
+      return named.length ? button.dataset.verb + " leaves out " + named.join(", ") : "";
+    }).filter(Boolean);
+    place.textContent = reasons.join("; ");
   }
 
   document.addEventListener("change", function (event) {
@@ -148,23 +204,126 @@
   });
 
   document.addEventListener("click", function (event) {
-    var button = event.target.closest(".live button");
-    if (button) setPaused(!isPaused);
+    if (event.target.closest(".live button")) setFrozen(!isFrozen);
+    if (event.target.closest("[data-keys]")) document.getElementById("keys").showModal();
   });
 
   // ---- keys ----
 
-  document.addEventListener("keydown", function (event) {
-    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.matches("input, textarea, select")) return;
-    var search = document.querySelector("input[type=search]");
-    if (!search) return;
-    event.preventDefault();
+  var hasPressedG = false;
+
+  function focusSearch() {
+    var search = document.querySelector("main input[type=search]");
+    if (!search) return false;
     search.focus();
     search.select();
+    return true;
+  }
+
+  function listRows() {
+    return Array.from(document.querySelectorAll("main tbody tr")).filter(function (row) {
+      return row.querySelector("a.title");
+    });
+  }
+
+  function moveRow(step) {
+    var rows = listRows();
+    if (!rows.length) return false;
+    var here = rows.indexOf(document.activeElement.closest("tr"));
+    var next = here < 0 ? (step > 0 ? 0 : rows.length - 1) : Math.min(Math.max(here + step, 0), rows.length - 1);
+    rows[next].querySelector("a.title").focus();
+    return true;
+  }
+
+  function selectRow() {
+    var row = document.activeElement.closest("tr");
+    var box = row && row.querySelector("input[name=id]");
+    if (box) box.click();
+    return Boolean(box);
+  }
+
+  function goTo(letter) {
+    var links = Array.from(document.querySelectorAll(".menu a"));
+    var link = links.find(function (each) { return each.textContent.trim().toLowerCase().charAt(0) === letter; });
+    if (link) link.click();
+    return Boolean(link);
+  }
+
+  var KEYS = {
+    "/": focusSearch,
+    "?": function () { document.getElementById("keys").showModal(); return true; },
+    j: function () { return moveRow(1); },
+    k: function () { return moveRow(-1); },
+    x: selectRow,
+    f: function () { setFrozen(!isFrozen); return true; },
+    g: function () { hasPressedG = true; return true; }
+  };
+
+  document.addEventListener("keydown", function (event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    var isField = event.target.matches("textarea, select, input:not([type=checkbox])");
+    if (isField) { if (event.key === "Escape") event.target.blur(); return; }
+    if (event.key === "Shift") return;
+    var isSecond = hasPressedG;
+    hasPressedG = false;
+    var act = isSecond ? function () { return goTo(event.key); } : KEYS[event.key];
+    if (act && act()) event.preventDefault();
   });
 
-  document.addEventListener("visibilitychange", function () { if (!document.hidden) tick(); });
+  document.addEventListener("visibilitychange", function () { listen(); tick(); });
+
+  // ---- views: a name for the filters in the address, kept in this browser ----
+
+  var VIEWS = "rota-views";
+
+  function readViews() {
+    try { return JSON.parse(window.localStorage.getItem(VIEWS)) || []; } catch (error) { return []; }
+  }
+
+  function writeViews(views) {
+    try { window.localStorage.setItem(VIEWS, JSON.stringify(views)); } catch (error) { /* private */ }
+    showViews();
+  }
+
+  function showViews() {
+    var list = document.querySelector("[data-views]");
+    if (!list) return;
+    list.querySelectorAll("[data-own]").forEach(function (each) { each.remove(); });
+    readViews().forEach(function (view) {
+      var item = document.createElement("li"), link = document.createElement("a"), drop = document.createElement("button");
+      item.dataset.own = view.name;
+      link.textContent = view.name;
+      link.href = window.location.pathname + "?" + view.query;
+      if (window.location.search === "?" + view.query) link.setAttribute("aria-current", "true");
+      drop.type = "button";
+      drop.className = "link";
+      drop.textContent = "×";
+      drop.setAttribute("aria-label", "Forget the view " + view.name);
+      item.append(link, drop);
+      list.append(item);
+    });
+  }
+
+  function saveView(name) {
+    var query = window.location.search.slice(1);
+    var others = readViews().filter(function (each) { return each.name !== name; });
+    if (name && query) writeViews(others.concat([{ name: name, query: query }]));
+  }
+
+  document.addEventListener("submit", function (event) {
+    if (!event.target.matches("[data-save-view]")) return;
+    event.preventDefault();
+    saveView(event.target.elements.name.value.trim());
+    event.target.reset();
+  });
+
+  document.addEventListener("click", function (event) {
+    var own = event.target.closest("[data-own] button");
+    if (own) writeViews(readViews().filter(function (each) { return each.name !== own.parentElement.dataset.own; }));
+  });
+
+  // ---- once, when the page is there ----
+
   // A notice shows once: not after a reload, nor in a shared link.
   function forgetNotice() {
     var address = new URL(window.location.href);
@@ -174,12 +333,29 @@
     window.history.replaceState(null, "", address);
   }
 
+  function offerOwnZone() {
+    var list = document.getElementById("zones");
+    var name = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    if (list && name && name !== "UTC") list.append(new Option(name, name));
+  }
+
+  function install() {
+    if (!("serviceWorker" in navigator)) return;
+    navigator.serviceWorker.register(document.body.dataset.home + "/service-worker.js", {
+      scope: document.body.dataset.home
+    }).catch(function () { /* without it there is no offline page, and all else works */ });
+  }
+
   document.addEventListener("DOMContentLoaded", function () {
     forgetNotice();
     var here = document.querySelector(".menu [aria-current]");
     if (here) here.closest("nav").scrollLeft = Math.max(0, here.offsetLeft - 120);
     show();
     countChosen();
-    window.setInterval(tick, TICK_EVERY);
+    offerOwnZone();
+    showViews();
+    listen();
+    window.setInterval(poll, POLL_EVERY);
+    window.addEventListener("load", install);
   });
 })();

@@ -1,0 +1,237 @@
+"""Queries for jobs, and the text that people type: ``kind:email state:failed payload.order=7``."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Literal, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from rota.errors import InvalidInputError
+from rota.jobs import Job, JobFilter, JobStatus
+from rota.jobs.identity import normalize_job_id
+from rota.search.terms import (
+    CODE,
+    ERROR,
+    ID,
+    KEY,
+    KIND,
+    PAYLOAD,
+    WORD,
+    Clause,
+    TermRange,
+    fold_id,
+    list_terms,
+    name_value,
+    shorten,
+    split_words,
+)
+
+LONGEST_TEXT = 255
+MOST_CLAUSES = 16
+PAYLOAD_FIELD = "payload."
+
+Sort = Literal["newest", "oldest", "due", "duration"]
+SORTS: tuple[Sort, ...] = get_args(Sort)
+
+_TOKEN = re.compile(r'(?:[^\s"]|"[^"]*")+')
+_FIELD = re.compile(r"([A-Za-z_]+):(.*)", re.DOTALL)
+_ID_START = re.compile(r"[0-9a-fA-F]{4}[0-9a-fA-F-]{0,32}")
+
+
+class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A search. A job must match every given field.
+
+    ``text`` is a job id, or words: each begins a word of the name or the kind, or begins the id or
+    the key. ``kind`` is a kind. ``clauses`` come from ``parse_query``. With ``looks_at_all`` the
+    search reads every job instead of the index.
+    """
+
+    text: str | None = None
+    kind: str | None = None
+    wanted: JobFilter = JobFilter()
+    clauses: tuple[Clause, ...] = ()
+    id_start: str = ""
+    sort: Sort = "newest"
+    looks_at_all: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind is not None and len(self.kind) > LONGEST_TEXT:
+            raise _refusal("kind", f"must have at most {LONGEST_TEXT} characters")
+        if self.text is not None and not 1 <= len(self.text) <= LONGEST_TEXT:
+            raise _refusal("text", f"must have 1 to {LONGEST_TEXT} characters")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the store can answer the query by itself."""
+        return self.text is None and not self.all_clauses and not self.id_start
+
+    @property
+    def job_id(self) -> str | None:
+        """The id of the only job that can match, if the query names one."""
+        return normalize_job_id(self.text or self.id_start)
+
+    @property
+    def all_clauses(self) -> tuple[Clause, ...]:
+        """The clauses, and those that ``text`` and ``kind`` stand for."""
+        found = list(self.clauses)
+        if self.text is not None and self.job_id is None:
+            found += _match_text(self.text)
+        if self.kind is not None:
+            found.append(Clause((TermRange(KIND + self.kind),)))
+        return tuple(found)
+
+    def within(self, wanted: JobFilter) -> "JobQuery":
+        """The query with a filter on top. What the query itself says about a field stays."""
+        own = {
+            name: value
+            for name, value in msgspec.structs.asdict(self.wanted).items()
+            if value is not None
+        }
+        return replace(self, wanted=replace(wanted, **own))
+
+    def accepts(self, job: Job) -> bool:
+        """Whether the job matches all but the filter, which the store applies."""
+        if not _begins(job, self.id_start):
+            return False
+        if self.job_id is not None and self.job_id != job.id:
+            return False
+        terms = list_terms(job)
+        return all(clause.accepts(terms) for clause in self.all_clauses)
+
+
+def _begins(job: Job, id_start: str) -> bool:
+    return not id_start or job.id.replace("-", "").startswith(id_start.replace("-", "").lower())
+
+
+def parse_query(text: str) -> JobQuery:
+    """Read what a person typed.
+
+    Words stand for words of names and kinds, and for the beginning of ids and keys. ``kind:``,
+    ``queue:``, ``key:``, ``id:``, ``name:``, ``error:``, ``state:`` and ``payload.path=`` ask for
+    one field, ``sort:`` for an order. Quotes keep spaces together. A star at the end of a kind, a
+    key or a payload's value stands for any ending. InvalidInputError says what is wrong.
+    """
+    if len(text) > LONGEST_TEXT:
+        raise _refusal("q", f"must have at most {LONGEST_TEXT} characters, got {len(text)}")
+    query = JobQuery()
+    for token in _TOKEN.findall(text.replace("\0", " ")):
+        query = _add(query, token)
+    if len(query.clauses) > MOST_CLAUSES:
+        raise _refusal("q", f"must have at most {MOST_CLAUSES} words")
+    return query
+
+
+def _add(query: JobQuery, token: str) -> JobQuery:
+    if token.lower().startswith(PAYLOAD_FIELD):
+        return _add_payload(query, token)
+    field = _FIELD.fullmatch(token)
+    if field is None:
+        return _add_words(query, token.replace('"', ""))
+    name, value = field[1].lower(), field[2].replace('"', "").strip()
+    if name not in FIELDS:
+        known = ", ".join(FIELDS)
+        raise _refusal(
+            "q", f'has the field "{name}", which is not one of {known}, payload.…; quote it as text'
+        )
+    if not value:
+        raise _refusal("q", f"has nothing after {name}:")
+    return FIELDS[name](query, value)
+
+
+def _add_payload(query: JobQuery, token: str) -> JobQuery:
+    path, equals, value = token[len(PAYLOAD_FIELD) :].partition("=")
+    if not path or not equals:
+        raise _refusal("q", f'has "{token}"; write a path and a value, as in payload.order=7')
+    value = value.replace('"', "")
+    if value.endswith("*"):
+        start = f"{path}={value[:-1]}".casefold()
+        return _with_clause(query, TermRange(PAYLOAD + shorten(start), is_prefix=True))
+    return _with_clause(query, TermRange(PAYLOAD + name_value(path, value)))
+
+
+def _add_words(query: JobQuery, text: str) -> JobQuery:
+    if normalize_job_id(text) is not None:
+        return replace(query, id_start=text.lower())
+    return replace(query, clauses=(*query.clauses, *_match_text(text)))
+
+
+def _match_text(text: str) -> Iterator[Clause]:
+    """For each part: its words begin words of the name or kind, or it begins the key or the id."""
+    for part in text.split():
+        ranges = [TermRange(KEY + shorten(part), is_prefix=True)]
+        if _ID_START.fullmatch(part):
+            ranges.append(TermRange(ID + fold_id(part), is_prefix=True))
+        words = split_words(part)
+        if not words:
+            yield Clause(tuple(ranges))
+        for word in words:
+            yield Clause((TermRange(WORD + word, is_prefix=True), *ranges))
+
+
+def _add_id(query: JobQuery, value: str) -> JobQuery:
+    if not re.fullmatch(r"[0-9a-fA-F-]{1,36}", value):
+        raise _refusal("q", f'has the id "{value}"; an id has hexadecimal digits and hyphens')
+    query = replace(query, id_start=value.lower())
+    return _with_clause(query, TermRange(ID + fold_id(value), is_prefix=True))
+
+
+def _add_name(query: JobQuery, value: str) -> JobQuery:
+    for word in split_words(value):
+        query = _with_clause(query, TermRange(WORD + word, is_prefix=True))
+    return query
+
+
+def _add_error(query: JobQuery, value: str) -> JobQuery:
+    code = TermRange(CODE + value, is_prefix=True)
+    for word in split_words(value):
+        query = _with_clause(query, TermRange(ERROR + word, is_prefix=True), code)
+    return query
+
+
+def _add_state(query: JobQuery, value: str) -> JobQuery:
+    if value.upper() not in set(JobStatus):
+        states = ", ".join(each.lower() for each in JobStatus)
+        raise _refusal("q", f'has the state "{value}", which is not one of {states}')
+    return replace(query, wanted=replace(query.wanted, status=JobStatus(value.upper())))
+
+
+def _add_sort(query: JobQuery, value: str) -> JobQuery:
+    for sort in SORTS:
+        if sort == value.lower():
+            return replace(query, sort=sort)
+    raise _refusal("q", f'has the order "{value}", which is not one of {", ".join(SORTS)}')
+
+
+def _starred(letter: str) -> Callable[[JobQuery, str], JobQuery]:
+    def add(query: JobQuery, value: str) -> JobQuery:
+        start = value.removesuffix("*")
+        return _with_clause(query, TermRange(letter + shorten(start), is_prefix=start != value))
+
+    return add
+
+
+def _with_clause(query: JobQuery, *ranges: TermRange) -> JobQuery:
+    return replace(query, clauses=(*query.clauses, Clause(ranges)))
+
+
+FIELDS: dict[str, Callable[[JobQuery, str], JobQuery]] = {
+    "kind": _starred(KIND),
+    "queue": lambda query, value: replace(query, wanted=replace(query.wanted, queue=value)),
+    "state": _add_state,
+    "name": _add_name,
+    "key": _starred(KEY),
+    "id": _add_id,
+    "error": _add_error,
+    "sort": _add_sort,
+}
+"""What may stand before a colon."""
+
+
+def list_tokens(text: str) -> Iterator[str]:
+    """The parts of a query, as they were typed."""
+    return iter(_TOKEN.findall(text))
+
+
+def _refusal(field: str, reason: str) -> InvalidInputError:
+    return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})
