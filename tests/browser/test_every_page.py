@@ -17,6 +17,14 @@ PAGES = {
     "Dead letters": "/dead-letters",
     "Audit": "/audit",
 }
+FURTHER = (
+    "/schedules/new?when=30+2+*+*+*&zone=Europe/Berlin",
+    "/schedules/calendar",
+    "/schedules/calendar?view=week",
+    "/schedules/tasks/Rotate%20logs",
+)
+"""Pages that others lead to."""
+
 JOBS = ("Morning report", "Charge invoice 4711", "Payroll reminder", "Push to CRM")
 
 CONTRASTS = (Path(__file__).with_name("stage") / "contrasts.js").read_text(encoding="utf-8")
@@ -27,7 +35,7 @@ def _see_all(visitor: Visitor) -> list[str]:
     """Go everywhere; whatever is hard to read or wider than the screen."""
     found = []
     places = [f"/jobs?q={name}" for name in JOBS]
-    for path in (*PAGES.values(), *places, "/nowhere"):
+    for path in (*PAGES.values(), *FURTHER, *places, "/nowhere"):
         page = visitor.go(path)
         if path in places:
             page.locator("main table a.title").first.click()

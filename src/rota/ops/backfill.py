@@ -154,7 +154,6 @@ def _make(job: Job, at: datetime, now: datetime, number: int) -> Job:
     """The job of one occurrence. Jobs that are created together start in their order."""
     request = JobRequest(
         name=job.name,
-        kind=job.kind,
         queue=job.queue,
         payload=job.payload,
         priority=job.priority,
@@ -165,7 +164,8 @@ def _make(job: Job, at: datetime, now: datetime, number: int) -> Job:
     )
     series_id = job.origin or job.id
     made = admit_job(request, job_id=backfill_id(series_id, at), now=now, tenant=job.tenant)
-    return replace(made, occurrence_at=at, origin=series_id)
+    # A kind that was taken from a name may have characters that are refused otherwise.
+    return replace(made, kind=job.kind, occurrence_at=at, origin=series_id)
 
 
 def _refuse(field: str, value: datetime, reason: str) -> InvalidInputError:

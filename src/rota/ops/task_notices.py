@@ -171,7 +171,7 @@ class TaskJudge:
             return
         by = f" by {pause.who}" if pause.who else ""
         why = f" ({pause.why})" if pause.why else ""
-        words = f"is paused since {show(pause.at, self._zone)}{by}{why}"
+        words = f"is paused since {show(pause.at, self._zone or UTC)}{by}{why}"
         yield self._note("held", task, pause.at, words)
 
     def find_calm(self, task: TaskState) -> datetime:
