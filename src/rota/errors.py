@@ -1054,6 +1054,17 @@ class ForbiddenError(RefusedError):
         self.scope = scope
 
 
+class ForbiddenTenantError(RefusedError):
+    """The request is about all tenants; ``tenant`` is the one whose admins may make it."""
+
+    def __init__(self, tenant: str) -> None:
+        super().__init__(
+            f'This needs a token with the scope "admin" of the tenant "{tenant}"',
+            {"tenant": tenant},
+        )
+        self.tenant = tenant
+
+
 class ForbiddenQueueError(RefusedError):
     """The caller's token is for some queues only, and the request is about others.
 

@@ -3,6 +3,10 @@
 from playwright.sync_api import expect
 from tests.browser.conftest import Invite
 from tests.browser.stage.visitor import Visitor
+from tests.browser.test_display_and_keys import AXE, FIND, RULES
+from tests.browser.test_every_page import CONTRASTS
+
+WIDER = "() => document.documentElement.scrollWidth - window.innerWidth"
 
 
 def test_a_series_is_looked_at_paused_edited_and_backfilled(anna: Visitor) -> None:
@@ -73,3 +77,17 @@ def test_forms_work_without_javascript(invite: Invite) -> None:
     expect(page.locator("#rule-preview")).to_contain_text("every 45 minutes")
     page.get_by_role("button", name="Create schedule").click()
     expect(page.get_by_role("heading", name="Plain", level=1)).to_be_visible()
+
+
+def test_the_pages_of_a_series_can_be_read_on_a_phone_at_night(invite: Invite) -> None:
+    visitor = invite(dark=True, phone=True)
+    page = visitor.sign_in(path="/schedules")
+    page.get_by_role("link", name="Payroll reminder").click()
+    page.get_by_role("heading", name="Payroll reminder", level=1).wait_for()
+    address = page.url
+    for path in ("", "/edit"):
+        page.goto(address + path)
+        page.evaluate(AXE)
+        assert page.evaluate(FIND, RULES) == []
+        assert visitor.ask(CONTRASTS) == []
+        assert visitor.ask(WIDER) <= 0

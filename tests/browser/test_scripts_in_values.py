@@ -22,7 +22,7 @@ from rota.rail.jobs import RailContext
 from rota.rail.settings import set_maintenance
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentWrite
-from rota.telemetry.stats import STATS, MinuteStats, encode, key_of
+from rota.telemetry.stats import MINUTES, STATS, MinuteStats, encode
 from rota.testing.builders import a_job, seed_tasks
 
 EVIL = (
@@ -70,7 +70,9 @@ async def _tell(store: OpenStore) -> None:
         ],
     )
     body = encode([MinuteStats(at=NOW - MINUTE, succeeded=3, failed=1)])
-    await store.write_all([DocumentWrite(STATS, key_of("default", NOW - MINUTE), None, body)])
+    await store.write_all(
+        [DocumentWrite(STATS, MINUTES.key_of("default", NOW - MINUTE), None, body)]
+    )
     act = AuditedAction(action=EVIL, who=EVIL, why=EVIL, details={EVIL: EVIL})
     around = RailContext(store, "default", story.clock, RailSettings(), randbits)
     await record_action(around, act)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from rota.errors import ForbiddenQueueError
+from rota.errors import ForbiddenQueueError, ForbiddenTenantError
 from rota.jobs.record import DEFAULT_TENANT
 
 
@@ -48,6 +48,16 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     def may(self, scope: Scope) -> bool:
         """Whether one of the caller's scopes is this one or includes it."""
         return any(scope in INCLUDES.get(each, (each,)) for each in self.scopes)
+
+    @property
+    def runs_installation(self) -> bool:
+        """Whether the caller may see all tenants: an admin of the default tenant."""
+        return self.tenant == DEFAULT_TENANT and self.may(Scope.ADMIN)
+
+    def check_installation(self) -> None:
+        """Refuse a caller that may not see other tenants."""
+        if not self.runs_installation:
+            raise ForbiddenTenantError(DEFAULT_TENANT)
 
     def check_queues(self, queues: Iterable[str]) -> None:
         """Refuse queues that are not the caller's. ForbiddenQueueError names the first."""

@@ -139,6 +139,44 @@ Try:
     rota dlq retry --all --kind http.request --why "the server is back"
 """
 
+QUEUES = """Queues: depth, age, throughput; pause and resume.
+
+Try:
+
+    rota queues list
+    rota queues show mail
+    rota queues pause mail --why "the mail server is down"
+    rota queues resume mail
+"""
+
+LIMITS = """Limits: how many jobs run at once, and how many start in a time.
+
+They hold over all workers, for a tenant, a queue, or a queue of a tenant. Try:
+
+    rota limits list
+    rota limits set --queue mail --running 5 --why "be gentle"
+    rota limits set --queue sms --rate 100/1m --all-tenants
+    rota limits clear --queue mail
+"""
+
+ERRORS = """Errors: failures in groups; retry or discard a group.
+
+A group is a kind of job, an exception, and the place that raised it. Try:
+
+    rota errors list
+    rota errors show 3f2a9c1d5e6b7a80
+    rota errors retry 3f2a9c1d5e6b7a80 --why "fixed in 2.3.1"
+"""
+
+TENANTS = """Tenants: who keeps the workers busy, who fails and who waits.
+
+The busiest come first. On a server this needs an admin's token of the default
+tenant. Try:
+
+    rota tenants
+    rota tenants --hours 24
+"""
+
 GATES = """Gates: quiet hours and maintenance, which hold jobs back.
 
 Try:
@@ -146,6 +184,16 @@ Try:
     rota gates show
     rota gates quiet-hours --start 22:00 --end 07:00 --zone Europe/London
     rota gates maintenance --reason "moving house" --until 2027-03-28T06:00
+"""
+
+RETENTION = """Retention: how long jobs and other things are kept after their end.
+
+Processes remove what is older, a few at a time. Try:
+
+    rota retention show
+    rota retention set ended=7d,results=1d --dry-run
+    rota retention set ended=1d --kind log.message --yes
+    rota retention remove --kind log.message
 """
 
 WHY = """Explain why a job ran, did not run, waits, or will run.
@@ -192,6 +240,15 @@ at most; the second one releases them. That costs no attempt. Try:
     rota work tasks:app --queue mail --concurrency 50
     rota work tasks:app --reload
     rota work --handlers myapp.jobs:handlers
+"""
+
+INIT = """Write a project to start from: tasks, a test, Dockerfile and compose.
+
+Files that exist are not overwritten. Try:
+
+    rota init shop
+    cd shop
+    rota up tasks:app --reload
 """
 
 DEMO = """Fill a store with an example.
@@ -252,6 +309,7 @@ app = App(name="rota", version=__version__, help=ROTA, help_format="plaintext")
 COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Run it": (
         ("up", "up:up", UP),
+        ("init", "init:init", INIT),
         ("demo", "demo:demo", DEMO),
         ("serve", "serve:serve", SERVE),
         ("work", "work:work", WORK),
@@ -261,10 +319,15 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("series", "series:app", SERIES),
         ("tasks", "tasks:app", TASKS),
         ("dlq", "dead_letters:app", DEAD_LETTERS),
+        ("errors", "error_groups:app", ERRORS),
+        ("queues", "queues:app", QUEUES),
+        ("limits", "limits:app", LIMITS),
         ("gates", "gates:app", GATES),
+        ("retention", "retention:app", RETENTION),
         ("top", "top:top", TOP),
         ("why", "why:why", WHY),
         ("check", "check:check", CHECK),
+        ("tenants", "tenants:tenants", TENANTS),
         ("tokens", "tokens:app", TOKENS),
         ("store", "store:app", STORE),
     ),

@@ -1,4 +1,4 @@
-"""What holds due jobs back now: maintenance windows and paused series."""
+"""What holds due jobs back now: maintenance windows, paused series and paused queues."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -13,9 +13,10 @@ from rota.jobs import Job, JobId
 from rota.ops.explanation import show
 from rota.policy.gate_settings import ScopedMaintenance
 from rota.policy.gates import Maintenance, recheck_after
+from rota.policy.limits import Limit, Pause
 from rota.rail.jobs import RailContext, RailSettings, RailStore, find_live
 from rota.rail.pauses import PausedSeries, list_pauses
-from rota.rail.settings import list_gates
+from rota.rail.settings import list_gates, list_limits
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +36,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     who: str = ""
     why: str = ""
     series_id: JobId | None = None
+    queue: str | None = None
     text: str = ""
 
     def describe(self) -> str:
@@ -62,6 +64,11 @@ async def find_holds(store: RailStore, clock: Clock, tenant: str | None = None) 
         job = await find_paused(store, clock, paused)
         if job is not None and (job.occurrence_at or job.created_at) <= now:
             found.append(_weigh_pause(paused))
+    found += [
+        await _weigh_queue(store, limit, limit.paused, now, tenant)
+        for limit in (await list_limits(store)).limits
+        if limit.paused is not None and (tenant is None or limit.tenant in {None, tenant})
+    ]
     return tuple(msgspec.structs.replace(it, text=it.describe()) for it in found)
 
 
@@ -100,6 +107,24 @@ async def weigh_window(
         until=window.until,
         who=window.who,
         why=window.reason,
+    )
+
+
+async def _weigh_queue(
+    store: RailStore, limit: Limit, pause: Pause, now: datetime, tenant: str | None
+) -> Hold:
+    """What a paused queue holds back: of the tenant's jobs, or of all in its scope."""
+    depths = await store.survey(now, tenant or limit.tenant)
+    whose = "" if limit.tenant is None else f" of tenant {limit.tenant}"
+    return Hold(
+        source="pause",
+        scope=f"queue {limit.queue}{whose}",
+        tenant=limit.tenant or "",
+        count=sum(it.due_count for it in depths if it.queue == limit.queue),
+        since=pause.at,
+        who=pause.who,
+        why=pause.why,
+        queue=limit.queue,
     )
 
 

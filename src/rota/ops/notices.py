@@ -12,7 +12,7 @@ from rota.rail.alerts import WATCHED_SERIES, list_watched
 from rota.rail.jobs import RailContext, RailSettings, RailStore, walk_jobs
 from rota.rail.pauses import forget_pause, list_pauses
 from rota.stores.protocol import DocumentWrite
-from rota.telemetry.notices import Notice
+from rota.telemetry.notices import Notice, NoticeSource
 
 FORGOTTEN_AFTER = timedelta(minutes=10)
 """A series is noted before it is stored: one that is not found this much later has ended."""
@@ -33,11 +33,12 @@ async def find_notices(
 
 
 def _note_hold(hold: Hold) -> Notice:
-    is_pause = hold.source == "pause"
+    is_series = hold.series_id is not None
+    source: NoticeSource = "series" if is_series else "queue" if hold.queue else "maintenance"
     return Notice(
         concern="held",
-        source="series" if is_pause else "maintenance",
-        name=hold.scope.removeprefix("series ") if is_pause else hold.scope,
+        source=source,
+        name=hold.scope.removeprefix("series ") if is_series else hold.scope,
         tenant=hold.tenant,
         count=hold.count,
         since=hold.since,

@@ -7,10 +7,11 @@ from typing import Literal
 import msgspec
 
 from rota.clock.protocol import Clock
-from rota.fleet.workers import WorkerPresence, list_workers
+from rota.fleet.workers import list_workers
 from rota.jobs import Job, JobFilter, JobStatus
 from rota.ops.explanation import format_duration, show
 from rota.ops.holds import Hold, find_holds
+from rota.ops.queues import QueueStanding, stand, works_for
 from rota.ops.series import SeriesSummary, list_series
 from rota.ops.tasks import TaskSummary, list_tasks
 from rota.rail.jobs import RailStore
@@ -27,24 +28,6 @@ MOST_COUNTED = 1_000
 ENDED = (JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.BLOCKED)
 
 Concern = Literal["dead_letters", "stalled", "late", "no_worker", "series", "tasks"]
-
-
-class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue of the tenant and its jobs that have not ended.
-
-    ``due_count`` jobs can run now; the oldest has been due since ``oldest_due_at``,
-    ``late_seconds`` ago. ``worker_count`` is the number of known workers that serve the queue.
-    """
-
-    queue: str
-    due_count: int
-    later_count: int
-    running_count: int
-    stalled_count: int
-    dead_count: int
-    oldest_due_at: datetime | None
-    late_seconds: float
-    worker_count: int
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,8 +93,8 @@ async def take_overview(
     """
     now = clock.now()
     depths = await store.survey(now, tenant)
-    workers = [it for it in await list_workers(store, now) if _works_for(it, tenant)]
-    queues = tuple(_stand(depth, workers, now) for depth in depths)
+    workers = [it for it in await list_workers(store, now) if works_for(it, tenant)]
+    queues = tuple(stand(depth, workers, now) for depth in depths)
     series = (await list_series(store, tenant, now, limit=_SERIES_READ, has_runs=False)).items
     tasks = await list_tasks(store, clock, zone) if zone is not None else ()
     return Overview(
@@ -124,13 +107,6 @@ async def take_overview(
         worker_count=len(workers),
         holds=await find_holds(store, clock, tenant),
     )
-
-
-async def list_queues(store: RailStore, clock: Clock, tenant: str) -> tuple[QueueStanding, ...]:
-    """The tenant's queues with jobs that have not ended, by name."""
-    now = clock.now()
-    workers = [it for it in await list_workers(store, now) if _works_for(it, tenant)]
-    return tuple(_stand(depth, workers, now) for depth in await store.survey(now, tenant))
 
 
 async def count_jobs(store: RailStore, tenant: str, depths: Sequence[QueueDepth]) -> dict[str, int]:
@@ -146,28 +122,6 @@ async def count_jobs(store: RailStore, tenant: str, depths: Sequence[QueueDepth]
     for status in ENDED:
         counts[status] = await store.count(tenant, JobFilter(status=status), MOST_COUNTED)
     return {str(status): counts[status] for status in JobStatus}
-
-
-def _works_for(worker: WorkerPresence, tenant: str) -> bool:
-    return worker.tenants is None or tenant in worker.tenants
-
-
-def _stand(depth: QueueDepth, workers: Sequence[WorkerPresence], now: datetime) -> QueueStanding:
-    return QueueStanding(
-        queue=depth.queue,
-        due_count=depth.due_count,
-        later_count=depth.later_count,
-        running_count=depth.running_count,
-        stalled_count=depth.stalled_count,
-        dead_count=depth.dead_count,
-        oldest_due_at=depth.oldest_due_at,
-        late_seconds=_late_for(depth, now).total_seconds(),
-        worker_count=sum(it.queues is None or depth.queue in it.queues for it in workers),
-    )
-
-
-def _late_for(depth: QueueDepth, now: datetime) -> timedelta:
-    return timedelta(0) if depth.oldest_due_at is None else now - depth.oldest_due_at
 
 
 def _judge_queues(queues: Sequence[QueueStanding]) -> list[Alarm]:

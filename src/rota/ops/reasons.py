@@ -23,7 +23,7 @@ from rota.ops.explanation import (
     zone_of,
 )
 from rota.policy.gates import Closed
-from rota.policy.limits import Limit, key_of, next_token_at, take_tokens
+from rota.policy.limits import Limit, Pause, key_of, next_token_at, take_tokens
 from rota.policy.quiet_hours import REASON as QUIET
 from rota.rail.jobs import preview_series
 from rota.stores.kernel.limits import Room
@@ -298,6 +298,11 @@ def _judge_gates(job: Job, snapshot: Snapshot, at: datetime) -> Iterator[Reason]
 
 def _judge_places(job: Job, snapshot: Snapshot) -> Iterator[Reason]:
     for limit in snapshot.limits:
+        if limit.paused is not None:
+            yield Reason(
+                code="limit", text=_describe_pause(limit, limit.paused), at=limit.paused.at
+            )
+            continue
         if limit.running is None:
             continue
         room = Room([Cap(limit.tenant, limit.queue, limit.running)], snapshot.running_counts)
@@ -307,6 +312,12 @@ def _judge_places(job: Job, snapshot: Snapshot) -> Iterator[Reason]:
             )
             tail = "." if not limit.running else ", and that many are running."
             yield Reason(code="limit", text=f"A limit is reached: {_scope(limit)} {taken}{tail}")
+
+
+def _describe_pause(limit: Limit, pause: Pause) -> str:
+    by = f" by {pause.who}" if pause.who else ""
+    why = f" ({pause.why})" if pause.why else ""
+    return f"It waits because {_scope(limit)} was paused at {show(pause.at)}{by}{why}."
 
 
 def _judge_rates(job: Job, snapshot: Snapshot, at: datetime) -> Iterator[Reason]:

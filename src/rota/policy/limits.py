@@ -1,4 +1,4 @@
-"""Limits per tenant and queue: concurrency, rate (a token bucket) and ageing."""
+"""Limits per tenant and queue: concurrency, rate (a token bucket), ageing and pauses."""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -40,12 +40,21 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.count if self.burst is None else self.burst
 
 
+class Pause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Since when a queue is paused, by whom and why."""
+
+    at: Instant
+    who: str = ""
+    why: str = ""
+
+
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
     """The limit of a tenant, a queue, or a queue of a tenant; with neither, of all jobs.
 
     - ``running``: the maximum running at once, over all workers; with 0 jobs wait.
     - ``rate``: the maximum started per period, over all workers.
     - ``ageing``, for a queue only: each such period of waiting raises a job's priority by one.
+    - ``paused``, for a queue only: nothing starts until it is resumed. The other limits stay.
     """
 
     tenant: str | None = None
@@ -53,6 +62,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     running: int | None = None
     rate: Rate | None = None
     ageing: timedelta | None = None
+    paused: Pause | None = None
 
     def __post_init__(self) -> None:
         check_scope(self.tenant, self.queue)
@@ -64,8 +74,21 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
             _check_duration(self.ageing, "ageing")
             if self.queue is None or self.tenant is not None:
                 raise invalid("ageing", "holds for a whole queue: name a queue and no tenant")
-        if self.running is None and self.rate is None and self.ageing is None:
+        if self.paused is not None:
+            if self.queue is None:
+                raise invalid("queue", "is missing: only a queue can be paused")
+        elif not self.is_limited:
             raise invalid("running", "is missing, and so are rate and ageing: nothing is limited")
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether anything is limited, apart from a pause."""
+        return not (self.running is None and self.rate is None and self.ageing is None)
+
+    @property
+    def most_running(self) -> int | None:
+        """The maximum running at once; 0 while the queue is paused."""
+        return self.running if self.paused is None else 0
 
 
 def check_scope(tenant: object, queue: object) -> None:
@@ -102,6 +125,7 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     running: int | None = None
     rate: Rate | None = None
     ageing: timedelta | None = None
+    paused: Pause | None = None
 
 
 def key_of(tenant: str | None, queue: str | None) -> str:
@@ -113,7 +137,7 @@ def key_of(tenant: str | None, queue: str | None) -> str:
 
 def encode_limit(limit: Limit) -> bytes:
     """The body of the document."""
-    body = _Body(running=limit.running, rate=limit.rate, ageing=limit.ageing)
+    body = _Body(**{name: getattr(limit, name) for name in _Body.__struct_fields__})
     return msgspec.json.encode(body)
 
 
@@ -122,9 +146,7 @@ def decode_limit(key: str, body: bytes) -> Limit | Damage:
     try:
         tenant, queue = _read_key(key.split("/"))
         read = msgspec.json.decode(body, type=_Body)
-        return Limit(
-            tenant=tenant, queue=queue, running=read.running, rate=read.rate, ageing=read.ageing
-        )
+        return Limit(tenant=tenant, queue=queue, **msgspec.structs.asdict(read))
     except (msgspec.DecodeError, InvalidInputError, UnicodeDecodeError) as error:
         return Damage(key, str(error))
 

@@ -479,9 +479,9 @@ def _limited(
     """The request, narrowed by the limits."""
     counts = tokens or {}
     caps = [
-        Cap(limit.tenant, limit.queue, limit.running, counts.get(_key(limit)))
+        Cap(limit.tenant, limit.queue, limit.most_running, counts.get(_key(limit)))
         for limit in limits
-        if limit.running is not None or limit.rate is not None
+        if limit.most_running is not None or limit.rate is not None
     ]
     ageing = {it.queue: it.ageing for it in limits if it.queue is not None and it.ageing}
     return replace(

@@ -1,4 +1,4 @@
-"""Sets, clears and lists the stored gates and limits of all tenants.
+"""Sets, clears and lists the stored gates, limits and paused queues of all tenants.
 
 A call that closes a gate returns when no worker goes by what was before: a second after its write,
 if other processes may have the store open. Workers notice other changes within seconds. When two
@@ -12,6 +12,7 @@ from secrets import randbits
 from typing import NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.clock.system import SystemClock
@@ -36,7 +37,15 @@ from rota.policy.gate_settings import (
     quiet_hours_key,
 )
 from rota.policy.gates import Maintenance
-from rota.policy.limits import LIMIT_CHANGES, LIMITS, Limit, check_scope, decode_limit, encode_limit
+from rota.policy.limits import (
+    LIMIT_CHANGES,
+    LIMITS,
+    Limit,
+    Pause,
+    check_scope,
+    decode_limit,
+    encode_limit,
+)
 from rota.policy.quiet_hours import QuietHours
 from rota.policy.watch import SETTLE_FOR, note_change
 from rota.rail.jobs import RailContext, RailSettings, RailStore
@@ -145,12 +154,11 @@ async def set_limit(
     why: str | None = None,
     clock: Clock | None = None,
 ) -> None:
-    """Set the limit of its scope, replacing the earlier one."""
-    body = encode_limit(limit)
-    details = {"queue": limit.queue, **msgspec.json.decode(body)}
+    """Set the limit of its scope, replacing the earlier one. A paused queue stays paused."""
+    details = {"queue": limit.queue, **msgspec.json.decode(encode_limit(limit))}
     act = AuditedAction(action="set_limit", who=who, why=why, details=details)
     await record_action(_context(store, limit.tenant, clock), act)
-    await _write_limit(store, limits.key_of(limit.tenant, limit.queue), body)
+    await _change_limit(store, limit.tenant, limit.queue, lambda old: _keep_pause(limit, old))
 
 
 async def clear_limit(
@@ -162,11 +170,68 @@ async def clear_limit(
     why: str | None = None,
     clock: Clock | None = None,
 ) -> None:
-    """Remove the limit of this scope, if any."""
+    """Remove the limit of this scope, if any. A paused queue stays paused."""
     check_scope(tenant, queue)
     act = AuditedAction(action="clear_limit", who=who, why=why, details={"queue": queue})
     await record_action(_context(store, tenant, clock), act)
-    await _write_limit(store, limits.key_of(tenant, queue), None)
+    await _change_limit(store, tenant, queue, _keep_only_pause)
+
+
+async def pause_queue(
+    store: RailStore,
+    queue: str,
+    *,
+    tenant: str | None = None,
+    who: str | None = None,
+    why: str | None = None,
+    clock: Clock | None = None,
+) -> None:
+    """Start no more jobs of a queue, of one tenant or of all, until it is resumed.
+
+    Running jobs finish. A queue that is paused already keeps its pause.
+    """
+    check_scope(tenant, queue)
+    context = _context(store, tenant, clock)
+    act = AuditedAction(action="pause_queue", who=who, why=why, details={"queue": queue})
+    await record_action(context, act)
+    paused = Pause(at=context.clock.now(), who=who or "", why=why or "")
+
+    def pause(old: Limit | None) -> Limit:
+        if old is None:
+            return Limit(tenant=tenant, queue=queue, paused=paused)
+        return replace(old, paused=old.paused or paused)
+
+    await _change_limit(store, tenant, queue, pause)
+
+
+async def resume_queue(
+    store: RailStore,
+    queue: str,
+    *,
+    tenant: str | None = None,
+    who: str | None = None,
+    why: str | None = None,
+    clock: Clock | None = None,
+) -> None:
+    """End the pause of a queue, if it is paused. Its limits hold as before."""
+    check_scope(tenant, queue)
+    act = AuditedAction(action="resume_queue", who=who, why=why, details={"queue": queue})
+    await record_action(_context(store, tenant, clock), act)
+    await _change_limit(store, tenant, queue, _drop_pause)
+
+
+def _keep_pause(limit: Limit, old: Limit | None) -> Limit:
+    return limit if old is None or old.paused is None else replace(limit, paused=old.paused)
+
+
+def _keep_only_pause(old: Limit | None) -> Limit | None:
+    if old is None or old.paused is None:
+        return None
+    return Limit(tenant=old.tenant, queue=old.queue, paused=old.paused)
+
+
+def _drop_pause(old: Limit | None) -> Limit | None:
+    return replace(old, paused=None) if old is not None and old.is_limited else None
 
 
 async def list_limits(store: DocumentStore) -> LimitList:
@@ -217,8 +282,20 @@ async def _settle(store: DocumentStore, clock: Clock | None) -> None:
         await real.sleep(SETTLE_FOR)
 
 
-async def _write_limit(store: DocumentStore, key: str, body: Body) -> None:
-    await _write(store, LIMITS, key, lambda _: body)
+async def _change_limit(
+    store: DocumentStore,
+    tenant: str | None,
+    queue: str | None,
+    decide: Callable[[Limit | None], Limit | None],
+) -> None:
+    """Write what is decided on the stored limit. An unreadable document counts as none."""
+
+    def change(document: Document | None) -> Body:
+        old = None if document is None else decode_limit(document.key, document.body)
+        limit = decide(old if isinstance(old, Limit) else None)
+        return None if limit is None else encode_limit(limit)
+
+    await _write(store, LIMITS, limits.key_of(tenant, queue), change)
     await _notify(store, LIMIT_CHANGES, LATEST_CHANGE)
 
 

@@ -14,6 +14,7 @@ NOTICES = "notices"
 LATEST = "latest"
 
 NoticeConcern = Literal["held", "task_late", "task_fails", "overdue"]
+NoticeSource = Literal["maintenance", "series", "queue", "task"]
 _SECOND = timedelta(seconds=1)
 
 
@@ -25,12 +26,12 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     - ``task_fails``: the last ``count`` runs of a declarative task failed.
     - ``overdue``: a dead-man switch: no success by ``since``.
 
-    ``name`` is that of the series or task, or the scope of the maintenance. ``since`` is when the
-    condition began, if that is known. ``is_sent``: the webhook has answered.
+    ``name`` is that of the series or task, or the scope of the maintenance or of the pause.
+    ``since`` is when the condition began, if that is known. ``is_sent``: the webhook has answered.
     """
 
     concern: NoticeConcern
-    source: Literal["maintenance", "series", "task"]
+    source: NoticeSource
     name: str
     tenant: str = ""
     count: int = 1

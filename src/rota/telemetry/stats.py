@@ -1,15 +1,15 @@
-"""Statistics per tenant and minute, kept in the store."""
+"""Statistics per tenant, by minute for two days and by hour for a month, kept in the store."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
-from rota.telemetry.counters import Counter, Durations
+from rota.telemetry.counters import OTHER, Counter, Durations
 from rota.triggers.zone import to_utc
 
 BOUNDS_MS: tuple[float, ...] = (
@@ -51,6 +51,10 @@ class DurationStats(msgspec.Struct, frozen=True, array_like=True):
     @property
     def p95_ms(self) -> float | None:
         return self.quantile(0.95)
+
+    @property
+    def p99_ms(self) -> float | None:
+        return self.quantile(0.99)
 
     def quantile(self, share: float) -> float | None:
         """The quantile, interpolated within its bucket; None without durations.
@@ -139,22 +143,66 @@ class OutcomeStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 _SUMMED = OutcomeStats.__struct_fields__
 
 
-class MinuteStats(OutcomeStats, frozen=True, kw_only=True, omit_defaults=True):
-    """The ended attempts of a tenant's jobs in the minute that starts ``at``.
+MOST_PARTS = 50
+"""How many kinds and queues a minute or hour counts by themselves; the rest is ``other``."""
 
-    ``depth`` is the highest sampled depth.
+REST = (OTHER, OTHER)
+
+
+class PartStats(msgspec.Struct, frozen=True, array_like=True):
+    """The ended attempts of one kind in one queue.
+
+    Of those that failed or stalled, ``dead`` were the last of their job.
+    """
+
+    kind: str
+    queue: str
+    succeeded: int = 0
+    failed: int = 0
+    dead: int = 0
+
+
+Parts = tuple[PartStats, ...]
+
+
+def add_parts(one: Parts, other: Iterable[PartStats]) -> Parts:
+    """Add kind by kind and queue by queue; beyond ``MOST_PARTS`` of them as ``other``."""
+    total = {(it.kind, it.queue): it for it in one}
+    for part in other:
+        label = part.kind, part.queue
+        if label not in total and len(total) >= MOST_PARTS:
+            label = REST
+        known = total.get(label) or PartStats(*label)
+        total[label] = PartStats(
+            *label,
+            known.succeeded + part.succeeded,
+            known.failed + part.failed,
+            known.dead + part.dead,
+        )
+    return tuple(total.values())
+
+
+class MinuteStats(OutcomeStats, frozen=True, kw_only=True, omit_defaults=True):
+    """The ended attempts of a tenant's jobs in the minute, or hour, that starts ``at``.
+
+    ``depth`` is the highest sampled depth; ``parts`` are the counts by kind and queue.
     """
 
     at: datetime
     depth: DepthSample | None = None
+    parts: Parts = ()
 
     def __add__(self, other: "MinuteStats") -> "MinuteStats":
         """Add two minutes.
 
         ``at`` is the earlier one's, so that minutes add up to longer periods.
         """
-        depth = max_depth(self.depth, other.depth)
-        return MinuteStats(at=min(self.at, other.at), depth=depth, **self.summed(other))
+        return MinuteStats(
+            at=min(self.at, other.at),
+            depth=max_depth(self.depth, other.depth),
+            parts=add_parts(self.parts, other.parts),
+            **self.summed(other),
+        )
 
 
 class OutcomeCount:
@@ -193,23 +241,42 @@ def max_depth(one: DepthSample | None, other: DepthSample | None) -> DepthSample
 
 
 STATS = "tallies"
-"""The collection. A key is the hour, a slash and the tenant; or ``totals``."""
+"""The collection of the minutes. A key is the hour, a slash and the tenant; or ``totals``."""
 
 RETENTION = timedelta(hours=48)
-"""How long statistics are kept."""
+"""How long minutes are kept."""
+
+HOURS_KEPT = timedelta(days=31)
 
 _HOUR = timedelta(hours=1)
-_HOUR_FORMAT = "%Y-%m-%dT%H"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Resolution(NamedTuple):
+    """Statistics of periods of one length. A document covers several; its key names their start."""
+
+    collection: str
+    period: timedelta
+    covered: timedelta
+    format: str
+    kept_for: timedelta
+
+    def key_of(self, tenant: str, at: datetime) -> str:
+        return f"{at.astimezone(UTC).strftime(self.format)}/{tenant}"
+
+    def start_of(self, at: datetime) -> datetime:
+        """When the period that contains the instant starts."""
+        return at - (at - _EPOCH) % self.period
+
+
+MINUTES = Resolution(STATS, timedelta(minutes=1), _HOUR, "%Y-%m-%dT%H", RETENTION)
+HOURS = Resolution("tallies.hours", _HOUR, timedelta(days=1), "%Y-%m-%d", HOURS_KEPT)
 
 Minutes = Mapping[datetime, MinuteStats]
 
 
 class _Body(msgspec.Struct, frozen=True):
     minutes: list[MinuteStats]
-
-
-def key_of(tenant: str, at: datetime) -> str:
-    return f"{at.strftime(_HOUR_FORMAT)}/{tenant}"
 
 
 def encode(minutes: Iterable[MinuteStats]) -> bytes:
@@ -236,17 +303,22 @@ def add_minutes(kept: Minutes, more: Sequence[MinuteStats]) -> Minutes:
 
 
 async def read_stats(
-    store: DocumentStore, tenant: str, since: datetime, until: datetime
+    store: DocumentStore,
+    tenant: str,
+    since: datetime,
+    until: datetime,
+    resolution: Resolution = MINUTES,
 ) -> list[MinuteStats]:
     """The tenant's minutes from ``since`` until before ``until``, in order.
 
     Minutes without activity or samples are left out. At most the last two days before ``until`` are
-    read. Workers write their counts every few seconds.
+    read; with ``HOURS``, the hours of the last 31 days. Workers write their counts every few
+    seconds.
     """
     until = to_utc(until, "until")
-    since = max(to_utc(since, "since"), until - RETENTION)
-    keys = [key_of(tenant, hour) for hour in _hours(since, until)]
-    documents = await store.read(STATS, keys)
+    since = max(to_utc(since, "since"), until - resolution.kept_for)
+    keys = [resolution.key_of(tenant, at) for at in _starts(since, until, resolution.covered)]
+    documents = await store.read(resolution.collection, keys)
     minutes = [
         minute
         for key in keys
@@ -256,21 +328,29 @@ async def read_stats(
     return sorted(minutes, key=lambda it: it.at)
 
 
-def _hours(since: datetime, until: datetime) -> Iterator[datetime]:
-    hour = since.replace(minute=0, second=0, microsecond=0)
-    while hour < until:
-        yield hour
-        hour += _HOUR
+def _starts(since: datetime, until: datetime, covered: timedelta) -> Iterator[datetime]:
+    start = since - (since - _EPOCH) % covered
+    while start < until:
+        yield start
+        start += covered
 
 
 async def prune_stats(store: DocumentStore, now: datetime) -> int:
-    """Remove the documents of expired hours, reading hardly any other."""
-    oldest = key_of("", now.astimezone(UTC) - RETENTION - _HOUR)
+    """Remove expired documents, reading hardly any other."""
+    count = 0
+    for resolution in (MINUTES, HOURS):
+        oldest = resolution.key_of("", now - resolution.kept_for - resolution.covered)
+        count += await prune_before(store, resolution.collection, oldest)
+    return count
+
+
+async def prune_before(store: DocumentStore, collection: str, oldest: str) -> int:
+    """Remove the documents whose keys are before ``oldest``."""
     removed_count = 0
-    async for page in store.scan(STATS):
+    async for page in store.scan(collection):
         old = [document for document in page if document.key < oldest]
         if old:
-            removals = [DocumentWrite(STATS, it.key, it.version, None) for it in old]
+            removals = [DocumentWrite(collection, it.key, it.version, None) for it in old]
             removed_count += sum(it is not None for it in await store.write_each(removals))
         if len(old) < len(page):
             break

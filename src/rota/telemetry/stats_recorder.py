@@ -12,18 +12,37 @@ import msgspec
 from rota.clock.protocol import Clock, ConditionalClock
 from rota.clock.timeout import timeout_after
 from rota.errors import RotaError
-from rota.events import Event, JobDeferred, JobSettled, JobsLeased, JobStalled
+from rota.events import Event, JobDeferred, JobFailed, JobSettled, JobsLeased, JobStalled
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, QueueDepth
 from rota.telemetry.counters import EventSource, counted_by, timed_by
+from rota.telemetry.error_groups import (
+    ERRORS,
+    ErrorCount,
+    ErrorGroup,
+    add_groups,
+    decode_groups,
+    encode_groups,
+)
 from rota.telemetry.stats import (
+    HOURS,
+    MINUTES,
     STATS,
     DepthSample,
     MinuteStats,
     add_minutes,
     decode,
     encode,
-    key_of,
     prune_stats,
+)
+from rota.telemetry.tenant_stats import (
+    TENANTS,
+    TenantStats,
+    add_tenants,
+    decode_tenants,
+    encode_tenants,
+    key_of_hour,
+    prune_tenant_stats,
+    stats_of,
 )
 from rota.telemetry.totals import TOTALS, FleetTotals, MinuteCount, TotalsCount, decode_totals
 
@@ -37,12 +56,17 @@ TRY_COUNT = 5
 LAST_WORD = timedelta(seconds=2)
 
 Pending = dict[tuple[str, datetime], MinuteCount]
-Addend = MinuteStats | FleetTotals
-Batch = Mapping[str, list[Addend]]
+Place = tuple[str, str]
+"""A collection and a key."""
+
+Addend = MinuteStats | FleetTotals | ErrorGroup | TenantStats
+Batch = Mapping[Place, list[Addend]]
+
+TOTALS_PLACE: Place = STATS, TOTALS
 
 
 class StatsRecorder:
-    """Follows workers and stores job statistics: minutes of each tenant, and totals of the fleet.
+    """Follows workers and stores job statistics of each tenant, its errors, and fleet totals.
 
     Call ``recorder.follow(worker.events)`` for any number of workers, and run ``await
     recorder.run()`` beside them. Several recorders, in any processes, add up. The numbers are for
@@ -57,7 +81,8 @@ class StatsRecorder:
         self._lock = Lock()
         self._pending: Pending = {}
         self._totals = TotalsCount()
-        self._waiting: dict[str, list[Addend]] = {}
+        self._errors = ErrorCount()
+        self._waiting: dict[Place, list[Addend]] = {}
         self._pruned_at: datetime | None = None
 
     def follow(self, events: EventSource) -> Callable[[], None]:
@@ -70,6 +95,8 @@ class StatsRecorder:
             with self._lock:
                 count = self._count_of(event.tenant) or self._totals
                 count.add(event, counted_by(event), timed_by(event))
+                if isinstance(event, (JobFailed, JobStalled)):
+                    self._errors.add(event, self._clock.now())
         elif isinstance(event, JobsLeased):
             with self._lock:
                 self._totals.add_picked(event.count)
@@ -130,22 +157,36 @@ class StatsRecorder:
         now = self._clock.now()
         if self._pruned_at is None or now - self._pruned_at >= PRUNED_EVERY:
             await prune_stats(self._store, now)
+            await prune_tenant_stats(self._store, now)
             self._pruned_at = now
 
     def _take_pending(self) -> None:
         with self._lock:
             pending, self._pending = self._pending, {}
             totals, self._totals = self._totals, TotalsCount()
+            errors, self._errors = self._errors, ErrorCount()
         for (tenant, at), count in pending.items():
-            key = key_of(tenant, at)
-            if key not in self._waiting and len(self._waiting) >= MOST_PENDING:
-                self.dropped_count += 1
-            else:
-                self._waiting.setdefault(key, []).append(count.read_minute(at))
+            self._await_minute(tenant, count.read_minute(at))
             totals.merge(count)
+        for tenant, groups in errors.by_tenant().items():
+            self._waiting.setdefault((ERRORS, tenant), []).extend(groups)
         if not totals.is_empty:
-            unwritten = self._waiting.get(TOTALS, ())
-            self._waiting[TOTALS] = [_add_totals(totals.freeze(), unwritten)]
+            unwritten = self._waiting.get(TOTALS_PLACE, ())
+            self._waiting[TOTALS_PLACE] = [_add_totals(totals.freeze(), unwritten)]
+
+    def _await_minute(self, tenant: str, minute: MinuteStats) -> None:
+        """Add the minute to its tenant's minutes and hours, and to those of all tenants."""
+        place = STATS, MINUTES.key_of(tenant, minute.at)
+        if place not in self._waiting and len(self._waiting) >= 3 * MOST_PENDING:
+            self.dropped_count += 1
+            return
+        self._waiting.setdefault(place, []).append(minute)
+        hour = msgspec.structs.replace(minute, at=HOURS.start_of(minute.at))
+        place = HOURS.collection, HOURS.key_of(tenant, minute.at)
+        self._waiting.setdefault(place, []).append(hour)
+        if minute.wait.count or minute.stalled:
+            place = TENANTS, key_of_hour(minute.at)
+            self._waiting.setdefault(place, []).append(stats_of(tenant, minute))
 
     def _take_batch(self) -> Batch:
         """Take a batch, so that two concurrent writers do not write it twice."""
@@ -154,35 +195,58 @@ class StatsRecorder:
     async def _write(self, batch: Batch) -> bool:
         """Add the batch to the stored statistics. Returns whether another writer was faster."""
         try:
-            kept = await self._store.read(STATS, list(batch))
-            writes = [_add_to(key, kept.get(key), more) for key, more in batch.items()]
+            kept = await self._read(batch)
+            writes = [_add_to(place, kept.get(place), more) for place, more in batch.items()]
             written = await self._store.write_each(writes)
         except RotaError as error:
             self._note_failure(batch, error)
             raise
         answers = zip(batch.items(), written, strict=True)
-        stale = {key: more for (key, more), version in answers if version is None}
+        stale = {place: more for (place, more), version in answers if version is None}
         self._wait_again(stale)
         return bool(stale)
 
+    async def _read(self, places: Iterable[Place]) -> dict[Place, Document]:
+        keys: dict[str, list[str]] = {}
+        for collection, key in places:
+            keys.setdefault(collection, []).append(key)
+        return {
+            (collection, key): document
+            for collection, wanted in keys.items()
+            for key, document in (await self._store.read(collection, wanted)).items()
+        }
+
     def _note_failure(self, batch: Batch, error: RotaError) -> None:
         if error.details.get("outcome") == "unknown":
-            self.dropped_count += sum(len(more) for key, more in batch.items() if key != TOTALS)
+            minutes = [more for place, more in batch.items() if _holds_minutes(place)]
+            self.dropped_count += sum(map(len, minutes))
         else:
             self._wait_again(batch)
 
     def _wait_again(self, batch: Batch) -> None:
-        for key, more in batch.items():
-            self._waiting.setdefault(key, []).extend(more)
+        for place, more in batch.items():
+            self._waiting.setdefault(place, []).extend(more)
 
 
-def _add_to(key: str, kept: Document | None, more: Sequence[Addend]) -> DocumentWrite:
-    if key == TOTALS:
-        body = msgspec.json.encode(_add_totals(decode_totals(kept), more))
-    else:
-        minutes = [it for it in more if isinstance(it, MinuteStats)]
-        body = encode(add_minutes(decode(kept), minutes).values())
-    return DocumentWrite(STATS, key, None if kept is None else kept.version, body)
+def _holds_minutes(place: Place) -> bool:
+    return place[0] == STATS and place != TOTALS_PLACE
+
+
+def _add_to(place: Place, kept: Document | None, more: Sequence[Addend]) -> DocumentWrite:
+    return DocumentWrite(*place, None if kept is None else kept.version, _add(place, kept, more))
+
+
+def _add(place: Place, kept: Document | None, more: Sequence[Addend]) -> bytes:
+    if place == TOTALS_PLACE:
+        return msgspec.json.encode(_add_totals(decode_totals(kept), more))
+    if place[0] == ERRORS:
+        groups = [it for it in more if isinstance(it, ErrorGroup)]
+        return encode_groups(add_groups(decode_groups(kept), groups))
+    if place[0] == TENANTS:
+        tenants = [it for it in more if isinstance(it, TenantStats)]
+        return encode_tenants(add_tenants(decode_tenants(kept), tenants))
+    minutes = [it for it in more if isinstance(it, MinuteStats)]
+    return encode(add_minutes(decode(kept), minutes).values())
 
 
 def _add_totals(kept: FleetTotals, more: Iterable[Addend]) -> FleetTotals:

@@ -11,15 +11,18 @@ import msgspec
 
 from rota.events import JobEvent
 from rota.stores.protocol import Document, DocumentStore
-from rota.telemetry.counters import COUNTERS, OTHER, Counter, Durations
+from rota.telemetry.counters import COUNTERS, Counter, Durations
 from rota.telemetry.stats import (
     FIELDS,
     NO_DURATIONS,
+    REST,
     STATS,
     DepthSample,
     MinuteStats,
     OutcomeCount,
     OutcomeStats,
+    PartStats,
+    add_parts,
     max_depth,
 )
 
@@ -31,8 +34,6 @@ MOST_SERIES = 200
 
 Label = tuple[str, str]
 """A kind and a queue."""
-
-REST: Label = (OTHER, OTHER)
 
 
 class KindTotals(OutcomeStats, frozen=True, kw_only=True, omit_defaults=True):
@@ -124,10 +125,14 @@ class MinuteCount(TotalsCount):
 
     def read_minute(self, at: datetime) -> MinuteStats:
         """All kinds and queues together."""
-        total = OutcomeCount()
-        for count in self.kinds.values():
+        total, parts = OutcomeCount(), []
+        for (kind, queue), count in self.kinds.items():
             total.merge(count)
-        return MinuteStats(at=at, depth=self._depth, **total.read())
+            counts = count.counts
+            failed = counts["failed"] + counts["stalled"]
+            if counts["succeeded"] or failed:
+                parts.append(PartStats(kind, queue, counts["succeeded"], failed, counts["dead"]))
+        return MinuteStats(at=at, depth=self._depth, parts=add_parts((), parts), **total.read())
 
 
 def decode_totals(document: Document | None) -> FleetTotals:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from rota.events import JobFailed
 from rota.fleet.workers import WORKERS, WorkerPresence
 from rota.jobs import (
     Change,
@@ -25,7 +26,18 @@ from rota.rail import Rail
 from rota.rail.settings import set_quiet_hours
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentWrite
-from rota.telemetry.stats import STATS, DepthSample, DurationCount, MinuteStats, encode, key_of
+from rota.telemetry.error_groups import ERRORS, ErrorGroup, add_groups, encode_groups, group_of
+from rota.telemetry.stats import (
+    HOURS,
+    MINUTES,
+    STATS,
+    DepthSample,
+    DurationCount,
+    MinuteStats,
+    PartStats,
+    encode,
+)
+from rota.telemetry.tenant_stats import TENANTS, TenantStats, encode_tenants, key_of_hour
 from rota.testing import VirtualClock
 from rota.testing.builders import seed_tasks
 
@@ -53,6 +65,7 @@ class Story:
         self.now = now
         self.clock = VirtualClock(now)
         self._random = Random(7)
+        self._groups: dict[str, ErrorGroup] = {}
 
     async def ask(self, name: str, queue: str = "default", **fields: Any) -> Job:
         """A job, asked for ``ago`` before now."""
@@ -82,7 +95,14 @@ class Story:
 
     async def fail(self, job: Job, ago: timedelta, error: str = TRACE) -> Job:
         started = await self.start(job, ago + timedelta(seconds=30))
-        return await self._apply(decide_fail(started, error, self.now - ago), self.now - ago)
+        failed = await self._apply(decide_fail(started, error, self.now - ago), self.now - ago)
+        event = JobFailed(
+            tenant=job.tenant, job_id=job.id, kind=job.kind, queue=job.queue, attempt=1,
+            outcome="failed", state="dlq" if failed.ending else "queued", wait_ms=0.0,
+            duration_ms=0.0, err_code="", error=error, due_at=failed.due_at,
+        )  # fmt: skip
+        self._groups = add_groups(self._groups, [group_of(event, self.now - ago)])
+        return failed
 
     async def die(self, job: Job, ago: timedelta, error: str = TRACE) -> Job:
         """Fail as often as it may."""
@@ -135,9 +155,32 @@ class Story:
         for back in range(60, 0, -1):
             at = (self.now - back * MINUTE).replace(second=0, microsecond=0)
             tally = self._tally(at, back)
-            hours.setdefault(key_of(self.tenant, at), []).append(tally)
+            hours.setdefault(MINUTES.key_of(self.tenant, at), []).append(tally)
         for key, minutes in hours.items():
             await self.store.write_all([DocumentWrite(STATS, key, None, encode(minutes))])
+        await self._tell_hours()
+
+    async def _tell_hours(self) -> None:
+        """A month by the hour, and three tenants that have been busy in the last one."""
+        for back in range(31):
+            day = (self.now - timedelta(days=back)).replace(hour=0, minute=0, second=0)
+            past = [at for at in (day + hour * HOUR for hour in range(24)) if at <= self.now]
+            tallies = [self._tally(at, 1 + (back * 7 + at.hour) % 60) for at in past]
+            key = HOURS.key_of(self.tenant, day)
+            await self.store.write_all(
+                [DocumentWrite(HOURS.collection, key, None, encode(tallies))]
+            )
+        tenants = [
+            TenantStats("default", 4_600, 82, 4, 0, 960_000.0, 180_000.0, 4_682),
+            TenantStats("acme", 12_400, 3_100, 90, 2, 5_400_000.0, 9_000_000.0, 15_500),
+            TenantStats("globex", 120, 0, 0, 0, 31_000.0, 2_000.0, 120),
+        ]
+        write = DocumentWrite(TENANTS, key_of_hour(self.now), None, encode_tenants(tenants))
+        await self.store.write_all([write])
+
+    async def tell_errors(self) -> None:
+        body = encode_groups(self._groups)
+        await self.store.write_all([DocumentWrite(ERRORS, self.tenant, None, body)])
 
     def _tally(self, at: datetime, back: int) -> MinuteStats:
         draw = self._random
@@ -155,6 +198,11 @@ class Story:
             wait=wait.freeze(),
             handler=handler.freeze(),
             depth=depth,
+            parts=(
+                PartStats("mail.send", "mail", succeeded - succeeded // 3),
+                PartStats("feed.import", "imports", succeeded // 3, failed // 2, failed // 6),
+                PartStats("invoice.charge", "billing", 0, failed - failed // 2),
+            ),
         )
 
 
@@ -173,6 +221,7 @@ async def tell_story(store: OpenStore, now: datetime = NOW, tenant: str = "defau
     await _tell_present(story)
     await _tell_schedules(story)
     await _tell_tasks(story)
+    await story.tell_errors()
     rail = Rail(store, tenant, clock=story.clock)
     await rail.set_maintenance(True, until=now - HOUR, reason="rolling out 2.4", who="ben")
     await set_quiet_hours(store, tenant, parse_quiet_hours("22:00", "07:00", "Europe/Berlin"))

@@ -25,7 +25,20 @@ from rota.stores.opened import OpenStore
 from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock, a_job
 
-PAGES = ("", "/jobs", "/schedules", "/workers", "/gates", "/dead-letters", "/audit")
+PAGES = (
+    "",
+    "?range=30d",
+    "/jobs",
+    "/queues",
+    "/queues/mail",
+    "/errors",
+    "/tenants",
+    "/schedules",
+    "/workers",
+    "/gates",
+    "/dead-letters",
+    "/audit",
+)
 LARGEST = 100_000
 SECOND = timedelta(seconds=1)
 

@@ -21,10 +21,10 @@ from rota.stores.memory import MemoryStore
 from rota.stores.protocol import Document, DocumentWrite
 from rota.telemetry import stats_recorder
 from rota.telemetry.stats import (
+    MINUTES,
     RETENTION,
     STATS,
     MinuteStats,
-    key_of,
     prune_stats,
     read_stats,
 )
@@ -248,13 +248,13 @@ async def test_tallies_are_kept_for_two_days(
     for tenant in range(250):
         tally.observe(settled(f"guild-{tenant}"))
     await clock.advance(RETENTION)
-    first = key_of("guild-7", NOW)
+    first = MINUTES.key_of("guild-7", NOW)
     tally.observe(settled())
     await clock.advance(FLUSHED_EVERY)
     assert first in await store.read(STATS, [first])
     await clock.advance(timedelta(hours=1) + PRUNED_EVERY + FLUSHED_EVERY)
     keys = [document.key async for page in store.scan(STATS) for document in page]
-    assert keys == [key_of("guild-7", NOW + RETENTION), TOTALS]
+    assert keys == [MINUTES.key_of("guild-7", NOW + RETENTION), TOTALS]
     assert await prune_stats(store, clock.now()) == 0
     run.cancel()
     await clock.run(asyncio.wait({run}))
@@ -279,7 +279,7 @@ async def test_a_naive_time_is_refused(store: RacedStore) -> None:
 
 
 async def test_unreadable_counts_are_ignored(tally: StatsRecorder, store: RacedStore) -> None:
-    key = key_of("guild-7", NOW)
+    key = MINUTES.key_of("guild-7", NOW)
     await store.write_each([DocumentWrite(STATS, key, None, b"not a tally")])
     assert await read_all(store) == []
     tally.observe(settled())

@@ -27,7 +27,7 @@ from rota.jobs import (
     RetryPolicy,
     admit_job,
 )
-from rota.jobs.fields import read_instant
+from rota.jobs.fields import read_instant, read_plain_queue
 from rota.jobs.search import DEFAULT_LIMIT
 from rota.ops.search import (
     Progress,
@@ -458,6 +458,7 @@ async def create_job(call: Call[NewJob, Nothing]) -> Answer:
     context, tenant = call.context, call.caller.tenant
     now = context.clock.now()
     job = admit_new_job(call.body, context, tenant, now, call.headers.get(KEY_HEADER.lower()))
+    read_plain_queue(job.queue)
     await _check_queues(call, job)
     await context.quota.admit(tenant)
     await note_alerts(context.store, [job])

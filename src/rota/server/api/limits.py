@@ -10,7 +10,7 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidInputError, InvalidRequestError
 from rota.policy.limits import Limit, Rate
 from rota.rail.settings import clear_limit, list_limits, set_limit
-from rota.server.api.fields import QueueName, Why
+from rota.server.api.fields import Moment, QueueName, Why
 from rota.server.http.route import Answer, Call, Nothing, Route, route
 
 LIMITS = "/api/v1/limits"
@@ -56,14 +56,23 @@ class LimitScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     queue: QueueName | None = None
 
 
+class PauseView(msgspec.Struct, frozen=True, kw_only=True):
+    """Since when the queue is paused, by whom and why."""
+
+    at: Moment
+    who: str
+    why: str
+
+
 class LimitView(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit that applies to your tenant."""
+    """A limit that applies to your tenant. With a ``pause``, nothing of the queue starts."""
 
     whose: Whose
     queue: str | None
     running: int | None
     rate: RateBody | None
     ageing_seconds: float | None
+    pause: PauseView | None = None
 
 
 class LimitPage(msgspec.Struct, frozen=True):
@@ -132,6 +141,9 @@ def _view(limit: Limit) -> LimitView:
         if rate is None
         else RateBody(count=rate.count, per_seconds=rate.per // _SECOND, burst=rate.burst),
         ageing_seconds=None if limit.ageing is None else limit.ageing.total_seconds(),
+        pause=None
+        if limit.paused is None
+        else PauseView(at=limit.paused.at, who=limit.paused.who, why=limit.paused.why),
     )
 
 

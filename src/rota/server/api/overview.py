@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import add
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -11,22 +11,14 @@ from msgspec import Meta
 from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
 from rota.fleet.workers import list_workers
-from rota.ops.overview import Overview, QueueStanding, list_queues, take_overview
+from rota.ops.overview import Overview, take_overview
 from rota.ops.polled import list_pollers_of
 from rota.server.api.fields import Moment
 from rota.server.http.route import Call, Nothing, Route, route
-from rota.telemetry.stats import RETENTION, MinuteStats, read_stats
+from rota.telemetry.stats import HOURS, MINUTES, MinuteStats, read_stats
 
 SHOWN_FOR = timedelta(hours=1)
 """The default range of the throughput."""
-
-
-class QueueList(msgspec.Struct, frozen=True):
-    """Your tenant's queues with jobs that have not ended, by name."""
-
-    items: tuple[QueueStanding, ...]
-    next_cursor: str | None = None
-    has_more: bool = False
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,25 +87,33 @@ class PollerList(msgspec.Struct, frozen=True):
 
 
 class ThroughputChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The minutes from ``since`` on, before ``until``."""
+    """The minutes, or hours, from ``since`` on, before ``until``."""
 
     since: Annotated[
         Moment | None,
-        Meta(description="At most 48 hours before until. Default: an hour before it."),
+        Meta(
+            description="At most 48 hours before until, or 31 days by hour. "
+            "Default: an hour before it, or a day."
+        ),
     ] = None
     until: Annotated[Moment | None, Meta(description="Default: now.")] = None
+    step: Annotated[Literal["minute", "hour"], Meta(description="The length of each period.")] = (
+        "minute"
+    )
 
 
 class Durations(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics of durations; null when there are none.
 
-    ``p50_ms`` and ``p95_ms`` are the median and the 95th percentile, estimated from a histogram.
+    ``p50_ms``, ``p95_ms`` and ``p99_ms`` are the median and the 95th and 99th percentile, estimated
+    from a histogram.
     """
 
     count: int
     mean_ms: float | None
     p50_ms: float | None
     p95_ms: float | None
+    p99_ms: float | None
     longest_ms: float
 
 
@@ -135,18 +135,30 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndedMinute(Ended, frozen=True, kw_only=True):
-    """The same for the minute that began ``at``."""
+    """The same for the minute, or hour, that began ``at``."""
 
     at: Moment
 
 
+class EndedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The attempts of one kind in one queue. ``failed`` includes stalled ones."""
+
+    kind: str
+    queue: str
+    succeeded: int
+    failed: int
+    dead: int
+
+
 class Throughput(msgspec.Struct, frozen=True, kw_only=True):
-    """The ``total``, and every minute in which an attempt ended, in order."""
+    """The ``total``, its parts, and every minute, or hour, in which an attempt ended, in order."""
 
     since: Moment
     until: Moment
     total: Ended
-    minutes: tuple[EndedMinute, ...]
+    parts: tuple[EndedPart, ...] = ()
+    minutes: tuple[EndedMinute, ...] = ()
+    hours: tuple[EndedMinute, ...] = ()
 
 
 class FleetCounters(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,12 +192,6 @@ async def get_overview(call: Call[Nothing, Nothing]) -> Overview:
     return await take_overview(context.store, context.clock, call.caller.tenant)
 
 
-async def get_queues(call: Call[Nothing, Nothing]) -> QueueList:
-    """List the queues of your tenant with their numbers of due, running and dead jobs."""
-    context = call.context
-    return QueueList(await list_queues(context.store, context.clock, call.caller.tenant))
-
-
 async def get_workers(call: Call[Nothing, Nothing]) -> WorkerList:
     """List the workers that take jobs of your tenant."""
     found = await list_workers(call.context.store, call.context.clock.now())
@@ -202,35 +208,43 @@ async def get_pollers(call: Call[Nothing, Nothing]) -> PollerList:
 
 
 async def get_throughput(call: Call[Nothing, ThroughputChoice]) -> Throughput:
-    """Get how many attempts of your tenant ended in each minute, by outcome."""
-    context = call.context
-    since, until = _choose(call.query, context.clock.now())
-    minutes = await read_stats(context.store, call.caller.tenant, since, until)
-    total = reduce(add, minutes, MinuteStats(at=since))
+    """Get how many attempts of your tenant ended in each minute or hour, by outcome."""
+    context, asked = call.context, call.query
+    since, until = _choose(asked, context.clock.now())
+    resolution = _RESOLUTIONS[asked.step]
+    found = await read_stats(context.store, call.caller.tenant, since, until, resolution)
+    total = reduce(add, found, MinuteStats(at=since))
+    periods = msgspec.convert(found, tuple[EndedMinute, ...], from_attributes=True)
     return Throughput(
         since=since,
         until=until,
         total=msgspec.convert(total, Ended, from_attributes=True),
-        minutes=msgspec.convert(minutes, tuple[EndedMinute, ...], from_attributes=True),
+        parts=msgspec.convert(total.parts, tuple[EndedPart, ...], from_attributes=True),
+        minutes=periods if resolution is MINUTES else (),
+        hours=periods if resolution is HOURS else (),
     )
+
+
+_RESOLUTIONS = {"minute": MINUTES, "hour": HOURS}
+_DEFAULT_RANGES = {"minute": SHOWN_FOR, "hour": timedelta(days=1)}
 
 
 def _choose(asked: ThroughputChoice, now: datetime) -> tuple[datetime, datetime]:
     until = asked.until or now
     try:
-        since = asked.since or until - SHOWN_FOR
+        since = asked.since or until - _DEFAULT_RANGES[asked.step]
     except OverflowError:
         raise InvalidRequestError("until", "is before the first supported date") from None
     if since >= until:
         raise InvalidRequestError("since", "must be before until")
-    if until - since > RETENTION:
-        raise InvalidRequestError("since", "must not be more than 48 hours before until")
+    if until - since > _RESOLUTIONS[asked.step].kept_for:
+        longest = "48 hours before until" if asked.step == "minute" else "31 days before until"
+        raise InvalidRequestError("since", f"must not be more than {longest}")
     return since, until
 
 
 ROUTES: tuple[Route, ...] = (
     route("GET", "/api/v1/overview", get_overview, Scope.READ, "overview"),
-    route("GET", "/api/v1/queues", get_queues, Scope.READ, "overview"),
     route("GET", "/api/v1/workers", get_workers, Scope.READ, "overview"),
     route("GET", "/api/v1/pollers", get_pollers, Scope.READ, "overview"),
     route("GET", "/api/v1/throughput", get_throughput, Scope.READ, "overview"),

@@ -15,6 +15,7 @@ from rota.server.pages.audit import show_audit
 from rota.server.pages.calendar import show_calendar
 from rota.server.pages.confirm import carry_out, confirm
 from rota.server.pages.dead_letters import show_dead_letters
+from rota.server.pages.error_groups import act_on_group, show_error_group, show_error_groups
 from rota.server.pages.gates import change_kind, change_maintenance, change_quiet_hours, show_gates
 from rota.server.pages.installation import PUBLIC
 from rota.server.pages.job import act_on_job, show_job
@@ -22,13 +23,16 @@ from rota.server.pages.jobs import show_jobs
 from rota.server.pages.live import stream_changes
 from rota.server.pages.overview import show_overview
 from rota.server.pages.preferences import save_preferences
+from rota.server.pages.queues import change_limit, change_queue, show_queue, show_queues
 from rota.server.pages.responses import Page, PageServer, go_home, list_menu, serve_nothing
+from rota.server.pages.retention import change_retention, show_retention
 from rota.server.pages.rule_form import create_series, show_new, show_preview
 from rota.server.pages.schedules import show_schedules
 from rota.server.pages.series import act_on_series, show_edit, show_series
 from rota.server.pages.sign_in import SignInPages
 from rota.server.pages.task import act_on_task, show_task
 from rota.server.pages.templates import send_asset, send_icon
+from rota.server.pages.tenants import show_tenants, switch_tenant
 from rota.server.pages.tokens import revoke_token, show_token, show_tokens
 from rota.server.pages.visit import RecentResults
 from rota.server.pages.workers import show_workers
@@ -41,6 +45,10 @@ VIEWS: dict[Scope, dict[str, Page]] = {
         "/live": stream_changes,
         "/jobs": show_jobs,
         "/jobs/{job_id}": show_job,
+        "/queues": show_queues,
+        "/queues/{queue}": show_queue,
+        "/errors": show_error_groups,
+        "/errors/{group_id}": show_error_group,
         "/schedules": show_schedules,
         "/schedules/new": show_new,
         "/schedules/preview": show_preview,
@@ -49,11 +57,13 @@ VIEWS: dict[Scope, dict[str, Page]] = {
         "/schedules/series/{series_id}/edit": show_edit,
         "/workers": show_workers,
         "/gates": show_gates,
+        "/retention": show_retention,
         "/dead-letters": show_dead_letters,
         "/audit": show_audit,
     },
     Scope.ADMIN: {
         "/schedules/tasks/{name:path}": show_task,
+        "/tenants": show_tenants,
         "/tokens": show_tokens,
         "/tokens/{token_id}": show_token,
     },
@@ -68,12 +78,17 @@ FORMS: dict[Scope, dict[str, Page]] = {
         "/act": carry_out,
         "/jobs/{job_id}/{verb}": act_on_job,
         "/schedules/series/{series_id}/{verb}": act_on_series,
+        "/queues/{queue}": change_queue,
+        "/errors/{group_id}": act_on_group,
         "/gates/maintenance": change_maintenance,
         "/gates/quiet-hours": change_quiet_hours,
     },
     Scope.ADMIN: {
+        "/queues/{queue}/limit": change_limit,
+        "/tenants": switch_tenant,
         "/gates/kinds": change_kind,
         "/schedules/tasks": act_on_task,
+        "/retention": change_retention,
         "/tokens/{token_id}/revoke": revoke_token,
     },
 }

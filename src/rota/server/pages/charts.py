@@ -1,6 +1,7 @@
-"""Charts as numbers; the templates turn them into SVG.
+"""Charts as numbers; the templates turn them into SVG that is stretched to fill its card.
 
-Each chart has a ``summary`` in words and its numbers as rows, so that people who cannot see it can
+Labels are text outside the drawing, evenly spaced, so that they are not stretched with it. Each
+chart has a ``summary`` in words and its numbers as rows, so that people who cannot see it can
 read it.
 """
 
@@ -11,14 +12,11 @@ from typing import NamedTuple
 _STEPS = (1, 2, 5, 10)
 _TICKS = 4
 
-WIDTH = 360.0
-HEIGHT = 168.0
+WIDTH = 600.0
+HEIGHT = 160.0
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 16.0, 10.0, 22.0
 _X_LABELS = 5
 _GAP = 1.0
-_ROW = 34.0
-_NAME_ROOM = 16.0
 
 
 def choose_ticks(highest: float, *, whole: bool = True) -> list[float]:
@@ -42,10 +40,11 @@ def format_number(number: float) -> str:
     return f"{number:.2f}".rstrip("0").rstrip(".")
 
 
-def thin(positions: Sequence[int], most: int) -> list[int]:
-    """At most ``most`` evenly spaced positions, including the last."""
-    every = max(1, -(-len(positions) // most))
-    return [each for each in positions if (positions[-1] - each) % every == 0]
+def thin(labels: Sequence[str], most: int) -> tuple[str, ...]:
+    """At most ``most`` evenly spaced labels, including the first and the last."""
+    if len(labels) <= most:
+        return tuple(labels)
+    return tuple(labels[round(index * (len(labels) - 1) / (most - 1))] for index in range(most))
 
 
 class Tick(NamedTuple):
@@ -88,12 +87,8 @@ class Chart(NamedTuple):
     name: str
     title: str
     summary: str
-    width: float
-    height: float
-    left: float
-    bottom: float
     y_ticks: tuple[Tick, ...]
-    x_ticks: tuple[Tick, ...]
+    x_labels: tuple[str, ...]
     boxes: tuple[Box, ...]
     lines: tuple[Line, ...]
     legend: tuple[tuple[str, str], ...]
@@ -146,18 +141,12 @@ def _complete(
     boxes: tuple[Box, ...] = (),
     lines: tuple[Line, ...] = (),
 ) -> Chart:
-    count = len(frame.labels)
-    shown = thin(range(count), _X_LABELS) if count else []
     return Chart(
         name=frame.name,
         title=frame.title,
         summary=frame.summary,
-        width=WIDTH,
-        height=HEIGHT,
-        left=_LEFT,
-        bottom=HEIGHT - _BOTTOM,
         y_ticks=tuple(Tick(_y(each, ticks[-1]), frame.format(each)) for each in ticks),
-        x_ticks=tuple(Tick(_x_middle(at, count), frame.labels[at]) for at in shown),
+        x_labels=thin(frame.labels, _X_LABELS),
         boxes=boxes,
         lines=lines,
         legend=tuple((each.look, each.name) for each in series),
@@ -178,8 +167,8 @@ def _rows(frame: Frame, series: Sequence[Series]) -> list[tuple[str, ...]]:
 
 def _bar(at: int, count: int, span: tuple[float, float], look: str, said: str) -> Box:
     bottom, top = span
-    room = (WIDTH - _LEFT - _RIGHT) / count
-    x = round(_LEFT + at * room + _GAP / 2, 1)
+    room = WIDTH / count
+    x = round(at * room + _GAP / 2, 1)
     return Box(x, round(top, 1), round(room - _GAP, 1), round(bottom - top, 1), look, said)
 
 
@@ -196,19 +185,28 @@ def _line(series: Series, count: int, highest: float) -> Line:
 
 
 def _x_middle(at: int, count: int) -> float:
-    return _LEFT + (at + 0.5) * (WIDTH - _LEFT - _RIGHT) / count
+    return (at + 0.5) * WIDTH / count
 
 
 def _y(value: float, highest: float) -> float:
-    room = HEIGHT - _TOP - _BOTTOM
-    return HEIGHT - _BOTTOM - room * value / highest
+    return HEIGHT - HEIGHT * value / highest
 
 
 class Bar(NamedTuple):
-    """One horizontal bar: its name and the values of its parts."""
+    """One horizontal bar: its name, the values of its parts, and where its name leads."""
 
     name: str
     values: tuple[float, ...]
+    link: str = ""
+
+
+class DrawnBar(NamedTuple):
+    """A bar with its total and its boxes."""
+
+    name: str
+    link: str
+    total: str
+    boxes: tuple[Box, ...]
 
 
 class RowChart(NamedTuple):
@@ -217,41 +215,37 @@ class RowChart(NamedTuple):
     name: str
     title: str
     summary: str
-    width: float
-    height: float
-    names: tuple[Tick, ...]
-    totals: tuple[Tick, ...]
-    boxes: tuple[Box, ...]
+    bars: tuple[DrawnBar, ...]
     legend: tuple[tuple[str, str], ...]
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
-def lay_bars(frame: Frame, bars: Sequence[Bar], looks: Sequence[tuple[str, str]]) -> RowChart:
-    """One row per bar. ``looks`` are the colour and name of each part."""
+Looks = Sequence[tuple[str, str]]
+"""The colour and name of each part of a bar."""
+
+
+def lay_bars(frame: Frame, bars: Sequence[Bar], looks: Looks, heading: str = "Queue") -> RowChart:
+    """One row per bar; the longest takes the whole width."""
     highest = max((sum(each.values) for each in bars), default=0) or 1
-    boxes: list[Box] = []
-    for row, bar in enumerate(bars):
-        x = 0.0
-        for (look, name), value in zip(looks, bar.values, strict=True):
-            width = WIDTH * value / highest
-            if value:
-                said = f"{bar.name}: {frame.format(value)} {name}"
-                y = row * _ROW + _NAME_ROOM
-                boxes.append(Box(round(x, 1), y, round(max(width, 1.5), 1), 10.0, look, said))
-            x += width
     return RowChart(
         name=frame.name,
         title=frame.title,
         summary=frame.summary,
-        width=WIDTH,
-        height=max(len(bars), 1) * _ROW,
-        names=tuple(Tick(row * _ROW + 11, each.name) for row, each in enumerate(bars)),
-        totals=tuple(
-            Tick(row * _ROW + 11, frame.format(sum(each.values))) for row, each in enumerate(bars)
-        ),
-        boxes=tuple(boxes),
+        bars=tuple(_lay(frame, each, looks, highest) for each in bars),
         legend=tuple(looks),
-        columns=("Queue", *(name for _, name in looks)),
+        columns=(heading, *(name for _, name in looks)),
         rows=tuple((each.name, *(frame.format(it) for it in each.values)) for each in bars),
     )
+
+
+def _lay(frame: Frame, bar: Bar, looks: Looks, highest: float) -> DrawnBar:
+    boxes: list[Box] = []
+    x = 0.0
+    for (look, name), value in zip(looks, bar.values, strict=True):
+        width = WIDTH * value / highest
+        if value:
+            said = f"{bar.name}: {frame.format(value)} {name}"
+            boxes.append(Box(round(x, 1), 0.0, round(max(width, 1.5), 1), 10.0, look, said))
+        x += width
+    return DrawnBar(bar.name, bar.link, frame.format(sum(bar.values)), tuple(boxes))

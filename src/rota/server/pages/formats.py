@@ -39,6 +39,11 @@ def format_length(length: timedelta) -> str:
     return f"{length // _SECOND} s"
 
 
+def format_count(number: int) -> str:
+    """With a narrow space between thousands."""
+    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
 def format_distance(instant: datetime, now: datetime) -> str:
     """The distance in whole seconds: "5 s ago", "in 2 h"; "when resumed" for a paused job."""
     if instant >= PAUSED_UNTIL:

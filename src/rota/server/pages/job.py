@@ -13,6 +13,7 @@ from rota.jobs.identity import normalize_job_id
 from rota.ops.audit import find_audit_entries
 from rota.ops.explain import explain_job
 from rota.ops.graph import JobGraph, draw_graph
+from rota.ops.retention import read_retention
 from rota.rail.dead_letters import is_dead
 from rota.server.pages.formats import Lines, format_length, format_local, show_payload, show_text
 from rota.server.pages.responses import go_to, render_page
@@ -354,8 +355,20 @@ async def show_job(visit: Visit) -> Response:
         result=_show_result(results.get(job.id), visit.context.masked_words),
         progress=progress.get(job.id),
         acts=await find_audit_entries(store, visit.tenant, [job.id], job.created_at),
-        facts=list_facts(job, visit.link),
+        facts=[*list_facts(job, visit.link), *await _list_removal(visit, job)],
     )
+
+
+async def _list_removal(visit: Visit, job: Job) -> list[Fact]:
+    """When retention removes a job that has ended, and where that is said."""
+    if not job.status.is_terminal:
+        return []
+    current = await read_retention(visit.context.rail_context(visit.tenant))
+    at, link = current.removal_of(job), visit.link("retention")
+    if at is None:
+        return [Fact("Removed", "never, by the rules of retention", link)]
+    note = "once no job depends on it" if at > visit.now else "due now, once no job depends on it"
+    return [Fact("Removed on", at=at, note=note), Fact("Retention", "rules", link)]
 
 
 def _show_result(body: bytes | None, masked_words: Collection[str]) -> Lines | None:

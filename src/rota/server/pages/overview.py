@@ -8,7 +8,8 @@ from starlette.responses import Response
 
 from rota.jobs import JobState, JobStatus
 from rota.ops.explanation import name_error
-from rota.ops.overview import MOST_COUNTED, Alarm, NextRun, Overview, QueueStanding, take_overview
+from rota.ops.overview import MOST_COUNTED, Alarm, NextRun, Overview, take_overview
+from rota.ops.queues import QueueStanding
 from rota.server.pages import statuses
 from rota.server.pages.charts import (
     Bar,
@@ -20,17 +21,22 @@ from rota.server.pages.charts import (
     lay_bars,
     stack_bars,
 )
-from rota.server.pages.formats import format_distance, format_length, format_local
+from rota.server.pages.formats import (
+    format_count,
+    format_distance,
+    format_length,
+    format_local,
+)
+from rota.server.pages.ranges import Spans, offer_ranges, read_spans
 from rota.server.pages.responses import render_page
 from rota.server.pages.statuses import Sign
 from rota.server.pages.visit import Visit
-from rota.telemetry.stats import MinuteStats, read_stats
+from rota.telemetry.stats import DurationStats, PartStats, add_parts
 
-MINUTES_SHOWN = 60
 QUEUES_SHOWN = 8
+KINDS_SHOWN = 8
 QUEUES_NAMED = 4
 
-_MINUTE = timedelta(minutes=1)
 _MILLISECOND = timedelta(milliseconds=1)
 _LOOKS = (("good", "due"), ("calm", "later"), ("held", "running"), ("bad", "dead"))
 _ENDINGS = {
@@ -91,9 +97,7 @@ async def show_overview(visit: Visit) -> Response:
         f"overview {zone}",
         lambda: take_overview(store, visit.context.clock, visit.tenant, zone=zone),
     )
-    until = visit.now.replace(second=0, microsecond=0) + _MINUTE
-    since = until - MINUTES_SHOWN * _MINUTE
-    minutes = _fill(await read_stats(store, visit.tenant, since, until), since)
+    spans = await read_spans(visit)
     return render_page(
         visit,
         "overview.html",
@@ -101,10 +105,17 @@ async def show_overview(visit: Visit) -> Response:
         alarms=list_warnings(found.alarms, visit.link),
         is_new=not any(found.counts.values()),
         figures=_list_figures(found, visit),
-        throughput=_draw_throughput(minutes, visit),
-        latency=_draw_latency(minutes, visit),
-        backlog=_draw_backlog(minutes, visit),
-        depth=_draw_depth(found.queues),
+        range=spans.range.name,
+        ranges=offer_ranges(),
+        link_range=lambda name: visit.link(range=name),
+        charts=[
+            draw_throughput(spans),
+            draw_durations("wait", "Wait for a worker", [it.wait for it in spans.stats], spans),
+            draw_durations("run", "Run time", [it.handler for it in spans.stats], spans),
+            _draw_backlog(spans),
+        ],
+        depth=_draw_depth(found.queues, visit.link),
+        kinds=_draw_kinds(spans, visit.link),
         next_runs=[_show_run(each, visit) for each in found.next_runs],
         failures=_list_failures(found),
         base=visit.base,
@@ -238,62 +249,62 @@ def _count_ended(label: str, number: int, sign: Sign, link: str, note: str) -> F
     return Figure(label, number, sign, link, note, has_more=number >= MOST_COUNTED)
 
 
-def _fill(minutes: Sequence[MinuteStats], since: datetime) -> list[MinuteStats]:
-    """One entry for every minute, even without any activity."""
-    known = {each.at: each for each in minutes}
-    wanted = [since + index * _MINUTE for index in range(MINUTES_SHOWN)]
-    return [known.get(at) or MinuteStats(at=at) for at in wanted]
+def _frame(name: str, title: str, summary: str, spans: Spans) -> Frame:
+    return Frame(name, title, summary, spans.labels, zone=spans.zone)
 
 
-def _frame(
-    name: str, title: str, summary: str, minutes: Sequence[MinuteStats], visit: Visit
-) -> Frame:
-    walls = [each.at.astimezone(visit.shown_zone) for each in minutes]
-    return Frame(name, title, summary, [f"{it:%H:%M}" for it in walls], zone=f"{walls[-1]:%Z}")
-
-
-def _draw_throughput(minutes: Sequence[MinuteStats], visit: Visit) -> Chart:
-    succeeded = sum(each.succeeded for each in minutes)
-    failed = sum(each.failed for each in minutes)
-    summary = f"{succeeded} succeeded, {failed} failed in the last hour"
-    frame = _frame("throughput", "Throughput per minute", summary, minutes, visit)
-    return stack_bars(
-        frame,
-        [
-            Series("succeeded", "good", [each.succeeded for each in minutes]),
-            Series("failed", "bad", [each.failed for each in minutes]),
-            Series("held back", "held", [each.deferred for each in minutes]),
-        ],
+def draw_throughput(spans: Spans, *, is_whole: bool = True) -> Chart:
+    """Attempts by outcome in each span; held-back ones are counted for all queues only."""
+    stats = spans.stats
+    succeeded = sum(each.succeeded for each in stats)
+    failed = sum(each.failed for each in stats)
+    summary = (
+        f"{format_count(succeeded)} succeeded, {format_count(failed)} failed "
+        f"in the last {spans.range.label}"
     )
+    frame = _frame("throughput", f"Throughput per {spans.range.step_label}", summary, spans)
+    series = [
+        Series("succeeded", "good", [each.succeeded for each in stats]),
+        Series("failed", "bad", [each.failed for each in stats]),
+        Series("held back", "held", [each.deferred for each in stats]),
+    ]
+    return stack_bars(frame, series if is_whole else series[:2])
 
 
-def _draw_latency(minutes: Sequence[MinuteStats], visit: Visit) -> Chart:
-    whole = MinuteStats(at=minutes[0].at)
-    for each in minutes:
-        whole += each
-    median, slow = whole.wait.p50_ms, whole.wait.p95_ms
-    summary = "no job started in the last hour"
-    if median is not None and slow is not None:
-        summary = f"median {_format_ms(median)}, 95 % within {_format_ms(slow)}"
-    frame = _frame("latency", "Wait for a worker", summary, minutes, visit)
-    frame = frame._replace(format=_format_ms, is_whole=False)
+def draw_durations(
+    name: str, title: str, durations: Sequence[DurationStats], spans: Spans
+) -> Chart:
+    """The median and the 95th and 99th percentile in each span."""
+    whole = sum(durations, DurationStats())
+    summary = f"no job ran in the last {spans.range.label}"
+    if whole.p50_ms is not None and whole.p95_ms is not None and whole.p99_ms is not None:
+        summary = (
+            f"median {_format_ms(whole.p50_ms)}, 95 % within {_format_ms(whole.p95_ms)}, "
+            f"99 % within {_format_ms(whole.p99_ms)}"
+        )
+    frame = _frame(name, title, summary, spans)._replace(format=_format_ms, is_whole=False)
     return draw_lines(
         frame,
         [
-            Series("median", "line-1", [each.wait.p50_ms for each in minutes]),
-            Series("95 % within", "line-2", [each.wait.p95_ms for each in minutes]),
+            Series("median", "line-1", [each.p50_ms for each in durations]),
+            Series("95 % within", "line-2", [each.p95_ms for each in durations]),
+            Series("99 % within", "line-3", [each.p99_ms for each in durations]),
         ],
     )
 
 
-def _draw_backlog(minutes: Sequence[MinuteStats], visit: Visit) -> Chart:
-    depths = [each.depth for each in minutes]
+def _draw_backlog(spans: Spans) -> Chart:
+    depths = [each.depth for each in spans.stats]
     seen = [each for each in depths if each is not None]
-    summary = "not measured in the last hour"
+    summary = f"not measured in the last {spans.range.label}"
     if seen:
-        summary = f"{seen[-1].due} due now, at most {max(it.due for it in seen)} in the last hour"
+        most = max(it.due for it in seen)
+        summary = (
+            f"{format_count(seen[-1].due)} due now, at most {format_count(most)} "
+            f"in the last {spans.range.label}"
+        )
     return draw_lines(
-        _frame("backlog", "Jobs due and running", summary, minutes, visit),
+        _frame("backlog", "Jobs due and running", summary, spans),
         [
             Series("due", "line-1", [None if it is None else it.due for it in depths]),
             Series("running", "line-2", [None if it is None else it.running for it in depths]),
@@ -301,18 +312,41 @@ def _draw_backlog(minutes: Sequence[MinuteStats], visit: Visit) -> Chart:
     )
 
 
-def _draw_depth(queues: Sequence[QueueStanding]) -> RowChart:
+def _draw_depth(queues: Sequence[QueueStanding], link: Link) -> RowChart:
     fullest = sorted(queues, key=lambda it: -(it.due_count + it.later_count + it.running_count))
     bars = [
-        Bar(it.queue, (it.due_count, it.later_count, it.running_count, it.dead_count))
+        Bar(
+            it.queue,
+            (it.due_count, it.later_count, it.running_count, it.dead_count),
+            link("queues", it.queue),
+        )
         for it in fullest[:QUEUES_SHOWN]
     ]
     waiting = sum(it.due_count for it in queues)
     named = "1 queue" if len(queues) == 1 else f"{len(queues)} queues"
-    summary = f"{waiting} due in {named}"
+    summary = f"{format_count(waiting)} due in {named}"
     if len(queues) > QUEUES_SHOWN:
         summary += f", the fullest {QUEUES_SHOWN} shown"
     return lay_bars(Frame("depth", "Queue depth", summary, ()), bars, _LOOKS)
+
+
+def _draw_kinds(spans: Spans, link: Link) -> RowChart:
+    """The kinds with most failed attempts."""
+    failed: dict[str, PartStats] = {}
+    for part in (part for minute in spans.stats for part in minute.parts if part.failed):
+        known = failed.get(part.kind)
+        plain = PartStats(part.kind, "", part.succeeded, part.failed, part.dead)
+        failed[part.kind] = plain if known is None else add_parts((known,), [plain])[0]
+    worst = sorted(failed.values(), key=lambda it: (-it.failed, it.kind))
+    bars = [
+        Bar(it.kind, (it.failed - it.dead, it.dead), link("errors", kind=it.kind))
+        for it in worst[:KINDS_SHOWN]
+    ]
+    total = sum(it.failed for it in worst)
+    named = "1 kind" if len(worst) == 1 else f"{len(worst)} kinds"
+    summary = f"{format_count(total)} failed attempts of {named} in the last {spans.range.label}"
+    frame = Frame("kinds", "Failures by kind", summary, ())
+    return lay_bars(frame, bars, (("held", "retried"), ("bad", "failed for good")), "Kind")
 
 
 def _format_ms(milliseconds: float) -> str:

@@ -6,6 +6,7 @@ from datetime import tzinfo
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -13,10 +14,12 @@ from rota.auth.caller import Caller, Scope
 from rota.errors import (
     ForbiddenError,
     ForbiddenQueueError,
+    InvalidInputError,
     NotFoundError,
     RotaError,
     UnauthorizedError,
 )
+from rota.jobs.fields import read_word
 from rota.ops.holds import Hold, find_holds
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME, PageGuard
@@ -42,6 +45,7 @@ MENU = {
     "/dead-letters": "Dead letters",
     "/tenants": "Tenants",
     "/gates": "Gates",
+    "/retention": "Retention",
     "/audit": "Audit",
     "/tokens": "Tokens",
 }
@@ -84,8 +88,14 @@ NOTICES = {
     "resumed": ("series resumed", "series resumed"),
     "maintenance-on": ("maintenance window set", "maintenance windows set"),
     "maintenance-off": ("maintenance window ended", "maintenance windows ended"),
+    "queue-paused": ("queue paused", "queues paused"),
+    "queue-resumed": ("queue resumed", "queues resumed"),
+    "limit-set": ("limit set", "limits set"),
+    "limit-cleared": ("limit cleared", "limits cleared"),
     "quiet-on": ("quiet hours set", "quiet hours set"),
     "quiet-off": ("quiet hours cleared", "quiet hours cleared"),
+    "rule-set": ("retention rule set", "retention rules set"),
+    "rule-removed": ("retention rule removed", "retention rules removed"),
     "kind-set": ("kind set", "kinds set"),
     "nothing": ("change", "changes: the selected jobs have changed meanwhile"),
 }
@@ -126,13 +136,17 @@ class PageServer(NamedTuple):
     async def _show(self, page: Page, visit: Visit) -> Response:
         try:
             holds = await self._find_holds(visit)
-            return await page(visit._replace(holds=holds, menu=self._list_menu(visit.caller)))
+            return await page(visit._replace(holds=holds, menu=self._list_menu(visit)))
         finally:
             if visit.request.method != "GET":
                 self.recent.forget(visit.tenant)
 
-    def _list_menu(self, caller: Caller) -> list[tuple[str, Sequence[str], str]]:
-        return [(it.name, it.steps, it.title) for it in self.menu if caller.may(it.scope)]
+    def _list_menu(self, visit: Visit) -> list[tuple[str, Sequence[str], str]]:
+        return [
+            (it.name, it.steps, it.title)
+            for it in self.menu
+            if visit.caller.may(it.scope) and (it.name != "tenants" or visit.runs_installation)
+        ]
 
     async def _find_holds(self, visit: Visit) -> Sequence[Hold]:
         context = self.context
@@ -144,7 +158,7 @@ class PageServer(NamedTuple):
         chosen = read_preferences(request)
         return Visit(
             request,
-            caller,
+            choose_tenant(request, caller),
             self.context,
             self.recent,
             self.context.clock.now(),
@@ -152,7 +166,23 @@ class PageServer(NamedTuple):
             chosen.zone or self.zone,
             chosen.theme,
             self.guard.asks_for_tokens,
+            runs_installation=caller.runs_installation,
         )
+
+
+TENANT_COOKIE = "rota_tenant"
+"""The tenant whose pages an admin of the default tenant looks at."""
+
+
+def choose_tenant(request: Request, caller: Caller) -> Caller:
+    """The caller, for the tenant it has chosen on the tenants page if it may choose."""
+    chosen = request.cookies.get(TENANT_COOKIE)
+    if chosen is None or not caller.runs_installation:
+        return caller
+    try:
+        return msgspec.structs.replace(caller, tenant=read_word(chosen, "tenant"))
+    except InvalidInputError:
+        return caller
 
 
 def render_page(visit: Visit, template: str, **values: Any) -> Response:

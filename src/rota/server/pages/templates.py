@@ -20,6 +20,7 @@ from starlette.responses import Response
 from rota.escape import escape
 from rota.server.pages.formats import (
     Lines,
+    format_count,
     format_distance,
     format_instant,
     format_length,
@@ -139,19 +140,14 @@ def _time(instant: datetime, shown: str) -> str:
     return form.format(machine_instant(instant), format_instant(instant), shown)
 
 
-def _grouped(number: int) -> str:
-    """With a narrow space between thousands."""
-    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-
-
 def _plural(count: int, one: str, many: str | None = None) -> str:
-    return f"{_grouped(count)} {one if count == 1 else many or one + 's'}"
+    return f"{format_count(count)} {one if count == 1 else many or one + 's'}"
 
 
 _FILTERS: dict[str, Callable[..., str]] = {
     "length_of": _length_of,
     "moment": _moment,
     "local": _local,
-    "grouped": _grouped,
+    "grouped": format_count,
     "plural": _plural,
 }

@@ -119,7 +119,8 @@ class Visit(NamedTuple):
     ``zone`` is the zone of the server, in which declarative tasks run. Times are shown in
     ``shown_zone``, which the person may choose, and in the colours of ``theme``.
     ``holds`` is what keeps due jobs of the tenant from running now. ``menu`` has the name, the path
-    and the title of every page that the caller may see.
+    and the title of every page that the caller may see. ``runs_installation``: the person may look
+    at the pages of any tenant.
     """
 
     request: Request
@@ -133,6 +134,7 @@ class Visit(NamedTuple):
     has_sign_in: bool = False
     holds: Sequence[Hold] = ()
     menu: Sequence[tuple[str, Sequence[str], str]] = ()
+    runs_installation: bool = False
 
     @property
     def may_operate(self) -> bool:

@@ -1,0 +1,170 @@
+"""``rota limits``: how many jobs of a tenant or queue may run at once, and start in a time."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from rota.cli.connection import converse
+from rota.cli.options import GivenTerminal, JsonOption, WhyOption, flag, number, value
+from rota.cli.output import Row, done, format_seconds, print_items
+from rota.cli.place import NOWHERE, Place
+from rota.clock.duration import read_duration
+from rota.errors import InvalidInputError
+from rota.escape import escape
+
+app = App(name="limits")
+
+LIMIT_COLUMNS = ("Whose", "Queue", "Limit")
+HIGHEST = 1_000_000_000
+
+
+@Parameter(name="*", group="Which jobs")
+@dataclass(frozen=True)
+class LimitScope:
+    """The jobs that a limit applies to."""
+
+    queue: Annotated[str | None, value("NAME", "Jobs of this queue only.")] = None
+    all_tenants: Annotated[bool, flag("All tenants together; on a server, for admins.")] = False
+
+    @property
+    def whose(self) -> str:
+        return "all" if self.all_tenants else "own"
+
+
+EVERY_JOB = LimitScope()
+
+
+def describe_limit(limit: dict[str, Any]) -> str:
+    """A limit in words, as ``rota queues`` shows it."""
+    parts = []
+    if limit["running"] is not None:
+        parts.append(f"at most {limit['running']} running")
+    if limit["rate_count"] is not None:
+        per = format_seconds(limit["rate_seconds"])
+        parts.append(f"{limit['rate_count']} starts in {per}")
+    if limit["ageing_seconds"] is not None:
+        parts.append(f"priority +1 every {format_seconds(limit['ageing_seconds'])}")
+    return ", ".join(parts) + ("" if limit["whose"] == "own" else " (all tenants)")
+
+
+def limit_row(limit: dict[str, Any]) -> Row:
+    """One limit as a row of ``LIMIT_COLUMNS``."""
+    rate = limit["rate"] or {"count": None, "per_seconds": None}
+    flat = {
+        **limit,
+        "whose": "own",
+        "rate_count": rate["count"],
+        "rate_seconds": rate["per_seconds"],
+    }
+    whose = "all tenants" if limit["whose"] == "all" else "this tenant"
+    texts = [describe_limit(flat), "paused" if limit.get("pause") else ""]
+    return (whose, escape(limit["queue"] or "every queue"), ", ".join(filter(None, texts))), ""
+
+
+@app.command(name="list")
+def list_limits(
+    *, as_json: JsonOption = False, place: Place = NOWHERE, terminal: GivenTerminal
+) -> None:
+    """List the limits that apply to a tenant: its own, and those of all tenants.
+
+    Try:
+
+        rota limits list
+    """
+    found = converse(terminal, place, lambda it: it.get("/limits"))
+    print_items(
+        terminal,
+        (found["items"], None),
+        LIMIT_COLUMNS,
+        limit_row,
+        as_json=as_json,
+        noun="limit",
+    )
+
+
+@Parameter(name="*", group="Limits")
+@dataclass(frozen=True)
+class Wanted:
+    """What is limited; at least one of these."""
+
+    running: Annotated[
+        int | None, number(0, HIGHEST, "How many may run at once, over all workers; 0: none.")
+    ] = None
+    rate: Annotated[
+        str | None, value("COUNT/TIME", "How many may start in a time, such as 100/1m.")
+    ] = None
+    burst: Annotated[
+        int | None, number(1, HIGHEST, "How many of a rate may start at once. Default: all.")
+    ] = None
+    ageing: Annotated[
+        str | None,
+        value(
+            "TIME", "For a queue of all tenants: a job gains 1 priority each time it waits this."
+        ),
+    ] = None
+
+
+NOTHING_WANTED = Wanted()
+
+
+@app.command(name="set")
+def set_limit(
+    *,
+    scope: LimitScope = EVERY_JOB,
+    wanted: Wanted = NOTHING_WANTED,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Set the limit of a tenant or queue; it replaces the earlier one.
+
+    Workers notice within seconds. A paused queue stays paused. Try:
+
+        rota limits set --queue mail --running 5
+        rota limits set --queue sms --rate 100/1m --burst 10 --all-tenants
+    """
+    body = {
+        "whose": scope.whose,
+        "queue": scope.queue,
+        "running": wanted.running,
+        "rate": None if wanted.rate is None else _read_rate(wanted.rate, wanted.burst),
+        "ageing_seconds": _read_seconds(wanted.ageing, "--ageing"),
+        "why": why,
+    }
+    found = converse(terminal, place, lambda it: it.ask("PUT", "/limits", body=body), makes=True)
+    cells, _ = limit_row(found)
+    done(terminal, found, f"Limit of {cells[0]}, {cells[1]}: {cells[2]}.", as_json=as_json)
+
+
+def _read_rate(text: str, burst: int | None) -> dict[str, Any]:
+    count, slash, per = text.partition("/")
+    if not slash or not count.isdigit():
+        reason = f"{text!r:.40} is not a rate; write a count and a time, such as 100/1m"
+        raise InvalidInputError(f"--rate: {reason}", {"field": "--rate", "reason": reason})
+    seconds = _read_seconds(per if per[:1].isdigit() else f"1{per}", "--rate")
+    return {"count": int(count), "per_seconds": seconds, "burst": burst}
+
+
+def _read_seconds(text: str | None, option: str) -> int | None:
+    return None if text is None else round(read_duration(text, option).total_seconds())
+
+
+@app.command(name="clear")
+def clear_limit(
+    *,
+    scope: LimitScope = EVERY_JOB,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Clear the limit of a tenant or queue, if there is one.
+
+    Try:
+
+        rota limits clear --queue mail
+    """
+    query = {"whose": scope.whose, "queue": scope.queue}
+    converse(terminal, place, lambda it: it.ask("DELETE", "/limits", query=query))
+    done(terminal, {"cleared": True}, "No limit.", as_json=as_json)

@@ -1,0 +1,193 @@
+"""``rota queues``: how full queues are, pause and resume."""
+
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from rota.cli.arguments import check_argument, choose_zone
+from rota.cli.connection import converse
+from rota.cli.limits import describe_limit
+from rota.cli.options import GivenTerminal, JsonOption, WhyOption, ZoneOption, flag
+from rota.cli.output import (
+    NOTHING,
+    Row,
+    Terminal,
+    Viewer,
+    done,
+    format_seconds,
+    print_items,
+    print_table,
+    show_text,
+)
+from rota.cli.place import NOWHERE, Place
+from rota.client.client import path_of
+from rota.escape import escape
+
+app = App(name="queues")
+
+QUEUE_COLUMNS = ("Queue", "Due", "Oldest", "Running", "Later", "Dead", "Per min", "State")
+
+QueueArgument = Annotated[
+    str, Parameter(metavar="QUEUE", validator=check_argument, help="The name of a queue.")
+]
+AllTenantsOption = Annotated[
+    bool, flag("For all tenants; on a server this needs an admin's token.")
+]
+
+
+@app.command(name="list")
+def list_queues(
+    *,
+    zone: ZoneOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """List queues: what is due, since when, what runs, ends and fails.
+
+    Try:
+
+        rota queues list
+    """
+    found = converse(terminal, place, lambda it: it.get("/queues"))
+    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    print_items(
+        terminal,
+        (found["items"], None),
+        QUEUE_COLUMNS,
+        lambda it: queue_row(it, viewer),
+        as_json=as_json,
+        noun="queue",
+    )
+
+
+def queue_row(queue: dict[str, Any], viewer: Viewer) -> Row:
+    """One queue as a row of ``QUEUE_COLUMNS``."""
+    cells = (
+        escape(queue["queue"]),
+        str(queue["due_count"]),
+        viewer.tell(queue["oldest_due_at"]),
+        f"{queue['running_count']}/{queue['slot_count']}",
+        str(queue["later_count"]),
+        str(queue["dead_count"]),
+        f"{queue['per_minute']:.1f}",
+        _describe_state(queue, viewer),
+    )
+    if queue["pauses"]:
+        return cells, "yellow"
+    return cells, "red" if queue["due_count"] and not queue["worker_count"] else ""
+
+
+def _describe_state(queue: dict[str, Any], viewer: Viewer) -> str:
+    if queue["pauses"]:
+        return "; ".join(describe_pause(it, viewer) for it in queue["pauses"])
+    if queue["stalled_count"]:
+        return f"{queue['stalled_count']} stalled"
+    if queue["due_count"] and not queue["worker_count"]:
+        return "no worker"
+    return "; ".join(describe_limit(it) for it in queue["limits"]) or NOTHING
+
+
+def describe_pause(pause: dict[str, Any], viewer: Viewer) -> str:
+    whose = "" if pause["whose"] == "own" else " for all tenants"
+    by = f" by {show_text(pause['who'], 40)}" if pause["who"] else ""
+    why = f": {show_text(pause['why'], 100)}" if pause["why"] else ""
+    return f"paused{whose} {viewer.tell(pause['at'])}{by}{why}"
+
+
+@app.command(name="show")
+def show(
+    queue: QueueArgument,
+    /,
+    *,
+    zone: ZoneOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Show one queue: numbers, limits and pauses.
+
+    Try:
+
+        rota queues show mail
+    """
+    found = converse(terminal, place, lambda it: it.get(path_of("queues", queue)))
+    if as_json:
+        terminal.print_document(found)
+        return
+    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    facts = _list_facts(found, viewer)
+    print_table(terminal.out, ("Queue", escape(found["queue"])), [(it, "") for it in facts])
+
+
+def _list_facts(queue: dict[str, Any], viewer: Viewer) -> list[tuple[str, str]]:
+    facts = [
+        ("due", f"{queue['due_count']}, the oldest {viewer.tell(queue['oldest_due_at'])}"),
+        ("running", f"{queue['running_count']} of {queue['slot_count']} at once"),
+        ("stalled", str(queue["stalled_count"])),
+        ("later", str(queue["later_count"])),
+        ("dead", str(queue["dead_count"])),
+        ("workers", str(queue["worker_count"])),
+        ("last 15 min", f"{queue['succeeded_count']} succeeded, {queue['failed_count']} failed"),
+    ]
+    if queue["due_count"] and queue["empty_in_seconds"] is not None:
+        facts.append(("empty in", format_seconds(queue["empty_in_seconds"])))
+    facts += [("limit", describe_limit(it)) for it in queue["limits"]]
+    return facts + [("pause", describe_pause(it, viewer)) for it in queue["pauses"]]
+
+
+@app.command(name="pause")
+def pause(
+    queue: QueueArgument,
+    /,
+    *,
+    all_tenants: AllTenantsOption = False,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Start no more jobs of a queue until it is resumed; running jobs finish.
+
+    Workers notice within seconds. Try:
+
+        rota queues pause mail --why "the mail server is down"
+    """
+    _change(terminal, place, queue, "pause", (all_tenants, why, as_json))
+
+
+@app.command(name="resume")
+def resume(
+    queue: QueueArgument,
+    /,
+    *,
+    all_tenants: AllTenantsOption = False,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Start jobs of a queue again.
+
+    Try:
+
+        rota queues resume mail
+    """
+    _change(terminal, place, queue, "resume", (all_tenants, why, as_json))
+
+
+def _change(
+    terminal: Terminal,
+    place: Place,
+    queue: str,
+    verb: str,
+    asked: tuple[bool, str | None, bool],
+) -> None:
+    all_tenants, why, as_json = asked
+    body = {"whose": "all" if all_tenants else "own", "why": why}
+    found = converse(terminal, place, lambda it: it.post(path_of("queues", queue, verb), body))
+    whose = " for all tenants" if all_tenants else ""
+    word = "is paused" if verb == "pause" else "is resumed"
+    still = " It stays paused for all tenants." if verb == "resume" and found["pauses"] else ""
+    jobs = f"{found['due_count']} due" if found["due_count"] != 1 else "1 due"
+    done(terminal, found, f"Queue {queue} {word}{whose}; {jobs}.{still}", as_json=as_json)

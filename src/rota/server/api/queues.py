@@ -1,0 +1,87 @@
+"""Queues: depth, throughput, limits; pause and resume."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from rota.auth.caller import Scope
+from rota.errors import ForbiddenError
+from rota.ops.queues import QueueReport, Whose, find_queue, list_queues, set_queue_paused
+from rota.server.api.fields import Why
+from rota.server.http.route import Call, Nothing, Route, route
+
+QUEUES = "/api/v1/queues"
+ONE_QUEUE = "/api/v1/queues/{queue}"
+
+
+class QueueList(msgspec.Struct, frozen=True):
+    """Your tenant's queues by name: with jobs, recent throughput, a worker, a limit or a pause."""
+
+    items: tuple[QueueReport, ...]
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class QueueOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose jobs of the queue. For all tenants the scope ``admin`` is needed."""
+
+    whose: Annotated[
+        Whose, Meta(description="own: your tenant only; all: all tenants together.")
+    ] = "own"
+    why: Why | None = None
+
+
+async def get_queues(call: Call[Nothing, Nothing]) -> QueueList:
+    """List the queues of your tenant: depth, throughput, workers, limits and pauses."""
+    context = call.context
+    return QueueList(await list_queues(context.store, context.clock, call.caller.tenant))
+
+
+async def get_queue(call: Call[Nothing, Nothing]) -> QueueReport:
+    """Get one queue of your tenant."""
+    return await _read(call)
+
+
+async def pause_queue(call: Call[QueueOrder, Nothing]) -> QueueReport:
+    """Start no more jobs of the queue until it is resumed. Running jobs finish.
+
+    Workers notice within seconds. The limits of the queue stay as they are.
+    """
+    return await _set_paused(call, paused=True)
+
+
+async def resume_queue(call: Call[QueueOrder, Nothing]) -> QueueReport:
+    """Start jobs of the queue again. Nothing changes if it is not paused."""
+    return await _set_paused(call, paused=False)
+
+
+async def _set_paused(call: Call[QueueOrder, Nothing], *, paused: bool) -> QueueReport:
+    asked, caller = call.body, call.caller
+    if asked.whose == "all" and not caller.may(Scope.ADMIN):
+        raise ForbiddenError(Scope.ADMIN)
+    context = call.context.rail_context(caller.tenant)
+    await set_queue_paused(
+        context,
+        call.path["queue"],
+        asked.whose,
+        paused=paused,
+        who=caller.who,
+        why=asked.why or "",
+    )
+    return await _read(call)
+
+
+async def _read(call: Call[QueueOrder, Nothing] | Call[Nothing, Nothing]) -> QueueReport:
+    context = call.context
+    return await find_queue(context.store, context.clock, call.caller.tenant, call.path["queue"])
+
+
+_UNKNOWN = (404,)
+
+ROUTES: tuple[Route, ...] = (
+    route("GET", QUEUES, get_queues, Scope.READ, "queues"),
+    route("GET", ONE_QUEUE, get_queue, Scope.READ, "queues", errors=_UNKNOWN),
+    route("POST", f"{ONE_QUEUE}/pause", pause_queue, Scope.OPERATE, "queues", errors=_UNKNOWN),
+    route("POST", f"{ONE_QUEUE}/resume", resume_queue, Scope.OPERATE, "queues", errors=_UNKNOWN),
+)

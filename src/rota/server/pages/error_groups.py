@@ -1,0 +1,80 @@
+"""The errors page: failures in groups, and what to do with the dead letters of a group."""
+
+from starlette.responses import Response
+
+from rota.errors import InvalidRequestError
+from rota.ops.error_groups import (
+    discard_group,
+    find_error_group,
+    find_group_letters,
+    list_error_groups,
+    retry_group,
+)
+from rota.server.pages.responses import go_to, render_page
+from rota.server.pages.statuses import make_rows
+from rota.server.pages.visit import Visit, read_form
+
+LETTERS_SHOWN = 20
+LETTERS_COUNTED = 100
+
+
+async def show_error_groups(visit: Visit) -> Response:
+    kind = visit.ask("kind").strip()
+    groups = await list_error_groups(visit.context.store, visit.tenant)
+    return render_page(
+        visit,
+        "errors.html",
+        page="queues",
+        kind=kind,
+        kinds=sorted({it.kind for it in groups}),
+        groups=[it for it in groups if kind in ("", it.kind)],
+    )
+
+
+async def show_error_group(visit: Visit) -> Response:
+    group = await find_error_group(visit.context.store, visit.tenant, _id(visit))
+    context = visit.context.rail_context(visit.tenant)
+    letters = await find_group_letters(context, group, LETTERS_COUNTED)
+    return render_page(
+        visit,
+        "error_group.html",
+        page="queues",
+        group=group,
+        count=len(letters.jobs),
+        has_more=letters.has_more,
+        rows=make_rows(letters.jobs[:LETTERS_SHOWN], visit.now),
+    )
+
+
+async def act_on_group(visit: Visit) -> Response:
+    """Retry the dead letters of a group, or discard them after a question."""
+    form = await read_form(visit.request)
+    action, why = form.one("action"), form.one("why")
+    if action not in {"retry", "discard"}:
+        raise InvalidRequestError("action", "must be retry or discard")
+    context, who = visit.context.rail_context(visit.tenant), visit.caller.who
+    group = await find_error_group(context.store, context.tenant, _id(visit))
+    ids = (await find_group_letters(context, group)).ids
+    if action == "retry":
+        await visit.context.quota.admit(visit.tenant, len(ids))
+        retried = await retry_group(context, ids, who=who, why=why or None)
+        return go_to(
+            visit.link("errors", group.id, done="retried", count=len(retried.replacements))
+        )
+    if form.one("confirmed") != "yes":
+        back = visit.link("errors", group.id)
+        return render_page(
+            visit,
+            "discard_group.html",
+            page="queues",
+            group=group,
+            count=len(ids),
+            why=why,
+            back=back,
+        )
+    gone = await discard_group(context, ids, who=who, why=why or None)
+    return go_to(visit.link("errors", group.id, done="discarded", count=gone.discarded_count))
+
+
+def _id(visit: Visit) -> str:
+    return str(visit.request.path_params["group_id"])

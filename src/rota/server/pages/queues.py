@@ -1,0 +1,207 @@
+"""The queues page, and a page for each queue: numbers, pause and resume, limits."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import NamedTuple
+
+import msgspec
+from starlette.responses import Response
+
+from rota.auth.caller import Scope
+from rota.clock.duration import read_duration
+from rota.errors import ForbiddenError, InvalidInputError, InvalidRequestError, NotFoundError
+from rota.jobs.fields import read_queue
+from rota.ops.queues import QueueReport, Whose, find_queue, list_queues, set_queue_paused
+from rota.policy.limits import Limit, Rate, key_of
+from rota.rail.settings import clear_limit, list_limits, set_limit
+from rota.server.pages import statuses
+from rota.server.pages.formats import format_length
+from rota.server.pages.overview import draw_throughput
+from rota.server.pages.ranges import offer_ranges, read_spans
+from rota.server.pages.responses import go_to, render_page
+from rota.server.pages.statuses import Sign
+from rota.server.pages.visit import Form, Visit, read_form
+from rota.telemetry.stats import MinuteStats
+
+_IDLE = Sign("idle", "dashed", "quiet")
+_WORKS = Sign("working", "play", "blue")
+_LATE = Sign("late", "clock", "amber")
+_ALONE = Sign("no worker", "alert", "red")
+_LATE_SECONDS = 300
+
+
+class QueueRow(NamedTuple):
+    """A queue, its state, and its limits in words."""
+
+    queue: QueueReport
+    sign: Sign
+    limits: Sequence[str]
+    empty_in: str
+
+
+async def show_queues(visit: Visit) -> Response:
+    context = visit.context
+    found = await visit.cached(
+        "queues", lambda: list_queues(context.store, context.clock, visit.tenant)
+    )
+    rows = sorted((make_row(it) for it in found), key=_rank)
+    return render_page(visit, "queues.html", page="queues", rows=rows)
+
+
+def make_row(queue: QueueReport) -> QueueRow:
+    seconds = queue.empty_in_seconds
+    is_known = seconds is not None and queue.due_count and not queue.pauses
+    empty_in = _length(seconds) if seconds is not None and is_known else ""
+    return QueueRow(queue, _sign_of(queue), _describe_limits(queue), empty_in)
+
+
+def _rank(row: QueueRow) -> tuple[int, str]:
+    """What is red first."""
+    order = (_ALONE, statuses.STALLED, _LATE, statuses.PAUSED)
+    return order.index(row.sign) if row.sign in order else len(order), row.queue.queue
+
+
+def _sign_of(queue: QueueReport) -> Sign:
+    if queue.pauses:
+        return statuses.PAUSED
+    if queue.stalled_count:
+        return statuses.STALLED
+    if queue.due_count and not queue.worker_count:
+        return _ALONE
+    if queue.late_seconds > _LATE_SECONDS:
+        return _LATE
+    return _WORKS if queue.running_count or queue.due_count else _IDLE
+
+
+def _describe_limits(queue: QueueReport) -> list[str]:
+    texts = []
+    for limit in queue.limits:
+        whose = "" if limit.whose == "own" else ", all tenants"
+        if limit.running is not None:
+            texts.append(f"at most {limit.running} running{whose}")
+        if limit.rate_count is not None and limit.rate_seconds is not None:
+            texts.append(f"{limit.rate_count} per {_length(limit.rate_seconds)}{whose}")
+        if limit.ageing_seconds is not None:
+            texts.append(f"priority +1 every {_length(limit.ageing_seconds)}{whose}")
+    return texts
+
+
+def _length(seconds: float) -> str:
+    return format_length(timedelta(seconds=seconds))
+
+
+async def show_queue(visit: Visit) -> Response:
+    return await _render(visit)
+
+
+async def _render(visit: Visit, problem: str = "") -> Response:
+    context, name = visit.context, visit.request.path_params["queue"]
+    try:
+        queue = await find_queue(context.store, context.clock, visit.tenant, name)
+    except InvalidInputError as error:
+        raise NotFoundError("There is no such queue.") from error
+    spans = await read_spans(visit)
+    ours = spans._replace(stats=[_only(it, name) for it in spans.stats])
+    chart = draw_throughput(ours, is_whole=False)
+    limits = {limit.whose: limit for limit in queue.limits}
+    response = render_page(
+        visit,
+        "queue.html",
+        page="queues",
+        row=make_row(queue),
+        queue=queue,
+        chart=chart,
+        range=spans.range.name,
+        ranges=offer_ranges(),
+        link_range=lambda chosen: visit.link("queues", name, range=chosen),
+        own_pause=next((it for it in queue.pauses if it.whose == "own"), None),
+        wide_pause=next((it for it in queue.pauses if it.whose == "all"), None),
+        limits=limits,
+        problem=problem,
+    )
+    response.status_code = 400 if problem else 200
+    return response
+
+
+def _only(minute: MinuteStats, queue: str) -> MinuteStats:
+    """The counts of one queue; durations and deferrals are not counted by queue."""
+    parts = [it for it in minute.parts if it.queue == queue]
+    return MinuteStats(
+        at=minute.at,
+        succeeded=sum(it.succeeded for it in parts),
+        failed=sum(it.failed for it in parts),
+    )
+
+
+async def change_queue(visit: Visit) -> Response:
+    """Pause or resume a queue of the tenant, or of all tenants."""
+    form = await read_form(visit.request)
+    name = read_queue(visit.request.path_params["queue"])
+    whose = _read_whose(form, visit)
+    action = form.one("action")
+    if action not in {"pause", "resume"}:
+        raise InvalidRequestError("action", "must be pause or resume")
+    await set_queue_paused(
+        visit.context.rail_context(visit.tenant),
+        name,
+        whose,
+        paused=action == "pause",
+        who=visit.caller.who,
+        why=form.one("why"),
+    )
+    return go_to(visit.link("queues", name, done=f"queue-{action}d"))
+
+
+async def change_limit(visit: Visit) -> Response:
+    """Set or clear the limits of a queue."""
+    form = await read_form(visit.request)
+    name, whose = read_queue(visit.request.path_params["queue"]), _read_whose(form, visit)
+    tenant = visit.tenant if whose == "own" else None
+    store, clock, who = visit.context.store, visit.context.clock, visit.caller.who
+    why = form.one("why") or None
+    if form.one("action") == "clear":
+        await clear_limit(store, tenant=tenant, queue=name, who=who, why=why, clock=clock)
+        return go_to(visit.link("queues", name, done="limit-cleared"))
+    try:
+        limit = _read_limit(form, tenant, name)
+        limit = await _keep_ageing(visit, limit)
+    except InvalidInputError as error:
+        return await _render(visit, error.message)
+    await set_limit(store, limit, who=who, why=why, clock=clock)
+    return go_to(visit.link("queues", name, done="limit-set"))
+
+
+def _read_whose(form: Form, visit: Visit) -> Whose:
+    if form.one("whose", "own") != "all":
+        return "own"
+    if not visit.may_administer:
+        raise ForbiddenError(Scope.ADMIN)
+    return "all"
+
+
+def _read_limit(form: Form, tenant: str | None, queue: str) -> Limit:
+    count = _read_number(form, "rate_count")
+    rate = None
+    if count is not None:
+        per = read_duration(form.one("rate_per") or "1m", "rate_per")
+        rate = Rate(count=count, per=per, burst=_read_number(form, "rate_burst"))
+    return Limit(tenant=tenant, queue=queue, running=_read_number(form, "running"), rate=rate)
+
+
+async def _keep_ageing(visit: Visit, limit: Limit) -> Limit:
+    """The form has no field for it."""
+    kept = {
+        key_of(it.tenant, it.queue): it for it in (await list_limits(visit.context.store)).limits
+    }
+    found = kept.get(key_of(limit.tenant, limit.queue))
+    return limit if found is None else msgspec.structs.replace(limit, ageing=found.ageing)
+
+
+def _read_number(form: Form, name: str) -> int | None:
+    text = form.one(name)
+    if not text:
+        return None
+    try:
+        return msgspec.convert(text, int, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidRequestError(name, f"must be a whole number, got {text!r:.40}") from error

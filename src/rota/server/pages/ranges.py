@@ -1,0 +1,85 @@
+"""The range of time that charts show, from 15 minutes to 30 days, and its statistics."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from rota.server.pages.visit import Visit
+from rota.telemetry.stats import HOURS, MINUTES, MinuteStats, Resolution, read_stats
+
+_MINUTE = timedelta(minutes=1)
+_HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
+
+
+class Range(NamedTuple):
+    """A range that a page offers. Its charts have one bar or point for each ``step``."""
+
+    name: str
+    label: str
+    lasting: timedelta
+    step: timedelta
+    step_label: str
+    resolution: Resolution
+    format: str
+
+
+RANGES = {
+    it.name: it
+    for it in (
+        Range("15m", "15 minutes", 15 * _MINUTE, _MINUTE, "minute", MINUTES, "%H:%M"),
+        Range("1h", "hour", _HOUR, _MINUTE, "minute", MINUTES, "%H:%M"),
+        Range("6h", "6 hours", 6 * _HOUR, 5 * _MINUTE, "5 minutes", MINUTES, "%H:%M"),
+        Range("1d", "24 hours", _DAY, _HOUR, "hour", HOURS, "%H:%M"),
+        Range("7d", "7 days", 7 * _DAY, 3 * _HOUR, "3 hours", HOURS, "%a %H:%M"),
+        Range("30d", "30 days", 30 * _DAY, 12 * _HOUR, "12 hours", HOURS, "%d %b"),
+    )
+}
+DEFAULT = "1h"
+
+
+class Spans(NamedTuple):
+    """The statistics of a range, one for each step, with labels in the zone of the pages."""
+
+    range: Range
+    stats: Sequence[MinuteStats]
+    labels: Sequence[str]
+    zone: str
+
+
+def choose_range(visit: Visit) -> Range:
+    """The range in the address; the default for an unknown one."""
+    return RANGES.get(visit.ask("range"), RANGES[DEFAULT])
+
+
+def offer_ranges() -> list[tuple[str, str]]:
+    """The names of the ranges, and their labels on the page."""
+    return [
+        (it.name, f"1 {it.label}" if it.name == DEFAULT else it.label) for it in RANGES.values()
+    ]
+
+
+async def read_spans(visit: Visit) -> Spans:
+    """The statistics of the chosen range, up to now."""
+    chosen = choose_range(visit)
+    period = chosen.resolution.period
+    until = chosen.resolution.start_of(visit.now) + period
+    since = until - chosen.lasting
+
+    async def load() -> list[MinuteStats]:
+        return await read_stats(visit.context.store, visit.tenant, since, until, chosen.resolution)
+
+    found = await visit.cached(f"stats {chosen.name} {until}", load)
+    stats = sum_spans(found, since, chosen)
+    walls = [it.at.astimezone(visit.shown_zone) for it in stats]
+    return Spans(chosen, stats, [it.strftime(chosen.format) for it in walls], f"{walls[-1]:%Z}")
+
+
+def sum_spans(found: Sequence[MinuteStats], since: datetime, chosen: Range) -> list[MinuteStats]:
+    """One entry for every step, even without any activity."""
+    count = chosen.lasting // chosen.step
+    spans = [MinuteStats(at=since + index * chosen.step) for index in range(count)]
+    for minute in found:
+        index = (minute.at - since) // chosen.step
+        spans[index] += minute
+    return spans

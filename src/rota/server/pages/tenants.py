@@ -1,0 +1,72 @@
+"""The tenants page: compare them, and look at the pages of one."""
+
+from datetime import timedelta
+
+from starlette.responses import Response
+
+from rota.errors import ForbiddenTenantError
+from rota.jobs.fields import read_word
+from rota.jobs.record import DEFAULT_TENANT
+from rota.ops.tenants import compare_tenants
+from rota.policy.audit import AuditedAction, record_action
+from rota.server.http.guards import HOME
+from rota.server.pages.formats import format_length
+from rota.server.pages.responses import TENANT_COOKIE, go_to, render_page
+from rota.server.pages.visit import Visit, read_form
+
+HOURS_OFFERED = {1: "hour", 6: "6 hours", 24: "24 hours", 168: "7 days"}
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+async def show_tenants(visit: Visit) -> Response:
+    _check(visit)
+    asked = visit.ask("hours", "1")
+    hours = int(asked) if asked in {str(it) for it in HOURS_OFFERED} else 1
+    context = visit.context
+    found = await visit.cached(
+        f"tenants {hours}",
+        lambda: compare_tenants(context.store, context.clock, timedelta(hours=hours)),
+    )
+    return render_page(
+        visit,
+        "tenants.html",
+        page="tenants",
+        tenants=found,
+        hours=str(hours),
+        label=HOURS_OFFERED[hours],
+        ranges=[(str(it), "1 hour" if it == 1 else label) for it, label in HOURS_OFFERED.items()],
+        link_range=lambda chosen: visit.link("tenants", hours=chosen),
+        format_ms=lambda ms: "" if ms is None else format_length(ms * _MILLISECOND),
+        format_seconds=lambda seconds: format_length(timedelta(seconds=seconds)),
+    )
+
+
+async def switch_tenant(visit: Visit) -> Response:
+    """Look at the pages of another tenant from now on; its audit log records who does."""
+    _check(visit)
+    form = await read_form(visit.request)
+    tenant = read_word(form.one("tenant"), "tenant")
+    response = go_to(visit.link())
+    if tenant == DEFAULT_TENANT:
+        response.delete_cookie(TENANT_COOKIE, path=_path(visit))
+        return response
+    act = AuditedAction(action="look_at_tenant", who=visit.caller.who)
+    await record_action(visit.context.rail_context(tenant), act)
+    response.set_cookie(
+        TENANT_COOKIE,
+        tenant,
+        path=_path(visit),
+        httponly=True,
+        samesite="strict",
+        secure=visit.request.url.scheme == "https",
+    )
+    return response
+
+
+def _check(visit: Visit) -> None:
+    if not visit.runs_installation:
+        raise ForbiddenTenantError(DEFAULT_TENANT)
+
+
+def _path(visit: Visit) -> str:
+    return f"{visit.request.scope.get('root_path', '')}{HOME}"

@@ -1,0 +1,109 @@
+"""The pages of queues, errors and tenants, as they are sent."""
+
+import re
+
+import httpx2
+import pytest
+from tests.browser.stage.story import tell_story
+from tests.server.pages.conftest import START, Knock, sign_in
+
+from rota.rail import read_audit
+from rota.stores.opened import OpenStore
+
+
+async def read(pages: httpx2.AsyncClient, path: str) -> str:
+    answer = await pages.get(f"/admin{path}")
+    assert answer.status_code == 200, answer.text
+    return re.sub(r"<[^>]+>|\s+", " ", answer.text)
+
+
+async def test_a_queue_is_paused_limited_and_resumed_on_its_page(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    await tell_story(store, START)
+    path = "/admin/queues/mail"
+    sent = await pages.post(path, data={"action": "pause", "why": "it is down"})
+    assert (sent.status_code, sent.headers["location"]) == (303, f"{path}?done=queue-paused")
+    shown = re.sub(" +", " ", await read(pages, "/queues"))
+    assert "paused now by host: it is down" in shown
+    assert "Paused: queue mail of tenant default." in shown
+    limit = {"running": "3", "rate_count": "10", "rate_per": "1m", "why": "gently"}
+    await pages.post(f"{path}/limit", data=limit)
+    page = await read(pages, "/queues/mail")
+    assert "at most 3 running" in page
+    assert "10 per 1 min" in page
+    bad = await pages.post(f"{path}/limit", data={"running": "many"})
+    assert bad.status_code == 400
+    assert "running must be a whole number" in bad.text
+    await pages.post(path, data={"action": "resume"})
+    await pages.post(f"{path}/limit", data={"action": "clear"})
+    page = await read(pages, "/queues/mail")
+    assert "Paused for" not in page
+    assert "No limit." in page
+    actions = [it.action async for it in read_audit(store, "default") if it.who == "host"]
+    assert sorted(actions) == ["clear_limit", "pause_queue", "resume_queue", "set_limit"]
+    assert (await pages.get("/admin/queues/none")).status_code == 404
+    assert (await pages.get("/admin/queues/no%20name")).status_code == 404
+
+
+@pytest.mark.parametrize("range_", ["15m", "1h", "6h", "1d", "7d", "30d", "never"])
+async def test_charts_show_the_chosen_range(
+    store: OpenStore, pages: httpx2.AsyncClient, range_: str
+) -> None:
+    await tell_story(store, START)
+    page = await read(pages, f"?range={range_}")
+    words = {"1d": "24 hours", "7d": "7 days", "30d": "30 days", "15m": "15 minutes"}
+    label = words.get(range_, "6 hours" if range_ == "6h" else "hour")
+    assert f"failed in the last {label}" in page
+    assert "99 % within" in page
+    assert "failed attempts of 2 kinds" in page
+
+
+async def test_a_group_of_errors_is_retried_and_the_rest_discarded_after_a_question(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    await tell_story(store, START)
+    listed = (await pages.get("/admin/errors?kind=feed.import")).text
+    (path,) = set(re.findall(r'href="(/admin/errors/[0-9a-f]+)"', listed))
+    page = await read(pages, path.removeprefix("/admin"))
+    assert "ConnectionError" in page
+    assert "3 dead letters, not retried yet" in page
+    asked = await pages.post(path, data={"action": "discard", "why": "old"})
+    assert "Discard 3 dead letters of ConnectionError?" in asked.text
+    sent = await pages.post(path, data={"action": "retry"})
+    assert sent.headers["location"] == f"{path}?done=retried&count=3"
+    assert "No dead letter is left" in await read(pages, path.removeprefix("/admin"))
+    gone = await pages.post(path, data={"action": "discard", "confirmed": "yes"})
+    assert gone.headers["location"] == f"{path}?done=discarded&count=0"
+
+
+async def test_an_admin_of_the_default_tenant_looks_at_another_tenant(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    await tell_story(store, START, "acme")
+    page = await read(pages, "/tenants")
+    assert page.index("acme") < page.index("globex")
+    assert "Welcome mail" not in await read(pages, "/jobs")
+    sent = await pages.post("/admin/tenants", data={"tenant": "acme"})
+    cookie = sent.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert "Welcome mail" in await read(pages, "/jobs")
+    (entry,) = [it async for it in read_audit(store, "acme") if it.action == "look_at_tenant"]
+    assert entry.who == "host"
+    await pages.post("/admin/tenants", data={"tenant": "default"})
+    assert "Welcome mail" not in await read(pages, "/jobs")
+
+
+async def test_others_neither_see_tenants_nor_switch_by_a_cookie(
+    store: OpenStore, knock: Knock
+) -> None:
+    await tell_story(store, START, "acme")
+    reader = knock("read+operate")
+    await sign_in(reader, "read+operate")
+    assert (await reader.get("/admin/tenants")).status_code == 403
+    assert (await reader.post("/admin/tenants", data={"tenant": "acme"})).status_code == 403
+    reader.cookies.set("rota_tenant", "acme", path="/admin")
+    jobs = (await reader.get("/admin/jobs")).text
+    assert "Welcome mail" not in jobs
+    assert 'href="/admin/tenants"' not in jobs
