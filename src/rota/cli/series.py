@@ -547,28 +547,21 @@ def _print_changes(terminal: Terminal, plan: dict[str, Any]) -> None:
 
 
 def _print_calendar(terminal: Terminal, found: dict[str, Any], viewer: Viewer) -> None:
-    full = {at for it in found["collisions"] for at in [it["at"][:16]]}
     rows: list[Row] = [
-        (
-            (viewer.show(it["at"]), escape(it["source"]), show_text(it["name"], 60)),
-            "yellow" if it["at"][:16] in full else "",
-        )
+        ((viewer.show(it["at"]), escape(it["source"]), show_text(it["name"], 60)), "")
         for it in found["entries"]
     ]
     if rows:
         print_table(terminal.out, ("Due", "What", "Name"), rows)
     for it in found["frequent"]:
-        text = (
-            f"{show_text(it['name'], 60)}: {it['count']} times, first {viewer.show(it['first_at'])}"
-        )
-        terminal.print_text(text, "dim")
+        first = viewer.show(it["first_at"])
+        terminal.print_text(f"{show_text(it['name'], 60)}: {it['count']} times from {first}", "dim")
     for it in found["collisions"]:
         names = ", ".join(show_text(name, 40) for name in it["names"])
-        terminal.print_text(
-            f"{viewer.show(it['at'])}: {len(it['names'])} together: {names}", "yellow"
-        )
-    count = len(rows)
-    terminal.print_text(f"{count} runs; {len(found['collisions'])} collisions", "bold")
+        times = "once" if it["count"] == 1 else f"{it['count']} times"
+        terminal.print_text(f"together {times}, first {viewer.show(it['at'])}: {names}", "yellow")
+    groups = len(found["collisions"])
+    terminal.print_text(f"{len(rows)} runs; {groups} groups of schedules collide", "bold")
 
 
 def _act(

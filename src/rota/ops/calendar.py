@@ -51,10 +51,11 @@ class FrequentSchedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Collision(msgspec.Struct, frozen=True, kw_only=True):
-    """Schedules that are due in the same minute."""
+    """Schedules that are due in the same minute, ``count`` times; ``at`` is the first minute."""
 
     at: datetime
     names: tuple[str, ...]
+    count: int = 1
 
 
 class Calendar(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,10 +190,21 @@ def _compose(sources: Sequence[_Source], empty: Calendar, limit: int) -> Calenda
 
 
 def _find_collisions(entries: Iterable[CalendarEntry]) -> Iterator[Collision]:
-    """The minutes in which several schedules are due, the fullest first."""
+    """The schedules that are due in the same minutes: the largest groups first."""
+    groups: defaultdict[tuple[str, ...], list[datetime]] = defaultdict(list)
+    for at, names in find_full_minutes(entries).items():
+        groups[tuple(sorted(names))].append(at)
+    for names, minutes in sorted(groups.items(), key=lambda it: (-len(it[0]), min(it[1]))):
+        yield Collision(at=min(minutes), names=names, count=len(minutes))
+
+
+def find_full_minutes(entries: Iterable[CalendarEntry]) -> dict[datetime, list[str]]:
+    """The minutes in which several schedules are due, with their names."""
     minutes: defaultdict[datetime, dict[str, str]] = defaultdict(dict)
     for entry in entries:
-        minutes[entry.at.replace(second=0, microsecond=0)][entry.id] = entry.name
-    full = [(at, names) for at, names in minutes.items() if len(names) > 1]
-    for at, names in sorted(full, key=lambda it: (-len(it[1]), it[0])):
-        yield Collision(at=at, names=tuple(sorted(names.values())))
+        minutes[to_minute(entry.at)][entry.id] = entry.name
+    return {at: list(names.values()) for at, names in minutes.items() if len(names) > 1}
+
+
+def to_minute(at: datetime) -> datetime:
+    return at.replace(second=0, microsecond=0)

@@ -144,7 +144,7 @@ async def test_the_calendar_lists_runs_and_collisions(both: Neighbours) -> None:
         ("06:00", "two"),
     ]
     assert found["collisions"] == [
-        {"at": "2026-05-01T18:00:00Z", "names": ["one", "report", "two"]}
+        {"at": "2026-05-01T18:00:00Z", "names": ["one", "report", "two"], "count": 1}
     ]
     assert [(it["name"], it["count"] > 1_000) for it in found["frequent"]] == [("often", True)]
     assert found["paused_count"] == 1

@@ -14,9 +14,11 @@ from rota.server.http.guards import HOME, PageGuard
 from rota.server.pages.audit import show_audit
 from rota.server.pages.calendar import show_calendar
 from rota.server.pages.confirm import carry_out, confirm
+from rota.server.pages.create import create, show_copy, show_new, submit_copy
 from rota.server.pages.dead_letters import show_dead_letters
 from rota.server.pages.error_groups import act_on_group, show_error_group, show_error_groups
 from rota.server.pages.gates import change_kind, change_maintenance, change_quiet_hours, show_gates
+from rota.server.pages.graph import show_graph
 from rota.server.pages.installation import PUBLIC
 from rota.server.pages.job import act_on_job, show_job
 from rota.server.pages.jobs import show_jobs
@@ -40,11 +42,18 @@ from rota.server.pages.workers import show_workers
 __all__ = ["page_routes"]
 
 VIEWS: dict[Scope, dict[str, Page]] = {
+    Scope.WRITE: {
+        "/jobs/new": show_new,
+        "/jobs/{job_id}/edit": show_copy,
+        "/jobs/{job_id}/retry": show_copy,
+        "/jobs/{job_id}/duplicate": show_copy,
+    },
     Scope.READ: {
         "": show_overview,
         "/live": stream_changes,
         "/jobs": show_jobs,
         "/jobs/{job_id}": show_job,
+        "/jobs/{job_id}/graph": show_graph,
         "/queues": show_queues,
         "/queues/{queue}": show_queue,
         "/errors": show_error_groups,
@@ -71,6 +80,12 @@ VIEWS: dict[Scope, dict[str, Page]] = {
 """The pages, by the scope they need."""
 
 FORMS: dict[Scope, dict[str, Page]] = {
+    Scope.WRITE: {
+        "/jobs/new": create,
+        "/jobs/{job_id}/edit": submit_copy,
+        "/jobs/{job_id}/retry": submit_copy,
+        "/jobs/{job_id}/duplicate": submit_copy,
+    },
     Scope.READ: {"/preferences": save_preferences},
     Scope.WRITE: {"/schedules/new": create_series},
     Scope.OPERATE: {

@@ -7,7 +7,13 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from rota.ops.calendar import Calendar, CalendarEntry, make_calendar
+from rota.ops.calendar import (
+    Calendar,
+    CalendarEntry,
+    find_full_minutes,
+    make_calendar,
+    to_minute,
+)
 from rota.server.pages.formats import WEEKDAYS
 from rota.server.pages.responses import render_page
 from rota.server.pages.series import choose_zone
@@ -59,7 +65,7 @@ async def show_calendar(visit: Visit) -> Response:
         lambda: make_calendar(context, VIEWS[view], has_tasks=visit.may_administer),
     )
     there, zone_problem = choose_zone(visit)
-    full = {it.at for it in found.collisions}
+    full = set(find_full_minutes(found.entries))
     return render_page(
         visit,
         "calendar.html",
@@ -75,10 +81,6 @@ async def show_calendar(visit: Visit) -> Response:
     )
 
 
-def _to_minute(at: datetime) -> datetime:
-    return at.replace(second=0, microsecond=0)
-
-
 def _list_hours(entries: Iterable[CalendarEntry], full: set[datetime], zone: tzinfo) -> list[Hour]:
     """The hours that have runs, in order. An hour that clocks repeat is shown twice."""
     hours: dict[str, list[Shown]] = {}
@@ -86,7 +88,7 @@ def _list_hours(entries: Iterable[CalendarEntry], full: set[datetime], zone: tzi
         local = entry.at.astimezone(zone)
         label = f"{WEEKDAYS[local.weekday()]} {local:%H}:00 {local:%Z}"
         clock = f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
-        shown = Shown(entry, clock, _to_minute(entry.at) in full)
+        shown = Shown(entry, clock, to_minute(entry.at) in full)
         hours.setdefault(label, []).append(shown)
     return [Hour(label, shown) for label, shown in hours.items()]
 
@@ -113,5 +115,5 @@ def _draw_square(day: date, hour: int, entries: list[CalendarEntry], full: set[d
     names = sorted({entry.name for entry in entries})
     shown = ", ".join(names[:5]) + ("…" if len(names) > 5 else "")
     level = sum(len(entries) >= each for each in _LEVELS)
-    is_full = any(_to_minute(entry.at) in full for entry in entries)
+    is_full = any(to_minute(entry.at) in full for entry in entries)
     return Square(len(entries), level, f"{day} {hour:02}:00: {shown}", is_full)
