@@ -28,7 +28,7 @@ from rota.server.pages.preferences import save_preferences
 from rota.server.pages.queues import change_limit, change_queue, show_queue, show_queues
 from rota.server.pages.responses import Page, PageServer, go_home, list_menu, serve_nothing
 from rota.server.pages.retention import change_retention, show_retention
-from rota.server.pages.rule_form import create_series, show_new, show_preview
+from rota.server.pages.rule_form import create_series, show_form, show_preview
 from rota.server.pages.schedules import show_schedules
 from rota.server.pages.series import act_on_series, show_edit, show_series
 from rota.server.pages.sign_in import SignInPages
@@ -60,7 +60,7 @@ VIEWS: dict[Scope, dict[str, Page]] = {
         "/errors": show_error_groups,
         "/errors/{group_id}": show_error_group,
         "/schedules": show_schedules,
-        "/schedules/new": show_new,
+        "/schedules/new": show_form,
         "/schedules/preview": show_preview,
         "/schedules/calendar": show_calendar,
         "/schedules/series/{series_id}": show_series,

@@ -89,7 +89,7 @@ async def show_preview(visit: Visit) -> Response:
     return render_part(visit, "parts/rule_preview.html", outlook=outlook)
 
 
-async def show_new(visit: Visit) -> Response:
+async def show_form(visit: Visit) -> Response:
     """The form for a new series."""
     given = Given(dict(visit.request.query_params))
     return await _render_new(visit, given)
