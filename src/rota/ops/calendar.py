@@ -194,8 +194,8 @@ def _find_collisions(entries: Iterable[CalendarEntry]) -> Iterator[Collision]:
     groups: defaultdict[tuple[str, ...], list[datetime]] = defaultdict(list)
     for at, names in find_full_minutes(entries).items():
         groups[tuple(sorted(names))].append(at)
-    for names, minutes in sorted(groups.items(), key=lambda it: (-len(it[0]), min(it[1]))):
-        yield Collision(at=min(minutes), names=names, count=len(minutes))
+    for group, minutes in sorted(groups.items(), key=lambda it: (-len(it[0]), min(it[1]))):
+        yield Collision(at=min(minutes), names=group, count=len(minutes))
 
 
 def find_full_minutes(entries: Iterable[CalendarEntry]) -> dict[datetime, list[str]]:
