@@ -19,7 +19,7 @@ PAGES = {
     "Audit": "/audit",
     "Tenants": "/tenants",
 }
-OTHERS = ("?range=30d", "/queues/mail", "/errors", "/errors/")
+OTHERS = ("?range=30d", "/queues/mail", "/errors", "/errors/", "/jobs/new?kind=http.request")
 """Pages that are not in the menu; of a folder, the first page that it lists."""
 
 JOBS = ("Morning report", "Charge invoice 4711", "Payroll reminder", "Push to CRM")
