@@ -37,7 +37,7 @@ async def test_a_dead_job_is_retried_with_another_payload_once(both: Neighbours)
     assert {name: new[name] for name in changes} == changes
     again = await both.ours.post(url, json={"changes": {"payload": {"order": 8}}})
     assert again.status_code == 409
-    assert again.json()["details"]["replacementId"] == new["id"]
+    assert f"has been retried already, by {new['id']}" in again.json()["message"]
 
 
 async def test_a_job_is_duplicated_with_changes(both: Neighbours) -> None:
