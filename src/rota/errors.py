@@ -61,6 +61,7 @@ RotaError
     ForbiddenAddressError
     ForbiddenError
     ForbiddenQueueError
+    ForbiddenTenantError
     QuotaExceededError
     RequestTooSlowError
     UnauthorizedError
@@ -127,6 +128,7 @@ __all__ = [
     "ForbiddenAddressError",
     "ForbiddenError",
     "ForbiddenQueueError",
+    "ForbiddenTenantError",
     "HasDependentsError",
     "IllegalMoveError",
     "InvalidArgumentsError",
