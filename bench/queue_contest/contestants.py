@@ -76,6 +76,7 @@ ROTA_DOOR = "Rota, door"
 ROTA_RESULTS = "Rota, door with results"
 ROTA_BEFORE = "Rota, other checkout"
 PGQUEUER = "PgQueuer"
+PROCRASTINATE = "Procrastinate"
 GRAPHILE = "Graphile Worker"
 GRAPHILE_DEFAULTS = "Graphile, defaults"
 PGBENCH = "pgbench, Rota's statements"
@@ -84,6 +85,7 @@ HUEY_OFF = "Huey, synchronous=OFF"
 HUEY = "Huey"
 APSW = "apsw, Rota's statements"
 BULLMQ = "BullMQ"
+CELERY = "Celery"
 DRAMATIQ = "dramatiq"
 TASKIQ = "taskiq"
 SAQ = "SAQ"
@@ -140,6 +142,18 @@ def _on_postgres() -> list[Contestant]:
             is_pending="SELECT EXISTS (SELECT FROM pgqueuer)",
             table="pgqueuer",
             settings={"batch": 1000, "uvloop": True, "poll": POLL_SECONDS},
+        ),
+        Contestant(
+            name=PROCRASTINATE,
+            store=StoreKind.POSTGRES,
+            environment="procrastinate",
+            program="on_procrastinate",
+            words="10 concurrent, psycopg pool, finished jobs kept",
+            is_pending="SELECT EXISTS (SELECT FROM procrastinate_jobs"
+            " WHERE status IN ('todo', 'doing'))",
+            table="procrastinate_jobs",
+            settings={"concurrent": 10, "poll": POLL_SECONDS},
+            drain_share=0.1,
         ),
         _graphile(
             GRAPHILE,
@@ -255,6 +269,13 @@ def _python_on_redis() -> list[Contestant]:
     """They have no call for many jobs; those of a drain are laid in one by one."""
     return [
         _on_redis_alone(
+            CELERY,
+            words="solo pool, 100 fetched ahead, no results, no gossip, mingle or heartbeat",
+            is_pending="return redis.call('EXISTS', 'celery', 'unacked')",
+            settings={"prefetch": 100},
+            drain_share=0.2,
+        ),
+        _on_redis_alone(
             DRAMATIQ,
             words="8 threads, 500 fetched ahead, its usual middleware",
             is_pending="return redis.call('EXISTS', 'dramatiq:default.msgs')",
@@ -289,7 +310,7 @@ return (facts.lag or 0) + (facts.pending or 0)
 
 
 def _on_redis_alone(
-    name: str, *, words: str, is_pending: str, settings: dict[str, Any]
+    name: str, *, words: str, is_pending: str, settings: dict[str, Any], drain_share: float = 1.0
 ) -> Contestant:
     return Contestant(
         name=name,
@@ -300,6 +321,7 @@ def _on_redis_alone(
         is_pending=is_pending,
         settings=settings,
         measures=(Measure.ENQUEUE, *DRAINS, Measure.LATENCY, Measure.IDLE),
+        drain_share=drain_share,
     )
 
 

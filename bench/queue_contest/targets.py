@@ -18,8 +18,11 @@ from bench.queue_contest.contestants import (
     ROTA_RESULTS,
     Measure,
     StoreKind,
+    list_contestants,
 )
 from bench.queue_contest.race import Results
+
+_NO_PEERS = (ROTA, ROTA_DOOR, ROTA_RESULTS, ROTA_BEFORE, HUEY_OFF, MONGO_LOOP)
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ def judge(results: Results) -> list[Verdict]:
         *_on_redis(results),
         *_on_mongo(results),
         *_doors(results),
+        *_doors_against_peers(results),
         *_other_checkout(results),
     ]
 
@@ -58,6 +62,23 @@ def _doors(results: Results) -> Iterator[Verdict]:
             yield from _compare(words, 0.95, rate(ROTA_DOOR), rate(ROTA))
             words = f"{store} {measure}: the door with results against the engine"
             yield from _compare(words, 0.85, rate(ROTA_RESULTS), rate(ROTA))
+
+
+def _doors_against_peers(results: Results) -> Iterator[Verdict]:
+    """The front door, which keeps jobs through a crash, beside the best peer that does."""
+    for store in StoreKind:
+        peers = [
+            each.name
+            for each in list_contestants()
+            if each.store is store and not each.is_limit and each.name not in _NO_PEERS
+        ]
+        for measure in (Measure.ENQUEUE, Measure.BULK, Measure.DRAIN, Measure.DRAIN_TWO):
+            rate = _rates(results, measure, store)
+            best = max((it for it in map(rate, peers) if it is not None), default=None)
+            words = f"{store} {measure}: the door against the best peer"
+            yield from _compare(words, 1.0, rate(ROTA_DOOR), best)
+            words = f"{store} {measure}: the door with results against the best peer"
+            yield from _compare(words, 1.0, rate(ROTA_RESULTS), best)
 
 
 def _on_postgres(results: Results) -> Iterator[Verdict]:

@@ -23,6 +23,7 @@ __all__ = [
     "AlertNotSent",
     "AlertRaised",
     "ClockMovedBack",
+    "EntriesPruned",
     "Event",
     "HandlerLeaked",
     "JobDeferred",
@@ -506,6 +507,13 @@ class AlertNotSent(Event, frozen=True):
 class JobsPruned(Event, frozen=True):
     count: int
     ended_before: datetime
+
+
+class EntriesPruned(Event, frozen=True):
+    """Retention has removed entries of the audit log (``audit``) or the once-ledger."""
+
+    source: str
+    count: int
 
 
 Listener: TypeAlias = Callable[[Event], object]

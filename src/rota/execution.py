@@ -89,14 +89,17 @@ class AppExecution:
             if session is None:
                 raise AppUseError("The app is not open in this event loop; write: async with app")
             store, clock = session.store, clock or session.clock
-        adapted = self.adapt(settings or self.worker_settings())
+        adapted = self.adapt(settings or read_configuration(settings=self.settings).worker)
         worker = Worker(store, clock=clock or self.clock, settings=adapted)
         self.register(worker)
         return worker
 
     def worker_settings(self) -> WorkerSettings:
-        """The settings of workers: what the environment sets, then the app's, then the defaults."""
-        return read_configuration(settings=self.settings).worker
+        """The settings of workers: what the environment sets, then the app's, then the defaults.
+
+        They apply retention, which is on by default.
+        """
+        return read_configuration(settings=self.settings).keeping_worker
 
     def register(self, worker: Worker) -> None:
         """Give a worker the handlers of all tasks."""
@@ -127,7 +130,7 @@ class AppExecution:
         async with (
             self.opened() as session,
             self.serving(session.store, session.clock),
-            observed(self.worker(), session.store, session.clock) as worker,
+            observed(self.worker(self.worker_settings()), session.store, session.clock) as worker,
         ):
             return await run_until_signalled(worker)
 
@@ -138,7 +141,7 @@ class AppExecution:
         At its end the worker takes no more jobs, and the running ones finish.
         """
         async with self.opened() as session, self.serving(session.store, session.clock):
-            worker = self.worker(settings)
+            worker = self.worker(settings or self.worker_settings())
             async with observed(worker, session.store, session.clock), running_worker(worker):
                 yield session
 

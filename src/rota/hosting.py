@@ -45,7 +45,7 @@ class Hosted(Protocol):
 
     def list_checks(self) -> Mapping[str, Callable[[Any], object]]: ...
 
-    def worker(self) -> Worker: ...
+    def worker(self, settings: WorkerSettings | None = None) -> Worker: ...
 
     def worker_settings(self) -> WorkerSettings: ...
 
@@ -95,17 +95,16 @@ async def running(
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(app.opened())
         await stack.enter_async_context(app.serving(session.store, session.clock))
-        worker = app.worker()
+        settings = app.worker_settings()
+        worker = app.worker(settings)
         if mounted is None:
             await stack.enter_async_context(observed(worker, session.store, session.clock))
         else:
             stats = StatsRecorder(session.store, session.clock)
             await stack.enter_async_context(recording(stats))
-            settings = ServerSettings(
-                checks=app.list_checks(), stats=stats, worker=app.worker_settings()
-            )
+            served = ServerSettings(checks=app.list_checks(), stats=stats, worker=settings)
             pages = create_app(
-                session.store, _find_auth(auth, session), settings=settings, clock=session.clock
+                session.store, _find_auth(auth, session), settings=served, clock=session.clock
             )
             pages.state.metrics.follow(worker.events)
             mounted.pages = pages

@@ -13,7 +13,9 @@ NODE_PACKAGES = {"node": ["graphile-worker"], "bullmq": ["bullmq", "ioredis@5"]}
 REQUIREMENTS = {
     "rota": ["--editable", f"{ROOT}[postgres,redis]", "uvloop"],
     "pgqueuer": ["pgqueuer[asyncpg]", "asyncpg", "uvloop"],
+    "procrastinate": ["procrastinate", "psycopg[binary,pool]"],
     "huey": ["huey"],
+    "celery": ["celery[redis]", "hiredis"],
     "dramatiq": ["dramatiq[redis]", "hiredis"],
     "taskiq": ["taskiq", "taskiq-redis", "hiredis", "orjson", "uvloop"],
     "saq": ["saq[redis,hiredis]", "typing_extensions", "uvloop"],
@@ -23,7 +25,9 @@ REQUIREMENTS = {
 SHOWN_PACKAGES = {
     "rota": ["rota", "asyncpg", "apsw", "redis", "msgspec", "uvloop"],
     "pgqueuer": ["pgqueuer", "asyncpg", "uvloop"],
+    "procrastinate": ["procrastinate", "psycopg"],
     "huey": ["huey"],
+    "celery": ["celery", "redis", "hiredis"],
     "dramatiq": ["dramatiq", "redis", "hiredis"],
     "taskiq": ["taskiq", "taskiq-redis", "redis", "hiredis", "uvloop"],
     "saq": ["saq", "redis", "hiredis", "uvloop"],

@@ -186,6 +186,16 @@ Try:
     rota gates maintenance --reason "moving house" --until 2027-03-28T06:00
 """
 
+RETENTION = """Retention: how long jobs and other things are kept after their end.
+
+Processes remove what is older, a few at a time. Try:
+
+    rota retention show
+    rota retention set ended=7d,results=1d --dry-run
+    rota retention set ended=1d --kind log.message --yes
+    rota retention remove --kind log.message
+"""
+
 WHY = """Explain why a job ran, did not run, waits, or will run.
 
 The reasons are dependencies, retries, gates, limits, leases, workers,
@@ -230,6 +240,15 @@ at most; the second one releases them. That costs no attempt. Try:
     rota work tasks:app --queue mail --concurrency 50
     rota work tasks:app --reload
     rota work --handlers myapp.jobs:handlers
+"""
+
+INIT = """Write a project to start from: tasks, a test, Dockerfile and compose.
+
+Files that exist are not overwritten. Try:
+
+    rota init shop
+    cd shop
+    rota up tasks:app --reload
 """
 
 DEMO = """Fill a store with an example.
@@ -290,6 +309,7 @@ app = App(name="rota", version=__version__, help=ROTA, help_format="plaintext")
 COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Run it": (
         ("up", "up:up", UP),
+        ("init", "init:init", INIT),
         ("demo", "demo:demo", DEMO),
         ("serve", "serve:serve", SERVE),
         ("work", "work:work", WORK),
@@ -303,6 +323,7 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("queues", "queues:app", QUEUES),
         ("limits", "limits:app", LIMITS),
         ("gates", "gates:app", GATES),
+        ("retention", "retention:app", RETENTION),
         ("top", "top:top", TOP),
         ("why", "why:why", WHY),
         ("check", "check:check", CHECK),

@@ -234,6 +234,16 @@ MetricsHostOption = Annotated[
         help="The address of the metrics; anyone who can reach it can read them.",
     ),
 ]
+KeepOption = Annotated[
+    str | None,
+    Parameter(
+        metavar="RULES",
+        env_var="ROTA_KEEP",
+        help="How long things are kept after their end, such as ended=7d,dead=90d. Names: ended, "
+        "dead, results, attempts, audit, effects; or forever. Stored rules come first. "
+        "Default: ended=30d,dead=90d,audit=365d,effects=30d.",
+    ),
+]
 AlertWebhookOption = Annotated[
     str | None,
     value("URL", "Post alerts to this address; by default that of ROTA_ALERT_WEBHOOK."),

@@ -2,6 +2,8 @@
 
 import asyncio
 
+from msgspec.structs import replace
+
 from rota.app import Rota
 from rota.auth.binding import check_binding
 from rota.cli.arguments import choose_zone
@@ -13,6 +15,7 @@ from rota.cli.options import (
     AppStoreOption,
     GivenTerminal,
     HostOption,
+    KeepOption,
     LinesOption,
     PortOption,
     ServedTasksOption,
@@ -20,6 +23,7 @@ from rota.cli.options import (
 )
 from rota.cli.output import Terminal
 from rota.cli.task_rules import DEFAULT_RULES, TaskRules
+from rota.jobs.retention import parse_keep
 from rota.runtime.configuration import read_configuration, read_webhook
 from rota.runtime.process import RuntimeEnd
 from rota.runtime.startup import RuntimePlan, run_runtime
@@ -30,9 +34,11 @@ from rota.worker import WorkerSettings
 APP = "app"
 
 
-def read_settings(app: Rota | None) -> WorkerSettings:
+def read_settings(app: Rota | None, keep: str | None = None) -> WorkerSettings:
     """The settings of a worker: what the environment sets, then the app's, then the defaults."""
-    return read_configuration(settings=None if app is None else app.settings).worker
+    found = read_configuration(settings=None if app is None else app.settings)
+    given = parse_keep(keep or "", "--keep")
+    return replace(found.worker, retention=given.over(found.keep))
 
 
 def load_app(reference: str | None) -> Rota | None:
@@ -81,6 +87,7 @@ def serve(
     port: PortOption = DEFAULT_PORT,
     alert_webhook: AlertWebhookOption = None,
     alert_secret: AlertSecretOption = None,
+    keep: KeepOption = None,
     tasks: ServedTasksOption = None,
     zone: ZoneOption = None,
     rules: TaskRules = DEFAULT_RULES,
@@ -99,6 +106,6 @@ def serve(
         else rules.make_plan(lambda _store, _clock: registrations, local),
         apps=() if loaded is None else (loaded,),
         webhook=read_webhook(alert_webhook, alert_secret),
-        settings=read_settings(loaded),
+        settings=read_settings(loaded, keep),
     )
     run_plan(terminal, plan, as_json=as_json)

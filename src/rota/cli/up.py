@@ -23,6 +23,7 @@ from rota.cli.options import (
     GivenTerminal,
     HandlersOption,
     HostOption,
+    KeepOption,
     LinesOption,
     PortOption,
     QueueOption,
@@ -170,6 +171,7 @@ def up(
     board: BoardOption = False,
     alert_webhook: AlertWebhookOption = None,
     alert_secret: AlertSecretOption = None,
+    keep: KeepOption = None,
     rules: TaskRules = DEFAULT_RULES,
     as_json: LinesOption = False,
     terminal: GivenTerminal,
@@ -179,13 +181,11 @@ def up(
     shown = Board(terminal.clock, local) if board and terminal.out.is_terminal else None
     registrations = None if tasks is None else read_registrations(tasks)
     loaded = load_app(app)
-    named = name_handlers(app, handlers)
+    named, settings = name_handlers(app, handlers), read_settings(loaded, keep)
     plan = RuntimePlan(
         store_url=choose_store(store, loaded),
         binding=plan_binding(host, port),
-        work=plan_work(
-            named, read_settings(loaded), queues=queues, concurrency=concurrency, reloads=reload
-        ),
+        work=plan_work(named, settings, queues=queues, concurrency=concurrency, reloads=reload),
         tasks=rules.make_plan(_make_lister(registrations, shown), local),
         greets=not as_json,
         webhook=read_webhook(alert_webhook, alert_secret),

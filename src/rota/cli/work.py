@@ -12,6 +12,7 @@ from rota.cli.options import (
     ConcurrencyOption,
     GivenTerminal,
     HandlersOption,
+    KeepOption,
     KindsOption,
     LinesOption,
     MetricsHostOption,
@@ -46,6 +47,7 @@ def work(
     reload: ReloadOption = False,
     alert_webhook: AlertWebhookOption = None,
     alert_secret: AlertSecretOption = None,
+    keep: KeepOption = None,
     metrics_port: MetricsPortOption = None,
     metrics_host: MetricsHostOption = LOOPBACK,
     as_json: LinesOption = False,
@@ -55,7 +57,7 @@ def work(
     loaded = load_app(app)
     plan = plan_work(
         name_handlers(app, handlers),
-        read_settings(loaded),
+        read_settings(loaded, keep),
         queues=queues,
         tenants=tenants,
         labels=labels,

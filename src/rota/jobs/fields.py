@@ -23,7 +23,12 @@ from rota.triggers.zone import to_utc
 LONGEST_NAME = 255
 MAX_DEPENDENCIES = 50
 
-_QUEUE = re.compile(r"[a-zA-Z0-9_]{1,64}")
+QUEUE_PATTERN = "[a-zA-Z0-9_.:-]{1,64}"
+PLAIN_QUEUE_PATTERN = "[a-zA-Z0-9_]{1,64}"
+"""The names that specification 5 allows."""
+
+_is_queue = re.compile(QUEUE_PATTERN).fullmatch
+_is_plain_queue = re.compile(PLAIN_QUEUE_PATTERN).fullmatch
 _WORD = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -50,6 +55,14 @@ def read_name(value: object, field: str = "name") -> str:
 def read_queue(value: object) -> str:
     queue = value if type(value) is str else require(str, value, "queue", "a text")
     _check_queue(queue)
+    return queue
+
+
+def read_plain_queue(value: object) -> str:
+    """As ``read_queue``, with the names that specification 5 allows."""
+    queue = require(str, value, "queue", "a text")
+    if not _is_plain_queue(queue):
+        raise InvalidJobError("queue", "must be 1 to 64 of the characters a-z, A-Z, 0-9 and _")
     return queue
 
 
@@ -121,8 +134,10 @@ def read_id(value: object, field: str) -> JobId:
 # remembered, so nothing long is.
 @lru_cache(maxsize=1024)
 def _check_queue(queue: str) -> None:
-    if not _QUEUE.fullmatch(queue):
-        raise InvalidJobError("queue", "must be 1 to 64 of the characters a-z, A-Z, 0-9 and _")
+    if not _is_queue(queue):
+        raise InvalidJobError(
+            "queue", "must be 1 to 64 of the characters a-z, A-Z, 0-9, _, ., : and -"
+        )
 
 
 @lru_cache(maxsize=1024)

@@ -14,6 +14,9 @@ _MICROSECOND = timedelta(microseconds=1)
 RANDOM_BITS = 62
 """How many bits of an id are random."""
 
+LOWEST_ID: JobId = "00000000-0000-0000-0000-000000000000"
+"""Sorts before the id of every job."""
+
 _VARIANT = 0b10 << RANDOM_BITS
 _RANDOM_MASK = (1 << RANDOM_BITS) - 1
 _COUNTING_ROOM = 1 << 61

@@ -29,6 +29,7 @@ from rota.jobs.fields import (
     read_name,
     read_number,
     read_payload,
+    read_plain_queue,
     read_priority,
     read_queue,
     read_word,
@@ -440,6 +441,7 @@ def _read_mapping(fields: Mapping[str, Any]) -> JobRequest:
     for name in ("name", "queue"):
         if name not in fields:
             raise InvalidJobError(name, "is missing")
+    read_plain_queue(fields["queue"])
     return JobRequest(**fields)
 
 
@@ -464,7 +466,7 @@ RESCHEDULE = "reschedule"
 
 _READERS: dict[str, Callable[[object], Any]] = {
     "name": read_name,
-    "queue": read_queue,
+    "queue": read_plain_queue,
     "kind": lambda value: read_word(value, "kind"),
     "payload": read_payload,
     "priority": read_priority,

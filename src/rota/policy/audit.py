@@ -1,4 +1,4 @@
-"""The audit log: who did what to which jobs, when and why. Append-only.
+"""The audit log: who did what to which jobs, when and why. Append-only, until retention.
 
 Each tenant has its own collection, newest entry first, so that reading the last few entries does
 not read the whole log.
@@ -12,11 +12,11 @@ from typing import Any, Protocol
 import msgspec
 
 from rota.clock.protocol import Clock
-from rota.errors import InvalidInputError, StoreError, invalid
+from rota.errors import InvalidInputError, StaleVersionError, StoreError, invalid
 from rota.jobs import JobId, make_job_id
 from rota.jobs.fields import read_name
 from rota.jobs.identity import RANDOM_BITS
-from rota.stores.protocol import DocumentStore, DocumentWrite
+from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 
 AUDIT = "audit"
 """The prefix of the collections, before a colon and the tenant.
@@ -24,6 +24,9 @@ AUDIT = "audit"
 Earlier versions used one collection with this name; its keys are the tenant, a slash and an id that
 sorts by time.
 """
+
+AUDITED = "audited"
+"""The collection whose keys are the tenants that have entries."""
 
 LONGEST_WHY = 2_000
 
@@ -79,7 +82,7 @@ class TenantAudit:
 
 
 async def record_action(around: AuditContext, act: AuditedAction) -> AuditEntry:
-    """Append an entry. Entries are never changed or removed."""
+    """Append an entry. Entries are never changed, and only retention removes them."""
     now = around.clock.now()
     entry = AuditEntry(
         id=make_job_id(now, around.draw_bits(RANDOM_BITS)),
@@ -92,7 +95,13 @@ async def record_action(around: AuditContext, act: AuditedAction) -> AuditEntry:
         details=dict(act.details),
     )
     key, body = entry.id.translate(_COMPLEMENT), _encode(entry)
-    await around.store.write_all([DocumentWrite(collection_of(around.tenant), key, None, body)])
+    collection = collection_of(around.tenant)
+    writes = [
+        DocumentWrite(collection, key, None, body),
+        DocumentWrite(AUDITED, around.tenant, None, b""),  # stale, but for the first entry
+    ]
+    if (await around.store.write_each(writes))[0] is None:
+        raise StaleVersionError(collection, key, None)
     return entry
 
 
@@ -129,6 +138,38 @@ async def read_audit_backwards(
     earlier = [it async for page in store.scan(AUDIT) for it in page if it.key.startswith(prefix)]
     for document in reversed(earlier):
         yield _decode(document.key, document.body)
+
+
+async def list_audited(store: DocumentStore) -> list[str]:
+    """The tenants that have entries, by name."""
+    tenants = {document.key async for page in store.scan(AUDITED) for document in page}
+    tenants |= {
+        document.key.partition("/")[0] async for page in store.scan(AUDIT) for document in page
+    }
+    return sorted(tenants)
+
+
+async def prune_audit(store: DocumentStore, tenant: str, before: datetime) -> int:
+    """Remove the entries of a tenant that are older; how many."""
+    count = 0
+    for collection, prefix in ((collection_of(tenant), ""), (AUDIT, f"{tenant}/")):
+        async for page in store.scan(collection):
+            old = [
+                DocumentWrite(collection, document.key, document.version, None)
+                for document in page
+                if document.key.startswith(prefix) and _is_older(document, before)
+            ]
+            if old:
+                count += sum(it is not None for it in await store.write_each(old))
+    return count
+
+
+def _is_older(document: Document, before: datetime) -> bool:
+    """An entry that cannot be read stays."""
+    try:
+        return _decode(document.key, document.body).at < before
+    except StoreError:
+        return False
 
 
 def _decode(key: str, body: bytes) -> AuditEntry:

@@ -25,7 +25,7 @@ from rota.errors import (
 )
 from rota.jobs import Job
 from rota.jobs.fields import read_payload
-from rota.stores.protocol import Document, DocumentWrite, TransactionalStore
+from rota.stores.protocol import Document, DocumentStore, DocumentWrite, TransactionalStore
 
 EFFECTS = "effects"
 """The collection of the ledger."""
@@ -313,15 +313,7 @@ class Ledger:
 
     async def prune(self, ended_before: datetime) -> int:
         """Remove effects that were done, or became unknown, before then. Returns how many."""
-        count = 0
-        async for page in self._store.scan(EFFECTS):
-            writes = [
-                DocumentWrite(EFFECTS, document.key, document.version, None)
-                for document in page
-                if _has_ended(decode_effect(document), ended_before)
-            ]
-            count += sum(version is not None for version in await self._store.write_each(writes))
-        return count
+        return await prune_effects(self._store, lambda _: ended_before)
 
     async def _claim(
         self, tenant: str, key: str, on_crash: OnCrash, wait_for: timedelta | None
@@ -451,5 +443,22 @@ class Ledger:
         return version
 
 
-def _has_ended(effect: Effect, before: datetime) -> bool:
-    return effect.ended_at is not None and effect.ended_at < before
+async def prune_effects(
+    store: DocumentStore, ended_before: Callable[[str], datetime | None]
+) -> int:
+    """Remove effects that ended before the instant of their tenant, if it has one; how many."""
+    count = 0
+    async for page in store.scan(EFFECTS):
+        writes = [
+            DocumentWrite(EFFECTS, document.key, document.version, None)
+            for document in page
+            if _has_ended(decode_effect(document), ended_before)
+        ]
+        if writes:
+            count += sum(version is not None for version in await store.write_each(writes))
+    return count
+
+
+def _has_ended(effect: Effect, ended_before: Callable[[str], datetime | None]) -> bool:
+    before = ended_before(effect.tenant)
+    return before is not None and effect.ended_at is not None and effect.ended_at < before

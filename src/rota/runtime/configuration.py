@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from rota.errors import InvalidConfigurationError, InvalidStoreUrlError
+from rota.errors import InvalidConfigurationError, InvalidInputError, InvalidStoreUrlError
 from rota.jobs import RAIL_RETRIES, RetryPolicy
+from rota.jobs.retention import DEFAULT_KEEP, Keep, parse_keep
 from rota.rail.environment import ATTEMPTS, Variable, with_usual_attempts
 from rota.runtime.wiring import check_address
 from rota.worker import WorkerSettings
@@ -35,6 +36,7 @@ LONGEST_WATCH_MS = 30_000
 WATCH_MS = Variable("ROTA_WATCH_MS", 100, LONGEST_WATCH_MS)
 WATCH_EVERY = timedelta(milliseconds=LONGEST_WATCH_MS)
 STORE = "ROTA_STORE"
+KEEP = "ROTA_KEEP"
 
 VARIABLES = (POLL_MS, BATCH, LEASE_MS, ATTEMPTS, METRICS_PORT, WATCH_MS)
 
@@ -51,7 +53,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     ``retry_policy`` is for ``RailSettings``. Existing jobs keep theirs. ``metrics`` is where a
     process without pages shows its metrics; None for nowhere. ``watch_every`` is how often a
-    process looks for what a person should know of.
+    process looks for what a person should know of. ``keep`` is what processes keep, and how long,
+    where no stored rule says otherwise.
     """
 
     store_url: str = DEFAULT_STORE
@@ -59,6 +62,12 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     retry_policy: RetryPolicy = RAIL_RETRIES
     metrics: MetricsAddress | None = None
     watch_every: timedelta = WATCH_EVERY
+    keep: Keep = DEFAULT_KEEP
+
+    @property
+    def keeping_worker(self) -> WorkerSettings:
+        """The settings of the worker of a process that applies retention."""
+        return replace(self.worker, retention=self.keep)
 
 
 ALERT_WEBHOOK = "ROTA_ALERT_WEBHOOK"
@@ -96,7 +105,8 @@ def read_configuration(
     problems: dict[str, str] = {}
     numbers = {each: _collect(problems, each.name, partial(each.read, given)) for each in VARIABLES}
     url = _collect(problems, STORE, partial(_read_store, given))
-    if problems or url is None:
+    keep = _collect(problems, KEEP, partial(_read_keep, given, settings))
+    if problems or url is None or keep is None:
         raise InvalidConfigurationError(problems)
     changed = {
         field: read(value)
@@ -111,6 +121,7 @@ def read_configuration(
         retry_policy=with_usual_attempts(RAIL_RETRIES, given),
         metrics=None if port is None else MetricsAddress(port, host),
         watch_every=WATCH_EVERY if watch_ms is None else timedelta(milliseconds=watch_ms),
+        keep=keep,
     )
 
 
@@ -128,6 +139,16 @@ def _collect(problems: dict[str, str], name: str, read: Callable[[], Value]) -> 
     except ValueError as error:
         problems[name] = str(error)
         return None
+
+
+def _read_keep(environ: Mapping[str, str], settings: WorkerSettings | None) -> Keep:
+    """What the environment sets, then the settings, then the defaults."""
+    own = None if settings is None else settings.keep
+    wider = DEFAULT_KEEP if own is None else own.over(DEFAULT_KEEP)
+    try:
+        return parse_keep(environ.get(KEEP, ""), KEEP).over(wider)
+    except InvalidInputError as error:
+        raise ValueError(str(error.details.get("reason", error.message))) from error
 
 
 def _read_store(environ: Mapping[str, str]) -> str:

@@ -27,6 +27,7 @@ from rota.scheduler import Scheduler
 from rota.stores.opened import OpenStore
 from rota.worker import StopManner, Worker, WorkerSettings
 from rota.worker.attempts import Flow
+from rota.worker.pruner import Pruner
 from rota.worker.registry import Registry, Work
 from rota.worker.rescuer import Rescuer
 from rota.worker.settings import Resources
@@ -173,11 +174,22 @@ class LoopPart:
         self._stop_request.stop()
 
 
-def make_rescue(engine: Engine, settings: WorkerSettings) -> LoopPart:
-    """Rescues jobs whose lease has expired, in a process without a worker."""
+def make_upkeep(engine: Engine, settings: WorkerSettings) -> list[LoopPart]:
+    """What a worker does beside its jobs, in a process without one.
+
+    It rescues jobs whose lease has expired, and applies retention.
+    """
+    resources = _make_resources(engine, settings)
+    parts = [LoopPart("rescue", Rescuer(resources, Flow()).run)]
+    if settings.keep is not None:
+        parts.append(LoopPart("pruner", Pruner(resources, settings.keep).run))
+    return parts
+
+
+def _make_resources(engine: Engine, settings: WorkerSettings) -> Resources:
     events = EventEmitter("rota.worker")
     engine.follow(events)
-    resources = Resources(
+    return Resources(
         engine.store,
         engine.clock,
         settings,
@@ -187,7 +199,6 @@ def make_rescue(engine: Engine, settings: WorkerSettings) -> LoopPart:
         make_process_name(),
         Outage(events),
     )
-    return LoopPart("rescue", Rescuer(resources, Flow()).run)
 
 
 async def _until(work: Awaitable[None], event: asyncio.Event) -> None:

@@ -29,7 +29,7 @@ from rota.runtime.engines import (
     TaskPart,
     WorkPart,
     WorkPlan,
-    make_rescue,
+    make_upkeep,
 )
 from rota.runtime.observation import MetricsPort, open_metrics_port
 from rota.runtime.process import Part, Runtime, RuntimeEnd, Say
@@ -219,7 +219,7 @@ def _make_engines(
 ) -> Sequence[Part]:
     engines: list[Part] = []
     if plan.work is None:
-        engines.append(make_rescue(engine, plan.worker_settings))
+        engines += make_upkeep(engine, plan.worker_settings)
     else:
         engines.append(WorkPart(engine, plan.work, registrations))
     if plan.tasks is not None:

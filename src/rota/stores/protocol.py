@@ -22,6 +22,7 @@ import msgspec
 
 from rota.errors import InvalidInputError
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
+from rota.jobs.retention import Expiry
 
 LONGEST_NAME = 255
 """The number of characters that a collection, a key or a worker's name may have."""
@@ -317,6 +318,24 @@ class Applied(msgspec.Struct, frozen=True):
 STALE = Applied(None)
 
 
+class EndedPlace(NamedTuple):
+    """The place of a job among those that have ended: when it ended, then its id."""
+
+    ended_at: datetime
+    job_id: JobId
+
+
+class Pruned(NamedTuple):
+    """How many jobs were removed, how many were looked at, and the place to go on after.
+
+    The place is None if no more jobs have ended.
+    """
+
+    removed: int
+    looked: int = 0
+    place: EndedPlace | None = None
+
+
 class QueueDepth(msgspec.Struct, frozen=True, kw_only=True):
     """The unfinished jobs and dead letters of one queue, as of one moment.
 
@@ -516,9 +535,17 @@ class JobStore(Protocol):
         """
         ...
 
-    async def prune(self, ended_before: datetime, limit: int) -> int:
-        """Remove up to ``limit`` jobs that ended before an instant, the earliest first; how many.
+    async def prune(
+        self,
+        ended_before: datetime,
+        limit: int,
+        expiry: Expiry | None = None,
+        after: EndedPlace | None = None,
+    ) -> Pruned:
+        """Remove jobs that ended before an instant, the earliest first.
 
+        Looks at ``limit`` jobs, those after a place if one is given, and removes up to as many.
+        With ``expiry`` only what its rules say goes, and perhaps only a result or the attempts.
         Never removes a job that others depend on. If the last dependent goes, the job may go in the
         same call.
         """

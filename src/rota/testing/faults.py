@@ -20,17 +20,20 @@ from typing import Any, NamedTuple, Self, TypeVar
 from rota.clock.protocol import Clock
 from rota.errors import StoreUnavailableError
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
+from rota.jobs.retention import Expiry
 from rota.stores.protocol import (
     Applied,
     Document,
     DocumentStore,
     DocumentWrite,
+    EndedPlace,
     HeldLease,
     Inserted,
     JobStore,
     LeaseKeeper,
     LeaseRequest,
     Listener,
+    Pruned,
     QueueDepth,
     Reach,
     TransactionalStore,
@@ -252,8 +255,16 @@ class JobVerbs:
     async def delete(self, tenant: str, job_id: JobId) -> Job:
         return await self._striker.suffer("delete", lambda: self._jobs.delete(tenant, job_id))
 
-    async def prune(self, ended_before: datetime, limit: int) -> int:
-        return await self._striker.suffer("prune", lambda: self._jobs.prune(ended_before, limit))
+    async def prune(
+        self,
+        ended_before: datetime,
+        limit: int,
+        expiry: Expiry | None = None,
+        after: EndedPlace | None = None,
+    ) -> Pruned:
+        return await self._striker.suffer(
+            "prune", lambda: self._jobs.prune(ended_before, limit, expiry, after)
+        )
 
 
 class JobQuestions:

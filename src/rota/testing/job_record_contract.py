@@ -1,6 +1,7 @@
 """Reading, changing and deleting jobs, and closing the store."""
 
 from collections.abc import Awaitable
+from datetime import datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
@@ -32,6 +33,7 @@ from rota.jobs import (
     decide_lost,
     list_jobs,
 )
+from rota.jobs.retention import FOREVER, Expiry, Keep, Retention, RetentionRule
 from rota.stores.protocol import HeldLease, JobStore, QueueDepth
 from rota.stores.survey import survey_jobs
 from rota.testing.builders import a_job
@@ -490,12 +492,12 @@ class RemovingContract(JobStoreFixture):
             outcome = Discarded("no") if leased.name == "2" else None
             await end(jobs, leased, outcome, NOW + int(leased.name) * SECOND)
         await jobs.insert([a_job(name="waits")], NOW)
-        expect(await jobs.prune(NOW + SECOND, 10), 0)
-        expect(await jobs.prune(NOW + 3 * SECOND, 1), 1)
+        expect((await jobs.prune(NOW + SECOND, 10)).removed, 0)
+        expect((await jobs.prune(NOW + 3 * SECOND, 1)).removed, 1)
         expect(names(await everything(jobs)), ["2", "3", "runs", "waits"])
-        expect(await jobs.prune(NOW + 3 * SECOND, 10), 1)
+        expect((await jobs.prune(NOW + 3 * SECOND, 10)).removed, 1)
         expect(await jobs.attempts("default", ended[1].id), [])
-        expect(await jobs.prune(NOW + DAY, 10), 1)
+        expect((await jobs.prune(NOW + DAY, 10)).removed, 1)
         expect(names(await everything(jobs)), ["runs", "waits"])
 
     async def test_a_job_others_depend_on_is_not_pruned(self, jobs: JobStore) -> None:
@@ -505,14 +507,98 @@ class RemovingContract(JobStoreFixture):
         await jobs.insert([parent, child, below], NOW)
         for _ in range(2):
             (leased,) = await take(jobs)
-            expect(await jobs.prune(NOW + DAY, 10), 0)
+            expect((await jobs.prune(NOW + DAY, 10)).removed, 0)
             await end(jobs, leased)
-        expect(await jobs.prune(NOW + DAY, 10), 0)
+        expect((await jobs.prune(NOW + DAY, 10)).removed, 0)
         (leased,) = await take(jobs)
         await end(jobs, leased)
-        expect(await jobs.prune(NOW + DAY, 2), 2)
+        expect((await jobs.prune(NOW + DAY, 2)).removed, 2)
         expect(names(await everything(jobs)), ["parent"])
-        expect(await jobs.prune(NOW + DAY, 2), 1)
+        expect((await jobs.prune(NOW + DAY, 2)).removed, 1)
+
+    async def test_pruning_removes_what_the_rules_of_its_tenant_and_kind_say(
+        self, jobs: JobStore
+    ) -> None:
+        await jobs.insert(
+            [
+                a_job(name="plain"),
+                a_job(name="kept kind", kind="kept"),
+                a_job(name="dead", retry_policy=RetryPolicy(max_attempts=1)),
+                a_job(name="other tenant", tenant="other"),
+                a_job(name="kept tenant", tenant="keeper"),
+            ],
+            NOW,
+        )
+        for leased in await take(jobs):
+            await end(jobs, leased, Failed("no") if leased.name == "dead" else None)
+        rules = [_rule(kind="kept", ended=FOREVER), _rule(tenant="keeper", ended=3 * DAY)]
+        retention = Retention(Keep(ended=MINUTE, dead=DAY), rules)
+        late = NOW + 2 * MINUTE
+        expect(await _prune(jobs, retention, late, is_preview=True), 2)
+        expect(await _prune(jobs, retention, late), 2)
+        expect(sorted(names(await everything(jobs))), ["dead", "kept kind"])
+        expect(names(await everything(jobs, "other")), [])
+        expect(names(await everything(jobs, "keeper")), ["kept tenant"])
+        expect(await _prune(jobs, retention, NOW + 2 * DAY), 1)
+        expect(names(await everything(jobs)), ["kept kind"])
+
+    async def test_pruning_goes_on_where_it_stopped(self, jobs: JobStore) -> None:
+        await jobs.insert([a_job(name=str(number)) for number in range(5)], NOW)
+        for leased in await take(jobs):
+            await end(jobs, leased, None, NOW + int(leased.name) // 2 * SECOND)
+        expiry = Expiry(Retention(Keep(ended=DAY)), NOW + MINUTE)  # which removes none of them
+        looked, place = [], None
+        for _ in range(3):
+            pruned = await jobs.prune(NOW + MINUTE, 2, expiry, place)
+            expect(pruned.removed, 0)
+            place = pruned.place
+            looked.append(pruned.looked)
+        expect((looked, place), ([2, 2, 1], None))
+
+    async def test_a_parent_goes_by_its_own_rule_when_its_last_dependent_goes(
+        self, jobs: JobStore
+    ) -> None:
+        old, kept = a_job(name="old"), a_job(name="kept", kind="kept")
+        child = a_job(name="child", kind="child", dependencies=[old.id, kept.id])
+        await jobs.insert([old, kept, child], NOW)
+        for _ in range(2):
+            for leased in await take(jobs):
+                await end(jobs, leased)
+        retention = Retention(
+            Keep(ended=SECOND), [_rule(kind="child", ended=DAY), _rule(kind="kept", ended=FOREVER)]
+        )
+        expect(await _prune(jobs, retention, NOW + MINUTE), 0)
+        expect(await _prune(jobs, retention, NOW + 2 * DAY), 2)
+        expect(names(await everything(jobs)), ["kept"])
+
+    async def test_results_and_attempts_may_go_before_their_job(self, jobs: JobStore) -> None:
+        twice = a_job()
+        await jobs.insert([twice], NOW)
+        await end(jobs, (await take(jobs))[0], Failed("once"))
+        await end(jobs, (await take(jobs, NOW + MINUTE))[0], Succeeded(b"7"), NOW + MINUTE)
+        late = NOW + 2 * MINUTE
+        for keep, history, result in (
+            (Keep(ended=DAY), ["failed", "succeeded"], {twice.id: b"7"}),
+            (Keep(ended=DAY, results=SECOND), ["failed", "succeeded"], {}),
+            (Keep(ended=DAY, attempts=SECOND), ["succeeded"], {}),
+        ):
+            expect(await _prune(jobs, Retention(keep), late), 0)
+            expect(await jobs.results("default", [twice.id]), result)
+            attempts = await jobs.attempts("default", twice.id)
+            expect([each.outcome for each in attempts], history)
+        expect(await statuses(jobs, twice), [JobStatus.COMPLETED])
+
+
+def _rule(tenant: str | None = None, kind: str | None = None, **keep: timedelta) -> RetentionRule:
+    return RetentionRule(tenant=tenant, kind=kind, keep=Keep(**keep))
+
+
+async def _prune(
+    jobs: JobStore, retention: Retention, now: datetime, *, is_preview: bool = False
+) -> int:
+    """Apply the rules to all jobs that have ended; how many are removed."""
+    expiry = Expiry(retention, now, is_preview)
+    return (await jobs.prune(now - retention.job_ages()[-1], 100, expiry)).removed
 
 
 class ClosingContract(JobStoreFixture):

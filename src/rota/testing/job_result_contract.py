@@ -103,7 +103,7 @@ class ResultsContract(JobStoreFixture):
         ids = [deleted.id, pruned.id, removed.id]
         expect(set(await jobs.results(TENANT, ids)), {deleted.id, pruned.id})
         await jobs.delete(TENANT, deleted.id)
-        expect(await jobs.prune(NOW + DAY, 10), 1)
+        expect((await jobs.prune(NOW + DAY, 10)).removed, 1)
         again = [a_job(id=each) for each in ids]
         await jobs.insert(again, NOW)
         expect(await jobs.results(TENANT, ids), {})

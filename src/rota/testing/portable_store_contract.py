@@ -168,10 +168,10 @@ class GoingOnContract(PortableStoreFixture):
         child = a_job(name="child", dependencies=[parent.id], status=JobStatus.READY)
         for batch in _turned([[KeptJob(parent)], [KeptJob(child)]], comes_first == "child"):
             await portable.load(batch, NOW)
-        expect(await portable.prune(NOW, 10), 0)
+        expect((await portable.prune(NOW, 10)).removed, 0)
         (leased,) = await _lease(portable)
         await _settle(portable, leased)
-        expect(await portable.prune(NOW + MINUTE, 10), 2)
+        expect((await portable.prune(NOW + MINUTE, 10)).removed, 2)
 
     async def test_the_same_key_is_the_same_job_as_before(self, portable: OpenStore) -> None:
         kept = a_job(name="report", idempotency_key="today", payload={"a": 1})
@@ -193,7 +193,7 @@ class GoingOnContract(PortableStoreFixture):
         records: list[Record] = [unreadable, KeptJob(child), KeptJob(parent)]
         await portable.load(records, NOW)
         expect(await _lease(portable, NOW + MINUTE), [])
-        expect(await portable.prune(NOW + MINUTE, 10), 0)
+        expect((await portable.prune(NOW + MINUTE, 10)).removed, 0)
         expect_same(await dump_all(portable), records)
 
     @pytest.mark.parametrize("outcome", [Succeeded(), Discarded("it is of no use")])
@@ -207,7 +207,7 @@ class GoingOnContract(PortableStoreFixture):
         (leased,) = await _lease(portable)
         await portable.apply([decide_outcome(leased, outcome, NOW)], NOW)
         expect(await _lease(portable, NOW + MINUTE), [])
-        expect(await portable.prune(NOW + MINUTE, 10), 0)
+        expect((await portable.prune(NOW + MINUTE, 10)).removed, 0)
         kept = [each for each in await dump_all(portable) if isinstance(each, UnreadableJob)]
         expect(kept, [unreadable])
         waiting = await portable.get(child.tenant, [child.id])

@@ -12,6 +12,7 @@ from rota.clock.protocol import Clock
 from rota.errors import invalid
 from rota.events import EventEmitter
 from rota.fleet.outage import Outage
+from rota.jobs.retention import Keep
 from rota.policy.gates import Gate
 from rota.policy.watch import LimitWatch
 from rota.stores.protocol import JobStore, TransactionalStore
@@ -32,7 +33,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
       a handler here, and of jobs with a version label those whose label is among ``labels``. With
       ``takes_any_kind`` kinds without a handler are leased too, and fail.
     - ``grace_for``: how long running jobs may go on when the worker stops.
-    - ``retention``: jobs that ended longer ago are removed; by default they are kept.
+    - ``retention``: what is removed, and when, where no stored rule says otherwise. A ``timedelta``
+      is for all jobs that have ended. By default the worker removes nothing.
 
     And what the program adds to each run: ``middleware`` is called around every handler, the first
     one outermost. ``lifespan`` opens what handlers share, and closes it when the worker has
@@ -47,7 +49,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     queues: Collection[str] | None = None
     tenants: Collection[str] | None = None
     grace_for: timedelta = timedelta(seconds=25)
-    retention: timedelta | None = None
+    retention: Keep | timedelta | None = None
     gate: Gate | None = None
     limits: LimitWatch | None = None
     middleware: Sequence[Middleware] = ()
@@ -63,7 +65,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
         for field in ("lease_for", "poll_for"):
             _check_duration(field, getattr(self, field))
         _check_duration("grace_for", self.grace_for, may_be_zero=True)
-        if self.retention is not None:
+        if self.retention is not None and not isinstance(self.retention, Keep):
             _check_duration("retention", self.retention, may_be_zero=True)
         for field in ("queues", "tenants"):
             _check_names(field, getattr(self, field))
@@ -75,6 +77,13 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
         check_middleware(self.middleware)
         if self.lifespan is not None and not callable(self.lifespan):
             raise invalid("lifespan", f"must be callable, got {self.lifespan!r:.40}")
+
+    @property
+    def keep(self) -> Keep | None:
+        """The retention as a rule; None if the worker removes nothing."""
+        if isinstance(self.retention, timedelta):
+            return Keep(ended=self.retention, dead=self.retention)
+        return self.retention
 
 
 class WorkerStore(JobStore, TransactionalStore, Protocol):

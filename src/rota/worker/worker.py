@@ -46,7 +46,7 @@ from rota.worker.presence import show_presence
 from rota.worker.processes import Processes
 from rota.worker.producer import Producer, listen
 from rota.worker.progress import ProgressWriter
-from rota.worker.pruner import run_pruner
+from rota.worker.pruner import Pruner
 from rota.worker.registry import Encode, Handler, Registry, RunIn, Work
 from rota.worker.rescuer import Rescuer
 from rota.worker.settings import Resources, WorkerSettings, WorkerStore
@@ -380,8 +380,9 @@ class _Run:
         self._start("listener", listen(resources, flow))
         self._start("rescuer", Rescuer(resources, flow, self._producer.unanswered).run())
         self._start("presence", show_presence(resources))
-        if resources.settings.retention is not None:
-            self._start("pruner", run_pruner(resources, resources.settings.retention))
+        keep = resources.settings.keep
+        if keep is not None:
+            self._start("pruner", Pruner(resources, keep).run())
 
     def _start(self, name: str, loop: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(loop, name=f"rota {name}")

@@ -92,12 +92,19 @@ def test_a_program_may_name_what_a_mapping_may_not() -> None:
         assert refused(**{field: "y"}) == f"{field[:40]} is not a field of a job"
 
 
+def test_a_mapping_names_a_queue_as_specification_5_does_and_a_request_may_say_more() -> None:
+    rule = "queue must be 1 to 64 of the characters a-z, A-Z, 0-9 and _"
+    assert refused(queue="a-b") == rule
+    job = admit_job(JobRequest(name="Send", queue="a-b.c:d"), job_id=JOB_ID, now=NOW)
+    assert job.queue == "a-b.c:d"
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"name": ""}, "name must have 1 to 255 characters, got 0"),
         ({"name": None}, "name must be a text, got nothing"),
-        ({"queue": "a-b"}, "queue must be 1 to 64 of the characters a-z, A-Z, 0-9 and _"),
+        ({"queue": 7}, "queue must be a text, got int"),
         ({"priority": 11}, "priority must be from 1 to 10, got 11"),
         ({"priority": None}, "priority must be an integer, got nothing"),
         ({"payload": "x" * 65_535}, "payload must not be larger than 65536 bytes of JSON"),

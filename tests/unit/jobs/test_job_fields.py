@@ -14,6 +14,7 @@ from rota.jobs.fields import (
     read_id,
     read_instant,
     read_name,
+    read_plain_queue,
     read_priority,
     read_queue,
     read_word,
@@ -56,11 +57,19 @@ def test_another_name_is_refused(name: Any, message: str) -> None:
 
 def test_a_queue_is_a_short_word() -> None:
     for queue in ("a", "Mail_2", "_", "9" * 64):
-        assert read_queue(queue) == queue
-    rule = "queue must be 1 to 64 of the characters a-z, A-Z, 0-9 and _"
-    for queue in ("", "a" * 65, "a-b", "a b", "mail\n", "é", "٣"):
-        assert refused(read_queue, queue) == rule
+        assert read_queue(queue) == read_plain_queue(queue) == queue
+    rule = "queue must be 1 to 64 of the characters a-z, A-Z, 0-9"
+    for queue in ("", "a" * 65, "a b", "mail\n", "é", "٣", "a/b"):
+        assert refused(read_plain_queue, queue) == f"{rule} and _"
+        assert refused(read_queue, queue) == f"{rule}, _, ., : and -"
     assert refused(read_queue, None) == "queue must be a text, got nothing"
+    assert refused(read_plain_queue, None) == "queue must be a text, got nothing"
+
+
+def test_our_own_entrances_allow_more_in_the_name_of_a_queue() -> None:
+    for queue in ("mail-out", "eu.west", "a:b", "-"):
+        assert read_queue(queue) == queue
+        assert refused(read_plain_queue, queue).startswith("queue must be 1 to 64")
 
 
 def test_a_kind_or_tenant_is_a_word_safe_everywhere() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from rota.events import Event, JobSettled, JobStalled, WorkerStarted
 from rota.rail import Rail
-from rota.runtime.engines import Engine, LoopPart, TaskPart, WorkPart, WorkPlan, make_rescue
+from rota.runtime.engines import Engine, LoopPart, TaskPart, WorkPart, WorkPlan, make_upkeep
 from rota.runtime.user_modules import load_handlers
 from rota.scheduler import Scheduler
 from rota.stores.memory import MemoryStore
@@ -164,12 +164,20 @@ async def test_without_a_worker_jobs_of_those_that_are_gone_are_freed(stage: Sta
     await stage.schedule("anything")
     request = LeaseRequest(worker="gone", limit=1, lease_for=timedelta(seconds=30))
     assert len(await stage.store.lease(request, stage.clock.now())) == 1
-    part = make_rescue(stage.engine, WorkerSettings())
+    (part,) = make_upkeep(stage.engine, WorkerSettings())
     running = asyncio.create_task(part.run())
     await stage.clock.advance(timedelta(minutes=2))
     assert len(stage.heard_of(JobStalled)) == 1
     part.stop()
     await running
+
+
+async def test_without_a_worker_retention_is_applied_if_the_settings_have_one(
+    stage: Stage,
+) -> None:
+    keep = WorkerSettings(retention=timedelta(days=1))
+    parts = make_upkeep(stage.engine, keep)
+    assert [part.name for part in parts] == ["rescue", "pruner"]
 
 
 async def test_a_loop_that_fails_says_so(stage: Stage) -> None:

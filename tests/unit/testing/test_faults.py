@@ -190,7 +190,7 @@ async def test_a_job_is_worked_on_as_on_the_other_store() -> None:
     assert await jobs.count("default") == 1
     assert [found.id for found in (await jobs.find("default")).items] == [job.id]
     assert list(await jobs.get("default", [job.id])) == [job.id]
-    assert await jobs.prune(NOW, 10) == 0
+    assert (await jobs.prune(NOW, 10)).removed == 0
     assert (await jobs.delete("default", job.id)).id == job.id
     assert store.call_count == 15
 

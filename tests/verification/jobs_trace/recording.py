@@ -33,7 +33,16 @@ from tests.verification.jobs_trace.records import (
 from rota.clock.protocol import Clock
 from rota.errors import RotaError, StoreError
 from rota.jobs import Change, Job, JobId
-from rota.stores.protocol import Applied, HeldLease, Inserted, LeaseKeeper, LeaseRequest
+from rota.jobs.retention import Expiry
+from rota.stores.protocol import (
+    Applied,
+    EndedPlace,
+    HeldLease,
+    Inserted,
+    LeaseKeeper,
+    LeaseRequest,
+    Pruned,
+)
 
 Sink = Callable[[JobEntry], object]
 """Is given each record as it is made; a call waits for it."""
@@ -134,13 +143,19 @@ class RecordedJobs:
         deleted: Job = await scribe.refuse_or_raise(call, self._store.delete(tenant, job_id))
         return deleted
 
-    async def prune(self, ended_before: datetime, limit: int) -> int:
+    async def prune(
+        self,
+        ended_before: datetime,
+        limit: int,
+        expiry: Expiry | None = None,
+        after: EndedPlace | None = None,
+    ) -> Pruned:
         scribe, call = self._scribe, self._scribe.next_call()
         scribe.write(PruneCalled, call=call, limit=limit)
-        work = self._store.prune(ended_before, limit)
-        removed_count: int = await scribe.refuse_or_raise(call, work)
-        scribe.write(PruneAnswered, call=call, count=removed_count)
-        return removed_count
+        work = self._store.prune(ended_before, limit, expiry, after)
+        pruned: Pruned = await scribe.refuse_or_raise(call, work)
+        scribe.write(PruneAnswered, call=call, count=pruned.removed)
+        return pruned
 
 
 class RecordingStore(RecordedJobs, PassedQuestions, PassedDocuments):

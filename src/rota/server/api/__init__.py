@@ -14,6 +14,7 @@ from rota.server.api import (
     limits,
     overview,
     queues,
+    retention,
     series,
     tasks,
     tenants,
@@ -37,6 +38,7 @@ EVERY_ROUTE: tuple[Route, ...] = (
     *tasks.ROUTES,
     *gates.ROUTES,
     *limits.ROUTES,
+    *retention.ROUTES,
     *tokens.ROUTES,
     *health.ROUTES,
 )

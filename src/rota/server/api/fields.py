@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from rota.errors import InvalidRequestError, JobNotFoundError
 from rota.jobs import Job, JobId
+from rota.jobs.fields import PLAIN_QUEUE_PATTERN, QUEUE_PATTERN
 from rota.jobs.misfits import IN_WORDS
 from rota.jobs.search import HIGHEST_LIMIT
 from rota.policy.audit import LONGEST_WHY
@@ -21,7 +22,7 @@ PRINTABLE = "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]+$"
 WORD = {"pattern": "^[A-Za-z0-9_.:-]{1,200}$"}
 UUID = {"format": "uuid", "examples": ["01890a5d-ac96-774b-bcce-b302099a8057"]}
 NAME = {"minLength": 1, "maxLength": 255, "pattern": PRINTABLE}
-QUEUE = {"pattern": "^[a-zA-Z0-9_]{1,64}$", "examples": ["mail"]}
+QUEUE = {"pattern": f"^{PLAIN_QUEUE_PATTERN}$", "examples": ["mail"]}
 PRIORITY = {"minimum": 1, "maximum": 10}
 DEPENDENCIES = {"maxItems": 50, "uniqueItems": True}
 INSTANT = {"format": "date-time", "examples": ["2026-05-01T12:00:00Z"]}
@@ -90,10 +91,10 @@ WallTime = Annotated[
 QueueName = Annotated[
     str,
     Meta(
-        pattern=QUEUE["pattern"],
+        pattern=f"^{QUEUE_PATTERN}$",
         description="A queue.",
         extra_json_schema={"examples": ["mail"]},
-        extra={IN_WORDS: "must be 1 to 64 of the characters a-z, A-Z, 0-9 and _"},
+        extra={IN_WORDS: "must be 1 to 64 of the characters a-z, A-Z, 0-9, _, ., : and -"},
     ),
 ]
 SearchText = Annotated[str, Meta(min_length=1, max_length=255, extra_json_schema=NO_NUL)]

@@ -13,9 +13,11 @@ from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME, PageGuard
 from rota.server.pages.audit import show_audit
 from rota.server.pages.confirm import carry_out, confirm
+from rota.server.pages.create import create, show_copy, show_new, submit_copy
 from rota.server.pages.dead_letters import show_dead_letters
 from rota.server.pages.error_groups import act_on_group, show_error_group, show_error_groups
 from rota.server.pages.gates import change_kind, change_maintenance, change_quiet_hours, show_gates
+from rota.server.pages.graph import show_graph
 from rota.server.pages.installation import PUBLIC
 from rota.server.pages.job import act_on_job, show_job
 from rota.server.pages.jobs import show_jobs
@@ -24,6 +26,7 @@ from rota.server.pages.overview import show_overview
 from rota.server.pages.preferences import save_preferences
 from rota.server.pages.queues import change_limit, change_queue, show_queue, show_queues
 from rota.server.pages.responses import Page, PageServer, go_home, list_menu, serve_nothing
+from rota.server.pages.retention import change_retention, show_retention
 from rota.server.pages.schedules import request_task_run, show_schedules
 from rota.server.pages.sign_in import SignInPages
 from rota.server.pages.templates import send_asset, send_icon
@@ -35,11 +38,18 @@ from rota.server.pages.workers import show_workers
 __all__ = ["page_routes"]
 
 VIEWS: dict[Scope, dict[str, Page]] = {
+    Scope.WRITE: {
+        "/jobs/new": show_new,
+        "/jobs/{job_id}/edit": show_copy,
+        "/jobs/{job_id}/retry": show_copy,
+        "/jobs/{job_id}/duplicate": show_copy,
+    },
     Scope.READ: {
         "": show_overview,
         "/live": stream_changes,
         "/jobs": show_jobs,
         "/jobs/{job_id}": show_job,
+        "/jobs/{job_id}/graph": show_graph,
         "/queues": show_queues,
         "/queues/{queue}": show_queue,
         "/errors": show_error_groups,
@@ -47,6 +57,7 @@ VIEWS: dict[Scope, dict[str, Page]] = {
         "/schedules": show_schedules,
         "/workers": show_workers,
         "/gates": show_gates,
+        "/retention": show_retention,
         "/dead-letters": show_dead_letters,
         "/audit": show_audit,
     },
@@ -59,6 +70,12 @@ VIEWS: dict[Scope, dict[str, Page]] = {
 """The pages, by the scope they need."""
 
 FORMS: dict[Scope, dict[str, Page]] = {
+    Scope.WRITE: {
+        "/jobs/new": create,
+        "/jobs/{job_id}/edit": submit_copy,
+        "/jobs/{job_id}/retry": submit_copy,
+        "/jobs/{job_id}/duplicate": submit_copy,
+    },
     Scope.READ: {"/preferences": save_preferences},
     Scope.OPERATE: {
         "/confirm": confirm,
@@ -73,6 +90,7 @@ FORMS: dict[Scope, dict[str, Page]] = {
         "/queues/{queue}/limit": change_limit,
         "/tenants": switch_tenant,
         "/gates/kinds": change_kind,
+        "/retention": change_retention,
         "/schedules/run": request_task_run,
         "/tokens/{token_id}/revoke": revoke_token,
     },

@@ -45,6 +45,7 @@ MENU = {
     "/dead-letters": "Dead letters",
     "/tenants": "Tenants",
     "/gates": "Gates",
+    "/retention": "Retention",
     "/audit": "Audit",
     "/tokens": "Tokens",
 }
@@ -75,6 +76,9 @@ NOTICES = {
     "retried": ("job retried", "jobs retried"),
     "deleted": ("job deleted", "jobs deleted"),
     "discarded": ("dead letter discarded", "dead letters discarded"),
+    "created": ("job created", "jobs created"),
+    "edited": ("job changed", "jobs changed"),
+    "duplicated": ("duplicate created", "duplicates created"),
     "revoked": ("token revoked", "tokens revoked"),
     "run": ("job is due now", "jobs are due now"),
     "task-asked": ("task run requested", "task runs requested"),
@@ -88,6 +92,8 @@ NOTICES = {
     "limit-cleared": ("limit cleared", "limits cleared"),
     "quiet-on": ("quiet hours set", "quiet hours set"),
     "quiet-off": ("quiet hours cleared", "quiet hours cleared"),
+    "rule-set": ("retention rule set", "retention rules set"),
+    "rule-removed": ("retention rule removed", "retention rules removed"),
     "kind-set": ("kind set", "kinds set"),
     "nothing": ("change", "changes: the selected jobs have changed meanwhile"),
 }

@@ -1,6 +1,6 @@
 """``insert``, ``amend``, ``delete`` and ``prune``: jobs that come, change by hand, and go."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
@@ -8,15 +8,19 @@ from typing import Any, NamedTuple
 from rota.errors import DuplicateJobError, InvalidJobError, JobNotFoundError
 from rota.jobs import Job, JobId, JobStatus, amend_job, check_deletion, is_done
 from rota.jobs.fields import read_dependencies
+from rota.jobs.identity import LOWEST_ID
+from rota.jobs.retention import Expiry, Fate
 from rota.stores.kernel.identity import identity_of
 from rota.stores.kernel.placement import Kept, plan_insertion
 from rota.stores.kernel.settlement import WorkingSet
 from rota.stores.kernel.unit import (
+    FIRST_PLACE,
     Amended,
     Decision,
     Ended,
     NewJob,
     Plan,
+    ReadEnded,
     Reading,
     Stored,
     Writes,
@@ -26,7 +30,7 @@ from rota.stores.kernel.unit import (
     read_jobs,
     read_twins,
 )
-from rota.stores.protocol import Inserted
+from rota.stores.protocol import EndedPlace, Inserted, Pruned
 
 
 def insert(jobs: Sequence[Job], now: datetime) -> Plan[list[Inserted]]:
@@ -112,37 +116,73 @@ def delete(tenant: str, job_id: JobId) -> Plan[Job]:
     return Decision(Writes(stored.job.updated_at, removed={job_id}), stored.job)
 
 
-def prune(before: datetime, limit: int) -> Plan[int]:
+class Pruning(NamedTuple):
+    """Which jobs to look at, and what expires of them; see ``JobStore.prune``."""
+
+    before: datetime
+    limit: int
+    expiry: Expiry | None = None
+    after: EndedPlace | None = None
+
+    @property
+    def is_preview(self) -> bool:
+        return self.expiry is not None and self.expiry.is_preview
+
+
+def prune(asked: Pruning) -> Plan[Pruned]:
     """Remove up to ``limit`` jobs that ended before an instant, those that ended first, first.
 
     Jobs with dependents stay. When the last dependent goes, its parent may go in the same call.
     """
-    found = yield from read_ended(before, limit)
+    found = yield from read_ended(ReadEnded(asked.before, asked.limit, asked.after or FIRST_PLACE))
+    looked = len(found)
+    is_full = looked == asked.limit
+    place = EndedPlace(found[-1].ended_at, found[-1].job_id) if is_full else None
+    writes = Writes(asked.before)
+    if asked.expiry is not None:
+        stored = yield from read_jobs([one.job_id for one in found], skips_damaged=True)
+        found = _judge(stored.values(), asked, writes)
+    left = yield from _remove(found, asked, writes)
+    if left:  # go on with what this call had no room for, which may have ended before the place
+        place = EndedPlace(min(left).ended_at, LOWEST_ID)
+    answer = Pruned(len(writes.removed), looked, place)
+    return Decision(Writes(asked.before) if asked.is_preview else writes, answer)
+
+
+def _remove(found: list[Ended], asked: Pruning, writes: Writes) -> Reading[list[Ended]]:
+    """Remove these jobs, and parents that lose their last dependent; those without room."""
     heapify(found)
-    removed: set[JobId] = set()
+    removed = writes.removed
     dependents = yield from read_dependents({each for one in found for each in one.dependencies})
-    while found and len(removed) < limit:
+    while found and (asked.is_preview or len(removed) < asked.limit):
         gone = heappop(found)
         removed.add(gone.job_id)
         for parent in gone.dependencies:
             dependents[parent].discard(gone.job_id)
         free = [each for each in gone.dependencies if not dependents[each]]
-        freed = yield from _read_freed(free, before)
+        freed = _judge((yield from read_jobs(free)).values(), asked, writes)
         unknown = {each for one in freed for each in one.dependencies} - dependents.keys()
         dependents |= yield from read_dependents(unknown)
         for one in freed:
             heappush(found, one)
-    return Decision(Writes(before, removed=removed), len(removed))
+    return found
 
 
-def _read_freed(job_ids: Sequence[JobId], before: datetime) -> Reading[list[Ended]]:
-    """Those of these jobs, which have lost their last dependent, that ended before an instant."""
-    stored = yield from read_jobs(job_ids)
-    return [
-        Ended(one.job.updated_at, one.job.id, one.job.dependencies)
-        for one in stored.values()
-        if one.job.status.is_terminal and one.job.updated_at < before
-    ]
+def _judge(stored: Iterable[Stored], asked: Pruning, writes: Writes) -> list[Ended]:
+    """The jobs that go. Others may lose a result or attempts, which is noted in the writes."""
+    gone: list[Ended] = []
+    for job in (one.job for one in stored):
+        if not job.status.is_terminal:
+            continue
+        is_old = job.updated_at < asked.before
+        fate = Fate(is_old) if asked.expiry is None else asked.expiry.judge(job)
+        if fate.is_removed:
+            gone.append(Ended(job.updated_at, job.id, job.dependencies))
+        if fate.loses_result:
+            writes.without_results.add(job.id)
+        if fate.loses_attempts:
+            writes.without_attempts.add(job.id)
+    return gone
 
 
 def _read_existing(tenant: str, job_id: JobId) -> Reading[Stored]:

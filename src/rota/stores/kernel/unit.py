@@ -11,13 +11,18 @@ read has changed. Where a backend finds out at commit, it runs a new plan.
 
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from rota.jobs import Attempt, Ending, Job, JobId, JobStatus, OnParentFailure
+from rota.jobs.identity import LOWEST_ID
 from rota.stores.kernel.identity import Identity
+from rota.stores.protocol import EndedPlace
 
 Answer = TypeVar("Answer")
+
+FIRST_PLACE = EndedPlace(datetime(1, 1, 1, tzinfo=UTC), LOWEST_ID)
+"""Before every job that has ended."""
 
 Partition: TypeAlias = tuple[str, str]
 """A tenant and a queue: jobs that are leased in one order."""
@@ -111,10 +116,14 @@ class ReadDependents(NamedTuple):
 
 
 class ReadEnded(NamedTuple):
-    """The jobs that ended first, before an instant, without dependents. Answer: ``list[Ended]``."""
+    """The jobs that ended first, before an instant, without dependents. Answer: ``list[Ended]``.
+
+    Only those that come after ``after`` in the order of ``Ended``.
+    """
 
     before: datetime
     limit: int
+    after: EndedPlace = FIRST_PLACE
 
 
 Query: TypeAlias = Any
@@ -151,9 +160,9 @@ def read_dependents(job_ids: Collection[JobId]) -> Reading[dict[JobId, set[JobId
     return {job_id: set(found.get(job_id, ())) for job_id in job_ids}
 
 
-def read_ended(before: datetime, limit: int) -> Reading[list[Ended]]:
+def read_ended(query: ReadEnded) -> Reading[list[Ended]]:
     """See ``ReadEnded``."""
-    found: list[Ended] = yield ReadEnded(before, limit)
+    found: list[Ended] = yield query
     return found
 
 
@@ -203,7 +212,8 @@ class Writes:
     ``moved`` jobs have new values in ``MOVE_FIELDS`` only. ``awaited`` jobs gain a dependent: they
     are marked, and written even if they are marked already, so that their end at the same time
     conflicts. ``results`` belong to jobs in ``moved`` and ``new``. ``removed`` jobs go with their
-    attempts, dependencies and results.
+    attempts, dependencies and results. Jobs in ``without_results`` and ``without_attempts`` have
+    ended, stay as they are, and lose these.
     """
 
     now: datetime
@@ -215,6 +225,8 @@ class Writes:
     removed: set[JobId] = field(default_factory=set)
     attempts: list[Attempt] = field(default_factory=list)
     results: dict[JobId, bytes] = field(default_factory=dict)
+    without_results: set[JobId] = field(default_factory=set)
+    without_attempts: set[JobId] = field(default_factory=set)
 
     def ready_partitions(self) -> set[Partition]:
         """Where jobs became READY, or READY at another time: who listens there is woken."""

@@ -26,7 +26,9 @@ from rota.jobs import (
     is_stalled,
     list_jobs,
 )
+from rota.jobs.retention import Expiry
 from rota.stores.kernel import edits, settlement
+from rota.stores.kernel.edits import Pruning
 from rota.stores.kernel.limits import lease_chosen, lease_limited
 from rota.stores.kernel.records import JobPortion, check_portion, load_jobs, walk
 from rota.stores.kernel.settlement import check_path
@@ -42,6 +44,7 @@ from rota.stores.memory.tables import (
 )
 from rota.stores.protocol import (
     Applied,
+    EndedPlace,
     HeldLease,
     Inserted,
     KeptDocument,
@@ -49,6 +52,7 @@ from rota.stores.protocol import (
     LeaseRequest,
     Listener,
     Portion,
+    Pruned,
     QueueDepth,
     Reach,
     Record,
@@ -250,10 +254,16 @@ class MemoryStore(DocumentVerbs):
         """See ``JobStore.delete``."""
         return self._commit(edits.delete(tenant, job_id))
 
-    async def prune(self, ended_before: datetime, limit: int) -> int:
+    async def prune(
+        self,
+        ended_before: datetime,
+        limit: int,
+        expiry: Expiry | None = None,
+        after: EndedPlace | None = None,
+    ) -> Pruned:
         """See ``JobStore.prune``."""
-        check_count(limit)
-        return self._commit(edits.prune(to_utc(ended_before, "ended_before"), limit))
+        before = to_utc(ended_before, "ended_before")
+        return self._commit(edits.prune(Pruning(before, check_count(limit), expiry, after)))
 
     async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
         """See ``JobStore.survey``."""

@@ -75,6 +75,13 @@ class JobTables:
         self.results |= writes.results
         for attempt in writes.attempts:
             self.attempts[attempt.job_id].append(attempt)
+        self._remove_all(writes)
+
+    def _remove_all(self, writes: Writes) -> None:
+        for job_id in writes.without_results:
+            self.results.pop(job_id, None)
+        for job_id in writes.without_attempts:
+            self.attempts.pop(job_id, None)
         for job_id in writes.removed:
             self.remove(job_id)
 
@@ -205,6 +212,7 @@ class JobTables:
             Ended(job.updated_at, job.id, job.dependencies)
             for job in self.jobs.values()
             if job.status.is_terminal
+            and query.after < (job.updated_at, job.id)
             and job.updated_at < query.before
             and job.id not in self._dependents
         ]

@@ -11,7 +11,9 @@ from pymongo.errors import PyMongoError
 
 from rota.errors import DamagedJobError, UnsupportedConnectionError
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page, check_limit
+from rota.jobs.retention import Expiry
 from rota.stores.kernel import edits, settlement
+from rota.stores.kernel.edits import Pruning
 from rota.stores.kernel.placement import Kept, plan_insertion
 from rota.stores.kernel.records import check_portion, load_jobs
 from rota.stores.kernel.unit import NewJob, Plan, Writes, run_async
@@ -28,12 +30,14 @@ from rota.stores.protocol import (
     Applied,
     Document,
     DocumentWrite,
+    EndedPlace,
     HeldLease,
     Inserted,
     LeaseKeeper,
     LeaseRequest,
     Listener,
     Portion,
+    Pruned,
     QueueDepth,
     Reach,
     Record,
@@ -281,14 +285,20 @@ class MongoStore(ClosableStore):
         """See ``JobStore.delete``."""
         return await self._commit(lambda: edits.delete(tenant, job_id))
 
-    async def prune(self, ended_before: datetime, limit: int) -> int:
+    async def prune(
+        self,
+        ended_before: datetime,
+        limit: int,
+        expiry: Expiry | None = None,
+        after: EndedPlace | None = None,
+    ) -> Pruned:
         """See ``JobStore.prune``."""
         before = to_utc(ended_before, "ended_before")
-        check_count(limit)
+        asked = Pruning(before, check_count(limit), expiry, after)
         try:
-            return await self._commit(lambda: edits.prune(before, limit))
+            return await self._commit(lambda: edits.prune(asked))
         except DamagedJobError:
-            return 0  # it is set aside, and not in the way of the next call
+            return Pruned(0, 0, after)  # it is set aside, and not in the way of the next call
 
     async def read_clock(self) -> datetime | None:
         """The server's clock."""

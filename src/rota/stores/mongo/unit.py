@@ -82,6 +82,8 @@ class JobUnit:
             await kept.bulk_write(_keep_results(writes), ordered=False, session=self._session)
         if writes.removed:
             await kept.delete_many(_by_ids(writes.removed), session=self._session)
+        if writes.without_results:
+            await kept.delete_many(_by_ids(writes.without_results), session=self._session)
 
     async def _find(
         self, where: Raw, index: str, fields: Sequence[str] | Mapping[str, Any] | None = None
@@ -152,7 +154,11 @@ class JobUnit:
 
     async def _read_ended(self, query: ReadEnded) -> list[Ended]:
         found: list[Ended] = []
-        where = {"ended_at": {"$lt": to_number(query.before)}}
+        start = to_number(query.after.ended_at)
+        where = {
+            "ended_at": {"$lt": to_number(query.before), "$gte": start},
+            "$or": [{"ended_at": {"$gt": start}}, {"_id": {"$gt": query.after.job_id}}],
+        }
         fields = ["ended_at", "dependencies", "awaited_count"]
         cursor = self._jobs.find(where, fields, hint="prunable", session=self._session)
         cursor.sort([("ended_at", 1), ("_id", 1)]).batch_size(query.limit)
@@ -200,9 +206,20 @@ def make_operations(
     operations += [UpdateOne({"_id": job_id}, update) for job_id, update in updates.items()]
     if writes.awaited:
         operations.append(UpdateMany(_by_ids(writes.awaited), {"$inc": {"awaited_count": 1}}))
+    operations += _strip(writes)
     if writes.removed:
         operations.append(DeleteMany(_by_ids(writes.removed)))
     return operations
+
+
+def _strip(writes: Writes) -> list[UpdateMany]:
+    """Jobs that have ended lose their results, or their attempts."""
+    bare = {"has_result": writes.without_results, "attempts": writes.without_attempts}
+    return [
+        UpdateMany(_by_ids(job_ids), {"$unset": {field: ""}})
+        for field, job_ids in bare.items()
+        if job_ids
+    ]
 
 
 def encode_new(new: NewJob, now: datetime, attempts: Sequence[Attempt] = ()) -> Raw:

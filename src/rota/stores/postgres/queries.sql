@@ -477,13 +477,13 @@ SELECT child::text AS child_id, parent::text AS parent_id FROM link ORDER BY chi
 
 -- name: find_ended
 -- Jobs that may be pruned, with their dependencies; those that ended first come first.
--- $1 ended before, $2 how many
+-- $1 ended before, $2 how many, $3 and $4 the place after which to begin
 SELECT
     updated_at, id::text AS job_id,
     ARRAY(SELECT parent::text FROM rota.job_dependencies WHERE child = job.id) AS parents
 FROM rota.jobs AS job
 WHERE status IN ('COMPLETED', 'FAILED', 'BLOCKED') AND NOT is_awaited
-    AND updated_at < $1::timestamptz
+    AND updated_at < $1::timestamptz AND (updated_at, id) > ($3::timestamptz, $4::uuid)
 ORDER BY updated_at, id
 LIMIT $2::bigint
 FOR NO KEY UPDATE SKIP LOCKED;
@@ -493,6 +493,14 @@ FOR NO KEY UPDATE SKIP LOCKED;
 -- $1 children
 DELETE FROM rota.job_dependencies WHERE child = ANY ($1::uuid[])
 RETURNING parent::text AS parent_id;
+
+-- name: remove_results
+-- $1 ids
+DELETE FROM rota.job_results WHERE job_id = ANY ($1::uuid[]);
+
+-- name: remove_attempts
+-- $1 ids
+DELETE FROM rota.job_attempts WHERE job_id = ANY ($1::uuid[]);
 
 -- name: remove_jobs
 -- With all that belongs to them, except their dependencies.

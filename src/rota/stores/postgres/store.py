@@ -17,7 +17,9 @@ from typing import Any, Self, TypeVar
 from msgspec.structs import replace
 
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
+from rota.jobs.retention import Expiry
 from rota.stores.kernel import edits
+from rota.stores.kernel.edits import Pruning
 from rota.stores.kernel.records import check_portion
 from rota.stores.kernel.unit import Decision, Plan
 from rota.stores.opened import ClosableStore
@@ -39,12 +41,14 @@ from rota.stores.protocol import (
     Applied,
     Document,
     DocumentWrite,
+    EndedPlace,
     HeldLease,
     Inserted,
     LeaseKeeper,
     LeaseRequest,
     Listener,
     Portion,
+    Pruned,
     QueueDepth,
     Reach,
     Record,
@@ -225,11 +229,17 @@ class PostgresStore(ClosableStore):
         """Remove a job in any state, unless others depend on it."""
         return await self._run_plan(lambda: edits.delete(tenant, job_id))
 
-    async def prune(self, ended_before: datetime, limit: int) -> int:
+    async def prune(
+        self,
+        ended_before: datetime,
+        limit: int,
+        expiry: Expiry | None = None,
+        after: EndedPlace | None = None,
+    ) -> Pruned:
         """Remove jobs that ended before an instant and have no dependents."""
         before = to_utc(ended_before, "ended_before")
-        check_count(limit)
-        return await self._run_plan(lambda: edits.prune(before, limit))
+        asked = Pruning(before, check_count(limit), expiry, after)
+        return await self._run_plan(lambda: edits.prune(asked))
 
     async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
         """Jobs whose lease has expired, those that expired first, first."""

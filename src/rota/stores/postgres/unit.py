@@ -134,8 +134,8 @@ class UnitOfWork:
                 answer = await self._read_links(QUERIES.find_ancestors, job_ids)
             case ReadDependents(job_ids):
                 answer = await self._read_links(QUERIES.find_children, job_ids)
-            case ReadEnded(before, limit):
-                rows = await self._statements.fetch(QUERIES.find_ended, before, limit)
+            case ReadEnded(before, limit, after):
+                rows = await self._statements.fetch(QUERIES.find_ended, before, limit, *after)
                 answer = [Ended(in_calendar(at), job_id, tuple(ids)) for at, job_id, ids in rows]
             case _:
                 raise TypeError(f"unknown query: {query!r}")
@@ -216,6 +216,8 @@ class UnitOfWork:
         if writes.results:
             columns = columns_of(sorted(writes.results.items()))
             await self._statements.fetch(QUERIES.keep_results, *columns)
+        await self._fetch_some(QUERIES.remove_results, writes.without_results)
+        await self._fetch_some(QUERIES.remove_attempts, writes.without_attempts)
         if writes.removed:
             await self._remove(writes.removed)
 

@@ -3,7 +3,8 @@
 -- ARGV    now; '' or the message for listeners; '' or how often dependencies had been amended when
 --         the caller read them; how long the list must be; in MessagePack the attempts, the ids of
 --         jobs whose dependencies change, each followed by the ids of these, the ids of jobs with
---         results, each followed by its result, and '' or the message for those who listen for ends;
+--         results, each followed by its result, '' or the message for those who listen for ends,
+--         the ids of jobs that lose their result, and of those that lose their attempts;
 --         then for each job its id, its head as it was read ('' if there was none), its new head (''
 --         to remove the job, '=' to leave it as it is), and its new body ('' to leave it as it is).
 --         The list holds the same without bodies, of PENDING jobs; the intent takes it over
@@ -15,7 +16,7 @@
 -- uses    index
 -- uses    ends
 local GATHERED, FIRST = KEYS[#KEYS], 6
-local attempts, links, results, ended = unpack(cmsgpack.unpack(ARGV[5]))
+local attempts, links, results, ended, resultless, untried = unpack(cmsgpack.unpack(ARGV[5]))
 
 local function are_as_read(ids, texts)
   for place, text in ipairs(get_all(HEADS, ids)) do
@@ -98,10 +99,13 @@ if not (is_as_read() and is_gathered_as_read()) then return 0 end
 gather_jobs()
 gather_dependencies()
 for at = 1, #results, 2 do set(RESULTS, results[at], results[at + 1]) end
+for _, id in ipairs(resultless) do unset(RESULTS, id) end
 if is_any_identity_taken() then return 0 end
 write_index()
-for _, id in ipairs(removed) do
-  redis.call('ZREMRANGEBYLEX', ATTEMPTS, '[' .. id, '(' .. id .. '~')
+for _, ids in ipairs({removed, untried}) do
+  for _, id in ipairs(ids) do
+    redis.call('ZREMRANGEBYLEX', ATTEMPTS, '[' .. id, '(' .. id .. '~')
+  end
 end
 drops, adds = {}, {}
 for _, attempt in ipairs(attempts) do add(ATTEMPTS, attempt) end

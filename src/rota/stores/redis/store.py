@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
@@ -12,18 +13,22 @@ from msgspec.structs import replace
 
 from rota.errors import InvalidInputError, StoreUnavailableError, UnsupportedConnectionError
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page
+from rota.jobs.retention import Expiry
 from rota.stores.kernel import edits, settlement
+from rota.stores.kernel.edits import Pruning
 from rota.stores.kernel.records import check_portion
 from rota.stores.kernel.settlement import check_path
 from rota.stores.kernel.unit import Plan
 from rota.stores.protocol import (
     Applied,
+    EndedPlace,
     HeldLease,
     Inserted,
     LeaseKeeper,
     LeaseRequest,
     Listener,
     Portion,
+    Pruned,
     QueueDepth,
     Reach,
     Record,
@@ -234,17 +239,25 @@ class RedisStore(DocumentVerbs):
         self._refuse_when_unusable()
         return await self._carry_out(lambda: edits.delete(tenant, job_id))
 
-    async def prune(self, ended_before: datetime, limit: int) -> int:
+    async def prune(
+        self,
+        ended_before: datetime,
+        limit: int,
+        expiry: Expiry | None = None,
+        after: EndedPlace | None = None,
+    ) -> Pruned:
         """Remove jobs that ended before then, part by part; see the protocol."""
         self._refuse_when_unusable()
         before, left = to_utc(ended_before, "ended_before"), check_count(limit)
+        removed = looked = 0
         while left > 0:
-            part = min(PRUNED_AT_ONCE, left)
-            count = await self._carry_out(lambda part=part: edits.prune(before, part))  # type: ignore[misc] # mypy does not infer the default
-            left -= count
-            if count < part:
+            asked = Pruning(before, min(PRUNED_AT_ONCE, left), expiry, after)
+            pruned = await self._carry_out(partial(edits.prune, asked))
+            removed, looked = removed + pruned.removed, looked + pruned.looked
+            left, after = left - asked.limit, pruned.place
+            if after is None:
                 break
-        return limit - left
+        return Pruned(removed, looked, after)
 
     async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
         """How full each queue is, over all tenants or for one."""

@@ -147,14 +147,15 @@ class Unit:
                 found = self._read_ancestors(job_ids)
             case ReadDependents(job_ids):
                 found = self._read_dependents(job_ids)
-            case ReadEnded(before, limit):
-                found = self._read_ended(before, limit)
+            case ReadEnded():
+                found = self._read_ended(query)
         return await found
 
     async def commit(self, writes: Writes, sender: str) -> bool:
         """Write, and wake listeners; False if what the plan has read has changed."""
         entries = _Entries(self._heads, writes)
-        if not entries and not self._database.settings.replica_count:
+        is_empty = not (entries or writes.without_results or writes.without_attempts)
+        if is_empty and not self._database.settings.replica_count:
             return True
         keys, now = self._database.keys, text_of(writes.now)
         notices = _encode_notices(writes, sender)
@@ -261,10 +262,11 @@ class Unit:
             found.setdefault(edge[:36], set()).add(edge[36:])
         return found
 
-    async def _read_ended(self, before: datetime, limit: int) -> list[Ended]:
-        ranges = ("-", f"({format_instant(before)}")
+    async def _read_ended(self, query: ReadEnded) -> list[Ended]:
+        after = f"({format_instant(query.after.ended_at)}{query.after.job_id}"
+        ranges = (after, f"({format_instant(query.before)}")
         contents = ("heads", "parents")
-        shown = await read_ranges(self._database, "ended", contents, limit, ranges)
+        shown = await read_ranges(self._database, "ended", contents, query.limit, ranges)
         found: list[Ended] = []
         for member, head, parents in zip(*shown, strict=True):
             job_id = member[-36:].decode()
@@ -402,7 +404,8 @@ def _encode_details(writes: Writes, ends: str) -> bytes:
         if amended.open_count is not None:
             links += job_id, " ".join(amended.job.dependencies)
     results = [text for each, result in writes.results.items() for text in (each, result.decode())]
-    return _pack((list(map(encode_attempt, writes.attempts)), links, results, ends))
+    bare = list(writes.without_results), list(writes.without_attempts)
+    return _pack((list(map(encode_attempt, writes.attempts)), links, results, ends, *bare))
 
 
 def _make_waiting(job_id: JobId, head: Head, parents: Iterable[JobId]) -> Waiting:

@@ -200,9 +200,10 @@ CROSS JOIN job_dependencies AS needed ON needed.child = children.value
 ORDER BY children.key, needed.parent;
 
 -- name: find_ended
--- ?1 the instant before which they ended, ?2 limit. Only jobs without dependents.
+-- ?1 the instant before which they ended, ?2 limit, ?3 and ?4 the place after which to begin. Only
+-- jobs without dependents.
 SELECT ended_at, id FROM jobs
-WHERE ended_at IS NOT NULL AND ended_at < ?1
+WHERE ended_at IS NOT NULL AND ended_at < ?1 AND (ended_at, id) > (?3, ?4)
     AND NOT EXISTS (SELECT 1 FROM job_dependencies WHERE parent = jobs.id)
 ORDER BY ended_at, id
 LIMIT ?2;

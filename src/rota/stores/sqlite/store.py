@@ -9,11 +9,14 @@ import apsw
 from msgspec.structs import replace
 
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page, check_limit
+from rota.jobs.retention import Expiry
 from rota.stores.kernel import edits
+from rota.stores.kernel.edits import Pruning
 from rota.stores.kernel.records import JobPortion, check_portion, load_jobs, walk
 from rota.stores.kernel.settlement import check_path
 from rota.stores.protocol import (
     Applied,
+    EndedPlace,
     HeldLease,
     Inserted,
     KeptDocument,
@@ -21,6 +24,7 @@ from rota.stores.protocol import (
     LeaseRequest,
     Listener,
     Portion,
+    Pruned,
     QueueDepth,
     Reach,
     Record,
@@ -143,12 +147,18 @@ class SqliteStore(DocumentVerbs):
             lambda connection: commit_plan(connection, edits.delete(tenant, job_id))
         )
 
-    async def prune(self, ended_before: datetime, limit: int) -> int:
+    async def prune(
+        self,
+        ended_before: datetime,
+        limit: int,
+        expiry: Expiry | None = None,
+        after: EndedPlace | None = None,
+    ) -> Pruned:
         """See ``JobStore.prune``."""
         before = to_utc(ended_before, "ended_before")
-        check_count(limit)
+        asked = Pruning(before, check_count(limit), expiry, after)
         return await self._commit(
-            lambda connection: commit_plan(connection, edits.prune(before, limit)), limit
+            lambda connection: commit_plan(connection, edits.prune(asked)), limit
         )
 
     async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:

@@ -234,7 +234,13 @@ def _read_dependents(
 
 def _read_ended(connection: apsw.Connection, query: ReadEnded) -> list[Ended]:
     rows: list[Row] = list(
-        connection.execute(QUERIES.find_ended, (to_micros(query.before), query.limit))
+        connection.execute(
+            QUERIES.find_ended,
+            (
+                *(to_micros(query.before), query.limit),
+                *(to_micros(query.after.ended_at), query.after.job_id),
+            ),
+        )
     )
     ids = encode_ids(job_id for _, job_id in rows)
     parents = _group(connection.execute(QUERIES.find_parents, (ids,)))
@@ -283,6 +289,9 @@ def _commit(connection: apsw.Connection, writes: Writes) -> None:
     write(QUERIES.add_attempt, [encode_attempt(attempt) for attempt in writes.attempts])
     write(QUERIES.add_report, encode_reports(writes.attempts))
     write(QUERIES.keep_result, list(writes.results.items()))
+    write(QUERIES.remove_result, [(job_id,) for job_id in writes.without_results])
+    for statement in (QUERIES.remove_attempts, QUERIES.remove_reports):
+        write(statement, [(job_id,) for job_id in writes.without_attempts])
     removed = [(job_id,) for job_id in writes.removed]
     for statement in _REMOVALS:
         write(statement, removed)

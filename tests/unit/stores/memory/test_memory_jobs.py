@@ -123,7 +123,7 @@ async def test_indexes_do_not_remember_what_is_gone() -> None:
     for _ in range(2):
         (leased,) = await take(store)
         await store.apply([decide_outcome(leased, Succeeded(), NOW)], NOW)
-    assert await store.prune(NOW + DAY, 10) == 2
+    assert (await store.prune(NOW + DAY, 10)).removed == 2
     tables = store._tables
     assert (tables.jobs, tables.leased, tables._identities, dict(tables.attempts)) == (
         {},

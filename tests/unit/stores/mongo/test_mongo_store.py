@@ -205,7 +205,7 @@ async def test_a_database_of_the_version_before_transactions_is_migrated(mongo_u
         assert leased.keys() == {parent.id, keyed.id}
         (done,) = await store.apply([decide_outcome(leased[parent.id], Succeeded(), NOW)], NOW)
         assert done.released == (child.id,)
-        assert await store.prune(NOW + MINUTE, 10) == 1
+        assert (await store.prune(NOW + MINUTE, 10)).removed == 1
     assert (await migrate_store(mongo_url)).applied == ()
 
 

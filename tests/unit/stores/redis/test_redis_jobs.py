@@ -123,8 +123,8 @@ async def test_many_jobs_are_pruned_in_parts(store: RedisStore) -> None:
     await store.insert([a_job() for _ in range(MANY)], NOW)
     while leased := await take(store, limit=500):
         await store.apply([decide_complete(job, NOW) for job in leased], NOW)
-    assert await store.prune(NOW + SECOND, MANY - 1) == MANY - 1
-    assert await store.prune(NOW + SECOND, MANY) == 1
+    assert (await store.prune(NOW + SECOND, MANY - 1)).removed == MANY - 1
+    assert (await store.prune(NOW + SECOND, MANY)).removed == 1
     assert await store.count("default") == 0
 
 
@@ -218,6 +218,6 @@ async def test_one_that_others_depend_on_stays_although_none_of_them_waits(
     applied = await end(store, failing, Discarded("no"))
     assert applied.blocked == (child.id,)
     await end(store, succeeding)
-    assert await store.prune(NOW + DAY, 1) == 1
+    assert (await store.prune(NOW + DAY, 1)).removed == 1
     left = await store.get("default", [*child.dependencies, child.id])
     assert sorted(left) == sorted(child.dependencies)

@@ -63,7 +63,7 @@ async def test_nothing_is_left_of_what_was_pruned(
         for leased in await take(store, NOW + step * DAY):
             failed = Failed("no") if step == 0 else None
             await end(store, leased, failed, NOW + step * DAY + MINUTE)
-    assert await store.prune(NOW + 9 * DAY, 10) == 2
+    assert (await store.prune(NOW + 9 * DAY, 10)).removed == 2
     left = reach_in(
         "SELECT id FROM jobs UNION SELECT parent FROM job_dependencies"
         " UNION SELECT job_id FROM job_attempts"

@@ -1,0 +1,184 @@
+"""Retention: how long jobs, results, attempts, audit entries and effects are kept."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from rota.auth.caller import Scope
+from rota.errors import InvalidInputError, InvalidRequestError
+from rota.jobs.retention import FIELDS, Keep, RetentionRule, format_kept, read_kept
+from rota.ops.retention import (
+    RemovalPreview,
+    preview_rule,
+    read_retention,
+    remove_rule,
+    set_rule,
+)
+from rota.policy.retention import StoredRule
+from rota.rail.jobs import RailContext
+from rota.rail.settings import EVERYBODY
+from rota.server.api.fields import Kind, Moment, Why
+from rota.server.api.limits import Whose
+from rota.server.http.route import Answer, Call, Nothing, Route, route
+
+RETENTION = "/api/v1/retention"
+PREVIEW = f"{RETENTION}/preview"
+
+Kept = Annotated[
+    str,
+    Meta(
+        description="A length of time such as 30d, 12h or 1d12h; or forever.",
+        max_length=60,
+        extra_json_schema={"examples": ["30d"]},
+    ),
+]
+
+
+class KeepView(msgspec.Struct, frozen=True, kw_only=True):
+    """How long things are kept after their end.
+
+    - ``ended``: jobs that completed, were cancelled or discarded, with results and attempts.
+    - ``dead``: dead letters, and jobs that are blocked because of one.
+    - ``results``, ``attempts``: those of jobs that are still kept; null: as long as the job.
+    - ``audit``: entries of the audit log.
+    - ``effects``: entries of the once-ledger, after the last job that may need them is gone.
+    """
+
+    ended: Kept | None = None
+    dead: Kept | None = None
+    results: Kept | None = None
+    attempts: Kept | None = None
+    audit: Kept | None = None
+    effects: Kept | None = None
+
+
+class RetentionBody(KeepView, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rule. What it leaves out, a wider rule says: kind of a tenant, tenant, kind, all."""
+
+    whose: Whose = "own"
+    kind: Kind | None = None
+    why: Why | None = None
+
+
+class RetentionScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The scope of a rule. Without ``kind``: all kinds."""
+
+    whose: Whose = "own"
+    kind: Kind | None = None
+
+
+class RuleView(KeepView, frozen=True, kw_only=True):
+    """A stored rule."""
+
+    whose: Whose
+    kind: str | None
+    who: str
+    set_at: Moment | None
+
+
+class RetentionView(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules that apply to your tenant.
+
+    ``default`` applies where there is no rule, and ``effective`` is what applies to kinds without a
+    rule of their own. While a rule cannot be read, nothing is removed; ``unreadable`` names it.
+    """
+
+    items: list[RuleView]
+    default: KeepView
+    effective: KeepView
+    unreadable: list[str]
+    removed_count: int
+    removed_at: Moment | None
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+async def get_retention(call: Call[Nothing, Nothing]) -> RetentionView:
+    """List the retention rules that apply to your tenant, and what applies without one."""
+    tenant = call.caller.tenant
+    current = await read_retention(call.context.rail_context(tenant))
+    return RetentionView(
+        items=[_view(it) for it in current.list_rules(tenant)],
+        default=_view_keep(current.default),
+        effective=_view_keep(current.retention.keep_for(tenant)),
+        unreadable=[it.key for it in current.rules.damages],
+        removed_count=current.progress.removed_count,
+        removed_at=current.progress.removed_at,
+    )
+
+
+async def put_retention(call: Call[RetentionBody, Nothing]) -> RuleView:
+    """Set the rule of a scope. It replaces the earlier one; processes apply it within minutes."""
+    rule = _read(call.body, call.caller.tenant)
+    around = _context(call, rule.tenant)
+    return _view(await set_rule(around, rule, who=call.caller.who, why=call.body.why))
+
+
+async def delete_retention(call: Call[Nothing, RetentionScope]) -> Answer:
+    """Remove the rule of a scope, if there is one."""
+    asked = call.query
+    tenant = call.caller.tenant if asked.whose == "own" else None
+    await remove_rule(_context(call, tenant), tenant, asked.kind, who=call.caller.who)
+    return Answer(204)
+
+
+async def preview_retention(call: Call[RetentionBody, Nothing]) -> RemovalPreview:
+    """Say how many jobs a rule would remove at once; without lengths of time, having none.
+
+    Nothing is stored or removed.
+    """
+    keep, tenant = _read_keep(call.body), call.caller.tenant
+    around = call.context.rail_context(tenant)
+    whose = tenant if call.body.whose == "own" else None
+    return await preview_rule(around, whose, call.body.kind, keep if keep.given() else None)
+
+
+def _context(
+    call: Call[RetentionBody, Nothing] | Call[Nothing, RetentionScope], tenant: str | None
+) -> RailContext:
+    return call.context.rail_context(EVERYBODY if tenant is None else tenant)
+
+
+def _read(asked: RetentionBody, tenant: str) -> RetentionRule:
+    keep, whose = _read_keep(asked), tenant if asked.whose == "own" else None
+    try:
+        return RetentionRule(tenant=whose, kind=asked.kind, keep=keep)
+    except InvalidInputError as error:
+        raise _refuse(error) from error
+
+
+def _read_keep(asked: RetentionBody) -> Keep:
+    given = {field: value for field in FIELDS if (value := getattr(asked, field)) is not None}
+    try:
+        return Keep(**{field: read_kept(value, field) for field, value in given.items()})
+    except InvalidInputError as error:
+        raise _refuse(error) from error
+
+
+def _refuse(error: InvalidInputError) -> InvalidRequestError:
+    field = str(error.details.get("field", "ended"))
+    return InvalidRequestError(field, str(error.details.get("reason", error.message)))
+
+
+def _view_keep(keep: Keep) -> KeepView:
+    return KeepView(**{field: format_kept(value) for field, value in keep.given().items()})
+
+
+def _view(stored: StoredRule) -> RuleView:
+    rule = stored.rule
+    return RuleView(
+        whose="all" if rule.tenant is None else "own",
+        kind=rule.kind,
+        who=stored.who,
+        set_at=stored.set_at,
+        **{field: format_kept(value) for field, value in rule.keep.given().items()},
+    )
+
+
+ROUTES: tuple[Route, ...] = (
+    route("GET", RETENTION, get_retention, Scope.READ, "retention"),
+    route("PUT", RETENTION, put_retention, Scope.ADMIN, "retention"),
+    route("DELETE", RETENTION, delete_retention, Scope.ADMIN, "retention", answers={204: None}),
+    route("POST", PREVIEW, preview_retention, Scope.ADMIN, "retention"),
+)
