@@ -79,7 +79,7 @@ def test_colours_and_zone_are_chosen_in_the_pages(anna: Visitor) -> None:
         "() => [...document.querySelectorAll('#zones option')].map((it) => it.value)"
     )
     assert options == ["UTC", "Europe/Berlin"]
-    page.get_by_label("Time zone").fill("Asia/Tokyo")
+    page.get_by_label("Show times in").fill("Asia/Tokyo")
     page.get_by_role("button", name="Apply").click()
     expect(page).to_have_url(anna.house.page("/schedules"))
     assert anna.ask("() => getComputedStyle(document.body).backgroundColor") != light

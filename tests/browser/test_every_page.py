@@ -106,7 +106,7 @@ def test_a_page_can_be_walked_by_keyboard(anna: Visitor) -> None:
     expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     page.keyboard.press("/")
-    expect(page.get_by_role("searchbox")).to_be_focused()
+    expect(page.get_by_role("combobox", name="Search")).to_be_focused()
     page.keyboard.type("Charge")
     page.keyboard.press("Enter")
     page.get_by_role("link", name="Charge invoice 4711").focus()

@@ -119,6 +119,7 @@ async def count_states(store: RailStore, tenant: str, query: JobQuery) -> StateC
 
     Counts stop at 1,000 for each status or, with text, at as many matches altogether.
     """
+    query = replace(query, wanted=replace(query.wanted, status=None), states=frozenset())
     if query.is_plain:
         counts = {
             status: await store.count(
@@ -130,8 +131,7 @@ async def count_states(store: RailStore, tenant: str, query: JobQuery) -> StateC
             counts={status: min(count, MOST_COUNTED) for status, count in counts.items()},
             is_capped=max(counts.values()) > MOST_COUNTED,
         )
-    any_status = replace(query, wanted=replace(query.wanted, status=None), sort="newest")
-    found, is_whole = await _collect(store, tenant, any_status, MOST_COUNTED)
+    found, is_whole = await _collect(store, tenant, replace(query, sort="newest"), MOST_COUNTED)
     by_status = Counter(job.status for job in found)
     return StateCounts(
         counts={status: by_status[status] for status in JobStatus}, is_capped=not is_whole

@@ -55,7 +55,7 @@ async def find_matches(
 
 async def _find(search: "_Search", state: IndexState, after: Place | None) -> Found:
     after = search.skip_to(after)
-    if not state.ranges or search.query.looks_at_all:
+    if not state.ranges or search.query.looks_at_all or not search.query.all_clauses:
         await search.walk(after, None)
         return search.report(state)
     parts = Parts(search.store, search.tenant)

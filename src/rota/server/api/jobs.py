@@ -453,8 +453,8 @@ class TextSearch(JobSearch, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         bool, Meta(description="false: read every job instead of the search index.")
     ] = True
 
-    def as_query(self) -> JobQuery:
-        query = parse_query(self.q or "").within(self.as_filter())
+    def as_query(self, now: datetime) -> JobQuery:
+        query = parse_query(self.q or "", now).within(self.as_filter())
         return msgspec.structs.replace(
             query,
             text=self.text,
@@ -593,7 +593,7 @@ async def look_for_jobs(call: Call[Nothing, TextSearch]) -> FoundJobs:
     page = await search_by_text(
         call.context.store,
         call.caller.tenant,
-        asked.as_query(),
+        asked.as_query(call.context.clock.now()),
         cursor=asked.cursor,
         limit=asked.limit,
     )
@@ -605,7 +605,8 @@ async def count_jobs(call: Call[Nothing, TextSearch]) -> StateCounts:
 
     A status, a cursor and a limit in the request change nothing.
     """
-    return await count_states(call.context.store, call.caller.tenant, call.query.as_query())
+    query = call.query.as_query(call.context.clock.now())
+    return await count_states(call.context.store, call.caller.tenant, query)
 
 
 async def suggest_searches(call: Call[Nothing, SuggestionSearch]) -> Suggestions:

@@ -69,7 +69,7 @@ class NotifiesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class KindChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The kind."""
 
-    kind: Kind
+    kind: Kind | None = None
 
 
 async def list_kinds(call: Call[Nothing, Nothing]) -> KindList:
@@ -101,7 +101,7 @@ async def put_notifies(call: Call[NotifiesBody, Nothing]) -> KindView:
 
 async def delete_notifies(call: Call[Nothing, KindChoice]) -> Answer:
     """Let the app and the workers of a kind say again whether it notifies people."""
-    await _set(call, call.query.kind, None, notifies=None)
+    await _set(call, call.query.kind or "", None, notifies=None)
     return Answer(204)
 
 
