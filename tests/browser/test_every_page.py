@@ -19,7 +19,13 @@ PAGES = {
     "Audit": "/audit",
     "Tenants": "/tenants",
 }
-OTHERS = ("?range=30d", "/queues/mail", "/errors", "/errors/")
+SCHEDULES = (
+    "/schedules/new?when=30+2+*+*+*&zone=Europe/Berlin",
+    "/schedules/calendar",
+    "/schedules/calendar?view=week",
+    "/schedules/tasks/Rotate%20logs",
+)
+OTHERS = ("?range=30d", "/queues/mail", "/errors", "/errors/", *SCHEDULES)
 """Pages that are not in the menu; of a folder, the first page that it lists."""
 
 JOBS = ("Morning report", "Charge invoice 4711", "Payroll reminder", "Push to CRM")
