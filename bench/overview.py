@@ -72,7 +72,7 @@ async def measure(client: httpx2.AsyncClient) -> dict[str, float]:
 
 
 async def compare(url: str, few: int, many: int) -> None:
-    now = datetime.now(UTC)  # noqa: DTZ005, TID251 - a benchmark of real stores
+    now = datetime.now(UTC)
     async with await open_store(url) as store:
         waiting = [make_job(10_000_000 + it, now, is_ended=False) for it in range(WAITING)]
         await store.insert(waiting, now)
@@ -86,7 +86,7 @@ async def compare(url: str, few: int, many: int) -> None:
     print(f"{url.partition(':')[0]}, ms, with {few:,} and {many:,} ended jobs")
     for path in LOOKED_AT:
         ratio = after[path] / before[path]
-        print(f"  {path:<22} {before[path]:8.1f} {after[path]:8.1f}   ×{ratio:.2f}")
+        print(f"  {path:<22} {before[path]:8.1f} {after[path]:8.1f}   x {ratio:.2f}")
 
 
 def main() -> None:
