@@ -21,7 +21,7 @@ from rota.server.pages.gates import change_kind, change_maintenance, change_quie
 from rota.server.pages.graph import show_graph
 from rota.server.pages.installation import PUBLIC
 from rota.server.pages.job import act_on_job, show_job
-from rota.server.pages.jobs import show_jobs, suggest_searches
+from rota.server.pages.jobs import show_jobs, suggest_queues, suggest_searches
 from rota.server.pages.live import stream_changes
 from rota.server.pages.overview import show_overview
 from rota.server.pages.preferences import save_preferences
@@ -53,6 +53,7 @@ VIEWS: dict[Scope, dict[str, Page]] = {
         "/live": stream_changes,
         "/jobs": show_jobs,
         "/jobs/suggest": suggest_searches,
+        "/jobs/queues": suggest_queues,
         "/jobs/{job_id}": show_job,
         "/jobs/{job_id}/graph": show_graph,
         "/queues": show_queues,

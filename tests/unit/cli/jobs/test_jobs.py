@@ -68,7 +68,7 @@ def test_jobs_are_listed_the_newest_first_and_by_filters(rota: RunRota, created:
     for filters in (("--kind", "send"), ("--match", "ON"), ("--queue", "mail")):
         items = rota("jobs", "list", *filters, "--json").document["items"]
         assert [item["name"] for item in items] == ["one"]
-    assert rota("jobs", "list", "--status", "FAILED").out == "0 jobs\n"
+    assert rota("jobs", "list", "--state", "failed").out == "0 jobs\n"
 
 
 def test_a_long_list_is_cut_and_goes_on_at_its_cursor(rota: RunRota, created: Create) -> None:
@@ -295,10 +295,10 @@ class TestBulk:
         self, rota: RunRota, listed: str
     ) -> None:
         rota("jobs", "bulk", "create", listed)
-        act = ("jobs", "bulk", "act", "cancel", "--queue", "mail", "--status", "READY")
+        act = ("jobs", "bulk", "act", "cancel", "--queue", "mail", "--state", "ready")
         dry = rota(*act, "--dry-run")
         assert dry.out.splitlines()[-1] == "29 jobs would be cancelled"
-        assert rota("jobs", "list", "--status", "FAILED").out == "0 jobs\n"
+        assert rota("jobs", "list", "--state", "failed").out == "0 jobs\n"
         assert rota(*act, "--yes").out.splitlines()[-1] == "29 jobs cancelled."
         assert rota(*act, "--yes", "--json").document["count"] == 0
 
