@@ -41,6 +41,7 @@ RotaError
     UnknownPathError
   ConflictError       the world moved on; read again
     AddressUnusableError
+    AlreadyRetriedError
     DependenciesFixedError
     DependencyCycleError
     DuplicateJobError
@@ -61,6 +62,7 @@ RotaError
     ForbiddenAddressError
     ForbiddenError
     ForbiddenQueueError
+    ForbiddenTenantError
     QuotaExceededError
     RequestTooSlowError
     UnauthorizedError
@@ -103,6 +105,7 @@ from typing import Any, ClassVar
 
 __all__ = [
     "AddressUnusableError",
+    "AlreadyRetriedError",
     "AppUseError",
     "BusyLoopError",
     "ChildCrashedError",
@@ -127,6 +130,7 @@ __all__ = [
     "ForbiddenAddressError",
     "ForbiddenError",
     "ForbiddenQueueError",
+    "ForbiddenTenantError",
     "HasDependentsError",
     "IllegalMoveError",
     "InvalidArgumentsError",
@@ -562,6 +566,19 @@ class JobEndedError(ConflictError):
         )
         self.job_id = job_id
         self.status = status
+
+
+class AlreadyRetriedError(ConflictError):
+    """The job was retried before, as ``replacement_id``; other values would have no effect."""
+
+    def __init__(self, job_id: str, replacement_id: str) -> None:
+        super().__init__(
+            f"Job {job_id} has been retried already, by {replacement_id}: change or duplicate that "
+            "one",
+            {"jobId": job_id, "replacementId": replacement_id},
+        )
+        self.job_id = job_id
+        self.replacement_id = replacement_id
 
 
 class JobChangedError(ConflictError):

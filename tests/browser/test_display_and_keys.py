@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 from tests.browser.conftest import Invite
 from tests.browser.stage.visitor import Visitor
-from tests.browser.test_every_page import PAGES
+from tests.browser.test_every_page import PAGES, SCHEDULES
 from tests.browser.test_looking import ask_for
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
@@ -24,7 +24,7 @@ def test_axe_finds_nothing(invite: Invite, dark: bool, phone: bool) -> None:
     visitor = invite(dark=dark, phone=phone)
     visitor.sign_in()
     found = []
-    for path in (*PAGES.values(), "/tokens", "/jobs?q=4711&state=dead"):
+    for path in (*PAGES.values(), *SCHEDULES, "/tokens", "/jobs?q=4711&state=dead"):
         page = visitor.go(path)
         if "4711" in path:
             page.locator("main table a.title").first.click()
@@ -79,7 +79,7 @@ def test_colours_and_zone_are_chosen_in_the_pages(anna: Visitor) -> None:
         "() => [...document.querySelectorAll('#zones option')].map((it) => it.value)"
     )
     assert options == ["UTC", "Europe/Berlin"]
-    page.get_by_label("Time zone").fill("Asia/Tokyo")
+    page.get_by_label("Show times in").fill("Asia/Tokyo")
     page.get_by_role("button", name="Apply").click()
     expect(page).to_have_url(anna.house.page("/schedules"))
     assert anna.ask("() => getComputedStyle(document.body).backgroundColor") != light

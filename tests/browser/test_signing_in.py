@@ -8,7 +8,7 @@ def test_a_good_token_opens_the_page_that_was_wanted(invite: Invite) -> None:
     visitor = invite()
     page = visitor.sign_in("anna", "/jobs?state=failed")
     expect(page.get_by_role("heading", name="Jobs", level=1)).to_be_visible()
-    expect(page.get_by_label("State")).to_have_value("failed")
+    expect(page.get_by_label("State", exact=True)).to_have_value("failed")
     (cookie,) = page.context.cookies()
     assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/admin")
 

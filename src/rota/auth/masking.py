@@ -37,6 +37,14 @@ def mask_secrets(value: Any, words: Iterable[str] = SECRET_WORDS) -> Any:
     return _mask(value, wanted)
 
 
+def restore_secrets(given: Any, stored: Any, words: Iterable[str] = SECRET_WORDS) -> Any:
+    """``given`` with the secrets of ``stored`` wherever it still has their masks.
+
+    For values that were shown masked, changed and sent back.
+    """
+    return _restore(given, stored, mask_secrets(stored, words))
+
+
 def mask_text(text: str) -> str:
     """The text with Rota tokens and passwords in URLs masked."""
     return _PASSWORD_IN_URL.sub(rf"\1:{MASK}", _TOKEN.sub(MASK, text))
@@ -53,6 +61,20 @@ def _mask(value: Any, words: tuple[str, ...]) -> Any:
             for name, each in value.items()
         }
     return value
+
+
+def _restore(given: Any, stored: Any, masked: Any) -> Any:
+    if isinstance(given, str) and given == masked:
+        return stored
+    if isinstance(given, dict) and isinstance(masked, dict):
+        return {
+            name: _restore(each, stored[name], masked[name]) if name in masked else each
+            for name, each in given.items()
+        }
+    if isinstance(given, list) and isinstance(masked, list):
+        kept = [_restore(*each) for each in zip(given, stored, masked, strict=False)]
+        return kept + given[len(kept) :]
+    return given
 
 
 def _is_secret(name: object, words: tuple[str, ...]) -> bool:

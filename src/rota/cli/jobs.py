@@ -31,9 +31,11 @@ from rota.cli.options import (
     NewPayloadOption,
     NotifiesOption,
     PayloadOption,
+    StateOption,
     WhyOption,
     ZoneOption,
     flag,
+    join_query,
     number,
     value,
 )
@@ -51,7 +53,6 @@ from rota.client import Client
 from rota.client.client import path_of
 from rota.errors import InvalidInputError
 from rota.escape import escape, escape_json
-from rota.jobs import JobStatus
 
 
 @Parameter(name="*")
@@ -161,11 +162,30 @@ Priority = Annotated[int | None, number(1, 10, "1 to 10.")]
 Moment = Annotated[str | None, value("INSTANT", "ISO 8601; without an offset, wall time.")]
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Changed:
+    """What a new job that is made from another one has otherwise."""
+
+    name: Annotated[str | None, value("TEXT", "Another name.")] = None
+    queue: Annotated[str | None, value("NAME", "Another queue.")] = None
+    payload: NewPayloadOption = None
+    priority: Priority = None
+    run_at: Moment = None
+    zone: ZoneOption = None
+
+
+UNCHANGED = Changed()
+
+
 @app.command(name="list")
 def list_jobs(
     *,
     queue: Annotated[str | None, value("NAME", "Only of this queue.")] = None,
-    status: Annotated[JobStatus | None, Parameter(help="Only with this status.")] = None,
+    state: StateOption = None,
+    search: Annotated[
+        str | None, value("TEXT", "Only matches, such as 'error:Timeout payload.order=7'.")
+    ] = None,
     kind: Annotated[str | None, value("NAME", "Only of this kind.")] = None,
     match: Annotated[str | None, value("TEXT", "Only those in which this text is found.")] = None,
     priority_min: Priority = None,
@@ -184,14 +204,15 @@ def list_jobs(
     Try:
 
         rota jobs list
-        rota jobs list --status FAILED --queue mail
+        rota jobs list --state failed --queue mail
+        rota jobs list --search 'error:Timeout payload.order=7'
         rota jobs list --match invoice-4711 --limit 200 --json
         rota jobs list --url https://rota.example --token-file ~/.rota-token
     """
     local = choose_zone(zone).zone
     query = {
         "queue": queue,
-        "status": status,
+        "q": join_query(search, state),
         "kind": kind,
         "text": match,
         "priority_min": priority_min,
@@ -200,7 +221,8 @@ def list_jobs(
         "created_before": _read_moment(created_before, local, "--created-before"),
         "cursor": cursor,
     }
-    path = "/jobs" if kind is None and match is None else "/jobs/search"
+    is_search = any(query[name] is not None for name in ("q", "kind", "text"))
+    path = "/jobs/search" if is_search else "/jobs"
     listed = converse(terminal, place, lambda it: it.collect(path, query, limit=limit))
     viewer = Viewer(terminal.clock.now(), local)
     out = terminal.out
@@ -372,19 +394,57 @@ def retry(
     /,
     *,
     cascade: CascadeOption = False,
+    changed: Changed = UNCHANGED,
     why: WhyOption = None,
     as_json: JsonOption = False,
     place: Place = NOWHERE,
     terminal: GivenTerminal,
 ) -> None:
-    """Create a new job in place of one that failed for good.
+    """Create a new job in place of one that failed for good, with other values if wanted.
 
     Try:
 
         rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --cascade
+        rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --payload '{"order": 7}'
     """
-    answer = converse(terminal, place, _asking("retry", job_id, why, {"cascade": cascade}))
+    body = {"why": why, "changes": _read_changes(changed)}
+    path, query = path_of("jobs", job_id, "retry"), {"cascade": cascade}
+    answer = converse(terminal, place, lambda client: client.post(path, body, query))
     done(terminal, answer, *(f"{it}." for it in tell_replacements(answer)), as_json=as_json)
+
+
+@app.command(name="duplicate")
+def duplicate(
+    job_id: JobArgument,
+    /,
+    *,
+    changed: Changed = UNCHANGED,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Create a job like another one, in any state, with other values if wanted.
+
+    Try:
+
+        rota jobs duplicate 01890a5d-ac96-774b-bcce-b302099a8057 --priority 10
+    """
+    body = {"why": why, "changes": _read_changes(changed)}
+    path = path_of("jobs", job_id, "duplicate")
+    job = converse(terminal, place, lambda client: client.post(path, body))
+    done(terminal, job, f"Created {job['id']}, a duplicate of {job_id}.", as_json=as_json)
+
+
+def _read_changes(changed: Changed) -> dict[str, Any]:
+    given = {
+        "name": changed.name,
+        "queue": changed.queue,
+        "payload": None if changed.payload is None else read_json(changed.payload, "--payload"),
+        "priority": changed.priority,
+        "run_at": _read_moment(changed.run_at, choose_zone(changed.zone).zone, "--run-at"),
+    }
+    return {key: value for key, value in given.items() if value is not None}
 
 
 @app.command(name="run-now")

@@ -119,6 +119,7 @@ async def count_states(store: RailStore, tenant: str, query: JobQuery) -> StateC
 
     Counts stop at 1,000 for each status or, with text, at as many matches altogether.
     """
+    query = replace(query, wanted=replace(query.wanted, status=None), states=frozenset())
     if query.is_plain:
         counts = {
             status: await store.count(
@@ -130,8 +131,7 @@ async def count_states(store: RailStore, tenant: str, query: JobQuery) -> StateC
             counts={status: min(count, MOST_COUNTED) for status, count in counts.items()},
             is_capped=max(counts.values()) > MOST_COUNTED,
         )
-    any_status = replace(query, wanted=replace(query.wanted, status=None), sort="newest")
-    found, is_whole = await _collect(store, tenant, any_status, MOST_COUNTED)
+    found, is_whole = await _collect(store, tenant, replace(query, sort="newest"), MOST_COUNTED)
     by_status = Counter(job.status for job in found)
     return StateCounts(
         counts={status: by_status[status] for status in JobStatus}, is_capped=not is_whole
@@ -215,17 +215,10 @@ async def _collect(
     store: RailStore, tenant: str, query: JobQuery, most: int
 ) -> tuple[list[Job], bool]:
     """Up to ``most`` matches, and whether these are all."""
-    found: list[Job] = []
-    cursor: str | None = None
-    while len(found) <= most:
-        page = await search_jobs(store, tenant, query, cursor=cursor, limit=HIGHEST_LIMIT)
-        found += page.items
-        cursor = page.next_cursor
-        if cursor is None:
-            return found[:most], len(found) <= most
-        if len(page.items) < HIGHEST_LIMIT:  # it looked at as many jobs as one call may
-            break
-    return found[:most], False
+    if query.job_id is not None:
+        return list(await _find_by_id(store, tenant, query.job_id, query)), True
+    found = await find_matches(store, tenant, query, None, most)
+    return found.items, found.last is None
 
 
 async def _sort_all(

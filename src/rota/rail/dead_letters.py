@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from secrets import randbits
+from typing import Any
 
 import msgspec
 
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import InvalidInputError, JobNotFoundError
-from rota.jobs import Attempt, Ending, Job, JobFilter, JobId, JobStatus, derive_job_id
+from rota.jobs import Attempt, Ending, Job, JobFilter, JobId, JobStatus, amend_job, derive_job_id
 from rota.jobs.fields import read_id
 from rota.policy.audit import AuditedAction, record_action
 from rota.policy.once import RETRY_MARK
@@ -237,12 +238,15 @@ class DeadLetters:
         what: RetryPlan | JobId,
         *,
         cascade: bool = False,
+        changes: Mapping[str, Any] | None = None,
         who: str | None = None,
         why: str | None = None,
     ) -> Retried:
         """Create a new job for each dead job and each job it blocked, in one call.
 
         Runs a plan of ``plan_retry`` exactly. A job that was retried before keeps its replacement.
+        ``changes`` are other values for fields of the new job, such as ``payload``; they are for
+        one job only, and not for those it blocked.
         """
         if isinstance(what, RetryPlan):
             dead = await self._read_dead(what.job_ids)
@@ -251,9 +255,13 @@ class DeadLetters:
             dead = await self._read_dead([what])
             blocked = await self._find_blocked(dead) if cascade else ()
         resubmission = Resubmission(tuple(dead), tuple(blocked))
-        await self._record("retry", _ids(resubmission.jobs), who, why)
         now = self._around.clock.now()
         made = replace_jobs(resubmission, now)
+        details: dict[str, object] = {}
+        if changes:
+            made[0] = amend_job(made[0], changes, now)
+            details["fields"] = sorted(changes)
+        await self._record("retry", _ids(resubmission.jobs), who, why, **details)
         inserted = await self._around.store.insert(made, now) if made else ()
         pairs = tuple(zip(resubmission.jobs, inserted, strict=True))
         earlier = tuple(old.id for old, new in pairs if new.is_existing)

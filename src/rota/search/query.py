@@ -2,14 +2,17 @@
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import lru_cache
 from typing import Literal, get_args
 
 import msgspec
 from msgspec.structs import replace
 
 from rota.errors import InvalidInputError
-from rota.jobs import Job, JobFilter, JobStatus
+from rota.jobs import Job, JobFilter, JobState, find_state
 from rota.jobs.identity import normalize_job_id
+from rota.jobs.job_state import STATE_WORDS, parse_states
 from rota.search.terms import (
     CODE,
     ERROR,
@@ -43,8 +46,9 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A search. A job must match every given field.
 
     ``text`` is a job id, or words: each begins a word of the name or the kind, or begins the id or
-    the key. ``kind`` is a kind. ``clauses`` come from ``parse_query``. With ``looks_at_all`` the
-    search reads every job instead of the index.
+    the key. ``kind`` is a kind. ``clauses`` come from ``parse_query``. ``states`` are some of the
+    states of the wanted status, as of ``as_of``, or as of a job's last change. With
+    ``looks_at_all`` the search reads every job instead of the index.
     """
 
     text: str | None = None
@@ -54,6 +58,8 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     id_start: str = ""
     sort: Sort = "newest"
     looks_at_all: bool = False
+    states: frozenset[JobState] = frozenset()
+    as_of: datetime | None = None
 
     def __post_init__(self) -> None:
         if self.kind is not None and len(self.kind) > LONGEST_TEXT:
@@ -64,7 +70,7 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_plain(self) -> bool:
         """Whether the store can answer the query by itself."""
-        return self.text is None and not self.all_clauses and not self.id_start
+        return not (self.text or self.all_clauses or self.id_start or self.states)
 
     @property
     def job_id(self) -> str | None:
@@ -74,12 +80,7 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def all_clauses(self) -> tuple[Clause, ...]:
         """The clauses, and those that ``text`` and ``kind`` stand for."""
-        found = list(self.clauses)
-        if self.text is not None and self.job_id is None:
-            found += _match_text(self.text)
-        if self.kind is not None:
-            found.append(Clause((TermRange(KIND + self.kind),)))
-        return tuple(found)
+        return _list_needs(self.clauses, self.text, self.kind)[0]
 
     def within(self, wanted: JobFilter) -> "JobQuery":
         """The query with a filter on top. What the query itself says about a field stays."""
@@ -96,16 +97,32 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.job_id is not None and self.job_id != job.id:
             return False
-        terms = list_terms(job)
-        return all(clause.accepts(terms) for clause in self.all_clauses)
+        if self.states and find_state(job, self.as_of or job.updated_at) not in self.states:
+            return False
+        clauses, letters = _list_needs(self.clauses, self.text, self.kind)
+        terms = list_terms(job, letters)
+        return all(clause.accepts(terms) for clause in clauses)
+
+
+@lru_cache(64)  # asked for each job that a search looks at
+def _list_needs(
+    clauses: tuple[Clause, ...], text: str | None, kind: str | None
+) -> tuple[tuple[Clause, ...], frozenset[str]]:
+    """All clauses, and the letters of their terms."""
+    found = list(clauses)
+    if text is not None and normalize_job_id(text) is None:
+        found += _match_text(text)
+    if kind is not None:
+        found.append(Clause((TermRange(KIND + kind),)))
+    return tuple(found), frozenset(each.text[0] for clause in found for each in clause.ranges)
 
 
 def _begins(job: Job, id_start: str) -> bool:
     return not id_start or job.id.replace("-", "").startswith(id_start.replace("-", "").lower())
 
 
-def parse_query(text: str) -> JobQuery:
-    """Read what a person typed.
+def parse_query(text: str, as_of: datetime | None = None) -> JobQuery:
+    """Read what a person typed at ``as_of``.
 
     Words stand for words of names and kinds, and for the beginning of ids and keys. ``kind:``,
     ``queue:``, ``key:``, ``id:``, ``name:``, ``error:``, ``state:`` and ``payload.path=`` ask for
@@ -114,7 +131,7 @@ def parse_query(text: str) -> JobQuery:
     """
     if len(text) > LONGEST_TEXT:
         raise _refusal("q", f"must have at most {LONGEST_TEXT} characters, got {len(text)}")
-    query = JobQuery()
+    query = JobQuery(as_of=as_of)
     for token in _TOKEN.findall(text.replace("\0", " ")):
         query = _add(query, token)
     if len(query.clauses) > MOST_CLAUSES:
@@ -189,11 +206,16 @@ def _add_error(query: JobQuery, value: str) -> JobQuery:
     return query
 
 
-def _add_state(query: JobQuery, value: str) -> JobQuery:
-    if value.upper() not in set(JobStatus):
-        states = ", ".join(each.lower() for each in JobStatus)
-        raise _refusal("q", f'has the state "{value}", which is not one of {states}')
-    return replace(query, wanted=replace(query.wanted, status=JobStatus(value.upper())))
+def add_state(query: JobQuery, value: str) -> JobQuery:
+    """The query for jobs in this state, in the words of filters."""
+    states = parse_states([value])
+    (status,) = {each.status for each in states}
+    is_whole = states == STATE_WORDS[status.lower()]
+    return replace(
+        query,
+        wanted=replace(query.wanted, status=status),
+        states=frozenset() if is_whole else states,
+    )
 
 
 def _add_sort(query: JobQuery, value: str) -> JobQuery:
@@ -218,7 +240,7 @@ def _with_clause(query: JobQuery, *ranges: TermRange) -> JobQuery:
 FIELDS: dict[str, Callable[[JobQuery, str], JobQuery]] = {
     "kind": _starred(KIND),
     "queue": lambda query, value: replace(query, wanted=replace(query.wanted, queue=value)),
-    "state": _add_state,
+    "state": add_state,
     "name": _add_name,
     "key": _starred(KEY),
     "id": _add_id,

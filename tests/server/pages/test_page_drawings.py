@@ -1,4 +1,4 @@
-"""Charts and graphs: where everything goes."""
+"""Charts: where everything goes."""
 
 from itertools import pairwise
 
@@ -17,7 +17,6 @@ from rota.server.pages.charts import (
     stack_bars,
     thin,
 )
-from rota.server.pages.job import NODE_HEIGHT, NODE_WIDTH, lay_out
 
 LABELS = [f"10:{minute:02}" for minute in range(60)]
 
@@ -84,28 +83,3 @@ def test_the_longest_row_takes_the_whole_width() -> None:
     widths = [[box.width for box in bar.boxes] for bar in chart.bars]
     assert widths == [[WIDTH * 3 / 4, WIDTH / 4], [WIDTH / 2]]
     assert [bar.total for bar in chart.bars] == ["4", "2"]
-
-
-def test_bars_are_ordered_by_their_end_and_do_not_overlap() -> None:
-    edges = [("a", "b"), ("b", "d"), ("a", "c"), ("c", "d"), ("a", "d"), ("d", "e")]
-    layout = lay_out(list("edcba"), edges)
-    places = {node.id: node for node in layout.nodes}
-    assert all(places[first].x < places[second].x for first, second in edges)
-    taken = {(node.x, node.y) for node in layout.nodes}
-    assert len(taken) == 5
-    assert len(layout.edges) == 6
-    for node in layout.nodes:
-        assert 0 <= node.x <= layout.width - NODE_WIDTH
-        assert 0 <= node.y <= layout.height - NODE_HEIGHT
-
-
-def test_lines_that_cross_are_untangled() -> None:
-    layout = lay_out(["a", "b", "x", "y"], [("a", "y"), ("b", "x")])
-    places = {node.id: node.y for node in layout.nodes}
-    assert (places["a"] < places["b"]) == (places["y"] < places["x"])
-
-
-def test_a_graph_with_a_circle_or_strange_edges_is_drawn_all_the_same() -> None:
-    layout = lay_out(["a", "b"], [("a", "b"), ("b", "a"), ("a", "a"), ("a", "nobody")])
-    assert len(layout.nodes) == 2
-    assert len(layout.edges) <= 1

@@ -5,29 +5,51 @@ from datetime import UTC, datetime
 import pytest
 
 from rota.errors import InvalidInputError, JobNotFoundError
-from rota.ops.graph import JobGraph, draw_graph
+from rota.ops.graph import draw_graph
 from rota.stores.memory import MemoryStore
 from rota.testing import a_job
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-def levels(graph: JobGraph) -> dict[str, int]:
-    return {node.id: node.level for node in graph.nodes}
-
-
-async def test_only_ancestors_and_descendants_are_found(store: MemoryStore) -> None:
+async def test_every_branch_is_found_and_says_what_it_is_to_the_job(store: MemoryStore) -> None:
     root, aside = a_job(), a_job()
     middle = a_job(dependencies=[root.id])
     beside = a_job(dependencies=[root.id])
     leaf = a_job(dependencies=[middle.id, aside.id])
     below = a_job(dependencies=[leaf.id])
-    await store.insert([root, aside, middle, beside, leaf, below], NOW)
+    stranger = a_job()
+    await store.insert([root, aside, middle, beside, leaf, below, stranger], NOW)
     graph = await draw_graph(store, "default", middle.id)
-    assert levels(graph) == {root.id: -1, middle.id: 0, leaf.id: 1, below.id: 2}
+    found = {node.id: (node.level, node.relation) for node in graph.nodes}
+    assert found == {
+        root.id: (-1, "before"),
+        middle.id: (0, "self"),
+        aside.id: (0, "beside"),
+        beside.id: (0, "beside"),
+        leaf.id: (1, "after"),
+        below.id: (2, "after"),
+    }
     edges = {(edge.dependency_id, edge.dependent_id) for edge in graph.edges}
-    assert edges == {(root.id, middle.id), (middle.id, leaf.id), (leaf.id, below.id)}
+    assert edges == {
+        (root.id, middle.id),
+        (root.id, beside.id),
+        (middle.id, leaf.id),
+        (aside.id, leaf.id),
+        (leaf.id, below.id),
+    }
     assert not graph.is_cut
+
+
+async def test_ancestors_and_descendants_come_before_other_branches(store: MemoryStore) -> None:
+    root = a_job()
+    others = [a_job(dependencies=[root.id]) for _ in range(20)]
+    job = a_job(dependencies=[root.id])
+    below = a_job(dependencies=[job.id])
+    await store.insert([root, *others, job, below], NOW)
+    graph = await draw_graph(store, "default", job.id, limit=5)
+    assert {root.id, job.id, below.id} < {node.id for node in graph.nodes}
+    assert (graph.count("beside"), graph.is_cut) == (2, True)
 
 
 async def test_a_diamond_is_drawn_once(store: MemoryStore) -> None:
@@ -67,4 +89,4 @@ async def test_another_tenant_sees_nothing_and_a_bad_limit_is_refused(store: Mem
     with pytest.raises(JobNotFoundError):
         await draw_graph(store, "other", job.id)
     with pytest.raises(InvalidInputError, match="limit"):
-        await draw_graph(store, "default", job.id, limit=201)
+        await draw_graph(store, "default", job.id, limit=1_001)

@@ -76,7 +76,7 @@ def accepts(query: JobQuery, job: Job) -> bool:
     ("text", "part"),
     [
         ("colour:red", 'the field "colour"'),
-        ("state:lost", "pending, ready, running"),
+        ("state:lost", "pending, ready, due, later"),
         ("payload.order", "payload.order=7"),
         ("kind:", "nothing after kind:"),
         ("id:xyz", 'the id "xyz"'),
@@ -86,7 +86,7 @@ def accepts(query: JobQuery, job: Job) -> bool:
     ],
 )
 def test_a_mistake_is_named(text: str, part: str) -> None:
-    with pytest.raises(InvalidInputError, match=r"^q ") as caught:
+    with pytest.raises(InvalidInputError, match=r"^(q|state) ") as caught:
         parse_query(text)
     assert part in caught.value.message
 

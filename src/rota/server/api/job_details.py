@@ -1,4 +1,4 @@
-"""One job: explanation, graph and attempts; retry, cancel and run now."""
+"""One job: explanation, graph and attempts; retry, duplicate, cancel and run now."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -9,16 +9,17 @@ from msgspec import Meta
 
 from rota.auth.caller import Scope
 from rota.clock.timeout import timeout_after
-from rota.errors import IllegalMoveError
-from rota.jobs import Attempt, JobStatus
+from rota.errors import ForbiddenError, IllegalMoveError
+from rota.jobs import Attempt, Job, JobStatus
+from rota.ops.edits import duplicate_job, retry_edited
 from rota.ops.explain import explain_job
 from rota.ops.explain_at import explain_job_at
 from rota.ops.explanation import Explanation
-from rota.ops.graph import MOST_NODES, JobGraph, draw_graph
+from rota.ops.graph import MOST_NODES, USUAL_NODES, JobGraph, draw_graph
 from rota.ops.results import wait_for_end
 from rota.rail.dead_letters import is_dead
 from rota.server.api.fields import Moment, Order, Uuid, WallTime, choose_moment, read_job
-from rota.server.api.jobs import ONE_JOB, JobView, view_job
+from rota.server.api.jobs import ONE_JOB, CopyChanges, JobView, api_names, view_job
 from rota.server.http.route import Answer, Call, Nothing, Route, route
 
 
@@ -26,7 +27,7 @@ class GraphChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The size of the graph."""
 
     limit: Annotated[int, Meta(description="The maximum number of jobs.", ge=1, le=MOST_NODES)] = (
-        MOST_NODES
+        USUAL_NODES
     )
 
 
@@ -84,6 +85,12 @@ class CancelChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = True
 
 
+class CopyOrder(Order, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The reason, and the values in which the new job differs from the old one."""
+
+    changes: CopyChanges = CopyChanges()
+
+
 class RetriedJob(msgspec.Struct, frozen=True):
     """The new job, and the new id for each old id.
 
@@ -113,7 +120,7 @@ async def explain_why(call: Call[Nothing, WhyQuestion]) -> Explanation:
 
 
 async def get_graph(call: Call[Nothing, GraphChoice]) -> JobGraph:
-    """Get the ancestors and descendants of a job, with their statuses."""
+    """Get every job that is connected with a job by dependencies, with its status."""
     return await draw_graph(
         call.context.store, call.caller.tenant, call.path["job_id"], limit=call.query.limit
     )
@@ -151,24 +158,58 @@ async def get_result(call: Call[Nothing, ResultChoice]) -> ResultView:
     )
 
 
-async def retry_job(call: Call[Order, RetryChoice]) -> Answer:
+async def retry_job(call: Call[CopyOrder, RetryChoice]) -> Answer:
     """Retry a failed job by a new job that names it in ``replaces``.
 
-    The failed job stays as it is. A job that was retried before keeps its replacement.
+    The failed job stays as it is. A job that was retried before keeps its replacement; with
+    ``changes``, such as another payload, that is 409. ``changes`` need the scope ``write`` too.
     """
     old = await read_job(call)
     if not is_dead(old):
         reason = "only a job that failed, and was not cancelled, can be retried"
         raise IllegalMoveError(old.status, JobStatus.READY, reason)
-    await call.context.quota.admit(call.caller.tenant)
-    letters = call.context.dead_letters(call.caller.tenant)
-    retried = await letters.retry(
-        old.id, cascade=call.query.cascade, who=call.caller.who, why=call.body.why
-    )
+    context, tenant = call.context, call.caller.tenant
+    changes = _read_changes(call, old)
+    await context.quota.admit(tenant)
+    asked: dict[str, Any] = {"cascade": call.query.cascade, "why": call.body.why}
+    asked["who"] = call.caller.who
+    if changes:
+        with api_names():
+            retried = await retry_edited(context.rail_context(tenant), old.id, changes, **asked)
+    else:
+        retried = await context.dead_letters(tenant).retry(old.id, **asked)
     new = await read_job(call, retried.replacements[old.id])
     link = {"location": f"{call.root}{ONE_JOB.format(job_id=new.id)}"}
     made = RetriedJob(view_job(new), retried.replacements, retried.earlier_ids)
     return Answer(201, made, link)
+
+
+async def duplicate(call: Call[CopyOrder, Nothing]) -> Answer:
+    """Create a job like this one, in any state, with other values for some fields.
+
+    The new job is due now, waits for the same dependencies, has no idempotency key and does not
+    recur.
+    """
+    old = await read_job(call)
+    context, tenant = call.context, call.caller.tenant
+    changes = _read_changes(call, old)
+    await context.quota.admit(tenant)
+    with api_names():
+        new = await duplicate_job(
+            context.rail_context(tenant), old.id, changes, who=call.caller.who, why=call.body.why
+        )
+    link = {"location": f"{call.root}{ONE_JOB.format(job_id=new.id)}"}
+    return Answer(201, view_job(new), link)
+
+
+def _read_changes(call: Call[CopyOrder, Any], old: Job) -> dict[str, Any]:
+    """The changes, if the caller may make them and the payload fits its kind."""
+    changes = call.body.changes.as_fields()
+    if changes and not call.caller.may(Scope.WRITE):
+        raise ForbiddenError(Scope.WRITE)
+    if "payload" in changes:
+        call.context.served.check(old.kind, changes["payload"])
+    return changes
 
 
 async def cancel_job(call: Call[Order, CancelChoice]) -> JobView:
@@ -210,6 +251,15 @@ ROUTES: tuple[Route, ...] = (
         Scope.OPERATE,
         "jobs",
         answers={201: RetriedJob},
+        errors=_CHANGED,
+    ),
+    route(
+        "POST",
+        f"{ONE_JOB}/duplicate",
+        duplicate,
+        Scope.WRITE,
+        "jobs",
+        answers={201: JobView},
         errors=_CHANGED,
     ),
     route("POST", f"{ONE_JOB}/cancel", cancel_job, Scope.OPERATE, "jobs", errors=_CHANGED),

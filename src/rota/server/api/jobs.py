@@ -1,7 +1,8 @@
 """Jobs: create, get, update, delete and search."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -66,6 +67,7 @@ from rota.server.api.fields import (
 )
 from rota.server.http.context import ServerContext
 from rota.server.http.route import Answer, Call, Nothing, Route, route
+from rota.stores.protocol import Inserted
 from rota.triggers.zone import Fold, Gap
 
 JOBS = "/api/v1/jobs"
@@ -237,16 +239,25 @@ def admit_new_job(
     try:
         job = admit_job(_request(asked, key), job_id=context.make_id(now), now=now, tenant=tenant)
     except InvalidJobError as error:
-        raise _with_api_name(error, None if key is None else KEY_HEADER) from error
+        raise with_api_name(error, None if key is None else KEY_HEADER) from error
     context.served.check(job.kind, job.payload)
     return job
 
 
-def _with_api_name(error: InvalidJobError, key_name: str | None = None) -> InvalidJobError:
+def with_api_name(error: InvalidJobError, key_name: str | None = None) -> InvalidJobError:
     """The same error with the field name of the API."""
     names = {"due_at": "run_at", "idempotency_key": key_name or "idempotency_key"}
     name = names.get(error.field, error.field)
     return error if name == error.field else InvalidJobError(name, error.reason)
+
+
+@contextmanager
+def api_names() -> Iterator[None]:
+    """Errors about a job name its fields as the API does."""
+    try:
+        yield
+    except InvalidJobError as error:
+        raise with_api_name(error) from error
 
 
 def _request(asked: NewJob, key: str | None) -> JobRequest:
@@ -336,6 +347,30 @@ class JobUpdate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     updated_at: Fixed = UNSET
 
 
+class CopyChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Other values for some fields of a new job that is made from another one."""
+
+    name: Name | UnsetType = UNSET
+    queue: Queue | UnsetType = UNSET
+    payload: Payload | UnsetType = UNSET
+    priority: Priority | UnsetType = UNSET
+    run_at: InstantText | UnsetType = UNSET
+    retry_policy: RetryPolicyBody | UnsetType = UNSET
+    auto_remove: bool | UnsetType = UNSET
+    notifies: bool | UnsetType | None = UNSET
+    label: Kind | UnsetType | None = UNSET
+
+    def as_fields(self) -> dict[str, Any]:
+        """The values that are given, by the field names of ``rota.jobs``."""
+        given = {name: getattr(self, name) for name in self.__struct_fields__}
+        fields = {name: value for name, value in given.items() if value is not UNSET}
+        if "run_at" in fields:
+            fields["due_at"] = fields.pop("run_at")
+        if "retry_policy" in fields:
+            fields["retry_policy"] = msgspec.structs.asdict(fields["retry_policy"])
+        return fields
+
+
 CHANGEABLE = JobUpdate.__struct_fields__[: JobUpdate.__struct_fields__.index("id")]
 FIXED = JobUpdate.__struct_fields__[len(CHANGEABLE) :]
 
@@ -418,8 +453,8 @@ class TextSearch(JobSearch, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         bool, Meta(description="false: read every job instead of the search index.")
     ] = True
 
-    def as_query(self) -> JobQuery:
-        query = parse_query(self.q or "").within(self.as_filter())
+    def as_query(self, now: datetime) -> JobQuery:
+        query = parse_query(self.q or "", now).within(self.as_filter())
         return msgspec.structs.replace(
             query,
             text=self.text,
@@ -460,15 +495,21 @@ async def create_job(call: Call[NewJob, Nothing]) -> Answer:
     job = admit_new_job(call.body, context, tenant, now, call.headers.get(KEY_HEADER.lower()))
     read_plain_queue(job.queue)
     await _check_queues(call, job)
-    await context.quota.admit(tenant)
-    await note_alerts(context.store, [job])
-    (inserted,) = await context.store.insert([_with_trace(job, call)], now)
+    inserted = await insert_job(context, _with_trace(job, call), now)
     call.caller.check_queues([inserted.job.queue])  # an existing job may be in another one
     headers = {"location": f"{call.root}{JOBS}/{inserted.job.id}"}
     warning = await context.served.warn(inserted.job)
     if warning is not None:
         headers["warning"] = f'299 rota "{warning}"'
     return Answer(200 if inserted.is_existing else 201, view_job(inserted.job), headers)
+
+
+async def insert_job(context: ServerContext, job: Job, now: datetime) -> Inserted:
+    """Store a new job, if the tenant may have one more."""
+    await context.quota.admit(job.tenant)
+    await note_alerts(context.store, [job])
+    (inserted,) = await context.store.insert([job], now)
+    return inserted
 
 
 async def _check_queues(call: Call[Any, Any], job: Job) -> None:
@@ -500,12 +541,10 @@ async def update_job(call: Call[JobUpdate, Nothing]) -> JobView:
         _check_fixed(fixed, msgspec.to_builtins(view_job(job)))
     changes, now = _list_changes(call.body), call.context.clock.now()
     await _check_payload(call, changes)
-    try:
+    with api_names():
         amended = await call.context.store.amend(
             call.caller.tenant, call.path["job_id"], changes, now
         )
-    except InvalidJobError as error:
-        raise _with_api_name(error) from error
     return view_job(amended)
 
 
@@ -554,7 +593,7 @@ async def look_for_jobs(call: Call[Nothing, TextSearch]) -> FoundJobs:
     page = await search_by_text(
         call.context.store,
         call.caller.tenant,
-        asked.as_query(),
+        asked.as_query(call.context.clock.now()),
         cursor=asked.cursor,
         limit=asked.limit,
     )
@@ -566,7 +605,8 @@ async def count_jobs(call: Call[Nothing, TextSearch]) -> StateCounts:
 
     A status, a cursor and a limit in the request change nothing.
     """
-    return await count_states(call.context.store, call.caller.tenant, call.query.as_query())
+    query = call.query.as_query(call.context.clock.now())
+    return await count_states(call.context.store, call.caller.tenant, query)
 
 
 async def suggest_searches(call: Call[Nothing, SuggestionSearch]) -> Suggestions:

@@ -6,13 +6,21 @@ import msgspec
 
 from rota.auth.caller import Scope
 from rota.jobs.fields import read_word
+from rota.kinds.http_request import HttpRequest
+from rota.kinds.log_message import LogMessage
 from rota.ops.kinds import KnownKind, list_known_kinds, set_notifies
 from rota.rail.settings import EVERYBODY
 from rota.server.api.fields import Kind, Why
+from rota.server.http.context import ServerContext
 from rota.server.http.route import Answer, Call, Nothing, Route, route
 
 KINDS = "/api/v1/kinds"
 NOTIFIES = f"{KINDS}/notifies"
+
+_BUILT_IN: dict[str, type[msgspec.Struct]] = {
+    "http.request": HttpRequest,
+    "log.message": LogMessage,
+}
 
 
 class KindView(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +43,14 @@ class KindView(msgspec.Struct, frozen=True, kw_only=True):
     is_served: bool = False
     is_checked: bool = False
 
+    @property
+    def argument_names(self) -> list[str]:
+        """The names in a payload, as far as they are known."""
+        whole = self.payload_schema
+        if "$ref" in whole:
+            whole = whole["$defs"][whole["$ref"].rpartition("/")[2]]
+        return list(whole.get("properties", ()))
+
 
 class KindList(msgspec.Struct, frozen=True):
     """All kinds that are known, by name."""
@@ -53,7 +69,7 @@ class NotifiesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class KindChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The kind."""
 
-    kind: Kind
+    kind: Kind | None = None
 
 
 async def list_kinds(call: Call[Nothing, Nothing]) -> KindList:
@@ -62,9 +78,13 @@ async def list_kinds(call: Call[Nothing, Nothing]) -> KindList:
     A kind is known if an app that is served declares it, if a worker serves it, or if an operator
     has set whether it notifies people.
     """
-    context = call.context
+    return KindList(await describe_kinds(call.context))
+
+
+async def describe_kinds(context: ServerContext) -> list[KindView]:
+    """Every kind that is known, by name."""
     known = await list_known_kinds(context.store, context.served)
-    return KindList([_view(it, is_checked=context.served.checks(it.kind)) for it in known])
+    return [_view(it, is_checked=context.served.checks(it.kind)) for it in known]
 
 
 async def put_notifies(call: Call[NotifiesBody, Nothing]) -> KindView:
@@ -81,7 +101,7 @@ async def put_notifies(call: Call[NotifiesBody, Nothing]) -> KindView:
 
 async def delete_notifies(call: Call[Nothing, KindChoice]) -> Answer:
     """Let the app and the workers of a kind say again whether it notifies people."""
-    await _set(call, call.query.kind, None, notifies=None)
+    await _set(call, call.query.kind or "", None, notifies=None)
     return Answer(204)
 
 
@@ -92,10 +112,10 @@ async def _set(call: Call[Any, Any], kind: str, why: str | None, *, notifies: bo
 
 
 def _view(known: KnownKind, *, is_checked: bool) -> KindView:
-    entry = known.entry
+    entry, model = known.entry, _BUILT_IN.get(known.kind)
     return KindView(
         kind=known.kind,
-        payload_schema=entry.schema,
+        payload_schema=entry.schema or ({} if model is None else msgspec.json.schema(model)),
         result_schema=entry.result,
         queue=entry.queue,
         priority=entry.priority,

@@ -144,7 +144,13 @@ def _plural(count: int, one: str, many: str | None = None) -> str:
     return f"{format_count(count)} {one if count == 1 else many or one + 's'}"
 
 
+def _lines(text: str) -> str:
+    """Text that keeps its line breaks."""
+    return Lines("\n".join(escape(line) for line in text.split("\n")))
+
+
 _FILTERS: dict[str, Callable[..., str]] = {
+    "lines": _lines,
     "length_of": _length_of,
     "moment": _moment,
     "local": _local,

@@ -10,8 +10,9 @@ from starlette.requests import Request
 
 from rota.auth.caller import Caller, Scope
 from rota.clock.system import monotonic
-from rota.errors import InvalidRequestError, RequestTooLargeError
+from rota.errors import InvalidRequestError, JobNotFoundError, RequestTooLargeError
 from rota.jobs import Job, JobId
+from rota.jobs.identity import normalize_job_id
 from rota.ops.holds import Hold
 from rota.rail import DeadLetters, Rail
 from rota.server.http.context import ServerContext
@@ -190,6 +191,16 @@ class Visit(NamedTuple):
 
     def link(self, *steps: str, **query: object) -> str:
         return link_to(self.request, *steps, **query)
+
+
+async def find_job(visit: Visit) -> Job:
+    """The job that the path names; JobNotFoundError when the tenant has none."""
+    asked = str(visit.request.path_params["job_id"])
+    job_id = normalize_job_id(asked)
+    found = [] if job_id is None else await visit.find_jobs([job_id])
+    if not found:
+        raise JobNotFoundError(asked[:100])
+    return found[0]
 
 
 def link_to(request: Request, *steps: str, **query: object) -> str:

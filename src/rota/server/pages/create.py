@@ -1,0 +1,312 @@
+"""Forms for jobs: create one, change one, retry one with changes, and duplicate one.
+
+The fields of the payload come from the JSON Schema of the kind. A kind without a schema, and a
+payload that does not fit, are edited as JSON.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import asdict
+from starlette.responses import Response
+
+from rota.auth.caller import Scope
+from rota.auth.masking import mask_secrets, restore_secrets
+from rota.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidInputError,
+    InvalidJobError,
+    RotaError,
+)
+from rota.escape import escape, escape_json
+from rota.jobs import Job, JobId
+from rota.ops.edits import duplicate_job, edit_job, retry_edited
+from rota.policy.audit import AuditedAction, record_action
+from rota.rail.dead_letters import is_dead
+from rota.server.api.jobs import NewJob, RetryPolicyBody, admit_new_job, api_names, insert_job
+from rota.server.api.kinds import KindView, describe_kinds
+from rota.server.pages.responses import go_to, render_page
+from rota.server.pages.schema_form import Group, build_form
+from rota.server.pages.statuses import sign_of
+from rota.server.pages.visit import Form, Visit, find_job, read_form
+
+_WHOLE = "payload"
+_MAX_ATTEMPTS = 3
+_OPTIONS = ("name", "queue", "priority", "run_at", "max_attempts", "key", _WHOLE)
+
+
+class Purpose(NamedTuple):
+    """What a form is for, in words. ``{name}`` is the name of the job."""
+
+    verb: str
+    title: str
+    button: str
+    note: str
+    done: str
+
+
+NEW = Purpose("new", "Create a job", "Create job", "", "created")
+EDIT = Purpose(
+    "edit",
+    "Change {name}",
+    "Save changes",
+    "A job that runs now keeps what it began with; its next attempt has the new values.",
+    "edited",
+)
+RETRY = Purpose(
+    "retry",
+    "Edit and retry {name}",
+    "Retry with these values",
+    "A new job replaces this one. The failed job stays as it is.",
+    "retried",
+)
+DUPLICATE = Purpose(
+    "duplicate",
+    "Duplicate {name}",
+    "Create duplicate",
+    "The new job is due at once unless you say when. It has no idempotency key and does not recur.",
+    "duplicated",
+)
+_PURPOSES = {each.verb: each for each in (EDIT, RETRY, DUPLICATE)}
+
+
+class Sheet(NamedTuple):
+    """A form with what it holds.
+
+    ``form`` are the fields of the payload; without them it is edited as JSON.
+    """
+
+    purpose: Purpose
+    kind: str
+    texts: Mapping[str, str]
+    form: Group | None
+    view: KindView | None = None
+    job: Job | None = None
+    problem: str = ""
+    problem_field: str = ""
+
+
+async def show_new(visit: Visit) -> Response:
+    """The form for a new job, or the kinds to choose from."""
+    kind = visit.ask("kind").strip()
+    if not kind:
+        kinds = await describe_kinds(visit.context)
+        return render_page(visit, "kinds.html", page="jobs", kinds=kinds)
+    view = await _find_kind(visit, kind)
+    form = _choose_form(visit, view, {})
+    priority = str(5 if view is None else view.priority)
+    texts = {"name": kind, "queue": "default" if view is None else view.queue}
+    texts |= {"priority": priority, "run_at": "", "max_attempts": str(_MAX_ATTEMPTS), "key": ""}
+    return _render(visit, Sheet(NEW, kind, texts | _show_payload(form, {}), form, view))
+
+
+async def create(visit: Visit) -> Response:
+    """Create the job of the form."""
+    form = await read_form(visit.request)
+    kind = form.one("kind")
+    view = await _find_kind(visit, kind)
+    fields = None if form.one("as") == "json" else _form_of(view)
+    sheet = Sheet(NEW, kind, _read_texts(form), fields, view)
+    try:
+        with api_names():
+            job = await _create(visit, sheet, form)
+    except (InvalidInputError, ConflictError) as error:
+        return _render(visit, _with_problem(sheet, error))
+    return go_to(visit.link("jobs", job.id, done=NEW.done))
+
+
+async def _create(visit: Visit, sheet: Sheet, form: Form) -> Job:
+    context, now = visit.context, visit.context.clock.now()
+    texts = sheet.texts
+    run_at = _read_instant(visit, texts["run_at"])
+    asked = NewJob(
+        name=texts["name"],
+        queue=texts["queue"],
+        kind=sheet.kind,
+        payload=_read_payload(sheet),
+        priority=_read_number(texts["priority"]),
+        run_at=None if run_at is None else run_at.isoformat(),
+        retry_policy=RetryPolicyBody(max_attempts=_read_number(texts["max_attempts"])),
+        idempotency_key=texts["key"] or None,
+    )
+    job = admit_new_job(asked, context, visit.tenant, now)
+    entry = AuditedAction(
+        action="create", who=visit.caller.who, why=form.one("why") or None, job_ids=[job.id]
+    )
+    await record_action(context.rail_context(visit.tenant), entry)
+    return (await insert_job(context, job, now)).job
+
+
+async def show_copy(visit: Visit) -> Response:
+    """The form to change, retry or duplicate a job, with its values."""
+    purpose, job = await _find_subject(visit)
+    view = await _find_kind(visit, job.kind)
+    payload = mask_secrets(job.payload, visit.context.masked_words)
+    form = _choose_form(visit, view, payload)
+    texts = _show_job(visit, purpose, job) | _show_payload(form, payload)
+    return _render(visit, Sheet(purpose, job.kind, texts, form, view, job))
+
+
+async def submit_copy(visit: Visit) -> Response:
+    """Change, retry or duplicate the job as the form says."""
+    purpose, job = await _find_subject(visit)
+    form = await read_form(visit.request)
+    view = await _find_kind(visit, job.kind)
+    fields = None if form.one("as") == "json" else _form_of(view)
+    sheet = Sheet(purpose, job.kind, _read_texts(form), fields, view, job)
+    try:
+        with api_names():
+            job_id = await _carry_out(visit, sheet, job, form)
+    except (InvalidInputError, ConflictError) as error:
+        return _render(visit, _with_problem(sheet, error))
+    return go_to(visit.link("jobs", job_id, done=purpose.done))
+
+
+async def _carry_out(visit: Visit, sheet: Sheet, job: Job, form: Form) -> JobId:
+    changes = _list_changes(visit, sheet, job)
+    around = visit.context.rail_context(visit.tenant)
+    said: dict[str, str | None] = {"who": visit.caller.who, "why": form.one("why") or None}
+    if sheet.purpose is EDIT:
+        seen = {"updated_at": form.one("updated_at")}
+        return (await edit_job(around, job.id, changes | seen, **said)).id
+    await visit.context.quota.admit(visit.tenant)
+    if sheet.purpose is DUPLICATE:
+        return (await duplicate_job(around, job.id, changes, **said)).id
+    cascade = form.one("cascade") == "yes"
+    retried = await retry_edited(around, job.id, changes, cascade=cascade, **said)
+    return retried.replacements[job.id]
+
+
+def _list_changes(visit: Visit, sheet: Sheet, job: Job) -> dict[str, Any]:
+    """The values of the form that differ from those of the job."""
+    shown = _show_job(visit, sheet.purpose, job)
+    sent = {name: text for name, text in sheet.texts.items() if text != shown.get(name, text)}
+    changes: dict[str, Any] = {name: sent[name] for name in ("name", "queue") if name in sent}
+    if "priority" in sent:
+        changes["priority"] = _read_number(sent["priority"])
+    if "max_attempts" in sent:
+        tries = _read_number(sent["max_attempts"])
+        changes["retry_policy"] = asdict(job.retry_policy) | {"max_attempts": tries}
+    due_at = _read_instant(visit, sent.get("run_at", ""))
+    if due_at is not None:
+        changes["due_at"] = due_at
+    payload = restore_secrets(_read_payload(sheet), job.payload, visit.context.masked_words)
+    if msgspec.json.encode(payload) != msgspec.json.encode(job.payload):
+        visit.context.served.check(job.kind, payload)
+        changes["payload"] = payload
+    return changes
+
+
+async def _find_subject(visit: Visit) -> tuple[Purpose, Job]:
+    """The purpose and the job that the path names, if they go together."""
+    job = await find_job(visit)
+    purpose = _PURPOSES[visit.request.url.path.rpartition("/")[2]]
+    if purpose is RETRY and not visit.may_operate:
+        raise ForbiddenError(Scope.OPERATE)
+    if purpose is RETRY and not is_dead(job):
+        raise ConflictError(f"Job {job.id} has not failed for good, so it cannot be retried")
+    if purpose is EDIT and job.status.is_terminal:
+        raise ConflictError(f"Job {job.id} has ended, so it cannot be changed: duplicate it")
+    return purpose, job
+
+
+async def _find_kind(visit: Visit, kind: str) -> KindView | None:
+    return next((it for it in await describe_kinds(visit.context) if it.kind == kind), None)
+
+
+def _form_of(view: KindView | None) -> Group | None:
+    return None if view is None else build_form(view.payload_schema)
+
+
+def _choose_form(visit: Visit, view: KindView | None, payload: Any) -> Group | None:
+    """The fields, unless JSON is asked for or the fields cannot hold the payload.
+
+    A text with invisible characters is edited as JSON, which shows them.
+    """
+    form = _form_of(view)
+    if form is None or visit.ask("as") == "json":
+        return None
+    if payload == {}:
+        return form
+    is_plain = all(
+        escape(it) == it for text in form.show(payload).values() for it in text.split("\n")
+    )
+    return form if is_plain and form.holds(payload) else None
+
+
+def _show_job(visit: Visit, purpose: Purpose, job: Job) -> dict[str, str]:
+    due_at = ""
+    if purpose is EDIT:
+        due_at = job.due_at.astimezone(visit.zone).strftime("%Y-%m-%dT%H:%M:%S")
+    return {
+        "name": job.name,
+        "queue": job.queue,
+        "priority": str(job.priority),
+        "run_at": due_at,
+        "max_attempts": str(job.retry_policy.max_attempts),
+    }
+
+
+def _show_payload(form: Group | None, payload: Any) -> dict[str, str]:
+    if form is not None:
+        return form.show(payload)
+    text = msgspec.json.format(msgspec.json.encode(payload), indent=2).decode()
+    return {_WHOLE: "\n".join(escape_json(line) for line in text.split("\n"))}
+
+
+def _read_texts(form: Form) -> dict[str, str]:
+    """The texts as they were sent, with the line breaks of JSON and Python."""
+    sent = {name: values[-1].replace("\r\n", "\n") for name, values in form.values.items()}
+    return dict.fromkeys(_OPTIONS, "") | sent
+
+
+def _read_payload(sheet: Sheet) -> Any:
+    if sheet.form is not None:
+        return sheet.form.read(sheet.texts)
+    try:
+        return msgspec.json.decode(sheet.texts.get(_WHOLE, ""))
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise InvalidJobError(_WHOLE, f"must be JSON: {error}") from error
+
+
+def _read_number(text: str) -> Any:
+    """A whole number, or the text itself, which admission refuses in its own words."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else text
+
+
+def _read_instant(visit: Visit, text: str) -> datetime | None:
+    """The instant of a wall time in the zone of the pages."""
+    if not text.strip():
+        return None
+    try:
+        wall = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        wanted = "must be a date and a time such as 2026-05-01T12:00"
+        raise InvalidJobError("run_at", wanted) from error
+    return (wall if wall.tzinfo else wall.replace(tzinfo=visit.zone)).astimezone(UTC)
+
+
+def _with_problem(sheet: Sheet, error: RotaError) -> Sheet:
+    field = str(error.details.get("field", ""))
+    return sheet._replace(problem=error.message, problem_field=field.partition("[")[0])
+
+
+def _render(visit: Visit, sheet: Sheet) -> Response:
+    job = sheet.job
+    response = render_page(
+        visit,
+        "job_form.html",
+        page="jobs",
+        sheet=sheet,
+        texts=sheet.texts,
+        has_fields=_form_of(sheet.view) is not None,
+        sign=None if job is None else sign_of(job, visit.now),
+        title=sheet.purpose.title.format(name="" if job is None else job.name),
+        zone_name=visit.now.astimezone(visit.zone).tzname(),
+        back=visit.link("jobs") if job is None else visit.link("jobs", job.id),
+    )
+    response.status_code = 400 if sheet.problem else 200
+    return response

@@ -1,0 +1,193 @@
+"""The page of a job: attempts, tracebacks, logs, values and the graph."""
+
+import gzip
+import re
+from datetime import timedelta
+
+import httpx2
+import pytest
+from tests.browser.stage.story import MINUTE, Story
+from tests.server.pages.conftest import START, Knock, sign_in
+
+from rota.jobs import Attempt
+from rota.server.pages.timeline import fold_traceback, make_strip, make_timeline, read_log
+from rota.server.pages.tree import MOST_BRANCHES, grow_tree
+from rota.testing import a_job
+
+SECOND = timedelta(seconds=1)
+TRACE = """Traceback (most recent call last):
+  File "/app/.venv/lib/python3.12/site-packages/anyio/run.py", line 3, in run
+    return await call()
+           ^^^^^^^^^^^^
+  File "/usr/lib/python3.12/asyncio/runners.py", line 9, in go
+    pass
+  File "/app/billing.py", line 42, in charge
+    gateway.charge()
+ValueError: no
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/app/billing.py", line 50, in main
+    charge()
+RuntimeError: failed
+"""
+
+
+def an_attempt(number: int = 1, **fields: object) -> Attempt:
+    given: dict[str, object] = {
+        "job_id": "01890a5d-ac96-774b-bcce-b302099a8057",
+        "number": number,
+        "token": number,
+        "worker": "w-1",
+        "started_at": START + number * MINUTE,
+        "ended_at": START + number * MINUTE + 5 * SECOND,
+        "outcome": "failed",
+        "error": f"error {number}",
+    }
+    return Attempt(**{**given, **fields})  # type: ignore[arg-type]  # fields of the test
+
+
+def test_frames_of_libraries_are_folded_and_the_whole_text_stays() -> None:
+    parts = fold_traceback(TRACE)
+    assert [part.folded_count for part in parts] == [0, 2, 0]
+    assert "anyio" in parts[1].text
+    assert "billing.py" not in parts[1].text
+    assert "\n".join(part.text for part in parts) == TRACE.rstrip()
+
+
+def test_a_traceback_of_libraries_only_is_not_folded() -> None:
+    text = 'Traceback:\n  File "/x/site-packages/a.py", line 1, in f\n    g()\nValueError: x'
+    (part,) = fold_traceback(text)
+    assert (part.text, part.folded_count) == (text, 0)
+
+
+def test_a_log_is_shown_by_record_with_the_time_since_the_start() -> None:
+    log = (
+        "2026-10-23T09:42:21.500Z INFO app: begun\n"
+        "2026-10-23T09:42:23.000Z ERROR app: broken\nTraceback: more\n"
+    )
+    lines = list(read_log(an_attempt(log=log)))
+    assert [(line.after, line.level, line.tone) for line in lines] == [
+        ("+1.5 s", "INFO", "quiet"),
+        ("+3 s", "ERROR", "red"),
+    ]
+    assert lines[1].text == "broken\nTraceback: more"
+    assert next(iter(read_log(an_attempt(log="free text")))).text == "free text"
+
+
+async def test_attempts_say_how_long_they_waited_and_ran(story: Story) -> None:
+    job = await story.ask("Sum", ago=3 * MINUTE)
+    done = await story.complete(job, MINUTE)
+    created, attempt, end = make_timeline(done, [], START)
+    assert (created.headline, end.headline) == ("Created", "Completed")
+    assert attempt.headline == "Attempt 1 succeeded"
+    assert attempt.note == "1 min 56 s after creation, ran 4 s, on mail-7f2c"
+    assert [(each.look, each.title) for each in make_strip(done, [], START)] == [
+        ("calm-wash", "waited: 1 min 56 s"),
+        ("good", "attempt 1 succeeded: 4 s"),
+    ]
+
+
+async def test_a_running_attempt_says_for_how_long(story: Story) -> None:
+    job = await story.start(await story.ask("Sum", ago=3 * MINUTE), MINUTE)
+    step = make_timeline(job, [], START)[-1]
+    assert step.headline == "Attempt 1 is running"
+    assert step.note == "2 min after creation, for 1 min now, on mail-7f2c"
+
+
+def test_very_long_logs_are_shown_for_the_attempt_that_is_asked_for() -> None:
+    attempts = [an_attempt(number, log="x" * 16_000, traceback="y" * 9_000) for number in (1, 2, 3)]
+    job = a_job(created_at=START, attempt_count=3)
+    cut = [step.number for step in make_timeline(job, attempts, START) if step.is_cut]
+    assert cut == [1]
+    cut = [step.number for step in make_timeline(job, attempts, START, 1) if step.is_cut]
+    assert cut == [2]
+
+
+def test_a_tree_has_every_value_and_says_what_it_leaves_out() -> None:
+    tree = grow_tree({"a": [1, "x", None], "b": {}}, "payload")
+    numbers, nothing = tree.parts
+    assert (tree.text, numbers.name, numbers.text, nothing.text) == ("{2}", "a", "[3]", "{0}")
+    assert [(it.text, it.look) for it in numbers.parts] == [
+        ("1", "number"),
+        ('"x"', "text"),
+        ("null", "word"),
+    ]
+    large = grow_tree(list(range(1_000)), "payload")
+    assert (len(large.parts), large.left_out) == (MOST_BRANCHES, 600)
+
+
+async def test_the_page_has_values_as_a_tree_and_masks_secrets(
+    story: Story, pages: httpx2.AsyncClient
+) -> None:
+    job = await story.ask("Sum", payload={"order": {"id": 7}, "api_token": "s3cr3t"})
+    shown = (await pages.get(f"/admin/jobs/{job.id}")).text
+    assert '<span class="name">id</span>: <code class="is-number">7</code>' in shown
+    assert "secrets are masked" in shown
+    assert "s3cr3t" not in shown
+    assert "Copy Payload" in shown
+
+
+async def test_a_thousand_jobs_are_drawn_on_the_large_page_within_the_size_of_a_page(
+    story: Story, pages: httpx2.AsyncClient
+) -> None:
+    root = await story.ask("Start")
+    middle = [a_job(name=f"Part {at}", dependencies=[root.id]) for at in range(998)]
+    await story.store.insert(middle, START)
+    last = a_job(name="Last", dependencies=[each.id for each in middle])
+    await story.store.insert([last], START)
+    small = await pages.get(f"/admin/jobs/{last.id}")
+    assert "Show the whole graph" in small.text
+    assert len(small.content) < 150_000
+    large = await pages.get(f"/admin/jobs/{last.id}/graph")
+    assert large.headers["content-encoding"] == "gzip"
+    assert len(gzip.compress(large.content)) < 150_000
+    assert len(re.findall(r'<a href="/admin/jobs/[^"]+" class="node', large.text)) == 1_000
+    refresh = await pages.get(f"/admin/jobs/{last.id}/graph", headers={"HX-Request": "true"})
+    assert len(refresh.content) < 5_000
+    assert f'data-mark="{_mark(large.text)}"' in refresh.text
+
+
+def _mark(text: str) -> str:
+    found = re.search(r'aria-label="Dependency graph" data-mark="(\d+)"', text)
+    assert found is not None
+    return found[1]
+
+
+async def test_a_refresh_has_the_states_of_the_graph_and_no_drawing(
+    story: Story, pages: httpx2.AsyncClient
+) -> None:
+    first = await story.ask("First", ago=MINUTE)
+    second = await story.ask("Second", ago=MINUTE, dependencies=[first.id])
+    beside = await story.ask("Beside", ago=MINUTE, dependencies=[first.id])
+    path = f"/admin/jobs/{second.id}"
+    whole = (await pages.get(path)).text
+    assert "depends on 1, 0 depend on it, 1 beside" in whole
+    assert f'href="/admin/jobs/{beside.id}"' in whole
+    before = (await pages.get(path, headers={"HX-Request": "true"})).text
+    assert '<svg class="graph"' not in before
+    assert 'data-signs="due/ring/blue,pending/dashed/quiet" value="0,1,1"' in before
+    await story.complete(first, SECOND)
+    after = (await pages.get(path, headers={"HX-Request": "true"})).text
+    assert 'data-signs="completed/check/green,due/ring/blue" value="0,1,1"' in after
+
+
+@pytest.mark.parametrize(
+    ("token", "labels"),
+    [
+        ("read", []),
+        ("read+operate", ["Retry…", "Discard…"]),
+        ("read+write", ["Duplicate…"]),
+        ("read+write+operate", ["Retry…", "Discard…", "Edit and retry…", "Duplicate…"]),
+    ],
+)
+async def test_a_dead_job_offers_what_the_caller_may_do(
+    story: Story, knock: Knock, token: str, labels: list[str]
+) -> None:
+    job = await story.die(await story.ask("Charge", ago=10 * MINUTE), MINUTE)
+    client = knock(token)
+    await sign_in(client, token)
+    shown = (await client.get(f"/admin/jobs/{job.id}")).text
+    known = ("Run now", "Retry…", "Discard…", "Edit and retry…", "Edit…", "Duplicate…", "Cancel…")
+    assert [each for each in known if f">{each}<" in shown] == labels
