@@ -63,6 +63,7 @@ COMMANDS = [
     ("why",),
     ("jobs",),
     *[("jobs", it) for it in ("list", "show", "create", "update", "delete", "cancel", "retry")],
+    ("jobs", "duplicate"),
     ("jobs", "run-now"),
     ("jobs", "bulk"),
     ("jobs", "bulk", "create"),
