@@ -18,17 +18,18 @@ from rota.cli.job_tables import job_columns, job_row
 from rota.cli.options import (
     GivenTerminal,
     JsonOption,
+    StateOption,
     WhyOption,
     YesOption,
     ZoneOption,
     flag,
+    join_query,
     value,
 )
 from rota.cli.output import Terminal, Viewer, done, print_table
 from rota.cli.place import NOWHERE, Place
 from rota.client import Client
 from rota.errors import InvalidInputError
-from rota.jobs import JobStatus
 
 MOST_AT_ONCE = 1000
 WORDS = {"cancel": "cancelled", "retry": "retried", "run_now": "due now", "delete": "deleted"}
@@ -44,7 +45,8 @@ class Which:
     """Which jobs are meant: those that fit everything that is said."""
 
     queue: Annotated[str | None, value("NAME", "Of this queue.")] = None
-    status: Annotated[JobStatus | None, Parameter(help="With this status.")] = None
+    state: StateOption = None
+    search: Annotated[str | None, value("TEXT", "That match, as in jobs list --search.")] = None
     kind: Annotated[str | None, value("NAME", "Of this kind.")] = None
     match: Annotated[str | None, value("TEXT", "In whose name or kind this is found.")] = None
 
@@ -99,13 +101,13 @@ def act(
 
     What is done is what was shown: jobs that come meanwhile are left alone. Try:
 
-        rota jobs bulk act cancel --queue mail --status READY --dry-run
-        rota jobs bulk act retry --status FAILED --kind report.send --yes
+        rota jobs bulk act cancel --queue mail --state ready --dry-run
+        rota jobs bulk act retry --state failed --kind report.send --yes
     """
     order = {
         "action": action.replace("-", "_"),
         "queue": which.queue,
-        "status": which.status,
+        "q": join_query(which.search, which.state),
         "kind": which.kind,
         "text": which.match,
     }

@@ -104,7 +104,7 @@ JOBS = """Jobs: create, list, show and change them.
 On a store, or on a server with --url and a token. Try:
 
     rota jobs create hello --kind log.message --payload '{"message": "hi"}'
-    rota jobs list --status FAILED
+    rota jobs list --state failed
     rota jobs show 01890a5d-ac96-774b-bcce-b302099a8057
     rota jobs list --url https://rota.example --token-file ~/.rota-token
 
@@ -117,7 +117,7 @@ BULK = """Many jobs at once: create them from a file, or change them by filter.
 Try:
 
     rota jobs bulk create jobs.json
-    rota jobs bulk act cancel --queue mail --status READY --dry-run
+    rota jobs bulk act cancel --queue mail --state ready --dry-run
 """
 
 SERIES = """Series: recurring jobs.

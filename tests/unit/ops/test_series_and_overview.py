@@ -15,7 +15,7 @@ from rota.ops.series import find_series, list_series
 from rota.ops.tasks import explain_one_task, list_tasks, plan_tasks
 from rota.rail import Rail
 from rota.scheduler import Scheduler, SchedulerPolicy
-from rota.server.pages.schedules import preview_cron
+from rota.server.pages.outlook import preview_task
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock, a_job, seed_tasks
@@ -225,7 +225,7 @@ async def test_a_task_in_the_extended_dialect_is_shown_as_it_runs(
     await clock.advance(MINUTE)
     (task,) = await list_tasks(store, clock, LONDON)
     assert task.description == parse_cron(expression, "extended").describe()
-    shown = preview_cron(expression, LONDON, clock.now())
+    shown = preview_task(expression, LONDON, clock.now())
     assert (shown.problem, shown.description) == ("", task.description)
     told = await explain_one_task(store, clock, LONDON, "t")
     assert (told.answer, told.next_at) == ("will run", task.occurrences[0])
