@@ -192,7 +192,7 @@ async def carry_out(visit: Visit) -> Response:
         raise InvalidRequestError("action", f"must be one of {', '.join(_ACTS)}")
     done = await act(visit, form)
     origin = read_origin(form)
-    notice = done._asdict()
+    notice = msgspec.structs.asdict(done)
     if done.done == "discarded" and origin.job_id is not None and not origin.page:
         return go_to(visit.link("dead-letters", **notice))
     return go_to(origin.link_back(visit, **notice))
@@ -268,7 +268,7 @@ def _count_others(
     return dict(Counter(find_state(job, visit.now) for job in chosen if job.id not in kept))
 
 
-class Done(NamedTuple):
+class Done(msgspec.Struct, frozen=True):
     """What was done to how many jobs, and the plan that undoes it."""
 
     done: str
