@@ -25,7 +25,14 @@ SCHEDULES = (
     "/schedules/calendar?view=week",
     "/schedules/tasks/Rotate%20logs",
 )
-OTHERS = ("?range=30d", "/queues/mail", "/errors", "/errors/", *SCHEDULES)
+OTHERS = (
+    "?range=30d",
+    "/queues/mail",
+    "/errors",
+    "/errors/",
+    *SCHEDULES,
+    "/jobs/new?kind=http.request",
+)
 """Pages that are not in the menu; of a folder, the first page that it lists."""
 
 JOBS = ("Morning report", "Charge invoice 4711", "Payroll reminder", "Push to CRM")

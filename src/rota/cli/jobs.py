@@ -405,7 +405,7 @@ def retry(
     Try:
 
         rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --cascade
-        rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --payload '{"order": 7}'
+        rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --payload @a.json
     """
     body = {"why": why, "changes": _read_changes(changed)}
     path, query = path_of("jobs", job_id, "retry"), {"cascade": cascade}

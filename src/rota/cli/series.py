@@ -425,7 +425,7 @@ def edit(
     A new rule replaces the old one with all its options. What runs is
     finished. Try:
 
-        rota series edit 01890a5d-ac96-774b-bcce-b302099a8057 --cron "0 10 * * *" --dry-run
+        rota series edit 01890a5d-ac96-774b-bcce-b302099a8057 --priority 7
     """
     body: dict[str, Any] = {"dry_run": dry_run, "why": why}
     if rule != DEFAULT_RULE:
@@ -461,7 +461,7 @@ def backfill(
     Each gets a job of its own. To repeat it creates nothing twice. Instants
     without an offset are wall time in --zone. Try:
 
-        rota series backfill 01890a5d-ac96-774b-bcce-b302099a8057 --since 2027-03-01T00:00Z
+        rota series backfill 01890a5d --since 2027-03-01T00:00Z --dry-run
     """
     local = choose_zone(zone).zone
     ends = terminal.clock.now() if until is None else read_instant(until, local, "--until")

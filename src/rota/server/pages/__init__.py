@@ -87,9 +87,9 @@ FORMS: dict[Scope, dict[str, Page]] = {
         "/jobs/{job_id}/edit": submit_copy,
         "/jobs/{job_id}/retry": submit_copy,
         "/jobs/{job_id}/duplicate": submit_copy,
+        "/schedules/new": create_series,
     },
     Scope.READ: {"/preferences": save_preferences},
-    Scope.WRITE: {"/schedules/new": create_series},
     Scope.OPERATE: {
         "/confirm": confirm,
         "/act": carry_out,

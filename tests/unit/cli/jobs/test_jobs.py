@@ -148,6 +148,13 @@ def test_a_job_that_failed_is_tried_again_by_another(
     assert rota("jobs", "show", new_id, "--json").document["replaces"] == job_id
     again = rota("jobs", "retry", job_id)
     assert again.out == f"{job_id} had been retried already, by {new_id}.\n"
+    changed = rota("jobs", "retry", job_id, "--payload", "{}")
+    assert "has been retried already" in changed.err
+    copied = rota("jobs", "duplicate", job_id, "--payload", '{"order": 7}', "--queue", "slow")
+    copy_id = copied.out.split()[1].rstrip(",")
+    assert copied.out == f"Created {copy_id}, a duplicate of {job_id}.\n"
+    copy = rota("jobs", "show", copy_id, "--json").document
+    assert (copy["payload"], copy["queue"], copy["replaces"]) == ({"order": 7}, "slow", None)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +197,7 @@ def test_why_is_asked_about_an_instant(rota: RunRota, created: Create) -> None:
     assert (refused.status, "--at" in refused.err) == (2, True)
 
 
-@pytest.mark.parametrize("verb", ["show", "delete", "cancel", "retry", "run-now"])
+@pytest.mark.parametrize("verb", ["show", "delete", "cancel", "retry", "duplicate", "run-now"])
 def test_a_job_that_is_not_there_is_not_found(rota: RunRota, verb: str) -> None:
     rota("store", "migrate")
     outcome = rota("jobs", verb, UNKNOWN)
