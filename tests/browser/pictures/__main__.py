@@ -24,14 +24,11 @@ LOOKS = {"light": (False, False), "dark": (True, False), "phone": (False, True)}
 PAGES = {
     "overview": ("", ("light", "dark", "phone")),
     "jobs": ("/jobs", ("light", "dark", "phone")),
-<<<<<<< HEAD
     "queues": ("/queues", ("light",)),
     "queue": ("/queues/mail", ("light",)),
     "errors": ("/errors", ("light",)),
     "tenants": ("/tenants", ("light",)),
-=======
     "new-job": ("/jobs/new?kind=http.request", ("light",)),
->>>>>>> next
     "schedules": ("/schedules", ("light", "phone")),
     "workers": ("/workers", ("light",)),
     "gates": ("/gates", ("light",)),
