@@ -15,6 +15,7 @@ PAGES = {
     "Schedules": "/schedules",
     "Workers": "/workers",
     "Gates": "/gates",
+    "Retention": "/retention",
     "Dead letters": "/dead-letters",
     "Audit": "/audit",
     "Tenants": "/tenants",

@@ -130,3 +130,21 @@ def test_a_series_is_paused_and_resumed_and_a_job_run_now(anna: Visitor) -> None
     page = anna.open_job("Remind Berlin")
     page.get_by_role("button", name="Run now").click()
     expect(page.get_by_text("1 job is due now.")).to_be_visible()
+
+
+def test_a_retention_rule_is_set_and_removed_after_a_question(anna: Visitor) -> None:
+    page = anna.go("/retention")
+    page.get_by_label("Kind, or empty for all").fill("report.build")
+    page.get_by_label("Ended jobs").fill("soon")
+    page.get_by_role("button", name="Set rule").click()
+    expect(page.get_by_role("alert")).to_contain_text("is not a length of time")
+    page.get_by_label("Ended jobs").fill("3650d")
+    page.get_by_role("button", name="Set rule").click()
+    expect(page.get_by_role("main")).to_contain_text("No job is removed now.")
+    page.get_by_label("Reason").fill("slow reports")
+    page.get_by_role("button", name="Set rule").click()
+    rule = page.get_by_role("row").filter(has_text="kind report.build of tenant")
+    expect(rule).to_contain_text("ended jobs 3650d")
+    rule.get_by_role("button", name="Remove").click()
+    page.get_by_role("button", name="Remove rule").click()
+    expect(rule).to_have_count(0)
